@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// Returns the kernels of all nodes that a plan can have: those of the ops, and those of the nodes
-// that passes insert. Created on the first call; immutable and safe to use from any thread.
+// Returns the kernels for all nodes that a plan can contain: ops and nodes that passes insert.
+// Created on the first call; immutable and thread-safe.
 const KernelRegistry& AllKernels();
 
 }  // namespace mirrorflow

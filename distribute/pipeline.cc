@@ -41,8 +41,8 @@
 namespace mirrorflow {
 namespace {
 
-// Small enough that an update waits for little more than its own gradient, and large enough that
-// many scalars share one message.
+// Small enough that an update waits for little more than its own gradient, large enough that many
+// scalars share one message.
 constexpr int64_t kSmallBucketBytes = 64 << 10;
 
 constexpr int kMaxSimplifyRounds = 16;
@@ -57,7 +57,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<MarkRows>(&LoopBound);
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
-  // Before any rewrite, so that user passes find the nodes that they match.
+  // User passes run before any rewrite, so they find the nodes that they match.
   for (const PassMaker& make : extensions) p.Add(make);
 
   p.Add<LowerToMatmul>();

@@ -20,12 +20,12 @@ namespace mirrorflow {
 // Returns the first half, which compiles a step's graph into a Program for all replicas and any
 // device. `extensions` are the user's passes.
 Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions = {});
-// Returns the second half, which compiles a Program into the Plan of one device type and one shard
-// of rows.
+// Returns the second half, which compiles a Program into the Plan for one device type and one local
+// row count.
 PipelineOver<PlanState> PlanPipeline();
 
-// Runs the first half on a copy of `graph`. InvalidArgument if `disabled_passes` contains a name
-// that neither half knows.
+// Runs the first half on a copy of `graph`. Returns InvalidArgument if `disabled_passes` contains a
+// name that neither half knows.
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
                                                               const GlobalSignature& signature,
                                                               const VariableLayout& layout,

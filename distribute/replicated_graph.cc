@@ -26,7 +26,7 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the tensor `sizes` spells out `shape`, where -1 matches any size.
+// Returns whether the elements of `sizes` are the dimensions of `shape`; -1 matches any size.
 bool SaysShape(const Tensor& sizes, const Shape& shape) {
   const bool is_vector = sizes.has_value() && sizes.shape().rank() == 1;
   if (!is_vector || sizes.shape().dim(0) != shape.rank()) return false;
@@ -44,7 +44,7 @@ bool SaysShape(const Tensor& sizes, const Shape& shape) {
   return true;
 }
 
-// Makes the graph of N replicas. `c` is the program to which `original` was compiled for `step`.
+// Builds the graph of N replicas. `c` is the program to which `original` was compiled for `step`.
 class Replicator {
  public:
   Replicator(const Graph& original, const ReplicatedStep& step, const Compilation& c,
@@ -92,12 +92,12 @@ class Replicator {
   std::string OfReplica(int r, absl::string_view name) const {
     return absl::StrCat(prefix_, r, "/", name);
   }
-  // The scope of a node that all replicas share and that the program does not have.
+  // Returns the scope of a new node that all replicas share and the program lacks.
   Scope Made(absl::string_view name) {
     return Scope(&out_).WithName(out_.UniqueName(absl::StrCat(prefix_, "all/", name)));
   }
 
-  // Reserves the names of fetches and targets for which the program has a node of another name.
+  // Reserves the names of fetches and targets whose nodes have another name in the program.
   void KeepNamesFree() {
     for (size_t i = 0; i < step_.fetches.size(); ++i) {
       const std::string& name = step_.fetches[i].node->name();
@@ -125,14 +125,14 @@ class Replicator {
 
   absl::StatusOr<Node*> Add(absl::string_view name, const Node& like, Values inputs,
                             std::vector<Node*> controls) {
-    const bool unknown = like.op().role == OpRole::kUnknown;  // the graph's own
+    const bool unknown = like.op().role == OpRole::kUnknown;  // known only to this graph
     const OpDef& op = unknown ? out_.UnknownOp(like.op().name, like.num_outputs()) : like.op();
     AttrMap attrs = like.attrs();
     attrs.erase(kCopyAttr);
     return out_.AddNode(name, op, std::move(attrs), std::move(inputs), std::move(controls));
   }
 
-  // Copies node `last` of the original graph, with all nodes on which it depends.
+  // Copies node `last` of the original graph, with all nodes that it depends on.
   absl::Status AddOriginal(const Node& last) {
     std::vector<const Node*> pending = {&last};
     while (!pending.empty()) {
@@ -166,7 +166,7 @@ class Replicator {
       const Node* initial = original_.FindNode(name.substr(0, name.find(':')));
       if (initial == nullptr) {
         return absl::NotFoundError(absl::StrCat(
-            "variable ", variable.name, ": the graph has no node '", name, "', its initializer"));
+            "variable ", variable.name, ": the graph lacks its initializer node '", name, "'"));
       }
       MF_RETURN_IF_ERROR(AddOriginal(*initial));
     }
@@ -209,7 +209,7 @@ class Replicator {
     return sizes;
   }
 
-  // Whether the node is added once for all replicas.
+  // Returns whether the node is added once for all replicas.
   bool IsMadeOnce(const Node& node) const {
     const OpDef& op = node.op();
     if (op.role == OpRole::kWrite || op.role == OpRole::kNoOp || op.role == OpRole::kConstant ||
@@ -245,13 +245,13 @@ class Replicator {
         values_[node.output(i)].push_back(copy->output(i));
       }
     }
-    // Each replica holds a part of a variable that is synchronised on read. Here replica 0 holds
-    // the whole value, and all others hold zeros.
+    // In a program, each replica holds its own summand of a variable that is synchronised on read.
+    // Here replica 0 holds the whole value, and all others hold zeros.
     if (node.op().role == OpRole::kRead && IsOnRead(node)) KeepOnFirst(node.output(0));
     return absl::OkStatus();
   }
 
-  // The control inputs of one replica's copy, or of a node that all replicas share (r < 0).
+  // Returns the control inputs of replica r's copy, or of a node that all replicas share (r < 0).
   std::vector<Node*> Controls(const Node& node, int r) const {
     std::vector<Node*> controls;
     for (const Node* in : node.control_inputs()) {
@@ -273,7 +273,7 @@ class Replicator {
   absl::Status AddOnce(const Node& node) {
     Values inputs;
     for (const Output& in : node.inputs()) {
-      // A variable that is synchronised on read takes the sum of the replicas' parts.
+      // A variable that is synchronised on read holds the sum over the replicas.
       const Sharding& sharding = c_.shardings.at(in);
       const bool is_sum = AsPartial(sharding) != nullptr || IsPerReplica(sharding);
       inputs.push_back(is_sum ? ops::AddN(Made(absl::StrCat(node.name(), "/sum")), values_.at(in))
@@ -292,8 +292,8 @@ class Replicator {
     return absl::OkStatus();
   }
 
-  // Adds the copy of the node for replica `r`. Operands that spell out the output's shape are
-  // replaced by the replica's shape.
+  // Adds replica `r`'s copy of the node. Replaces operands that spell out the output's shape by the
+  // replica's shape.
   absl::StatusOr<Node*> AddCopy(const Node& node, int r) {
     Values inputs;
     for (const Output& in : node.inputs()) inputs.push_back(values_.at(in)[r]);
@@ -344,7 +344,7 @@ class Replicator {
         ValueInfo info;
         info.shape = local_[r][node.id()][i];
         out_.values().Set(result, std::move(info));
-        // The call has unknown dtypes. A result has the dtype of its input.
+        // The call's output dtypes are unknown; each result has the dtype of its input.
         const std::string result_name = OfReplica(r, absl::StrCat(node.name(), "/", i));
         const Output value =
             ops::Identity(Scope(&out_).WithName(result_name), values_.at(node.input(i))[r]);
@@ -413,7 +413,7 @@ class Replicator {
     }
   }
 
-  // Returns the global value: the rows of all replicas, or the value that they have in common.
+  // Returns the global value: the concatenated rows of all replicas, or their common value.
   absl::StatusOr<Output> Global(const Output& value) {
     const auto known = whole_.find(value);
     if (known != whole_.end()) return known->second;
@@ -450,7 +450,7 @@ class Replicator {
         kept_.push_back(ops::Identity(scope, outputs[0]).node);
       } else {
         for (Output& output : outputs) {
-          // Outputs that are not fetched need a placeholder.
+          // Stands in for an output that is not fetched.
           if (!output.valid()) output = ops::Const(Made("none"), Tensor::Vector<float>({}));
         }
         kept_.push_back(ops::IdentityN(scope, outputs)[0].node);
@@ -466,7 +466,7 @@ class Replicator {
       Node* target = out_.FindNode(name);
       if (target == nullptr) target = ops::NoOp(Scope(&out_).WithName(name)).node;
       MF_RETURN_IF_ERROR(out_.status());
-      // `target` is the only copy, a fetch on which no node depends, or new, so no edge closes a
+      // `target` is the only copy, a fetch that no node depends on, or new, so the edge closes no
       // cycle.
       for (Node* copy : copies_[c_.targets[i]->id()]) out_.AddControlEdge(copy, target);
       kept_.push_back(target);
@@ -480,13 +480,13 @@ class Replicator {
   const RowShards rows_;
   const int num_replicas_;
   std::vector<LocalShapes> local_;   // by replica
-  std::string prefix_ = "replica_";  // of no name in the original graph
+  std::string prefix_ = "replica_";  // no name in the original graph starts with it
   absl::flat_hash_set<std::string> kept_free_;
 
   Graph out_;
   std::vector<Copies> copies_;  // by node id of the program
   absl::flat_hash_map<Output, Values> values_;
-  absl::flat_hash_map<Output, Output> whole_;  // global values that exist as one node
+  absl::flat_hash_map<Output, Output> whole_;  // global values held by one node
   std::vector<Node*> kept_;                    // not removed, even if unused
 };
 

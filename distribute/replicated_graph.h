@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicatedGraphDef writes out a step of a strategy as a graph for one device: a copy of the
-// step's nodes for each replica, with function calls in place of collectives. The graph runs both
-// here and in TensorFlow, with the results of the strategy.
+// ReplicatedGraphDef: exports a step of a strategy as a graph for one device, with a copy of the
+// step's nodes for each replica and function calls in place of collectives. The graph runs both
+// here and in TensorFlow, and computes the same results as the strategy.
 #ifndef MIRRORFLOW_DISTRIBUTE_REPLICATED_GRAPH_H_
 #define MIRRORFLOW_DISTRIBUTE_REPLICATED_GRAPH_H_
 
@@ -26,22 +26,23 @@ struct ReplicatedStep {
   std::vector<Output> fetches;
   std::vector<Operation> targets = {};
   int num_replicas = 2;
-  // The number of rows of each replica. If empty, rows are split evenly, and the first replicas get
-  // one more.
+  // The number of rows of each replica. If empty, rows are split evenly; the first replicas get one
+  // row more if the division leaves a remainder.
   std::vector<int64_t> replica_rows = {};
 };
 
-// Returns a graph with all variables of `graph`. It has the same names for feeds, fetches and
-// targets, for feeds of these shapes. Nodes of replica r are named `replica_r/…`; nodes that all
-// replicas share (feeds, variables, constants, random numbers, writes, collectives) keep their
-// names. Unimplemented, naming the node, for branches and loops, and for a feed that is not output
+// Returns a graph for feeds of these shapes, with all variables of `graph` and the same names for
+// feeds, fetches and targets. Nodes of replica r are named `replica_r/…`; nodes that all replicas
+// share (feeds, variables, constants, random numbers, writes, collectives) keep their names.
+// Returns Unimplemented, naming the node, for branches and loops, and for a feed that is not output
 // 0 of its node.
 //
-// The nodes that call collectives have ops outside the registry, so the graph can only be written
-// to files.
+// The nodes that call collectives have ops that are not in the registry, so the returned graph can
+// only be written to a file, not run.
 absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& step);
 
-// The same graph in TensorFlow's format. The caller must include framework/graph/graph_def.h.
+// Like ReplicatedGraph, but returns TensorFlow's format. The caller must include
+// framework/graph/graph_def.h.
 absl::StatusOr<proto::GraphDef> ReplicatedGraphDef(const Graph& graph, const ReplicatedStep& step);
 
 }  // namespace mirrorflow

@@ -22,7 +22,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kMaxDefaultCpuReplicas = 8;
-// A larger number of replicas, each with its own threads, is assumed to be a mistake.
+// More replicas, each with its own threads, are assumed to be a mistake.
 constexpr int kMaxReplicas = 1024;
 
 struct DeviceName {
@@ -32,7 +32,7 @@ struct DeviceName {
 
 absl::StatusOr<DeviceName> ParseDevice(absl::string_view name) {
   DeviceName parsed{.is_gpu = absl::StartsWith(name, "GPU")};
-  if (name == "GPU" || name == "CPU") return parsed;  // the first
+  if (name == "GPU" || name == "CPU") return parsed;  // index 0
   const bool known = absl::StartsWith(name, "GPU:") || absl::StartsWith(name, "CPU:");
   if (known && absl::SimpleAtoi(name.substr(4), &parsed.index) && parsed.index >= 0) return parsed;
   return absl::InvalidArgumentError(
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
                        : CreateCpuDevice(parsed.index, options.cpu_memory);
 }
 
-// Returns this worker's share of the GPUs, the default devices; empty if there is none.
+// Returns the GPUs that this worker uses by default; empty if there is none.
 absl::StatusOr<std::vector<std::string>> OwnGpus(const LocalWorker& worker) {
   MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
   // A build with CUDA is meant for GPUs, so it reports why it uses none.
@@ -60,8 +60,8 @@ absl::StatusOr<std::vector<std::string>> OwnGpus(const LocalWorker& worker) {
       return absl::InvalidArgumentError(
           absl::StrCat("devices: the ", worker.count, " workers of this host cannot divide its ",
                        num_gpus, " GPUs: ",
-                       worker.index.has_value() ? "each must have as many as the others"
-                                                : "nothing says which of these workers this one is",
+                       worker.index.has_value() ? "each must get the same number"
+                                                : "the index of this worker on the host is unknown",
                        "; expected the names of this worker's devices, or CUDA_VISIBLE_DEVICES"));
     }
     count = num_gpus / worker.count;
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
   const std::set<int> different(gpus.begin(), gpus.end());
   if (different.size() > 1 && different.size() < gpus.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("devices: expected GPUs that all differ, or one GPU for all (logical GPUs), "
+        absl::StrCat("devices: expected GPUs that all differ, or a single one (logical GPUs), "
                      "got ",
                      absl::StrJoin(devices, ", ")));
   }

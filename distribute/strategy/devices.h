@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The local devices of a strategy, by their names.
+// Checks and chooses a strategy's local devices, by name.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DEVICES_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DEVICES_H_
 
@@ -19,23 +19,24 @@ namespace mirrorflow {
 
 class Extensions;
 
-// InvalidArgument for an unknown name, or an error that says why the device cannot be used.
+// Returns InvalidArgument for an unknown name, or an error that says why the device cannot be used.
 absl::Status CheckDevice(absl::string_view name);
 
-// Returns the ordinals of the devices if they are GPUs; empty if they are CPUs. InvalidArgument for
-// a mix of both kinds, and for GPUs of which some but not all are equal.
+// Returns the devices' ordinals if they are GPUs; empty if they are CPUs. Returns InvalidArgument
+// for a mix of both kinds, and if some but not all of the GPUs are the same.
 absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices);
 
-// This worker among those of its host, as far as that is known.
+// This worker's index among the workers of its host, if known, and their number.
 struct LocalWorker {
   int count = 1;
   std::optional<int> index = std::nullopt;
 };
 
-// Returns `devices` after checking them. Without any, returns `num_cpu_replicas` CPUs; without that
-// number, GPUs or, if there are none, one CPU per core. The workers of a host divide its GPUs and
-// cores evenly, unless their launcher has done so: then each sees only its own cores, or fewer GPUs
-// than there are workers. InvalidArgument if the GPUs cannot be divided.
+// Returns `devices` after checking them. If there are none, returns `num_cpu_replicas` CPUs; if
+// that is not set either, GPUs or, without a GPU, one CPU per core. The workers of a host divide
+// its GPUs and cores evenly, unless their launcher has already done so: then each worker sees only
+// its own cores, or fewer GPUs than there are workers. Returns InvalidArgument if the GPUs cannot
+// be divided evenly.
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
                                                        std::optional<int> num_cpu_replicas,
                                                        const LocalWorker& worker = {});
@@ -45,7 +46,7 @@ struct DeviceOptions {
   AllocateFn cpu_memory = nullptr;
 };
 
-// Returns a backend with the devices, kernels and compiler; its topology and connection are empty.
+// Returns a backend with the devices, kernels and compiler, but without topology and connection.
 absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devices,
                                              const DeviceOptions& options,
                                              const Extensions* extensions);

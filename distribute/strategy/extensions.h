@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extensions adds a user's ops, kernels and passes to those of the library.
+// Extensions: a user's ops, kernels and passes, in addition to the library's.
 //
 //   Extensions extensions;
 //   extensions.ops().Define("Swish").Doc(…).Input("x: T").Output("y: T")…;
@@ -21,20 +21,20 @@
 
 namespace mirrorflow {
 
-// An object must be complete before a strategy is created with it, and must outlive all graphs,
-// strategies and sessions that use it.
+// An Extensions object must be complete before a strategy is created with it, and must outlive all
+// graphs, strategies and sessions that use it.
 class Extensions {
  public:
   Extensions();
   Extensions(const Extensions&) = delete;
   Extensions& operator=(const Extensions&) = delete;
 
-  // The library's ops and the user's; Define adds an op. ReadGraphFile(path, extensions.ops())
-  // reads graphs that use them.
+  // Returns the library's and the user's ops; Define adds an op. ReadGraphFile(path,
+  // extensions.ops()) reads graphs that use them.
   OpRegistry& ops() { return ops_; }
   const OpRegistry& ops() const { return ops_; }
 
-  // The library's kernels and the user's; Register adds a kernel.
+  // Returns the library's and the user's kernels; Register adds a kernel.
   KernelRegistry& kernels() { return kernels_; }
   const KernelRegistry& kernels() const { return kernels_; }
 
@@ -47,8 +47,8 @@ class Extensions {
   }
   const std::vector<PassMaker>& passes() const { return passes_; }
 
-  // Returns InvalidArgument with everything that is missing, malformed or defined twice. Strategies
-  // call it.
+  // Returns InvalidArgument, listing everything that is missing, malformed or defined twice.
+  // Strategies call it.
   absl::Status Check() const;
 
  private:

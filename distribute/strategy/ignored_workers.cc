@@ -15,7 +15,7 @@ constexpr char kExpected[] =
     "or "
     "MIRRORFLOW_CLUSTER=none to train separate models";
 
-// Set once the warning has been printed, or will not be.
+// Set once the warning has been printed or is known to be unnecessary.
 std::atomic<bool> is_decided{false};
 
 }  // namespace
@@ -23,7 +23,7 @@ std::atomic<bool> is_decided{false};
 std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string_view strategy) {
   const absl::StatusOr<Cluster> cluster =
       ClusterResolver::FromEnvironment(environment, {.requires_coordinator = false});
-  // The index of this worker is unknown, so every worker warns.
+  // This worker's index is unknown, so every worker warns.
   if (!cluster.ok()) {
     return absl::StrCat(strategy, ": runs on this process alone, although ",
                         cluster.status().message(), kExpected);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Notices a program that was started as one of several workers, but whose strategy leaves the
-// others out, so that each worker trains a model of its own.
+// Detects a program that was started as one of several workers but uses a strategy that ignores the
+// others, so each worker trains its own model.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_IGNORED_WORKERS_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_IGNORED_WORKERS_H_
 
@@ -12,20 +12,21 @@
 
 namespace mirrorflow {
 
-// The warning that a process with this environment prints about `strategy`, which runs on it alone.
-// Empty if it was started alone, by itself or by MIRRORFLOW_CLUSTER=none, and for all workers but
-// the first, so that a job prints one warning. Where the environment only hints at other workers,
-// it is the warnings of ClusterResolver, for every worker.
+// Returns the warning that a process with this environment prints about `strategy`, which runs on
+// this process alone. Empty if the process was started alone or MIRRORFLOW_CLUSTER is `none`. Also
+// empty for all workers but the first, so a job prints one warning. If the environment only hints
+// at other workers, returns ClusterResolver's warnings, for every worker.
 std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string_view strategy);
 
-// Prints that warning, at most once in a process, and not after JoinWorkersOfEnvironment or after
+// Prints that warning at most once per process, and not after JoinWorkersOfEnvironment or after
 // PrintWarnings has printed the warnings of a cluster of one worker.
 void WarnOfIgnoredWorkers(absl::string_view strategy);
 
 // Prints Cluster::warnings.
 void PrintWarnings(const Cluster& cluster);
 
-// A strategy of this process connects the workers: another one that runs beside it may be local.
+// Suppresses the warning, because a strategy of this process connects the workers; other strategies
+// in the process may be local.
 void JoinWorkersOfEnvironment();
 
 }  // namespace mirrorflow

@@ -22,8 +22,8 @@ namespace {
 
 using proto::InputOffer;
 
-// A worker offers fewer batches than it has read ahead where their types would need more than this.
-// Every message may have 64 KiB.
+// Limits how many of its read-ahead batches a worker offers, by the bytes that their types take.
+// Messages are limited to 64 KiB.
 constexpr size_t kMaxBytesOfRuns = size_t{16} << 10;
 
 std::string TypeOfRow(const Tensor& component) {
@@ -31,7 +31,7 @@ std::string TypeOfRow(const Tensor& component) {
                       Shape(component.shape().dims().subspan(1)).ToString());
 }
 
-absl::Status Malformed() { return absl::InternalError("input: malformed message of a worker"); }
+absl::Status Malformed() { return absl::InternalError("input: malformed message from a worker"); }
 
 Failure At(size_t worker) { return Failure{.worker = static_cast<int>(worker)}; }
 
@@ -48,16 +48,16 @@ absl::StatusOr<std::vector<InputOffer>> ParseAll(absl::Span<const std::string> m
   return offers;
 }
 
-// Whether the worker has batches for the next step.
+// Returns whether the worker has a batch for the next step.
 bool HasBatch(const InputOffer& offer) { return offer.ahead().runs_size() > 0; }
 
-// Whether the others know what the worker has for the next step.
+// Returns whether the offer says what the worker has for the next step.
 bool IsKnown(const InputOffer& offer) {
   return !offer.has_ahead() || HasBatch(offer) || offer.ahead().is_last() || offer.has_error();
 }
 
-// Returns the error that is due on worker `own` or, if there is none, the first of the other
-// workers. All must use the policy of `input`.
+// Returns the error that is due on worker `own` or, failing that, the first error of the other
+// workers. All workers must use the policy of `input`.
 absl::Status Check(absl::Span<const InputOffer> offers, InputOffer::InputCase input, size_t own) {
   const auto error_of = [&](size_t w) {
     const bool is_due = offers[w].has_error() && !HasBatch(offers[w]);
@@ -71,21 +71,21 @@ absl::Status Check(absl::Span<const InputOffer> offers, InputOffer::InputCase in
     const bool is_data = input == InputOffer::kFingerprint;
     return WithFailure(
         absl::InvalidArgumentError(absl::StrCat(
-            "dataset: worker ", w, " uses another AutoShardPolicy; expected ",
+            "dataset: worker ", w, " uses a different AutoShardPolicy; expected ",
             is_data ? "DATA" : "FILE", " as on worker ", own, ", got ", is_data ? "FILE" : "DATA")),
         At(w));
   }
   return absl::OkStatus();
 }
 
-// Removes the batch of the next step.
+// Removes the next step's batch from the offer.
 void TakeBatch(InputOffer* offer) {
   InputOffer::Run* const run = offer->mutable_ahead()->mutable_runs(0);
   run->set_batches(run->batches() - 1);
   if (run->batches() == 0) offer->mutable_ahead()->mutable_runs()->DeleteSubrange(0, 1);
 }
 
-// A component without rows, from the type of its rows.
+// Returns a component without rows, whose rows would have the type `type`.
 absl::StatusOr<Tensor> Empty(absl::string_view type) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(type, absl::MaxSplits('[', 1));
@@ -100,7 +100,7 @@ absl::StatusOr<Tensor> Empty(absl::string_view type) {
   return Tensor::Allocate(dtype, Shape(dims));
 }
 
-// An offer must fit into the value of an all-gather.
+// Truncates the message, so the offer fits into an all-gather value.
 absl::Status Shortened(const absl::Status& error) {
   constexpr size_t kMaxErrorBytes = size_t{16} << 10;
   if (error.message().size() <= kMaxErrorBytes) return error;
@@ -138,7 +138,7 @@ absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& o
     return other.fingerprint() == offers[0].fingerprint();
   };
   if (std::all_of(offers.begin(), offers.end(), is_same)) return absl::OkStatus();
-  // The whole fingerprints are longer, so they are sent only now.
+  // The full fingerprints are longer, so they are exchanged only if their checksums differ.
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> texts, Exchange(text));
   std::vector<DatasetFingerprint> fingerprints;
   for (const std::string& of_worker : texts) {
@@ -187,7 +187,7 @@ void InputAgreement::Offer(const FileBatches& files, const std::deque<SourceBatc
     if (!more.ok()) *offer.mutable_error() = StatusToProto(Shortened(more.status()));
   }
   drop_remainder_ = files.drop_remainder;
-  // Without a thread, Await() does it.
+  // If no thread can be started, Await() runs the exchange.
   answers_ = std::async(
       std::launch::async | std::launch::deferred,
       [group = options_.group, name = absl::StrCat(options_.name, " ", messages_++),
@@ -205,7 +205,7 @@ absl::StatusOr<bool> InputAgreement::Await(std::vector<Tensor>* components,
   }
   const auto own = static_cast<size_t>(options_.group->worker());
   MF_RETURN_IF_ERROR(Check(offers_, InputOffer::kAhead, own));
-  const InputOffer::Run* like = nullptr;  // the first with rows
+  const InputOffer::Run* like = nullptr;  // the first batch with rows
   size_t like_worker = 0;
   bool any_ended = false;
   replica_rows->clear();

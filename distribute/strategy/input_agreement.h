@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InputAgreement: lets the workers agree on the input of their steps, so that all run the same
-// steps and end with the same error.
+// InputAgreement: makes the workers agree on the input of their steps, so all run the same steps
+// and end with the same error.
 //
-// With AutoShardPolicy::kData, all workers must have the same data, which they compare once:
+// With AutoShardPolicy::kData, all workers must have the same data, and compare it once:
 //
 //   MF_RETURN_IF_ERROR(agreement.Compare(fingerprint));
 //
-// With AutoShardPolicy::kFile, each worker knows only its own rows. Each sends the others how many
-// rows each batch has that it has read ahead, so one exchange is enough for as many steps as every
-// worker has batches for. Before each step:
+// With AutoShardPolicy::kFile, each worker knows only its own rows. The workers exchange the row
+// counts of the batches that they have read ahead, so one exchange is enough for as many steps as
+// every worker has batches for. Before each step:
 //
 //   if (!agreement.is_next_known()) agreement.Offer(files, ahead, more);  // does not wait
 //   MF_ASSIGN_OR_RETURN(bool more, agreement.Await(&components, &replica_rows));
@@ -39,42 +39,41 @@ class InputOffer;
 class InputAgreement {
  public:
   struct Options {
-    std::shared_ptr<WorkerGroup> group;  // which has been joined
-    std::string name;                    // differs from that of all others in the group
-    std::vector<int> replicas;           // how many each worker has
-    absl::Duration timeout = absl::InfiniteDuration();  // of waiting for the other workers
+    std::shared_ptr<WorkerGroup> group;                 // must have been joined
+    std::string name;                                   // unique in the group
+    std::vector<int> replicas;                          // number of replicas, by worker
+    absl::Duration timeout = absl::InfiniteDuration();  // for each wait for the other workers
   };
   explicit InputAgreement(Options options);
-  ~InputAgreement();  // waits for an Offer() that has not been awaited
+  ~InputAgreement();  // waits for an Offer() in flight
 
-  // Sends the fingerprint of this worker's dataset, or why it has none, and waits for those of all
-  // workers. Returns the error of this worker, that of the first other one, or the first difference
-  // between the datasets.
+  // Sends the fingerprint of this worker's dataset, or the error that prevented it, and waits for
+  // those of all workers. Returns this worker's error, the first error of another worker, or the
+  // first difference between the datasets.
   absl::Status Compare(const absl::StatusOr<DatasetFingerprint>& own);
 
-  // Whether this worker knows what every worker has for the next step, so that Await() does not
-  // wait.
+  // Returns whether every worker's input for the next step is known, so Await() does not block.
   bool is_next_known() const;
-  // Sends what this worker has for the next steps: the batches that it has read `ahead`, and
-  // whether there are more of them or an error follows.
+  // Sends this worker's input for the next steps: the batches that it has read `ahead`, and whether
+  // more batches or an error follow.
   void Offer(const FileBatches& files, const std::deque<SourceBatch>& ahead,
              const absl::StatusOr<bool>& more);
-  // Waits until what all workers have for the next step is known, and goes on to the step after it.
-  // Returns false if the input of all has ended. Otherwise, sets the rows of each replica of all
-  // workers, and fills `components`, which has the batch of this worker, with components without
-  // rows if it is empty. The error is that of this worker or, if it has none, of the first other
-  // one.
+  // Blocks until every worker's input for the next step is known, and advances to the step after
+  // it. Returns false if all workers' input has ended. Otherwise, sets `replica_rows` to the row
+  // counts of all replicas. `components` holds this worker's batch; if it is empty, fills it with
+  // components without rows. Returns this worker's error or, failing that, the first error of
+  // another worker.
   absl::StatusOr<bool> Await(std::vector<Tensor>* components, std::vector<int64_t>* replica_rows);
 
  private:
-  // Waits until all workers have sent a message.
+  // Sends a message and waits for the messages of all workers.
   absl::StatusOr<std::vector<std::string>> Exchange(std::string message);
 
   const Options options_;
   int64_t messages_ = 0;
   bool drop_remainder_ = false;
-  std::vector<proto::InputOffer> offers_;  // of all workers, from the next step on
-  // The result of AllGather. Its destructor waits, too.
+  std::vector<proto::InputOffer> offers_;  // by worker, starting with the next step
+  // The result of AllGather. Its destructor also waits.
   std::future<absl::StatusOr<std::vector<std::string>>> answers_;
 };
 

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Several replicas on one GPU, which NCCL does not support.
+// Returns whether several replicas run on one GPU, which NCCL does not support.
 bool AreLogical(absl::Span<const int> gpus) { return gpus.size() > 1 && gpus[0] == gpus[1]; }
 
 }  // namespace

@@ -18,11 +18,12 @@
 
 namespace mirrorflow {
 
-// InvalidArgument if NCCL would connect the replicas on `gpus`, which are those of one of
-// `num_workers` workers, but cannot: logical GPUs of several workers, or an NCCL_COMM_ID.
+// Checks that NCCL can connect the replicas on `gpus`, the GPUs of one of `num_workers` workers.
+// Returns InvalidArgument for logical GPUs with several workers, and if NCCL_COMM_ID is set.
 absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers);
 
-// Whether a step and its collectives are one graph: by default if each worker has one GPU.
+// Returns whether a step and its collectives are captured as one graph: by default, if each worker
+// has one GPU.
 bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Options& options);
 
 // Returns the devices of one worker, by local rank.
@@ -33,7 +34,7 @@ absl::StatusOr<SessionBackend> CreateMirroredBackend(const Topology& topology,
                                                      const MirroredStrategy::Options& options);
 
 // Returns a backend with the GPUs of `worker`, kernels, compiler and topology. Device copy connects
-// logical GPUs, and NCCL all others; workers meet through `network_device`, if it is named.
+// logical GPUs, and NCCL all others; workers connect through `network_device` if it is set.
 absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
                                                 const MirroredStrategy::Options& options,
                                                 const std::string& network_device = "");

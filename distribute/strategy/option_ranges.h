@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the numbers among the options of strategies.
+// Checks the numeric options of strategies.
 //
 //   MF_RETURN_IF_ERROR(CheckTimeouts({{"step_timeout", options.step_timeout}}));
 //   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));
@@ -21,10 +21,10 @@ struct NamedTimeout {
   absl::Duration value;
 };
 
-// InvalidArgument, naming the option, unless every timeout is above 0. It may be infinite.
+// Returns InvalidArgument, naming the option, unless every timeout is above 0. Accepts infinity.
 absl::Status CheckTimeouts(std::initializer_list<NamedTimeout> timeouts);
 
-// InvalidArgument, naming the option, if `value` is below `least`.
+// Returns InvalidArgument, naming the option, if `value` is below `least`.
 absl::Status CheckAtLeast(absl::string_view name, int64_t value, int64_t least);
 
 }  // namespace mirrorflow

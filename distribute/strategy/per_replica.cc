@@ -22,9 +22,9 @@ absl::Status CheckAlike(absl::Span<const Tensor> values, int free_axis) {
   for (const Tensor& value : values) {
     if (value.dtype() != values[0].dtype() || comparable(value) != comparable(values[0])) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the replicas' values must be alike, got ", DataTypeName(values[0].dtype()),
-                       values[0].shape().ToString(), " and ", DataTypeName(value.dtype()),
-                       value.shape().ToString()));
+          absl::StrCat("the replicas' values must have the same dtype and shape, got ",
+                       DataTypeName(values[0].dtype()), values[0].shape().ToString(), " and ",
+                       DataTypeName(value.dtype()), value.shape().ToString()));
     }
   }
   return absl::OkStatus();

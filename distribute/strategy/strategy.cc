@@ -54,7 +54,7 @@ absl::Status Strategy::Rejoin(const absl::Status& why) { return why; }
 absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
   return absl::UnimplementedError(
       "dataset: the strategy does not connect its workers for input; expected AutoShardPolicy OFF, "
-      "or compare_data = false with another policy than FILE");
+      "or compare_data = false with a policy other than FILE");
 }
 
 DistributedDataset Strategy::Distribute(const BatchProvider& dataset, int64_t epoch,
@@ -173,7 +173,7 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
   MF_RETURN_IF_ERROR(CheckGpuReplicas(gpus, /*num_workers=*/1));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
-  // Replicas on GPUs exchange data only through a collective library, so each is its own domain.
+  // GPU replicas exchange data only through a collective library, so each forms its own domain.
   return std::unique_ptr<MirroredStrategy>(
       new MirroredStrategy(options.WithTimeouts(absl::Minutes(5), SessionOptions().step_timeout),
                            Topology::OneWorker(devices, /*one_domain=*/gpus.empty())));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy runs a program that is written for one device and the global batch on several devices.
+// Strategy: runs a program written for one device and the global batch on several devices.
 // OneDeviceStrategy runs it on one device. MirroredStrategy runs it on every local device in
 // lock-step, with equal copies of all variables.
 //
 //   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = 2}));
-//   { auto mirrored = strategy->scope(); … }              // variables made in here belong to it
+//   { auto mirrored = strategy->scope(); … }              // variables created in here belong to it
 //   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
@@ -34,61 +34,63 @@ class Strategy {
  public:
   virtual ~Strategy();
 
-  // Valid until Rejoin.
+  // Returns the topology. The reference is valid until Rejoin.
   virtual const Topology& topology() const = 0;
   int num_replicas_in_sync() const { return topology().world_size(); }
-  // The index of this process among the workers. Worker 0 writes files and reports results.
+  // Returns the index of this process among the workers. Worker 0 writes files and reports results.
   virtual int worker() const { return 0; }
 
-  // `MirroredStrategy #1`: unique in this process. Errors and the text form of graphs use it.
+  // Returns a name that is unique in this process, such as `MirroredStrategy #1`. Errors and the
+  // text form of graphs use it.
   const std::string& name() const { return name_; }
 
-  // Variables that are created on this thread during the lifetime of the result belong to this
+  // Returns a scope object. Variables created on this thread during its lifetime belong to this
   // strategy: only its sessions accept them.
   [[nodiscard]] CreationScope scope() const { return CreationScope(name_); }
 
   // Takes a snapshot of `graph` and initialises its variables once, with equal values on all
-  // replicas. InvalidArgument for an error while the graph was built, and for a variable that does
-  // not belong to this strategy. Variables of graphs from files belong to any.
+  // replicas. Returns InvalidArgument for an error that occurred while the graph was built, and for
+  // a variable that does not belong to this strategy. Any strategy accepts variables of graphs that
+  // were read from files.
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
   // Returns the batches of one epoch of `dataset`. A Dataset produces them ahead of time on a
   // separate thread. Unless each worker has its own dataset (AutoShardPolicy::kOff), all workers
   // must call this for the same datasets in the same order, and read the batches. If the datasets
   // differ, the first Next() fails on all workers. DistributeOptions::compare_data controls the
-  // comparison. Of a provider without a fingerprint, only the first batch is compared: its values
-  // if every worker has the whole batch, otherwise only its number of rows and their types.
+  // comparison. If a provider has no fingerprint, only the first batch is compared: its values if
+  // every worker has the whole batch, and otherwise only its row count and types.
   DistributedDataset Distribute(const BatchProvider& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const;
 
-  // Reduces the replicas' values to their sum, mean, maximum or minimum, in rank order. All must
-  // have the same shape and the same dtype: a floating-point type, int32 or int64.
+  // Reduces the replicas' values to their sum, mean, maximum or minimum, in rank order. All values
+  // must have the same shape and dtype: a floating-point type, int32 or int64.
   static absl::StatusOr<Tensor> Reduce(Reduction reduction, absl::Span<const Tensor> per_replica);
   // Concatenates the replicas' values along dimension `axis`.
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
 
   // The two halves of RunWithRejoin, which calls them.
   //
-  // Waits until all workers have called it, or one is lost.
+  // Blocks until all workers have called it, or until one is lost.
   virtual absl::Status AwaitOtherWorkers() const;
-  // After `why`, leaves the cluster and joins it again, as soon as all workers do so; a worker that
-  // was lost has been started again. Returns `why` if there is nothing to wait for.
+  // Leaves the cluster after the failure `why`, and rejoins it as soon as all workers do, including
+  // the restarted replacement of a lost worker. Returns `why` if there is nothing to wait for, and
   // FailedPrecondition if a session or a DistributedDataset of the strategy still exists.
   virtual absl::Status Rejoin(const absl::Status& why);
 
  protected:
-  // `kind` is the class of the strategy, a literal.
+  // `kind` is the strategy's class name, a literal.
   Strategy(absl::string_view kind, SessionOptions options);
 
   virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
-  // With several workers, how they agree on their input.
+  // Returns the object through which several workers agree on their input.
   virtual absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const;
-  // Whether variables must be created inside scope().
+  // Returns whether variables must be created inside scope().
   virtual bool requires_scope() const { return true; }
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // The rows of this worker's replicas.
+  // Returns which rows of a batch this worker's replicas need.
   BatchShard LocalShard() const;
 
   const absl::string_view kind_;
@@ -104,14 +106,14 @@ class OneDeviceStrategy final : public Strategy {
     uint64_t seed = 0;             // for random ops without a seed attribute
     // A step that takes longer fails.
     absl::Duration step_timeout = SessionOptions().step_timeout;
-    // Memory limit for the variables and the runs in progress.
+    // Memory limit for variables and runs in progress, in bytes.
     int64_t max_bytes = SessionOptions().max_bytes;
-    // Capacity of a session's LRU cache of compiled steps: one per set of feed shapes.
+    // Capacity of a session's LRU cache of compiled steps. Each set of feed shapes takes one entry.
     int max_cached_steps = SessionOptions().max_cached_steps;
-    // On a CPU, the maximum number of concurrent runs of steps that write no variables; 0: one for
-    // each CPU that the process may use. Further runs wait, for `step_timeout` at most.
+    // On a CPU, the maximum number of concurrent runs of steps that write no variables; 0: one per
+    // CPU that the process may use. Further runs wait, for at most `step_timeout`.
     int max_concurrent_runs = SessionOptions().max_concurrent_runs;
-    // On GPUs, replay a step that has run before as CUDA graphs.
+    // On GPUs, replays a step that has run before as CUDA graphs.
     bool capture_steps = true;
     CompileOptions compile = {};
     // The user's own ops, kernels and passes; borrowed.
@@ -136,41 +138,41 @@ class OneDeviceStrategy final : public Strategy {
 class MirroredStrategy final : public Strategy {
  public:
   struct Options {
-    // `GPU:0`, `GPU:1`, …, or `CPU:0`, …. Empty selects all local GPUs or, without a GPU, CPU
+    // `GPU:0`, `GPU:1`, …, or `CPU:0`, …. If empty, uses all local GPUs or, without a GPU, CPU
     // replicas. A GPU that is named several times serves as several logical GPUs.
     std::vector<std::string> devices = {};
     // The number of CPU replicas if no device is named, at least 1. The default is one per core, at
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
-    // One all-reduce carries a bucket of gradients, which is closed before it grows above this. 0
-    // selects 512 KiB on CPUs, 16 MiB on GPUs, and between hosts what the costs of the link say.
+    // Size limit of a gradient bucket, which one all-reduce carries. 0 selects 512 KiB on CPUs, 16
+    // MiB on GPUs, and between hosts a size that depends on the cost of the link.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // for random ops without a seed attribute
     // Limits for the time a collective waits for other replicas, and for a step. Defaults: 5 and 10
     // minutes; with several workers, `prepare_timeout` plus 10 and 20 minutes.
     std::optional<absl::Duration> collective_timeout = std::nullopt;
     std::optional<absl::Duration> step_timeout = std::nullopt;
-    bool pin_threads = true;                         // each to its share of the cores
-    int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
-    // Capacity of a session's LRU cache of compiled steps: one per set of feed shapes and row
-    // shares.
+    bool pin_threads = true;                         // pins each replica to its own cores
+    int64_t max_bytes = SessionOptions().max_bytes;  // memory limit for variables and one step
+    // Capacity of a session's LRU cache of compiled steps. Each combination of feed shapes and
+    // replica rows takes one entry.
     int max_cached_steps = SessionOptions().max_cached_steps;
-    // On GPUs, replay a step that has run before as CUDA graphs.
+    // On GPUs, replays a step that has run before as CUDA graphs.
     bool capture_steps = true;
-    // On GPUs, capture a step and its collectives as a single graph; otherwise graphs end at
-    // collectives. Default: if each worker has one GPU. NVIDIA warns that this may hang if a
-    // process has several; `step_timeout` ends such a step. A traced step is not a graph, so all
-    // workers must trace the same steps.
+    // On GPUs, captures a step and its collectives as a single graph; otherwise graphs end at
+    // collectives. Default: true if each worker has one GPU. NVIDIA warns that this can hang if a
+    // process has several; `step_timeout` ends such a step. A traced step does not run as a graph,
+    // so all workers must trace the same steps.
     std::optional<bool> capture_collectives = std::nullopt;
-    // On GPUs, make NCCL reduce in a fixed order. All other computation is reproducible in any
+    // On GPUs, makes NCCL reduce in a fixed order. All other computation is reproducible in any
     // case, unless `compile.kernels.autotune` is set.
     bool deterministic = false;
     CompileOptions compile = {};
     // The user's own ops, kernels and passes; borrowed.
     const Extensions* extensions = nullptr;
 
-    // InvalidArgument, naming the option, unless timeouts, `max_bytes` and `max_cached_steps` are
-    // above 0 and `bucket_bytes` is not negative.
+    // Returns InvalidArgument, naming the option, unless timeouts, `max_bytes` and
+    // `max_cached_steps` are above 0 and `bucket_bytes` is not negative.
     absl::Status Check() const;
     // Returns these options with the given defaults for timeouts that are not set.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;

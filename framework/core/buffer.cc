@@ -18,18 +18,18 @@
 namespace mirrorflow {
 namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
-// From this size on, an allocation is checked against the available memory first. Linux would
-// overcommit and kill the process when it writes to the block.
+// Allocations of at least this size are first checked against the available memory. Otherwise Linux
+// overcommits, and kills the process when it writes to the block.
 constexpr size_t kLarge = size_t{256} << 20;
 
-// How much memory a process can get, and what limits it.
+// How much more memory the process can allocate, and which limit that comes from.
 struct Available {
   size_t bytes;
   const char* limit;
 };
 
-// Memory available on this machine and to this process's control group, swap included; the maximum
-// if the system does not say.
+// Returns the memory that this machine and this process's control group have left, swap included;
+// the largest size_t if the system does not report it.
 Available AvailableOnMachine() {
   size_t available = std::numeric_limits<size_t>::max(), swap = 0;
   std::FILE* file = std::fopen("/proc/meminfo", "re");
@@ -46,8 +46,8 @@ Available AvailableOnMachine() {
   return {available, ""};
 }
 
-// Returns how many bytes a limit on memory leaves; the maximum without a limit. `format` finds the
-// line of /proc/self/status that says how much of it is in use.
+// Returns how many bytes are left below a memory limit; the largest size_t if there is no limit.
+// `format` matches the line of /proc/self/status that holds the amount in use.
 size_t LeftOf(__rlimit_resource_t resource, const char* format) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   rlimit limit;
@@ -100,9 +100,9 @@ Buffer::~Buffer() { std::free(data_); }
 
 absl::StatusOr<std::shared_ptr<Buffer>> BufferPool::Take(size_t bytes) {
   for (std::shared_ptr<Buffer>& buffer : buffers_) {
-    // The count cannot grow meanwhile, because the pool holds the only reference. The copy below
-    // orders the caller's writes after the last holder's reads: libstdc++ increments the count with
-    // acquire and decrements it with release.
+    // A count of 1 cannot grow, because the pool holds the only reference. The copy below orders
+    // the caller's writes after the last holder's reads: libstdc++ increments the count with
+    // acquire semantics and decrements it with release semantics.
     if (buffer.use_count() != 1) continue;
     if (buffer->size() < bytes) {
       MF_ASSIGN_OR_RETURN(buffer, Buffer::Allocate(bytes));

@@ -22,12 +22,13 @@ inline constexpr size_t AlignUp(size_t bytes, size_t alignment = kBufferAlignmen
 class Buffer {
  public:
   // Allocates `bytes` bytes of zeroed memory; ResourceExhausted if that much is not available.
-  // Blocks of 2 MiB and more are aligned to huge pages and request them, because a page fault costs
-  // more than the work that most kernels do on the page.
+  // Aligns blocks of 2 MiB and more to huge pages and asks the system for such pages, because a
+  // page fault costs more than the work that most kernels do on a page.
   static absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes);
   ~Buffer();
 
-  // Returns ResourceExhausted if this machine lacks `bytes` bytes. Small sizes are not checked.
+  // Returns ResourceExhausted if less than `bytes` of memory is available. Skips the check for
+  // small sizes.
   static absl::Status CheckAvailable(size_t bytes);
 
   Buffer(const Buffer&) = delete;

@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// The lines of a file; none if it cannot be read.
+// Returns a file's lines; none if it cannot be read.
 std::vector<std::string> Lines(const std::string& path) {
   std::vector<std::string> lines;
   std::ifstream file(path);
@@ -33,7 +33,7 @@ std::vector<std::string> WordsOf(const std::string& path) {
   return absl::StrSplit(lines[0], ' ', absl::SkipEmpty());
 }
 
-// The number in a file; nullopt for "max", a negative number and any other text.
+// Returns the number in a file; nullopt for "max", a negative number or any other text.
 std::optional<uint64_t> Number(const std::string& path) {
   const std::vector<std::string> words = WordsOf(path);
   uint64_t value = 0;
@@ -41,7 +41,7 @@ std::optional<uint64_t> Number(const std::string& path) {
   return value;
 }
 
-// The sum of the numbers in a file's `KEY NUMBER` lines with one of these keys.
+// Adds up the numbers of the file's `KEY NUMBER` lines whose key is in `keys`.
 uint64_t SumOf(const std::string& path, std::initializer_list<absl::string_view> keys) {
   uint64_t sum = 0;
   for (const std::string& line : Lines(path)) {
@@ -62,7 +62,7 @@ bool HasItem(absl::string_view list, absl::string_view item) {
   return false;
 }
 
-// The path from the group `top` down to `group`: empty, or `/a/b`. Also empty if `top` is not an
+// Returns the path from `top` down to `group`: empty or `/a/b`. Also empty if `top` is not an
 // ancestor: a container sees only its own group, whose path may be the host's or begin with `/..`.
 std::string PathBelow(absl::string_view group, absl::string_view top) {
   if (top == "/") top = "";
@@ -128,10 +128,10 @@ std::optional<uint64_t> MemoryLeftOf(const std::string& folder, bool is_v2, uint
 
 Cgroup::Cgroup(std::string root) : root_(std::move(root)) {}
 
-// proc/self/cgroup has the path of this process's group in each hierarchy, `0::/a/b` in that of
-// version 2 and `4:cpu,cpuacct:/a/b` in those of version 1. proc/self/mountinfo says where they are
-// mounted, and which group is at the mount point. Each controller is in one hierarchy; version 2's
-// may be mounted beside those of version 1.
+// proc/self/cgroup lists the path of this process's group in each hierarchy: `0::/a/b` for version
+// 2, `4:cpu,cpuacct:/a/b` for version 1. proc/self/mountinfo says where each hierarchy is mounted,
+// and which group is at the mount point. Each controller belongs to one hierarchy; version 2's can
+// be mounted alongside those of version 1.
 Cgroup::Hierarchy Cgroup::Find(const std::string& controller) const {
   std::optional<std::string> v1, v2;
   for (const std::string& line : Lines(absl::StrCat(root_, "/proc/self/cgroup"))) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cgroup: the CPU and memory limits of this process's control groups, which containers, Kubernetes,
-// SLURM and systemd set. A group's limit applies to all groups below it, so each answer is the
-// smallest for this process's group and its ancestors. CPU sets (cpuset) are not covered: they are
-// part of the affinity (UsableCpus). Missing and malformed files limit nothing.
+// SLURM and systemd set. A group's limit applies to all groups below it, so each function returns
+// the minimum over this process's group and its ancestors. CPU sets (cpuset) are not covered: they
+// show up in the affinity mask (UsableCpus). Missing and malformed files impose no limit.
 //
 //   const std::optional<double> cpus = Cgroup().Cpus();  // 1.5 in a pod with `cpu: 1500m`
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_CGROUP_H_
@@ -18,20 +18,21 @@ namespace mirrorflow {
 
 class Cgroup {
  public:
-  // Finds the groups in the files below `root`: proc/self/cgroup, proc/self/mountinfo, and what is
-  // mounted there. Tests pass a folder.
+  // Reads proc/self/cgroup, proc/self/mountinfo and the mount points that they name, all below
+  // `root`. Tests pass a temporary folder.
   explicit Cgroup(std::string root = "");
 
-  // How many CPUs' time the process may use; nullopt if that is not limited.
+  // Returns how many CPUs' worth of time the process may use; nullopt if that is not limited.
   std::optional<double> Cpus() const;
-  // How many bytes of memory the process may use; nullopt if that is not limited.
+  // Returns how many bytes of memory the process may use; nullopt if that is not limited.
   std::optional<uint64_t> MemoryLimit() const;
-  // How much of it is left. Cached files do not count as used, because the system drops them when
-  // memory is needed. `free_swap`: the machine's, of which this process may use a part.
+  // Returns how much of MemoryLimit() is left. The page cache does not count as used, because the
+  // system drops it when memory runs short. `free_swap` is the machine's free swap; a group may
+  // limit how much of it this process can use.
   std::optional<uint64_t> MemoryLeft(uint64_t free_swap) const;
 
  private:
-  // The folders of this process's group and of its ancestors.
+  // The folders of this process's group and its ancestors.
   struct Hierarchy {
     bool is_v2;
     std::vector<std::string> folders;
@@ -41,7 +42,7 @@ class Cgroup {
   const std::string root_;
 };
 
-// The memory of this machine, or what the control groups allow if that is less.
+// Returns this machine's memory in bytes, or the control groups' limit if that is lower.
 uint64_t UsableMemory(const Cgroup& cgroup = Cgroup());
 
 }  // namespace mirrorflow

@@ -8,7 +8,7 @@
 namespace mirrorflow {
 
 uint32_t Crc32c(absl::string_view bytes, uint32_t crc) {
-  constexpr size_t kMaxBytes = size_t{1} << 30;  // of one call, which takes an int
+  constexpr size_t kMaxBytes = size_t{1} << 30;  // per call; the length is an int
   crc = ~crc;
   while (!bytes.empty()) {
     const size_t count = std::min(bytes.size(), kMaxBytes);

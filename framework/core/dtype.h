@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types. Their values are TensorFlow's (types.proto), so they need no conversion on the
-// wire.
+// Element types. Their values are TensorFlow's (types.proto), so serialised graphs need no
+// conversion.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_DTYPE_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_DTYPE_H_
 
@@ -35,14 +35,15 @@ enum DataType : int {
   DT_UINT64 = 23,
 };
 
-// `float`, `int32`, … as TensorFlow spells them; `invalid` for DT_INVALID and unknown numbers.
+// Returns TensorFlow's name of the dtype (`float`, `int32`, …); `invalid` for DT_INVALID and
+// unknown numbers.
 absl::string_view DataTypeName(DataType dtype);
-// The dtype called `name`, or InvalidArgument.
+// Returns the dtype called `name`, or InvalidArgument.
 absl::StatusOr<DataType> ParseDataType(absl::string_view name);
-// True if `number` is the value of an enumerator other than DT_INVALID.
+// Returns true if `number` is the value of an enumerator other than DT_INVALID.
 bool IsKnownDataType(int number);
 
-// Bytes per element; 0 if elements have no fixed size (string, resource, variant).
+// Returns the bytes per element; 0 if elements have no fixed size (string, resource, variant).
 size_t DataTypeSize(DataType dtype);
 bool IsFloating(DataType dtype);
 bool IsInteger(DataType dtype);
@@ -61,7 +62,7 @@ constexpr DataType DataTypeOf(TypeTag<uint8_t>) { return DT_UINT8; }
 constexpr DataType DataTypeOf(TypeTag<uint32_t>) { return DT_UINT32; }
 constexpr DataType DataTypeOf(TypeTag<uint64_t>) { return DT_UINT64; }
 constexpr DataType DataTypeOf(TypeTag<bool>) { return DT_BOOL; }
-// The enumerator of a C++ type: DataTypeOf<float>() == DT_FLOAT.
+// Returns the enumerator for a C++ type: DataTypeOf<float>() == DT_FLOAT.
 template <typename T>
 constexpr DataType DataTypeOf() {
   return DataTypeOf(TypeTag<T>());

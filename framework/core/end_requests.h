@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EndRequests: distinguishes a second request to end from one that arrives twice. A batch system, a
-// service manager or a launcher may send SIGTERM to all processes of a job, and these pass it on to
+// EndRequests: tells a second request to end from a first one that arrives twice. A batch system, a
+// service manager or a launcher can send SIGTERM to all processes of a job, and these forward it to
 // each other.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
@@ -18,15 +18,15 @@ class EndRequests {
   enum class Kind {
     kFirst,
     kRepeated,  // a second SIGTERM within 5 s of the first: the same request
-    kSecond,    // any other: the process ends at once
+    kSecond,    // any other signal: the process ends at once
   };
-  // Call for each signal. Async-signal-safe, and threads may take signals at the same time.
+  // Classifies a signal that has arrived. Thread-safe and async-signal-safe.
   Kind Take(int signal, MonotonicTime now = MonotonicTime::Now());
 
  private:
   static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-  // The first request: its time in milliseconds, and the signal in the lowest 8 bits; 0: none.
+  // The first request: milliseconds * 256 + signal; 0 before it arrives.
   std::atomic<int64_t> first_{0};
   std::atomic<bool> was_repeated_{false};
 };

@@ -27,7 +27,7 @@ constexpr absl::Duration kDelay = absl::Milliseconds(100);
 
 std::atomic<int> this_worker{0};
 
-// Failpoints register before main, in any order.
+// Failpoints register during static initialisation, in any order.
 struct Registry {
   Mutex mu;
   std::vector<std::string> names ABSL_GUARDED_BY(mu);
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Setting>> ReadEnvironment() {
   return settings;
 }
 
-// The variable may be left over in an environment, or have come through a launcher.
+// Warns, because the variable can be left over in the environment or forwarded by a launcher.
 void WarnOnce() {
   static std::once_flag warned;
   const char* const text = getenv(kVariable);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failpoints: named places at which tests make a process fail. They are in every build and do
-// nothing unless MIRRORFLOW_FAILPOINTS is set; a process that has it prints a warning when it
-// starts. None is on the path of a step.
+// Failpoints: named points in the code at which tests make a process fail. They are in every build
+// and do nothing unless MIRRORFLOW_FAILPOINTS is set; a process that has it set prints a warning
+// when it starts. A failpoint that is not set costs one branch.
 //
 //   MIRRORFLOW_FAILPOINTS='checkpoint/rename=kill@0#3'
 //
-// kills worker 0 at its third pass through `checkpoint/rename`. A comma separates several.
+// kills worker 0 at its third pass through `checkpoint/rename`. Commas separate several settings.
 //
 //   static Failpoint rename_failpoint("checkpoint/rename");
 //   MF_RETURN_IF_ERROR(rename_failpoint.Pass());
@@ -24,8 +24,8 @@ namespace mirrorflow {
 
 class Failpoint {
  public:
-  // Registers the failpoint for the rest of the process. Requires static storage duration, and a
-  // name that no other failpoint has.
+  // Registers the failpoint until the process ends. Requires static storage duration and a unique
+  // name.
   explicit Failpoint(absl::string_view name);
   Failpoint(const Failpoint&) = delete;
 
@@ -40,11 +40,11 @@ class Failpoint {
     return Act();
   }
 
-  // The names of all failpoints of this program, sorted.
+  // Returns the names of all failpoints in this program, sorted.
   static std::vector<std::string> Names();
-  // InvalidArgument if MIRRORFLOW_FAILPOINTS has an unknown name or is malformed.
+  // Returns InvalidArgument if MIRRORFLOW_FAILPOINTS is malformed or names an unknown failpoint.
   static absl::Status CheckEnvironment();
-  // The worker that this process is, for `@WORKER`; 0 by default.
+  // Sets the worker index that `@WORKER` is compared with; 0 by default.
   static void SetWorker(int worker);
 
  private:
@@ -53,7 +53,7 @@ class Failpoint {
   const std::string name_;
   bool is_set_ = false;
   std::string action_;
-  int worker_ = -1;  // -1: all
+  int worker_ = -1;  // -1: every worker
   int count_ = 0;    // the pass at which it acts; 0: every pass
   std::atomic<int> passes_{0};
 };

@@ -24,7 +24,7 @@
 namespace mirrorflow {
 namespace {
 
-// The most bytes of one read or write. Linux itself transfers just under 2 GiB per call.
+// The largest transfer per read or write call. Linux itself transfers just under 2 GiB per call.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
 
 absl::Status FileError(int error, absl::string_view path, absl::string_view what) {
@@ -58,12 +58,12 @@ absl::Status WriteAll(int fd, absl::string_view path, absl::string_view data) {
   return absl::OkStatus();
 }
 
-// Appends to a new file. A large file bypasses the page cache where the file system allows that: a
-// copy into new pages of the cache takes several times as much processor time as all the rest, and
-// training would wait for the processor.
+// Appends to a new file. Large files bypass the page cache where the file system supports it:
+// copying into newly allocated cache pages takes several times as much CPU time as all the other
+// work, and training competes for the CPU.
 class Appender {
  public:
-  // `bytes`: of the whole file.
+  // `bytes` is the final size of the file.
   Appender(int fd, absl::string_view path, uint64_t bytes) : fd_(fd), path_(path) {
     if (bytes < kBlock) return;
     block_.reset(static_cast<char*>(std::aligned_alloc(kAlignment, kBlock)));
@@ -82,7 +82,7 @@ class Appender {
     return absl::OkStatus();
   }
 
-  // Writes what is still in memory.
+  // Writes the bytes that are still buffered.
   absl::Status Finish() {
     if (filled_ == 0) return absl::OkStatus();
     SetDirect(false);  // the rest is not a multiple of the alignment
@@ -101,7 +101,7 @@ class Appender {
     absl::string_view data(block_.get(), std::exchange(filled_, 0));
     const ssize_t n = write(fd_, data.data(), data.size());
     if (n == static_cast<ssize_t>(data.size())) return absl::OkStatus();
-    SetDirect(false);  // only a part was written, or the sectors of the disk are larger
+    SetDirect(false);  // a partial write, or the disk has larger sectors
     data.remove_prefix(std::max<ssize_t>(n, 0));
     return WriteAll(fd_, path_, data);
   }
@@ -109,10 +109,10 @@ class Appender {
   const int fd_;
   const absl::string_view path_;
   std::unique_ptr<char, decltype(&std::free)> block_{nullptr, std::free};  // null: not direct
-  size_t filled_ = 0;                                                      // of the block
+  size_t filled_ = 0;                                                      // bytes of block_ in use
 };
 
-// Reserves the space of the file, so that a full disk is detected before anything is written.
+// Reserves the file's disk space, to detect a full disk before anything is written.
 absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   int error;
@@ -145,7 +145,7 @@ struct Descriptor {
   }
 };
 
-// The path of a file to write, and its parts.
+// The path of a file to write, and its components.
 struct Target {
   std::string path;
   std::string directory;
@@ -165,7 +165,7 @@ absl::StatusOr<Target> TargetOf(absl::string_view path) {
         absl::StrCat(path, ": cannot write; expected the name of a file, got that of a directory"));
   }
   struct stat info;
-  // As root, a rename over /dev/null would succeed and replace the device.
+  // Root could rename a file over /dev/null, which would replace the device.
   if (stat(target.path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return NotRegular(path, info.st_mode);
   }
@@ -173,7 +173,7 @@ absl::StatusOr<Target> TargetOf(absl::string_view path) {
 }
 
 absl::Status OpenTemporary(const Target& target, TemporaryFile* file) {
-  // The name must stay below the file system's limit of 255 bytes.
+  // Keeps the name within the file system's limit of 255 bytes.
   const std::string prefix =
       absl::StrCat(target.directory, "/.", absl::string_view(target.base).substr(0, 200), ".");
   for (int attempt = 0; attempt < 16; ++attempt) {
@@ -276,8 +276,8 @@ absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions
   const std::string name(path);
   const bool is_new = options.existing == ExistingFile::kRefuse;
   const bool follow = options.links == InputFile::Links::kFollow;
-  // Without O_NONBLOCK, open would block on a pipe that has no reader. O_TRUNC would already
-  // change a file that turns out to be something else.
+  // Without O_NONBLOCK, open would block on a pipe that has no reader. O_TRUNC is not used because
+  // it would empty a file before the checks below can reject it.
   const int fd = open(name.c_str(),
                       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK |
                           (is_new ? O_EXCL : 0) | (follow ? 0 : O_NOFOLLOW),

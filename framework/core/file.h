@@ -46,12 +46,12 @@ class InputFile {
 // directory, which is made durable and then renamed. After a crash at any moment, `path` is either
 // the old file or the complete new one. A symbolic link at `path` is replaced, not followed.
 //
-// On an error, `path` is unchanged and no temporary file remains. There is one exception: if the
-// last call (`fsync_directory`) fails, the new file stays, but a power failure may still
-// revert it. The file's mode is 0666 without the bits of the umask.
+// On an error, `path` is unchanged and no temporary file remains, with one exception: if the last
+// step (`fsync_directory`) fails, the new file stays, but a power failure can still revert it. The
+// file's mode is 0666 less the umask.
 //
-// Calls `before_call` with the name of each step (kWriteSteps) before that step, and stops if it
-// returns an error. Failpoints use it.
+// Calls `before_call` with each step's name (kWriteSteps) before that step, and stops if it returns
+// an error. Failpoints use it.
 inline constexpr absl::string_view kWriteSteps[] = {"open",  "reserve", "write",          "fsync",
                                                     "close", "rename",  "fsync_directory"};
 absl::Status WriteFileAtomically(
@@ -65,7 +65,7 @@ enum class ExistingFile { kAppend, kReplace, kRefuse };
 struct AppendOptions {
   ExistingFile existing = ExistingFile::kAppend;
   InputFile::Links links = InputFile::Links::kRefuse;
-  uint32_t mode = 0666;  // of a new file, without the bits of the umask
+  uint32_t mode = 0666;  // of a new file, less the umask
 };
 // Opens a regular file to append to it, and returns its descriptor, which the caller closes.
 // Returns the system's error, or FailedPrecondition for a directory, a pipe, a device or, with
@@ -73,18 +73,18 @@ struct AppendOptions {
 absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions& options = {});
 
 // Appends `data` to a file that OpenForAppending opened. Uses a single system call unless space
-// runs out, so an interrupted process leaves whole lines. Returns ResourceExhausted, naming `path`,
-// if not all of it fits.
+// runs out, so an interrupted process leaves no partial lines. Returns ResourceExhausted, naming
+// `path`, if the data does not fit.
 absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data);
 
 // Checks that WriteFileAtomically can write `path`, by creating and removing an empty temporary
 // file. Call it before long work whose result goes there.
 absl::Status CheckWritable(absl::string_view path);
 
-// Opens a file that a worker overwrites to report to its launcher, and returns its descriptor,
-// which the caller closes. The path comes from an environment variable. `mirrorflow launch` sets it
-// to /proc/PID/fd/N, a link to a descriptor of the worker's supervisor. Any other symbolic link is
-// FailedPrecondition, because another user may have created it.
+// Opens the file through which a worker reports to its launcher, truncating it, and returns its
+// descriptor, which the caller closes. The path comes from an environment variable, which
+// `mirrorflow launch` sets to /proc/PID/fd/N, a link to a descriptor of the worker's supervisor.
+// Any other symbolic link is FailedPrecondition, because another user may have created it.
 absl::StatusOr<int> OpenLauncherFile(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kEndBytes = size_t{1} << 16;  // has the names of most zip archives
-constexpr size_t kMinTextBytes = 8;            // fewer bytes can be anything
+constexpr size_t kEndBytes = size_t{1} << 16;  // holds the member names of most zip archives
+constexpr size_t kMinTextBytes = 8;            // fewer bytes identify nothing
 
 struct Signature {
   FileKind kind;
@@ -29,7 +29,7 @@ struct Signature {
   absl::string_view bytes;
 };
 
-// A literal with its zero bytes, but without the last.
+// Returns a literal with its embedded zero bytes, without the terminating one.
 template <size_t N>
 constexpr absl::string_view Magic(const char (&bytes)[N]) {
   return {bytes, N - 1};
@@ -42,7 +42,7 @@ constexpr Signature kSignatures[] = {
     {FileKind::kHdf5, 0, Magic("\x89HDF\r\n\x1a\n")},
     {FileKind::kTfLite, 4, Magic("TFL3")},
     {FileKind::kGguf, 0, Magic("GGUF")},
-    // The number with which a file of torch.save() began before it was a zip archive.
+    // The magic number of torch.save()'s legacy format, which is not a zip archive.
     {FileKind::kPyTorch, 0, Magic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")},
     {FileKind::kParquet, 0, Magic("PAR1")},
     {FileKind::kArrow, 0, Magic("ARROW1")},
@@ -88,7 +88,7 @@ bool IsSafetensors(absl::string_view start, uint64_t size) {
   return start.size() > 8 && start[8] == '{' && LittleEndian(start.substr(0, 8)) <= size - 8;
 }
 
-// The length of the first record has a checksum.
+// Returns true if the checksum of the first record's length is correct.
 bool IsTfRecord(absl::string_view start) {
   if (start.size() < 12) return false;
   return LittleEndian(start.substr(8, 4)) == MaskedCrc32c(start.substr(0, 8));
@@ -117,7 +117,8 @@ bool IsBmp(absl::string_view start, uint64_t size) {
          LittleEndian(start.substr(2, 4)) == size;
 }
 
-// Takes the length of a field of a protobuf message, and returns its contents, or what is there.
+// Consumes a length-delimited protobuf field, whose tag has been read, and returns its contents: as
+// much of them as `bytes` holds.
 absl::string_view TakeField(absl::string_view* bytes) {
   uint64_t length = 0;
   for (int shift = 0; shift < 64 && !bytes->empty(); shift += 7) {
@@ -162,7 +163,7 @@ FileKind KindOfMessage(absl::string_view bytes) {
   return is_meta ? FileKind::kMetaGraph : FileKind::kUnknown;
 }
 
-// Whether the text, after its bracket, goes on as JSON does.
+// Returns true if `rest`, the text after an opening bracket, can continue as JSON.
 bool GoesOnAsJson(char bracket, absl::string_view rest) {
   const absl::string_view next = absl::StripLeadingAsciiWhitespace(rest).substr(0, 1);
   const absl::string_view allowed = bracket == '{' ? "\"}" : "\"{[]-0123456789tfn";
@@ -173,7 +174,7 @@ bool IsText(absl::string_view start, bool is_whole) {
   if (start.size() < kMinTextBytes) return false;
   for (absl::string_view rest = start; !rest.empty();) {
     size_t length = Utf8CharacterLength(rest);
-    // The start may end in a character.
+    // `start` may end in the middle of a character.
     if (length == 0 && !is_whole && rest.size() < 4 && rest.size() < start.size()) return true;
     if (length == 0) return false;
     if (length == 1 && absl::ascii_iscntrl(rest[0]) && !absl::ascii_isspace(rest[0]) &&
@@ -216,7 +217,7 @@ FileKind KindOfText(absl::string_view start, bool is_whole) {
   return FileKind::kText;
 }
 
-// The archive's directory, at the end of the file, has the names of its members.
+// Looks at the member names, which the central directory at the end of the archive lists.
 FileKind KindOfZip(absl::string_view start, absl::string_view end) {
   const auto has = [&](absl::string_view name) {
     return absl::StrContains(start, name) || absl::StrContains(end, name);
@@ -243,7 +244,8 @@ FileKind KindOfFolder(const std::string& path) {
   return FileKind::kUnknown;
 }
 
-// The end of a table of LevelDB, which the index of a checkpoint is.
+// Returns true for the end of a LevelDB table, which is the format of a TensorFlow checkpoint's
+// index.
 bool IsTable(absl::string_view end) {
   return absl::EndsWith(end, "\x57\xfb\x80\x8b\x24\x75\x47\xdb");
 }
@@ -252,13 +254,13 @@ bool IsTable(absl::string_view end) {
 
 FileKind KindOfBytes(absl::string_view start, uint64_t size) {
   if (size == 0) return FileKind::kEmpty;
-  // Before all magic numbers, which the length of a record may equal.
+  // Precedes the magic numbers, because the length of a record can equal one.
   if (IsTfRecord(start)) return FileKind::kTfRecord;
   const FileKind text = KindOfText(start, start.size() == size);
   for (const Signature& signature : kSignatures) {
     if (start.size() < signature.offset) continue;
     if (!absl::StartsWith(start.substr(signature.offset), signature.bytes)) continue;
-    // The first column of a table may be called PAR1.
+    // The first column of a CSV file may be called PAR1.
     if (text != FileKind::kUnknown && IsName(signature.bytes)) continue;
     return signature.kind == FileKind::kZip ? KindOfZip(start, "") : signature.kind;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recognises files by their contents, for the errors of all readers: a reader that cannot use a
-// file says what the file is, and how to make a usable one from it.
+// Recognises files by their contents, for the error messages of all readers: a reader that cannot
+// use a file says what the file is, and how to convert it to a usable one.
 //
 //   absl::StatusOr<Tensor> tensor = …;
 //   if (!tensor.ok()) return ExplainFile(tensor.status(), path, kNpyFile);
@@ -55,7 +55,7 @@ enum class FileKind {
   kTiff,
   kWebp,
   kHeif,
-  // Kinds that often take the place of the right file.
+  // Kinds that are often found in place of the right file.
   kGitLfsPointer,
   kHtml,
   kXml,
@@ -75,16 +75,16 @@ struct FileReader {
 
   absl::string_view expected;        // "an npy file"
   Use use;                           // decides which advice an error gives
-  absl::Span<const FileKind> kinds;  // those that the reader accepts
+  absl::Span<const FileKind> kinds;  // the kinds that the reader accepts
 };
 
-// Recognises the contents of a file of `size` bytes by the first kFileKindBytes of them.
+// Recognises a file of `size` bytes by `start`, its first kFileKindBytes bytes.
 inline constexpr size_t kFileKindBytes = 4096;
 FileKind KindOfBytes(absl::string_view start, uint64_t size);
-// Recognises a file or a folder. kUnknown if it cannot be read.
+// Recognises a file or a folder. Returns kUnknown if it cannot be read.
 FileKind KindOfFile(absl::string_view path);
 
-// Names a kind of file, and says how to turn such a file into a usable one.
+// Names a file kind, and says how to turn such a file into a usable one.
 struct FileKindRow {
   FileKind kind;
   absl::string_view name;  // with its article: "a PNG image"
@@ -99,9 +99,9 @@ const FileKindRow& FileKindRowOf(FileKind kind);
 // `wrong kind of file; expected an npy file, got a git LFS pointer; <what to do>`.
 absl::Status CheckFileKind(FileKind kind, const FileReader& reader);
 
-// Returns the error of a reader, or that of CheckFileKind() with the path if the reader failed
-// because the file is of another kind. An error that another file would cause as well (NotFound,
-// ResourceExhausted, …) stays unchanged. An empty file keeps the error's code.
+// Explains the error of a reader: if the reader failed because the file is of another kind, returns
+// the error of CheckFileKind() with the path. Returns errors that do not depend on the contents
+// (NotFound, ResourceExhausted, …) unchanged. Keeps the error's code for an empty file.
 absl::Status ExplainFile(const absl::Status& error, absl::string_view path,
                          const FileReader& reader);
 

@@ -8,7 +8,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kTakeOut =
-    "docs/tensorflow_graphs.md shows how to take its graph and its variables out";
+    "docs/tensorflow_graphs.md shows how to extract its graph and variables";
 constexpr absl::string_view kSaveKeras =
     "load it with keras.models.load_model and write its graph and variables as "
     "docs/tensorflow_graphs.md shows";
@@ -27,7 +27,7 @@ constexpr absl::string_view kFailedDownload = "a failed download leaves such a f
 constexpr absl::string_view kUnpack = "unpack it first";
 constexpr absl::string_view kToPng = "convert it to PNG or JPEG";
 
-// Rows without advice for a use have nothing to do with it.
+// A row without advice for a use is of no help for that use.
 constexpr FileKindRow kRows[] = {
     {FileKind::kUnknown, "an unknown kind of file"},
     {FileKind::kEmpty, "an empty file"},
@@ -46,7 +46,7 @@ constexpr FileKindRow kRows[] = {
     {FileKind::kPng, "a PNG image"},
     {FileKind::kJpeg, "a JPEG image"},
     {FileKind::kCheckpointFolder, "a folder of Mirrorflow checkpoints", "",
-     "the step-… folders in it have a variables.safetensors", ""},
+     "each step-… folder in it has a variables.safetensors", ""},
     {FileKind::kSavedModelFolder, "a SavedModel folder", kTakeOut, kTakeOut, ""},
     {FileKind::kSavedModel, "a SavedModel", kTakeOut, kTakeOut, ""},
     {FileKind::kMetaGraph, "a MetaGraphDef", "its field graph_def is a GraphDef", kTakeOut, ""},

@@ -24,19 +24,20 @@ std::string JsonText(const nlohmann::ordered_json& json);
 // Returns `text` as a JSON string, quotes included.
 std::string JsonQuote(absl::string_view text);
 
-// The defaults keep the memory of any text below 500 MiB besides the text itself, and are enough
-// for a trace of 200,000 events or a manifest of as many tensors. A caller that needs fewer says
-// so.
+// Limits on parsed JSON. With the defaults, any text takes less than 500 MiB of memory in addition
+// to the text itself; a trace of 200,000 events or a manifest of as many tensors fits. Callers that
+// need less pass lower limits.
 struct JsonLimits {
   size_t depth = 128;               // of nested arrays and objects
   size_t values = size_t{1} << 21;  // counts `[`, `{` and `,`; each takes up to 220 bytes
 };
 
-// InvalidArgument if the text exceeds a limit. Does not check that the text is JSON.
+// Returns InvalidArgument if the text exceeds a limit. Does not check that the text is JSON.
 absl::Status CheckJsonLimits(absl::string_view text, const JsonLimits& limits = {});
 
-// InvalidArgument if the text is not JSON or exceeds a limit; the caller adds the text's origin.
-// nlohmann::ordered_json compares each key of an object with all others, so limit `values` for it.
+// Parses JSON. Returns InvalidArgument if the text is not JSON or exceeds a limit; the caller adds
+// the text's origin. With nlohmann::ordered_json, pass a low `values`: it compares each key of an
+// object with all others.
 template <typename Json = nlohmann::json>
 absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonLimits& limits = {});
 

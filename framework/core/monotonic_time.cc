@@ -22,7 +22,7 @@ MonotonicTime MonotonicTime::Now() {
 
 MonotonicTime operator+(MonotonicTime t, absl::Duration d) {
   if (t.is_infinite()) return t;
-  // Longer durations, such as infinite ones, become the longest that fits.
+  // Clamps longer durations, such as infinite ones, to the longest that fits.
   const int64_t ns = absl::ToInt64Nanoseconds(d);
   if (ns == MonotonicTime::InfiniteFuture().ns_) return MonotonicTime::InfiniteFuture();
   if (ns == MonotonicTime::InfinitePast().ns_) return MonotonicTime::InfinitePast();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MonotonicTime: a time on the system's monotonic clock. Deadlines, heartbeats and ages use it, so
-// that a change to the time of day neither ends a job nor prolongs a wait; use absl::Now() only for
-// text. Only times of the same host can be compared.
+// setting the time of day neither ends a job nor prolongs a wait. Use absl::Now() only for
+// timestamps that people read. Compare only times of the same host.
 //
 //   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(5);
 //   while (MonotonicTime::Now() < deadline) …
@@ -30,19 +30,20 @@ class MonotonicTime {
     return MonotonicTime(std::numeric_limits<int64_t>::min());
   }
 
-  // For wait_until() of a condition variable. At most a century ahead.
+  // Converts to the type that std::condition_variable::wait_until() takes. The result is at most a
+  // century ahead.
   std::chrono::steady_clock::time_point ToChrono() const;
 
-  // A result outside the range of 292 years is infinite. Infinite times stay infinite.
+  // Saturates: a result out of range (292 years) is infinite, and infinite times stay infinite.
   friend MonotonicTime operator+(MonotonicTime t, absl::Duration d);
   friend MonotonicTime operator-(MonotonicTime t, absl::Duration d) { return t + -d; }
   MonotonicTime& operator+=(absl::Duration d) { return *this = *this + d; }
-  // The duration from `b` to `a`.
+  // Returns the duration from `b` to `a`.
   friend absl::Duration operator-(MonotonicTime a, MonotonicTime b);
   friend constexpr auto operator<=>(MonotonicTime, MonotonicTime) = default;
 
-  // Moves the clock of this process forward, so that a test need not wait. Does not wake threads
-  // that are waiting.
+  // Moves this process's clock forward, so that tests need not sleep. Does not wake waiting
+  // threads.
   static void AdvanceForTest(absl::Duration d);
 
  private:

@@ -7,8 +7,8 @@
 //   MutexLock lock(&mu_);
 //   changed_.Wait(lock, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return done_; });
 //
-// Not absl::Mutex: ThreadSanitizer understands std::mutex, but not the absl::Mutex of Debian's
-// Abseil, which is built without instrumentation.
+// These wrap std::mutex rather than absl::Mutex: Debian builds Abseil without instrumentation, so
+// ThreadSanitizer does not understand its absl::Mutex.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_MUTEX_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_MUTEX_H_
 
@@ -32,7 +32,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mu_;
 };
 
-// Holds a mutex from its construction to its destruction, except between Unlock and Lock.
+// Holds a mutex for its lifetime, except between Unlock() and Lock().
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex* mu) ABSL_EXCLUSIVE_LOCK_FUNCTION(mu) : lock_(mu->mu_) {}
@@ -57,7 +57,7 @@ class CondVar {
   }
   void WaitFor(MutexLock& lock, absl::Duration d) { WaitUntil(lock, MonotonicTime::Now() + d); }
 
-  // Waits until `condition` is true or the deadline has passed; returns whether it is true.
+  // Waits until `condition` is true or the deadline has passed. Returns whether it is true.
   // Evaluates `condition` with the lock held, which the analysis cannot see here.
   template <typename Condition>
   void Wait(MutexLock& lock, Condition condition) ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -37,7 +37,7 @@ std::string Printable(absl::string_view name) {
 
 std::vector<std::string> NearestNames(absl::string_view name,
                                       absl::Span<const std::string> candidates, size_t count) {
-  constexpr size_t kLongestName = 100;  // the cost grows with the product of the lengths
+  constexpr size_t kLongestName = 100;  // the cost is the product of the lengths
   std::vector<std::pair<size_t, std::string>> close;
   for (const std::string& candidate : candidates) {
     if (std::max(name.size(), candidate.size()) > kLongestName) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names in error messages: the unknown one, and the known ones that may have been meant.
+// Formats names for error messages, and suggests known names that resemble an unknown one.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_NAMES_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_NAMES_H_
 
@@ -12,16 +12,16 @@
 
 namespace mirrorflow {
 
-// Makes a name from a file safe for an error message: escapes unprintable bytes and truncates a
-// very long name.
+// Makes an untrusted name safe for an error message: escapes unprintable bytes and truncates long
+// names.
 std::string Printable(absl::string_view name);
 
-// Returns up to `count` candidates that are close to `name` by edit distance, the closest first.
+// Returns up to `count` candidates within a small edit distance of `name`, closest first.
 std::vector<std::string> NearestNames(absl::string_view name,
                                       absl::Span<const std::string> candidates, size_t count);
 
-// Returns "; did you mean x, y?" with the nearest names, to be appended to an error about `name`,
-// or "" if no candidate is close.
+// Returns "; did you mean x, y?" with the nearest names, for the end of an error message about
+// `name`, or "" if no candidate is close.
 std::string DidYouMean(absl::string_view name, absl::Span<const std::string> candidates,
                        size_t count = 1);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversions of half (1 sign, 5 exponent, 10 mantissa bits) and bfloat16 (1, 8, 7), both held as
-// 16 bits. Nothing computes in these formats: operands are widened to float, which is exact, and
+// 16 bits. No kernel computes in these formats: operands are widened to float, which is exact, and
 // results are rounded once, to nearest, ties to even. Overflow becomes infinity, underflow a
 // denormal or 0, and NaN stays NaN.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_REDUCED_FLOAT_H_
@@ -55,7 +55,7 @@ struct HalfFormat {
   }
 };
 
-// The upper half of a float.
+// The upper 16 bits of a float.
 struct BFloat16Format {
   static uint16_t FromFloat(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -67,16 +67,17 @@ struct BFloat16Format {
   static float ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 
-// Returns a float that rounds to the same half or bfloat16 as `x`, which need not be representable
-// as a float. A value between two floats becomes the one whose last bit is set, which is never a
-// tie (rounding to odd; Boldo and Melquiond, IEEE ToC 57, 2008).
+// Returns a float that rounds to the same half or bfloat16 as `x`, which may be an integer or a
+// value in double precision that no float represents. Rounds to odd: a value between two floats
+// becomes the one whose last bit is set, which is never a tie (Boldo and Melquiond, IEEE ToC 57,
+// 2008).
 template <typename T>
 float ToFloatForRounding(T x) {
   if constexpr (std::is_same_v<T, float> || sizeof(T) < 4) {
     return static_cast<float>(x);
   } else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) {
-    // The low bits are worth less than half of the last significant bit; a sticky bit keeps them
-    // from being lost.
+    // The low bits are worth less than half of the last significant bit; a sticky bit preserves
+    // their effect on rounding.
     constexpr T kLow = 0xffff, kLarge = T{1} << 40;
     const bool large = x >= kLarge || (std::is_signed_v<T> && x < -kLarge);
     return ToFloatForRounding(

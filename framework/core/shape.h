@@ -44,19 +44,20 @@ class Shape {
   void set_dim(int i, int64_t size) { dims_[i] = size; }
   void AddDim(int64_t size) { dims_.push_back(size); }
 
-  // The product of the dimensions. Requires IsFullyDefined() and a shape that Validate() accepts.
+  // Returns the product of the dimensions. Requires IsFullyDefined() and a shape that Validate()
+  // accepts.
   int64_t num_elements() const;
 
-  // InvalidArgument if a dimension is below -1, the rank is above kMaxRank, or the element count
-  // times the size of `dtype` overflows; unknown dimensions count as 1.
+  // Returns InvalidArgument if a dimension is below -1, the rank exceeds kMaxRank, or the byte size
+  // with elements of `dtype` overflows; unknown dimensions count as 1.
   absl::Status Validate(DataType dtype) const;
 
-  // True if both describe some common fully defined shape.
+  // Returns true if some fully defined shape matches both.
   bool IsCompatibleWith(const Shape& other) const;
   // Combines the dimensions known to either shape; InvalidArgument if they contradict each other.
   absl::StatusOr<Shape> MergeWith(const Shape& other) const;
 
-  // `[2,3]`, `[?,784]`, `[]`, `[*]` (unknown rank).
+  // Formats the shape as `[2,3]`, `[?,784]`, `[]` or `[*]` (unknown rank).
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b) {
@@ -75,7 +76,7 @@ class Shape {
   bool unknown_rank_ = false;
 };
 
-// a * b, or InvalidArgument if the product overflows. Both must be >= 0.
+// Returns a * b, or InvalidArgument if the product overflows. Both must be >= 0.
 absl::StatusOr<int64_t> CheckedMultiply(int64_t a, int64_t b);
 
 // Broadcasts two shapes by NumPy's rules, unknown dimensions included.

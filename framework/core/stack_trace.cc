@@ -25,12 +25,12 @@ constexpr int kMaxFrames = 64;
 constexpr int kMaxThreads = 256;
 constexpr int kWaitMilliseconds = 200;
 
-// `skip`: frames of this file.
+// Formats the frames after the first `skip`, which are this file's own.
 std::string FramesText(void* const* frames, int count, int skip) {
   std::string text;
   for (int i = skip; i < count; ++i) {
     char name[512];
-    // The address of a frame is that after the call.
+    // A return address points to the instruction after the call.
     const auto* const call = static_cast<const char*>(frames[i]) - 1;
     const bool known = absl::Symbolize(call, name, sizeof name);
     absl::StrAppendFormat(&text, "  %p %s\n", frames[i], known ? name : "?");
@@ -38,7 +38,7 @@ std::string FramesText(void* const* frames, int count, int skip) {
   return text;
 }
 
-// The frames of the thread that the signal has interrupted, which its handler writes.
+// The frames of the interrupted thread, written by the signal handler.
 struct {
   void* frames[kMaxFrames];
   std::atomic<int> count{-1};  // -1: not yet written
@@ -83,7 +83,7 @@ std::string StackText(absl::string_view captured) {
 
 std::string StacksOfAllThreads() {
   void* frame;
-  backtrace(&frame, 1);  // the first call loads a library, which a signal handler must not do
+  backtrace(&frame, 1);  // the first call loads libgcc, which a signal handler must not do
   const int signal = SIGRTMAX - 1;
   struct sigaction action = {}, before = {};
   action.sa_handler = OnSignal;
@@ -105,7 +105,7 @@ std::string StacksOfAllThreads() {
       nanosleep(&millisecond, nullptr);
     }
     const int count = interrupted.count;
-    text += count < 0 ? "  it does not answer\n" : FramesText(interrupted.frames, count, 2);
+    text += count < 0 ? "  the thread did not respond\n" : FramesText(interrupted.frames, count, 2);
   }
   sigaction(signal, &before, nullptr);
   return text;

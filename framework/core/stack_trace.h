@@ -8,15 +8,16 @@
 
 namespace mirrorflow {
 
-// The return addresses of this thread, for StackText of the same process. Fast: looking up the
-// names of functions reads the symbols of files.
+// Returns the calling thread's return addresses, for StackText() in the same process. Fast, because
+// it leaves symbolisation, which reads the symbol tables of files, to StackText().
 std::string CaptureStack();
-// The functions of a captured stack, the innermost first, a line each; empty for other texts.
+// Returns the functions of a captured stack, innermost first, one per line; empty if `captured` is
+// not a captured stack.
 std::string StackText(absl::string_view captured);
 
-// The stacks of all threads of the process, each after a line with its name. Interrupts them by a
-// real-time signal, and waits at most a fraction of a second for each: for a process that hangs and
-// is about to end. Not reentrant.
+// Returns the stacks of all threads in the process, each after a line with the thread's name.
+// Interrupts the threads with a real-time signal and waits at most a fraction of a second for each.
+// Meant for a process that hangs and is about to end. Not reentrant.
 std::string StacksOfAllThreads();
 
 }  // namespace mirrorflow

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status helpers: macros of the same form as Abseil's newer status_macros.h, which Debian's Abseil
-// does not have yet, a check for internal bugs, conversion of std::bad_alloc to a status, and a
-// list of errors that becomes one status.
+// Status helpers: macros like those of Abseil's newer status_macros.h, which Debian's Abseil lacks,
+// a check for internal bugs, conversion of std::bad_alloc to a status, and a list of errors that
+// becomes one status.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 
@@ -19,7 +19,7 @@
 namespace mirrorflow {
 
 // Returns `status` with `where: ` prepended to its message and its payloads kept; OK stays OK.
-// Functions called With... attach a payload.
+// By convention, functions named With... attach a payload instead.
 absl::Status Annotate(const absl::Status& status, absl::string_view where);
 // Returns `value`, or its error with `where: ` prepended.
 template <typename T>
@@ -30,13 +30,13 @@ absl::StatusOr<T> Annotate(absl::StatusOr<T> value, absl::string_view where) {
 
 namespace internal {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition) noexcept;
-// Terminates the process because of a caller's mistake, in a function that returns no status.
+// Terminates the process because a caller misused a function that cannot return a status.
 [[noreturn]] void Misused(absl::string_view what) noexcept;
 }  // namespace internal
 
 // Returns what `work` returns, a Status or a StatusOr, or ResourceExhausted if it throws
-// std::bad_alloc. Our own code throws nothing, but the standard library does so when memory runs
-// out, and on a thread of ours that would end the process.
+// std::bad_alloc. Mirrorflow's own code throws nothing, but the standard library throws when memory
+// runs out, and an uncaught exception on one of our threads would end the process.
 template <typename Work>
 auto CatchOutOfMemory(Work&& work) -> decltype(work()) {
   try {
@@ -54,9 +54,9 @@ class ErrorList {
   // Drops errors after the first kMaxErrors.
   void Add(absl::string_view message);
   bool empty() const { return messages_.empty(); }
-  // True if further errors would be dropped, so that a check can stop.
+  // Returns true if Add() would drop further errors, so the check can stop.
   bool full() const { return messages_.size() >= kMaxErrors; }
-  // OK if there are none, else InvalidArgument with one error per line.
+  // Returns OK if the list is empty, and otherwise InvalidArgument with one error per line.
   absl::Status ToStatus() const;
 
  private:
@@ -86,8 +86,8 @@ class ErrorList {
 #define MF_CONCAT_(a, b) MF_CONCAT_INNER_(a, b)
 #define MF_CONCAT_INNER_(a, b) a##b
 
-// Terminates the process if `condition` is false. Only for invariants that a bug in this project
-// alone can break, never for external data.
+// Terminates the process if `condition` is false. Only for invariants that hold unless Mirrorflow
+// has a bug, never for external data.
 #define MF_CHECK(condition) \
   ((condition) ? (void)0 : ::mirrorflow::internal::CheckFailed(__FILE__, __LINE__, #condition))
 

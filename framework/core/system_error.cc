@@ -18,16 +18,16 @@ bool HasFileSizeLimit() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Returns the limit that the error number stands for; empty if it is not a limit of the process or
+// Describes the limit that `error` reports; empty if it does not report a limit of the process or
 // the host.
 absl::string_view LimitOf(int error) {
   switch (error) {
     case EMFILE:
-      return "the limit on open files of a process (`ulimit -n`) is reached";
+      return "the process has reached its limit on open files (`ulimit -n`)";
     case ENFILE:
-      return "the limit on open files of this host (/proc/sys/fs/file-max) is reached";
+      return "this host has reached its limit on open files (/proc/sys/fs/file-max)";
     case EFBIG:
-      return HasFileSizeLimit() ? "the limit on the size of files (`ulimit -f`) is reached"
+      return HasFileSizeLimit() ? "the file has reached the size limit (`ulimit -f`)"
                                 : "the file is too large for its file system";
     default:
       return "";
@@ -51,7 +51,7 @@ absl::Status NetworkError(int error, absl::string_view what) {
 
 absl::Status NameError(int error, absl::string_view what) {
   if (error == EAI_SYSTEM) return NetworkError(errno, what);
-  // glibc may report a lack of descriptors as a name that does not resolve.
+  // When file descriptors run out, glibc can report an unknown name instead.
   if (const int probe = eventfd(0, EFD_CLOEXEC); probe >= 0) {
     close(probe);
   } else if (!LimitOf(errno).empty()) {

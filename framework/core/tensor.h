@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensor: a dense, row-major array on the host. Programs feed and fetch tensors and use them as
+// Tensor: a dense, row-major array in host memory. Programs feed and fetch tensors and use them as
 // constants; plans use operands instead. Copies share the buffer.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
@@ -24,15 +24,15 @@ class Tensor {
  public:
   Tensor() = default;  // no value: dtype() is DT_INVALID
 
-  // InvalidArgument for a shape that is not fully defined or too large, or for a dtype without a
-  // fixed element size.
+  // Returns InvalidArgument for a shape that is not fully defined or too large, or for a dtype
+  // without a fixed element size.
   static absl::Status CheckType(DataType dtype, const Shape& shape);
 
-  // A tensor of zeros. Returns the error of CheckType; ResourceExhausted if memory is short.
+  // Returns a tensor of zeros, the error of CheckType, or ResourceExhausted if memory is short.
   static absl::StatusOr<Tensor> Allocate(DataType dtype, const Shape& shape);
 
-  // A tensor of `values` in row-major order. InvalidArgument if their number does not match the
-  // shape.
+  // Returns a tensor of `values` in row-major order, or InvalidArgument if their number does not
+  // match the shape.
   template <typename T>
   static absl::StatusOr<Tensor> Create(const Shape& shape, absl::Span<const T> values) {
     MF_RETURN_IF_ERROR(CheckCount(DataTypeOf<T>(), shape, values.size()));
@@ -40,7 +40,7 @@ class Tensor {
     std::copy(values.begin(), values.end(), t.data<T>());
     return t;
   }
-  // Like Create, for shapes and values that are written in code: a mismatch ends the process.
+  // Like Create, for shapes and values that the code spells out: a mismatch ends the process.
   template <typename T>
   static Tensor Of(const Shape& shape, absl::Span<const T> values) {
     absl::StatusOr<Tensor> t = Create<T>(shape, values);
@@ -61,11 +61,12 @@ class Tensor {
     return Of<T>(Shape({static_cast<int64_t>(values.size())}), values);
   }
 
-  // A view of memory that `owner` keeps alive. If `owner` is null, the caller must do so.
+  // Returns a view of memory that `owner` keeps alive. If `owner` is null, the caller must keep the
+  // memory alive.
   static Tensor View(DataType dtype, const Shape& shape, std::byte* data,
                      std::shared_ptr<const void> owner);
 
-  // A scalar zero that is stored in the object itself: it needs no allocation, and copies do not
+  // Returns a scalar zero stored in the object itself: it needs no allocation, and copies do not
   // share the value. Requires FitsInline(dtype).
   static Tensor InlineScalar(DataType dtype);
   static bool FitsInline(DataType dtype);
@@ -78,14 +79,14 @@ class Tensor {
   bool has_value() const { return dtype_ != DT_INVALID; }
 
   std::byte* raw() const { return is_inline_ ? const_cast<std::byte*>(scalar_) : data_; }
-  // All elements in row-major order. InvalidArgument unless dtype() matches T.
+  // Returns all elements in row-major order, or InvalidArgument unless dtype() matches T.
   template <typename T>
   absl::StatusOr<absl::Span<T>> As() const {
     if (dtype_ != DataTypeOf<T>()) return WrongType(DataTypeOf<T>());
     return flat<T>();
   }
-  // Accessors for callers that know the dtype: a different dtype ends the process, and so does
-  // scalar() on a tensor that does not have exactly one element.
+  // Accessors for callers that know the dtype: a different dtype terminates the process, and so
+  // does scalar() on a tensor that does not have exactly one element.
   template <typename T>
   T* data() const {
     if (dtype_ != DataTypeOf<T>()) [[unlikely]] {
@@ -106,17 +107,17 @@ class Tensor {
     return *value;
   }
 
-  // A view of the same memory with another shape, which must have as many elements.
+  // Returns a view of the same memory with another shape, which must have the same element count.
   Tensor Reshaped(const Shape& shape) const;
-  // A view of rows [begin, end) of the leading dimension. Requires rank >= 1.
+  // Returns a view of rows [begin, end) of the leading dimension. Requires rank >= 1.
   Tensor Rows(int64_t begin, int64_t end) const;
-  // A copy with its own memory.
+  // Returns a copy with its own memory.
   absl::StatusOr<Tensor> Clone() const;
 
-  // `float[2,3]`
+  // Formats the type as `float[2,3]`.
   std::string TypeString() const;
 
-  // Bitwise equality of dtype, shape and contents (NaN equals itself).
+  // Compares dtype, shape and contents bitwise, so NaN equals itself.
   static bool Identical(const Tensor& a, const Tensor& b);
 
  private:
@@ -132,7 +133,7 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
-// The elements of an integer tensor (int32 or int64) as int64.
+// Returns the elements of an int32 or int64 tensor as int64.
 absl::StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor);
 
 }  // namespace mirrorflow

@@ -82,10 +82,10 @@ absl::Status TextDecoder::DecodeUtf16(bool at_end, std::string* out) {
                             ? !IsLowSurrogate(c)
                             : pending_.size() - used >= 4 && IsLowSurrogate(unit_at(used + 2));
     if (!paired) {
-      return absl::DataLossError(
-          absl::StrFormat("byte %d: not UTF-16, as the byte order mark says; expected a pair of "
-                          "surrogates, got %04x alone",
-                          offset_ + used, c));
+      return absl::DataLossError(absl::StrFormat(
+          "byte %d: not the UTF-16 that the byte order mark announces; expected a pair of "
+          "surrogates, got %04x alone",
+          offset_ + used, c));
     }
     if (size == 4) c = 0x10000 + ((c - 0xd800) << 10) + (unit_at(used + 2) - 0xdc00);
     AppendUtf8(c, out);

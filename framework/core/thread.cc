@@ -33,8 +33,8 @@ bool HasLimit(int resource) {
          limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Returns what leaves no room for the stack of one more thread; empty if there is room. `ulimit -d`
-// counts only what can be written, `ulimit -v` everything.
+// Explains why the stack of one more thread does not fit into memory; empty if it fits. `ulimit -d`
+// counts only writable mappings, `ulimit -v` all of them.
 std::string MemoryLimit() {
   const size_t bytes = DefaultStackBytes();
   void* const stack =
@@ -50,15 +50,15 @@ std::string MemoryLimit() {
                                : "no memory is left for its stack";
 }
 
-// The number in a file of the kernel; -1 if there is none, or `max`.
+// Returns the number in a file of the kernel; -1 if the file is missing or says `max`.
 int64_t NumberIn(const std::string& file) {
   std::ifstream stream(file);
   int64_t number = -1;
   return stream >> number ? number : -1;
 }
 
-// The `pids.max` of this process's cgroup, or of one above it, that allows no more tasks; empty if
-// none is reached.
+// Returns the path of the `pids.max`, of this process's cgroup or an ancestor, that allows no more
+// tasks; empty if no such limit is reached.
 std::string ReachedCgroup() {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -80,12 +80,12 @@ std::string ReachedCgroup() {
 std::string ReachedLimit() {
   if (std::string memory = MemoryLimit(); !memory.empty()) return memory;
   if (const std::string cgroup = ReachedCgroup(); !cgroup.empty()) {
-    return absl::StrCat("the limit on tasks in ", cgroup, " is reached");
+    return absl::StrCat("the limit on tasks in ", cgroup, " has been reached");
   }
   if (HasLimit(RLIMIT_NPROC)) {
-    return "the limit on threads and processes of this user (`ulimit -u`) is reached";
+    return "this user has reached the limit on threads and processes (`ulimit -u`)";
   }
-  return "the limit on threads of this host (/proc/sys/kernel/threads-max) is reached";
+  return "this host has reached its limit on threads (/proc/sys/kernel/threads-max)";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts threads. The constructor of std::thread throws when a limit is reached, and its thread
-// gets the stack size of `ulimit -s`, however small.
+// Starts threads. Unlike the constructor of std::thread, StartThread returns a status when a limit
+// is reached, and gives the thread a sufficient stack however small `ulimit -s` is.
 //
 //   MF_ASSIGN_OR_RETURN(thread_, StartThread("heartbeats", [this] { SendHeartbeats(); }));
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_THREAD_H_
@@ -17,21 +17,21 @@
 
 namespace mirrorflow {
 
-// Raises the default stack size of new threads to kLeastStackBytes, for the libraries that start
-// threads themselves. StartThread does so, too.
+// Raises the default stack size of new threads to at least kLeastStackBytes, for libraries that
+// start threads themselves. StartThread calls it.
 void RaiseThreadStackSize();
 inline constexpr size_t kLeastStackBytes = size_t{2} << 20;
 
-// ResourceExhausted for a thread or process that could not be started: `<what>: cannot start a
-// thread: …`. Names the limit that has been reached: `ulimit -v`, `ulimit -u`, or a file of the
-// kernel.
+// Returns ResourceExhausted for a thread or process that could not be started: `<what>: cannot
+// start a thread: …`. Names the limit that has been reached: `ulimit -v`, `ulimit -u`, or a file
+// below /proc or /sys.
 absl::Status ThreadLimitError(absl::string_view what);
 
-// Checks that `count` threads can run at the same time, for libraries that hang or abort when they
-// cannot start theirs. ThreadLimitError(what) otherwise.
+// Returns ThreadLimitError(what) unless `count` more threads can run at the same time. Call it
+// before using a library that hangs or aborts when it cannot start its threads.
 absl::Status CheckThreads(absl::string_view what, int count);
 
-// Runs `work` on a new thread. ThreadLimitError(what) if it cannot be started.
+// Runs `work` on a new thread, or returns ThreadLimitError(what) if the thread cannot be started.
 template <typename Work>
 absl::StatusOr<std::thread> StartThread(absl::string_view what, Work&& work) {
   RaiseThreadStackSize();

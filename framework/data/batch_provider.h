@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BatchProvider: what Strategy::Distribute() takes, such as a Dataset. Implement it to feed the
-// replicas from a source of your own:
+// BatchProvider: the input of Strategy::Distribute(), such as a Dataset. Implement it to feed the
+// replicas from your own data source:
 //
 //   class MyBatches final : public mf::BatchProvider {
 //     std::unique_ptr<mf::BatchSource> MakeIterator(int64_t epoch,
@@ -23,7 +23,7 @@
 
 namespace mirrorflow {
 
-// The part of every batch that a worker needs: the rows of its replicas. By default, all rows.
+// The shard of every batch that a worker needs: the rows of its replicas. By default, all rows.
 struct BatchShard {
   int first_rank = 0;
   int num_ranks = 1;
@@ -32,33 +32,33 @@ struct BatchShard {
   friend bool operator==(const BatchShard&, const BatchShard&) = default;
 };
 
-// The index of the first row of replica `rank` in a batch of `rows` rows. Rows are split evenly, in
-// the order of the ranks, and the first replicas get one more.
+// Returns the index of the first row of replica `rank` in a batch of `rows` rows. Rows are split
+// evenly in rank order; the first replicas get one row more if the division leaves a remainder.
 inline int64_t FirstRowOf(int rank, int64_t rows, int world_size) {
   return rank * (rows / world_size) + std::min<int64_t>(rank, rows % world_size);
 }
 
 struct SourceBatch {
-  std::vector<Tensor> components;  // rows in the leading dimension; only those of the shard
+  std::vector<Tensor> components;  // the shard's rows, in the leading dimension
   int64_t global_rows = 0;         // of the whole batch
 };
 
-// A source of batches. A dataset provides one, and a strategy distributes its batches over the
+// An iterator over batches. A dataset provides it, and a strategy distributes its batches over the
 // replicas.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Fills `batch` with the next batch. Returns false at the end. The tensors stay valid as long as
-  // they are held.
+  // Fills `batch` with the next batch. Returns false at the end. The tensors stay valid for as long
+  // as the caller holds them.
   virtual absl::StatusOr<bool> Next(SourceBatch* batch) = 0;
 };
 
-// The files of a worker (AutoShardPolicy::kFile): of all files, those whose index is `worker`
-// modulo `num_workers`. By default, all files.
+// The files that a worker reads (AutoShardPolicy::kFile): those whose index is `worker` modulo
+// `num_workers`. By default, all files.
 struct FileShard {
   int worker = 0;
   int num_workers = 1;
-  BatchShard batch = {};  // how many rows of a batch are those of its files
+  BatchShard batch = {};  // how many rows of each global batch come from these files
 
   friend bool operator==(const FileShard&, const FileShard&) = default;
 };
@@ -66,16 +66,17 @@ struct FileShard {
 // The rows of the files of one worker.
 struct FileBatches {
   std::unique_ptr<BatchSource> source;
-  // No batch may have fewer rows than the others, so that the first worker to end ends all.
+  // Every batch must have the same number of rows. The first worker to run out of rows then ends
+  // the epoch for all workers.
   bool drop_remainder = false;
-  // Identifies the files of all workers, which must have the same list.
+  // Identifies the list of all files, which must be the same on all workers.
   std::string files = "";
 };
 
 // One shard of every batch.
 struct FingerprintedBatches {
   std::unique_ptr<BatchSource> source;
-  // Complete once source->Next() has returned. Null for a provider that makes none.
+  // Complete once source->Next() has returned. Null if the provider does not compute fingerprints.
   std::shared_ptr<const DatasetFingerprint> fingerprint = nullptr;
 };
 
@@ -83,15 +84,15 @@ class BatchProvider {
  public:
   virtual ~BatchProvider() = default;
 
-  // Returns the batches of one epoch, of which this process needs only the rows of `shard`.
+  // Returns the batches of one epoch. This process needs only the rows of `shard`.
   virtual std::unique_ptr<BatchSource> MakeIterator(int64_t epoch,
                                                     const BatchShard& shard) const = 0;
-  // Whether MakeIterator() leaves out the rows of other shards. Otherwise, it returns whole batches
-  // on every worker.
+  // Returns whether MakeIterator() leaves out the rows of other shards. Otherwise, it returns whole
+  // batches on every worker.
   virtual bool is_sharded() const { return true; }
-  // InvalidArgument if the elements are rows without Batch().
+  // Returns InvalidArgument if the elements are single rows, because Batch() is missing.
   virtual absl::Status CheckBatched() const { return absl::OkStatus(); }
-  // MakeIterator() with a fingerprint, by which the workers compare their data.
+  // Like MakeIterator(), and also returns the fingerprint by which the workers compare their data.
   virtual FingerprintedBatches OpenShard(int64_t epoch, const BatchShard& shard) const {
     return {MakeIterator(epoch, shard)};
   }
@@ -99,7 +100,7 @@ class BatchProvider {
   virtual absl::StatusOr<FileBatches> OpenFiles(int64_t /*epoch*/,
                                                 const FileShard& /*shard*/) const {
     return absl::InvalidArgumentError(
-        "AutoShardPolicy FILE: expected a Dataset, got another type, which has no list of files");
+        "AutoShardPolicy FILE: expected a Dataset, got a BatchProvider without a list of files");
   }
 };
 

@@ -14,8 +14,8 @@
 namespace mirrorflow {
 namespace {
 
-// A longer value, such as the pipeline of a Zip() of many datasets, is truncated, so that the
-// values of all workers fit into a message.
+// Longer values, such as the pipeline of a Zip() of many datasets, are truncated, so the values of
+// all workers fit into a message.
 constexpr size_t kMaxValueBytes = 1000;
 
 constexpr absl::string_view kSameOrder =
@@ -31,7 +31,7 @@ struct Field {
   std::string DatasetFingerprint::*value;
   absl::string_view hint;
 };
-// In the order in which differences are reported: an earlier one explains the later ones.
+// In reporting order: a difference in one field explains differences in the fields after it.
 constexpr Field kFields[] = {
     {"pipeline", &DatasetFingerprint::pipeline, kSameOrder},
     {"files", &DatasetFingerprint::files, kSameFiles},
@@ -62,7 +62,7 @@ absl::StatusOr<DatasetFingerprint> DatasetFingerprint::Parse(absl::string_view t
   for (size_t i = 0; valid && i < lines.size(); ++i) {
     valid = absl::CUnescape(lines[i], &(fingerprint.*kFields[i].value));
   }
-  if (!valid) return absl::InternalError("dataset: malformed fingerprint of a worker");
+  if (!valid) return absl::InternalError("dataset: malformed fingerprint from a worker");
   return fingerprint;
 }
 
@@ -73,7 +73,7 @@ std::optional<DatasetFingerprint::Difference> DatasetFingerprint::FindDifference
       return workers[worker].*field.value;
     };
     std::map<absl::string_view, int> count;
-    int usual = 0;  // the first worker with the value that most have
+    int usual = 0;  // the first worker with the majority's value
     const int num_workers = static_cast<int>(workers.size());
     for (int w = 0; w < num_workers; ++w) ++count[value(w)];
     for (int w = 1; w < num_workers; ++w) {

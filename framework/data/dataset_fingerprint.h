@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DatasetFingerprint describes a dataset in a few lines. Workers that share its batches compare
-// them to find out whether all read the same data.
+// DatasetFingerprint: a description of a dataset in a few lines. Workers that split its batches
+// among them compare fingerprints to check that all read the same data.
 #ifndef MIRRORFLOW_FRAMEWORK_DATA_DATASET_FINGERPRINT_H_
 #define MIRRORFLOW_FRAMEWORK_DATA_DATASET_FINGERPRINT_H_
 
@@ -16,35 +16,35 @@
 
 namespace mirrorflow {
 
-// The values appear in error messages. Those that a dataset lacks are empty.
+// The values appear in error messages. Values that do not apply to a dataset are empty.
 struct DatasetFingerprint {
   std::string pipeline;     // the source and its stages
-  std::string files;        // how many, and a checksum of their names or sizes
-  std::string batches;      // how many
+  std::string files;        // their number, and a checksum of their names or sizes
+  std::string batches;      // their number
   std::string types;        // of a row, or of the first batch
   std::string first_batch;  // TensorChecksum::ToString()
   std::string last_batch;
 
-  // Fails if `text` is not what Serialize() returns.
+  // Parses the result of Serialize(). Fails if `text` is malformed.
   static absl::StatusOr<DatasetFingerprint> Parse(absl::string_view text);
   std::string Serialize() const;
 
   struct Difference {
-    int worker = 0;  // its value is not the one that most workers have
-    int other = 0;   // the first worker with the value that most have
+    int worker = 0;  // the worker whose value differs from that of the majority
+    int other = 0;   // the first worker with the majority's value
     std::string what;
     std::string expected, got;
     std::string hint;
   };
-  // Returns the first difference between the fingerprints of the workers, if there is one.
+  // Returns the first difference between the workers' fingerprints, if any.
   static std::optional<Difference> FindDifference(absl::Span<const DatasetFingerprint> workers);
 };
 
-// Accumulates the checksum of rows: of their dtypes, shapes and values.
+// Accumulates a checksum over the dtypes, shapes and values of rows.
 class TensorChecksum {
  public:
   void Add(absl::Span<const Tensor> row);
-  // `CRC-32C 1badcafe`
+  // Formats the checksum as `CRC-32C 1badcafe`.
   std::string ToString() const;
 
  private:
@@ -53,7 +53,7 @@ class TensorChecksum {
 
 // Returns the dtypes and shapes, such as `float[28,28], int32[]`.
 std::string TypesOf(absl::Span<const Tensor> tensors);
-// The same without the leading dimension: the types of a row of these components.
+// Like TypesOf, but drops the leading dimension: returns the types of one row.
 std::string TypesOfRows(absl::Span<const Tensor> components);
 
 }  // namespace mirrorflow

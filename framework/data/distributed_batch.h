@@ -11,12 +11,13 @@
 
 namespace mirrorflow {
 
-// One batch of a DistributedDataset, with one tensor per component, as Step::Run takes it. Each
-// replica takes its rows from it.
+// One batch of a DistributedDataset, with one tensor per component, ready for Step::Run. Each
+// replica reads its rows from it.
 class DistributedBatch {
  public:
   DistributedBatch() = default;
-  // `replica_rows`: of all replicas of the world; if empty, the rows are split evenly.
+  // `replica_rows`: the row counts of all replicas in the world; if empty, the rows are split
+  // evenly.
   DistributedBatch(std::vector<Tensor> components, std::vector<Tensor> next, int64_t num_rows,
                    bool has_local_rows, std::vector<int64_t> replica_rows)
       : components_(std::move(components)),
@@ -25,15 +26,16 @@ class DistributedBatch {
         has_local_rows_(has_local_rows),
         replica_rows_(std::move(replica_rows)) {}
 
-  // The rows of this worker's replicas; with a single worker, the global batch.
+  // Returns the rows of this worker's replicas; with a single worker, the global batch.
   absl::Span<const Tensor> components() const { return components_; }
-  // The components of the next batch; empty if this worker has no more rows.
+  // Returns the components of the next batch; empty if this worker has no more rows.
   absl::Span<const Tensor> next() const { return next_; }
   operator absl::Span<const Tensor>() const { return components_; }  // NOLINT: what Step::Run takes
-  // Rows of the global batch. With AutoShardPolicy::kOff, those of this worker.
+  // Returns the number of rows in the global batch; with AutoShardPolicy::kOff, in this worker's
+  // batch.
   int64_t num_rows() const { return num_rows_; }
 
-  // Options of Step::Run for these components.
+  // Return the options of Step::Run for these components.
   bool has_local_rows() const { return has_local_rows_; }
   absl::Span<const int64_t> replica_rows() const { return replica_rows_; }
 

@@ -57,8 +57,8 @@ class BoundTransfer final : public BoundCollective {
   Collective collective_;
 };
 
-// An update of variables by a gradient that the ranks reduce, or by a product of their rows. Also
-// implements the update rules, which call the kernel.
+// An update of variables by a gradient that the ranks reduce, or by a matrix product of their rows.
+// Also implements the update rules, which call the kernel.
 class BoundUpdate final : public BoundCollective, UpdateRule, ProductUpdateRule {
  public:
   BoundUpdate(const Collective& collective, std::vector<int64_t> counts,
@@ -141,11 +141,11 @@ class BoundUpdate final : public BoundCollective, UpdateRule, ProductUpdateRule 
   const PlannedCollective& planned_;
   const UpdateCall& call_;
   const CollectiveBinding binding_;
-  const std::vector<int64_t> counts_;  // of a product's rows, by rank
-  std::vector<std::byte*> variables_;  // their addresses in this step
+  const std::vector<int64_t> counts_;  // rows of the product's operands, by rank
+  std::vector<std::byte*> variables_;  // addresses in this step
   Collective collective_;
   int64_t nanoseconds_ = 0;
-  uint64_t run_ = 0;  // in which the collective was started
+  uint64_t run_ = 0;  // the run that started the collective
 };
 
 }  // namespace

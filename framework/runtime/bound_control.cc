@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Branches and loops of a bound plan. The thread that runs the instruction waits for the predicate,
-// then runs the sub-plan that it selects.
+// then runs the selected sub-plan.
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the predicate at `at` holds: it is true, or not 0.
+// Returns whether the predicate at `at` holds, that is, is true or nonzero.
 absl::StatusOr<bool> Holds(const PlannedControl& control, const std::byte* at, Lane& lane,
                            MonotonicTime deadline) {
   if (control.predicate == DT_INVALID) return control.has_elements;
@@ -62,7 +62,7 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
 }
 
 // Copies the results of `body` to `results`, which may be the memory of its arguments. A result
-// that is another argument is staged in `scratch` first.
+// that aliases another argument is staged in `scratch` first.
 absl::Status BoundPlan::CopyResults(const BoundPlan& body, const PlannedControl& control,
                                     const Operand* results, std::byte* scratch, Lane& lane) const {
   const std::vector<PlannedFetch>& fetches = body.plan_->fetches;
@@ -93,7 +93,7 @@ absl::Status BoundPlan::RunControl(const Instruction& instruction) {
     MF_RETURN_IF_ERROR(branch.RunInside(*this, scratch, params_.iteration));
     return CopyResults(branch, control, outputs, scratch, lane);
   }
-  // The loop's values are in the memory of the outputs, from before the first iteration on.
+  // The loop's values live in the memory of the outputs, even before the first iteration.
   BoundPlan &condition = *plans[0], &body = *plans[1];
   for (int i = 0; i < instruction.num_outputs; ++i) {
     MF_RETURN_IF_ERROR(Copy(Address(inputs[i]), Address(outputs[i]), control.bytes[i], lane));

@@ -6,13 +6,14 @@
 //                                        .in = gradient, .out = gradient, .name = "gradient"}));
 //
 // Contract. All ranks issue the same collectives in the same order; a backend that detects a
-// difference reports it on every rank. Each collective takes two calls, so that lanes that one
-// thread runs inline can overlap. Start publishes or enqueues it, and may wait until the other
-// ranks have started it, too; Finish completes it. Each rank finishes collectives in the order in
-// which it started them, except updates, which it may finish at any time; at most kMaxInFlight are
-// in flight. All calls of one rank except Abort come from one thread at a time. Every wait has a
-// deadline (the communicator's timeout). After the first failure or Abort, pending and later calls
-// of every rank return that first status until the communicator is destroyed.
+// difference reports it on every rank. Each collective takes two calls, so that communication and
+// computation overlap even if one thread runs all lanes. Start publishes or enqueues the
+// collective, and may wait until the other ranks have started it; Finish completes it. Each rank
+// finishes collectives in the order in which it started them, except updates, which it may finish
+// at any time; at most kMaxInFlight are in flight. All calls of one rank except Abort come from one
+// thread at a time. Every wait has a deadline (the communicator's timeout). After the first failure
+// or Abort, pending and later calls of every rank return that first status until the communicator
+// is destroyed.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 
@@ -33,7 +34,7 @@ namespace mirrorflow {
 class Lane;
 
 // The operations. Gathered and scattered elements are in rank order. `counts` has one entry per
-// rank, which may be zero, and stays alive until Finish.
+// rank, which may be zero, and must stay alive until Finish.
 struct Barrier {};
 struct AllReduce {  // in [count] -> out [count], which may be the same memory
   Reduction reduction = Reduction::kSum;
@@ -46,33 +47,33 @@ struct ReduceScatter {  // in [sum of counts] -> out [counts[rank]]
 struct AllGather {  // in [counts[rank]] -> out [sum of counts]
   absl::Span<const int64_t> counts;
 };
-// Ranks on host memory may pass the same `out`, which then gets the value once.
+// Ranks in host memory may pass the same `out`; the value is then written once.
 struct Broadcast {  // in [count] on rank `root` -> out [count], which may be the same memory
   int64_t count = 0;
   int root = 0;
 };
 
 // The two updates reduce a gradient and apply an optimizer to it in one pass: each rank reduces its
-// shard and updates that shard of the variables for every rank that shares its memory, while the
-// shard is in the cache. They need ranks on host memory. The variables are equal on all ranks
-// before and after; the ranks of a memory domain may share one copy.
+// shard and, while the shard is in the cache, updates that shard of the variables for every rank in
+// its memory domain. They require ranks in host memory. The variables are equal on all ranks before
+// and after; the ranks of a memory domain may share one copy.
 //
-// An update rule applies the optimizer to a part of this rank's variables. The communicator calls
+// An update rule applies the optimizer to a range of this rank's variables. The communicator calls
 // it between Start and Finish, in any call of the rank and on any thread, but not concurrently.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  // Updates elements [first, first + count); `gradient` has only these elements.
+  // Updates elements [first, first + count); `gradient` holds only these elements.
   virtual void Apply(int64_t first, const void* gradient, int64_t count) = 0;
 };
 class ProductUpdateRule {
  public:
   virtual ~ProductUpdateRule() = default;
-  // Updates rows [first, last) by aᵀ · b, whose rows `parts` has, rank by rank.
+  // Updates rows [first, last) by aᵀ · b. `parts` holds the rows of a and b, rank by rank.
   virtual void Apply(absl::Span<const ProductRows> parts, int64_t first, int64_t last) = 0;
 };
 struct Update {  // in [count], a gradient -> variables, [count] each
-  // Unset: every rank already has the whole gradient.
+  // Unset if every rank already has the whole gradient.
   std::optional<Reduction> reduction;
   int64_t count = 0;
   absl::Span<std::byte* const> variables;
@@ -82,71 +83,71 @@ struct ProductUpdate {  // in [counts[rank], rows] and right [counts[rank], …]
   const void* right = nullptr;
   absl::Span<const int64_t> counts;
   int64_t rows = 0;       // of a variable
-  int64_t row_bytes = 0;  // of a row of `right` and of a variable
+  int64_t row_bytes = 0;  // per row of `right` and of a variable
   absl::Span<std::byte* const> variables;
   ProductUpdateRule* rule = nullptr;
 };
 
-// One collective, as one rank sees it. A Barrier has neither dtype nor memory.
+// One rank's view of a collective. A Barrier has neither dtype nor memory.
 struct Collective {
   std::variant<Barrier, AllReduce, ReduceScatter, AllGather, Broadcast, Update, ProductUpdate>
       operation;
   DataType dtype = DT_FLOAT;
   const void* in = nullptr;
   void* out = nullptr;
-  absl::string_view name;  // alive until Finish; must be equal on all ranks
+  absl::string_view name;  // must be equal on all ranks, and stay alive until Finish
   int sequence = -1;       // index among the collectives of a step, for errors
-  int urgency = 0;         // of two that can proceed, the one with the smaller number goes first
+  int urgency = 0;         // if several collectives can proceed, the smallest number goes first
 };
 
 class Communicator {
  public:
   static constexpr int kMaxInFlight = 256;
-  static constexpr size_t kMaxVariables = 11;  // of an update
+  static constexpr size_t kMaxVariables = 11;  // per update
 
   virtual ~Communicator() = default;
 
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // Names the session's step to which the next collectives belong. Backends that exchange messages
-  // compare it.
+  // Sets the session's step to which the following collectives belong. Backends that exchange
+  // messages compare it between ranks.
   virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
   // Announces the collectives that the step will start next, in order. A branch or a loop iteration
   // announces its own when it begins; they run before the rest of the enclosing list. The
-  // collectives outlive the step. A step that the device replays starts none of them. Backends that
-  // compare ranks out of band can compare the whole list at once.
+  // collectives outlive the step. If the device replays the step, none of them is started. Backends
+  // that compare ranks out of band can compare the whole list at once.
   virtual void Announce(absl::Span<const Collective* const> collectives) {
     static_cast<void>(collectives);
   }
-  // Called at the end of a step that leaves updates in flight, which then progress without further
-  // calls until the next step begins.
+  // Ends a step that leaves updates in flight. They progress without further calls until the next
+  // step begins.
   virtual absl::Status EndStep() { return absl::OkStatus(); }
 
   virtual absl::Status Start(const Collective& collective, Lane* lane) = 0;
   virtual absl::Status Finish(const Collective& collective, Lane* lane) = 0;
 
-  // Declares memory of the rank's device that collectives will use. The memory outlives the
-  // communicator. All ranks register the same amount, before the first collective.
+  // Registers device memory that collectives will use. The memory must outlive the communicator.
+  // All ranks register the same number of bytes, before the first collective.
   virtual absl::Status Register(std::byte* memory, size_t bytes) {
     static_cast<void>(memory);
     static_cast<void>(bytes);
     return absl::OkStatus();
   }
 
-  // Whether Start and Finish only enqueue work, the same work in every step. A device may then
-  // record it and replay it without calling them.
+  // Returns whether Start and Finish only enqueue work, and the same work in every step. A device
+  // can then record the work and replay it without calling them.
   virtual bool can_be_repeated() const { return false; }
 
-  // The first failure of any rank; OK until there is one. Callers check it after the lanes of a
-  // step have done all their work, because a backend whose calls only enqueue may detect a failure
-  // after Finish.
+  // Returns the first failure of any rank, or OK. Callers check it after the lanes of a step have
+  // drained, because a backend whose calls only enqueue can detect a failure after Finish.
   virtual absl::Status status() const = 0;
 
-  // Wakes every waiting rank with `why`. Any thread may call it; the first call on any rank wins.
+  // Wakes all waiting ranks, whose calls return `why`. Thread-safe; the first call on any rank
+  // wins.
   virtual void Abort(absl::Status why) = 0;
 
-  // Start followed by Finish.
+  // Calls Start, then Finish.
   absl::Status Run(const Collective& collective, Lane* lane = nullptr) {
     absl::Status status = Start(collective, lane);
     return status.ok() ? Finish(collective, lane) : status;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device: the processor on which a replica runs, with its memory and lanes. Execute runs the
-// instructions of a step, each on its lane. A lane is an in-order queue: a CUDA stream, or on a CPU
-// a part of the work of one thread, which runs all lanes inline in a legal order. Lanes only
-// enqueue; only the host waits, and always with a deadline.
+// instructions of a step, each on its lane. A lane is an in-order queue. On a GPU it is a CUDA
+// stream; on a CPU, one thread runs all lanes inline, in an order that respects their dependencies.
+// Lanes only enqueue; only the host waits, and always with a deadline.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_DEVICE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_DEVICE_H_
 
@@ -24,7 +24,7 @@
 
 namespace mirrorflow {
 
-// The lanes that every device has, by purpose.
+// The lanes of every device, by purpose.
 enum class LaneKind : int8_t { kCompute = 0, kCommunicate = 1, kCopy = 2 };
 inline constexpr int kNumLanes = 3;
 
@@ -33,28 +33,28 @@ using EventId = int32_t;
 class Lane {
  public:
   virtual ~Lane() = default;
-  // Makes later work on this lane wait for event `id` of this replica and step.
+  // Makes later work on this lane wait for event `id` of the same replica and step.
   virtual absl::Status Wait(EventId id) = 0;
   // Fires event `id` when all earlier work on this lane is done.
   virtual absl::Status Record(EventId id) = 0;
-  // Copies within the device's memory, in order with the other work on this lane. Addresses are
-  // those that kernels use. The defaults of Copy and Read are for lanes whose kernels run
-  // immediately.
+  // Copies within the device's memory, in order with the other work on this lane. Takes the
+  // addresses that kernels use. The default implementations of Copy and Read are for lanes whose
+  // kernels run immediately.
   virtual absl::Status Copy(const std::byte* from, std::byte* to, size_t bytes) {
     std::memcpy(to, from, bytes);
     return absl::OkStatus();
   }
-  // Waits for all earlier work on this lane, until the deadline at most, then copies to the host.
+  // Waits for all earlier work on this lane, at most until the deadline, then copies to the host.
   virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes, MonotonicTime) {
     std::memcpy(host, from, bytes);
     return absl::OkStatus();
   }
-  // Waits for all earlier work on this lane, until the deadline at most. The default is for lanes
+  // Waits for all earlier work on this lane, at most until the deadline. The default is for lanes
   // whose work is done when the call that enqueues it returns.
   virtual absl::Status Finish(MonotonicTime) { return absl::OkStatus(); }
 
-  // Returns the lane's T: the state that a library of kernels needs for each lane (its stream, its
-  // handles). Created when a kernel of this lane first asks for it.
+  // Returns the lane's T: the per-lane state of a kernel library (its stream, its handles). Creates
+  // it on the first call.
   template <typename T>
   T& Library() {
     static const char tag = 0;  // its address identifies T
@@ -71,47 +71,48 @@ class Lane {
 
 // Properties of a device type that the compiler and the runtime depend on.
 struct DeviceTraits {
-  std::string type = "CPU";  // the key of kernels
+  std::string type = "CPU";  // selects the kernels
   // Kernels read and write host memory: feeds and fetches need no copy.
   bool host_memory = true;
   // One thread runs all lanes in the order of the plan: events are no-ops.
   bool inline_lanes = true;
-  // All work of a collective is on its lane when Start returns: an event recorded after it marks
-  // the collective's end.
+  // All work of a collective has been enqueued on its lane when Start returns, so an event recorded
+  // after Start marks the collective's end.
   bool enqueues_collectives = false;
-  int num_threads = 1;  // of one replica
-  // Default size limit of a bucket of gradients: large enough that one collective, or one update,
-  // takes much longer than starting it.
+  int num_threads = 1;  // per replica
+  // Default size limit of a gradient bucket: large enough that one collective, or one update, takes
+  // much longer than its launch.
   int64_t bucket_bytes = int64_t{1} << 19;
 };
 
-// A recorded execution, which a device can replay without its instructions (a captured CUDA graph).
+// A recorded execution (a captured CUDA graph), which a device can replay without dispatching its
+// instructions.
 class Recording {
  public:
   virtual ~Recording() = default;
 };
 
-// State of an execution after it has ended, successfully or not.
+// The state after an execution has ended, successfully or not.
 struct Outcome {
   bool completed = false;  // every instruction ran, even if a kernel reported invalid input data
-  bool wrote = true;       // a variable was written, or may have been
+  bool wrote = true;       // a variable may have been written
 };
 
-// How an instruction takes part in a recording.
+// How a recording handles an instruction.
 enum class Repetition : int8_t {
   kNone,   // involves the host or other ranks: must run in every step
   kWork,   // enqueues the same work on its lane and the same memory in every step
   kOrder,  // orders lanes by an event, the same way in every step
 };
 
-// The parameters and feeds of a step as one block, which travels in two stages, so that the first
-// may overlap the step before.
+// The parameters and feeds of a step as one block. It is copied to the device in two stages, the
+// first of which can overlap the previous step.
 struct StepInput {
   const std::byte* host = nullptr;  // from AllocateOnHost; unchanged until the step has ended
-  std::byte* ahead = nullptr;       // on the device: where it waits for the step
-  std::byte* device = nullptr;      // where the step reads it
+  std::byte* ahead = nullptr;       // the first stage's destination, on the device
+  std::byte* device = nullptr;      // the second stage's destination, which the step reads
   size_t bytes = 0;                 // 0: the step reads nothing
-  bool sent = false;                // Send has been called; else Execute does both stages
+  bool sent = false;                // Send has done the first stage; if not, Execute does both
 };
 
 // A value that the host receives at the end of a step.
@@ -127,16 +128,16 @@ struct Execution {
   absl::FunctionRef<LaneKind(int)> lane_of;
   absl::FunctionRef<Repetition(int)> repetition_of;
   absl::FunctionRef<absl::Status(int)> run;
-  // Before the first and after the last instruction. The device copies the same memory, except for
-  // `input.host`, whenever it replays a recording.
+  // The copies before the first and after the last instruction. Whenever the device replays a
+  // recording, it copies the same memory, except for `input.host`.
   StepInput input;
   absl::Span<const StepFetch> fetches;
-  // Work of the host that overlaps the device's work, called once everything is enqueued. A device
-  // with inline lanes need not call it.
+  // Host work that overlaps the device's work. Called once everything is enqueued; a device with
+  // inline lanes need not call it.
   absl::FunctionRef<void()> meanwhile;
   MonotonicTime deadline;
-  // Whether Execute may return while the step still runs. The host must have nothing to learn from
-  // it: no fetch, no input data that could be rejected, no other rank that could fail.
+  // Whether Execute may return while the step still runs. Requires that the host needs no result of
+  // the step: no fetch, no kernel that can reject its input data, no other rank that can fail.
   bool may_outlive;
   // The recording of the same instructions on the same memory; `*recording` is null before the
   // first execution. `recording` itself is null if `run` must be called for every instruction.
@@ -151,47 +152,49 @@ class Device {
   virtual absl::string_view name() const = 0;  // `CPU:0`
   virtual const DeviceTraits& traits() const = 0;
   // Returns a device with the same name and memory but its own lanes, for concurrent steps; null if
-  // the device runs one step at a time.
+  // the device can run only one step at a time.
   virtual std::unique_ptr<Device> Clone() const { return nullptr; }
 
-  // Makes this the current device of the calling thread, for libraries that ask for it (CUDA's):
-  // plans for a device are made on a thread whose current device it is.
+  // Makes this the calling thread's current device, which libraries such as CUDA's use implicitly.
+  // Call it before making plans for this device.
   virtual absl::Status MakeCurrent() { return absl::OkStatus(); }
 
-  // Returns zeroed memory, aligned to 64 bytes, which is freed with its last owner.
+  // Returns zeroed memory, aligned to 64 bytes. The last owner frees it.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
-  // The same, for memory that collectives read and write: other devices can be given access to it.
+  // Like Allocate, for memory that collectives read and write: other devices can be given access to
+  // it.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) {
     return Allocate(bytes);
   }
-  // Memory of the host that this device copies from and to while the host goes on.
+  // Returns host memory with which this device can exchange data asynchronously (page-locked memory
+  // on GPUs).
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) {
     return Allocate(bytes);
   }
-  // Returns the address by which kernels reach memory of this device: `address` itself, except on a
-  // test device that keeps the host from touching its memory by mistake.
+  // Returns the address by which kernels access this device's memory: `address` itself, except on a
+  // test device that keeps the host from touching device memory by mistake.
   virtual std::byte* KernelAddress(std::byte* address) const { return address; }
-  // Copies between host memory and this device's memory. On return the host memory may be reused,
-  // and later work on any lane and later copies out see the copied data.
+  // Copy between host memory and this device's memory. On return the host memory may be reused, and
+  // later work on any lane and later copies out see the copied data.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
-  // The first stage of the next step's input: copies it from `host` to `ahead`, beside the step
-  // that runs. Only for devices whose memory is not the host's.
+  // Does the first stage of the next step's input: copies it from `host` to `ahead` while the
+  // current step runs. Only for devices with their own memory.
   virtual absl::Status Send(const StepInput& input) {
     return CopyIn(input.host, input.ahead, input.bytes);
   }
-  // Waits for the end of a step that Execute has left running, and returns its error.
+  // Waits for a step that outlived Execute, and returns its error.
   virtual absl::Status Synchronize(MonotonicTime) { return absl::OkStatus(); }
 
   virtual Lane& lane(LaneKind kind) = 0;
-  // Prepares events 0 … count-1.
+  // Creates events 0 … count-1.
   virtual absl::Status ReserveEvents(int count) = 0;
 
   // Runs the instructions of one step: calls `run(i)` once for each i < count, or replays the
-  // recorded work, and returns the first error. An inline device calls them in order on this
-  // thread; a queued one hands instruction i to the queue of `lane_of(i)`. Returns when all are
-  // done, or at the deadline. If the step may outlive the call, that may be the end of the step
-  // before, whose error it then returns.
+  // recorded work, and returns the first error. A device with inline lanes calls them in order on
+  // this thread; other devices pass instruction i to the queue of `lane_of(i)`. Returns when all
+  // are done, or at the deadline. If the step may outlive the call, it can return as soon as the
+  // previous step has ended, with that step's error.
   virtual absl::Status Execute(const Execution& execution) = 0;
 };
 

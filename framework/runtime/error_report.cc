@@ -35,12 +35,12 @@ struct Details {
   std::string stack;
 };
 
-// The details of the last errors of this process. A status holds only their key, because
-// absl::Status prints its payloads. Equal details have one key, so that equal errors stay equal.
+// The details of this process's latest errors. A status holds only a key, because absl::Status
+// prints its payloads. Equal details have the same key, so equal errors stay equal.
 class LastDetails {
  public:
   std::string Add(Details details) {
-    // A status may come from another process.
+    // The status may come from another process.
     const std::string key =
         absl::StrCat(getpid(), "/",
                      absl::Hex(StableHash(absl::StrCat(details.collectives_json, details.stack))));
@@ -74,7 +74,7 @@ Details DetailsOf(const absl::Status& status) {
   return key.has_value() ? AllDetails().Find(std::string(*key)) : Details();
 }
 
-// Opens the file that $MIRRORFLOW_ERROR_FILE names; -1 without one.
+// Opens the file that $MIRRORFLOW_ERROR_FILE names; returns -1 if there is none.
 int OpenErrorFile() {
   const char* const path = std::getenv("MIRRORFLOW_ERROR_FILE");
   if (path == nullptr || *path == '\0') return -1;
@@ -109,10 +109,10 @@ absl::Status WithDetails(absl::Status status, std::string collectives_json, std:
 }
 
 void ReportError(const absl::Status& status, bool is_victim, absl::string_view stack) {
-  const int file = OpenErrorFile();  // a warning about it comes before the error, the last line
+  const int file = OpenErrorFile();  // can warn, and the error must be the last line
   const std::string name = absl::StatusCodeToString(status.code());
   const absl::string_view message = status.message();
-  // A message may hold all errors of a file; each line names the file.
+  // A message can hold all errors of a file; each line names the file.
   const absl::string_view where = message.substr(0, message.find(": "));
   bool first = true;
   for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {

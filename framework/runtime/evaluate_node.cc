@@ -34,7 +34,7 @@ class EagerContext final : public KernelContext {
   const EvaluateOptions& options_;
 };
 
-// Kernels are done when they return, so there is nothing to order.
+// Kernels have finished when they return, so no events are needed.
 class EagerLane final : public Lane {
  public:
   absl::Status Wait(EventId) override { return absl::OkStatus(); }
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
                                                      plan.flops));
   }
 
-  // Each tensor has its own region, after the region of the parameters.
+  // Each tensor has its own region, after the parameter region.
   StepParams params = options.params;
   std::vector<std::byte*> bases = {reinterpret_cast<std::byte*>(&params)};
   std::vector<Operand> operands;

@@ -22,13 +22,13 @@ struct EvaluateOptions {
   // Sharding and global shape of each output, for ops that depend on them; empty: replicated.
   absl::Span<const Sharding> output_shardings = {};
   absl::Span<const Shape> global_output_shapes = {};
-  // Limit on the operations of the kernel (KernelPlan::flops); ResourceExhausted above it.
+  // Limit on the kernel's operations (KernelPlan::flops); ResourceExhausted above it.
   int64_t max_flops = std::numeric_limits<int64_t>::max();
 };
 
 // Runs the kernel of `node` on `inputs`, one tensor per input, and returns one tensor of shape
-// `output_shapes[i]` for each output i. The input for a variable's handle is the tensor that holds
-// the variable, which the kernel may change. `node` must not have role kVariable.
+// `output_shapes[i]` for each output i. For a variable's handle, pass the tensor that holds the
+// variable, which the kernel may change. `node` must not have role kVariable.
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  absl::Span<const Shape> output_shapes,
                                                  const KernelRegistry& kernels,

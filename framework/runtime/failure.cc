@@ -18,12 +18,12 @@ constexpr char kCollectivesType[] = "mirrorflow/collectives_by_worker";
 constexpr char kNumericErrorType[] = "mirrorflow/numeric";
 constexpr char kFinalErrorType[] = "mirrorflow/final";
 
-// The numbers come first, because a name may contain any character.
+// The numbers come first, because a name can contain any character.
 std::string Encode(const Failure& f) {
   return absl::StrCat(f.rank, " ", f.worker, " ", f.step, " ", f.sequence, " ", f.name);
 }
 
-// Payloads may come from another process, so a malformed one is ignored.
+// Ignores malformed payloads, which can come from another process.
 std::optional<Failure> Decode(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(' ', 4));
   Failure f;

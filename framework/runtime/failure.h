@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failure: the place where a step first failed, as a payload of the status that says why. It
-// travels with the status to every rank, so that no error text has to be parsed to find the cause.
-// Another payload marks the errors that numbers have caused.
+// Failure: where a step first failed, as a payload of the status that says why. It travels with the
+// status to every rank, so finding the cause requires no parsing of error messages. Another payload
+// marks numeric errors.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 
@@ -15,42 +15,42 @@
 
 namespace mirrorflow {
 
-// Numbers that are unknown or do not apply are -1.
+// Fields that are unknown or do not apply are -1.
 struct Failure {
-  int rank = -1;          // at fault: where it happened, or the first that did not arrive in time
+  int rank = -1;          // the rank that failed, or the first that did not arrive in time
   int worker = -1;        // of that rank
   int64_t step = -1;      // of the session
   int sequence = -1;      // of the collective, in the step
   std::string name = {};  // of the node or collective
 
-  // `rank 3, worker 1, step 17, collective 4, 'gradients/dense'`, without unknown fields.
+  // Formats the known fields: `rank 3, worker 1, step 17, collective 4, 'gradients/dense'`.
   std::string ToString() const;
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// Returns `status` with `failure` attached. Known fields of a Failure that `status` already carries
-// are kept; OK stays OK.
+// Returns `status` with `failure` attached. Keeps the known fields of a Failure that `status`
+// already carries; OK stays OK.
 absl::Status WithFailure(absl::Status status, const Failure& failure);
 
 // Returns the Failure that `status` carries, if any.
 std::optional<Failure> FailureOf(const absl::Status& status);
 
-// Whether a worker is lost or hangs, or this worker cannot reach it: its return, or that of another
-// process in its place, repairs the cluster. Not so for errors of the program, its data or numbers.
+// Returns whether the error means that a worker is lost, hangs or is unreachable. Such a cluster
+// recovers when the worker or its replacement rejoins; errors of the program, its data or its
+// numbers persist.
 bool IsLostWorker(const absl::Status& status);
 
-// The number of collectives that each worker had started when a step failed, by worker, as far as
-// it is known.
+// Maps a worker to the number of collectives that it had started when a step failed, if known.
 using CollectivesByWorker = std::map<int, uint64_t>;
 // Returns `status` with these numbers attached; OK stays OK.
 absl::Status WithCollectives(absl::Status status, const CollectivesByWorker& collectives);
 CollectivesByWorker CollectivesOf(const absl::Status& status);
 
-// Marks an error that numbers have caused: a loss or a variable that is not finite, or replicas
-// whose variables differ. Programs end with their own exit code for these, and the status code does
-// not tell: a damaged file is also DataLoss. The mark travels with the returned status to every
-// rank; OK stays OK.
+// Marks a numeric error: a loss or a variable that is not finite, or replicas whose variables
+// differ. Programs have a separate exit code for these errors, and the status code alone does not
+// identify them: a damaged file is also DataLoss. The mark travels with the returned status to
+// every rank; OK stays OK.
 absl::Status NumericError(absl::Status status);
 bool IsNumericError(const absl::Status& status);
 

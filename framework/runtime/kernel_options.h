@@ -6,12 +6,12 @@ namespace mirrorflow {
 
 // Trade-offs between accuracy, reproducibility and speed, for all kernels of a session.
 struct KernelOptions {
-  // Products, convolutions and attention of floats may round their operands to 10 bits of fraction,
-  // as tensor cores do (TensorFloat-32).
+  // Allows float matrix products, convolutions and attention to round their operands to 10 fraction
+  // bits, as tensor cores do (TensorFloat-32).
   bool allow_tf32 = false;
-  // On GPUs, use the fastest of the algorithms that the library proposes for each product and
-  // convolution, as timed by worker 0 when the plan is made, instead of the first proposal. The
-  // choice, and with it the last bits of a result, may differ from run to run.
+  // On GPUs, picks the fastest of the library's candidate algorithms for each matrix product and
+  // convolution, as timed by worker 0 when the plan is made, instead of the first candidate. The
+  // choice, and with it the last bits of a result, can differ from run to run.
   bool autotune = false;
 };
 

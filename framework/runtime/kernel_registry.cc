@@ -76,7 +76,7 @@ absl::StatusOr<KernelPlan> KernelRegistry::Create(absl::string_view device_type,
   if (absl::IsUnimplemented(plan.status())) {
     if (const Fallback fallback = FindFallback(device_type); fallback != nullptr) {
       absl::StatusOr<KernelPlan> other = fallback(context, factory);
-      // If the fallback has no kernel either, the factory's error is the one to report.
+      // If the fallback has no kernel either, report the factory's error.
       if (!absl::IsUnimplemented(other.status())) plan = std::move(other);
     }
   }

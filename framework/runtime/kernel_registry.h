@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelRegistry maps an op and a device type to the factory of its kernel. Kernels are registered
-// by explicit calls (kernels/cpu/all_kernels.cc is the table of contents).
+// KernelRegistry: maps an op and a device type to the factory of its kernel. Kernels are registered
+// by explicit calls (kernels/cpu/all_kernels.cc lists them).
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_REGISTRY_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_REGISTRY_H_
 
@@ -20,7 +20,7 @@ namespace mirrorflow {
 class KernelRegistry {
  public:
   KernelRegistry() = default;
-  // Also contains the kernels of `base`, which must outlive this registry.
+  // Creates a registry that also contains the kernels of `base`, which must outlive it.
   explicit KernelRegistry(const KernelRegistry* base) : base_(base) {}
   KernelRegistry(const KernelRegistry&) = delete;
   KernelRegistry& operator=(const KernelRegistry&) = delete;
@@ -30,22 +30,22 @@ class KernelRegistry {
   void Register(absl::string_view op, absl::string_view device_type, KernelFactory factory);
   absl::Status Check() const;
   bool Has(absl::string_view op, absl::string_view device_type) const;
-  // The names of all ops with a kernel for the device type, sorted.
+  // Returns the names of all ops with a kernel for the device type, sorted.
   std::vector<std::string> Ops(absl::string_view device_type) const;
 
-  // Sets a function that is tried when a factory of this device type returns Unimplemented. It gets
-  // the context and the factory, and may wrap a kernel for another dtype in conversions.
+  // A function to try when a factory of this device type returns Unimplemented. It gets the context
+  // and the factory, and can wrap a kernel for another dtype in conversions.
   using Fallback = absl::StatusOr<KernelPlan> (*)(const KernelContext&, KernelFactory);
   void SetFallback(absl::string_view device_type, Fallback fallback);
 
-  // Sets the function that creates the library of a plan for this device type.
+  // A function that creates a plan's library for this device type.
   using LibraryMaker = std::unique_ptr<KernelLibrary> (*)();
   void SetLibrary(absl::string_view device_type, LibraryMaker make);
-  // Creates the library of a plan; null if the device type has none.
+  // Creates a plan's library; null if the device type has none.
   std::unique_ptr<KernelLibrary> NewLibrary(absl::string_view device_type) const;
 
-  // Creates the kernel of the context's node. Unimplemented if the op has no kernel for this device
-  // type. Errors name the node.
+  // Creates the kernel for the context's node. Returns Unimplemented if the op has no kernel for
+  // this device type. Errors name the node.
   absl::StatusOr<KernelPlan> Create(absl::string_view device_type,
                                     const KernelContext& context) const;
 
@@ -60,7 +60,7 @@ class KernelRegistry {
   std::map<std::string, LibraryMaker> libraries_;  // by device type
 };
 
-// The error of a factory that has no kernel for `dtype`.
+// Returns the error of a factory that has no kernel for `dtype`.
 absl::Status UnsupportedDataType(DataType dtype);
 
 }  // namespace mirrorflow

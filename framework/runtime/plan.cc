@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// Reading the clock takes the time of three small kernels. The deadline is therefore checked only
-// before a collective is finished, before the first write of a variable, and after this many
+// Reading the clock takes as long as three small kernels. The deadline is therefore checked only
+// before finishing a collective, before the first write of a variable, and after this many
 // instructions.
 constexpr int kInstructionsBetweenDeadlineChecks = 64;
 
@@ -28,8 +28,8 @@ absl::string_view LaneName(LaneKind lane) {
   return "unknown";
 }
 
-// Whether instruction `i` updates a variable: a kernel without outputs that writes to the variable
-// layout. A kernel with an output there computes a gradient.
+// Returns whether instruction `i` updates a variable, that is, runs a kernel without outputs that
+// writes to the variable layout. A kernel with an output there computes a gradient.
 bool WritesVariable(const Plan& plan, size_t i) {
   const Instruction& instruction = plan.instructions[i];
   if (instruction.kind != InstructionKind::kKernel || instruction.num_outputs > 0) return false;
@@ -80,7 +80,7 @@ std::string LargestValues(const Plan& plan) {
     int64_t bytes;
     int32_t node;
   };
-  absl::flat_hash_map<int32_t, Value> by_id;  // the first node to access a value makes it
+  absl::flat_hash_map<int32_t, Value> by_id;  // the first node that accesses a value produces it
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     if (plan.instructions[i].node < 0) continue;
     for (const MemoryAccess& access : plan.accesses[i]) {

@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// Contiguous rows of a [*,m] and of b [*,n]: a part of the operands of aᵀ · b.
+// Contiguous rows of a [*,m] and b [*,n], from which aᵀ · b is computed.
 struct ProductRows {
   const void* a = nullptr;
   const void* b = nullptr;

@@ -11,10 +11,10 @@
 namespace mirrorflow {
 namespace {
 
-// Half of a small L1 cache, so that a block written by one pass is still there for the next.
+// Half of a small L1 cache, so a block that one pass writes is still cached for the next.
 constexpr int64_t kBlockBytes = 16 << 10;
 
-// Signed integers are added as unsigned ones, so that overflow wraps instead of being undefined.
+// Adds signed integers as unsigned, so overflow wraps instead of being undefined.
 template <typename T>
 struct Wrapping {
   using type = T;
@@ -32,14 +32,14 @@ T Sum(T a, T b) {
 }
 
 // Combines two contributions in one pass. Each element is read before it is written, so `out` may
-// be `a` or `b`; the pragma asserts that nothing else overlaps.
+// be `a` or `b`; the pragma asserts that there is no other overlap.
 template <typename T, typename Op>
 void Combine(const T* a, const T* b, T* out, int64_t count, Op op) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) out[i] = op(a[i], b[i]);
 }
 
-// `last` replaces `op` for the last contribution, where a mean also divides.
+// Applies `last` instead of `op` to the last contribution, where a mean also divides.
 template <typename T, typename Op, typename Last>
 void Reduce(absl::Span<const void* const> in, absl::Span<void* const> out, int64_t count, Op op,
             Last last) {
@@ -49,7 +49,7 @@ void Reduce(absl::Span<const void* const> in, absl::Span<void* const> out, int64
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t n = std::min(kBlock, count - begin);
     const auto source = [&](size_t rank) { return static_cast<const T*>(in[rank]) + begin; };
-    // All of a block's contributions are read before the first `out` is written.
+    // Reads all contributions of a block before it writes the first `out`.
     const T* so_far = source(0);
     for (size_t rank = 1; rank + 1 < ranks; ++rank) {
       Combine(so_far, source(rank), partial, n, op);
@@ -72,7 +72,8 @@ template <typename T>
 void ReduceNumbers(Reduction reduction, absl::Span<const void* const> in,
                    absl::Span<void* const> out, int64_t count) {
   const auto sum = [](T a, T b) { return Sum(a, b); };
-  // A comparison with NaN is false: `a != a` selects a NaN in `a`, the default one in `b`.
+  // Comparisons with NaN are false: `a != a` selects a NaN in `a`; otherwise a NaN in `b` is the
+  // default.
   const auto max = [](T a, T b) { return ((a > b) | (a != a)) ? a : b; };
   const auto min = [](T a, T b) { return ((a < b) | (a != a)) ? a : b; };
   switch (reduction) {
@@ -97,7 +98,7 @@ void ReduceNumbers(Reduction reduction, absl::Span<const void* const> in,
   }
 }
 
-// Bools are reduced as bytes: any nonzero value is true, and reading it is defined.
+// Reduces bools as bytes: any nonzero byte is true, and reading it as a byte is well-defined.
 void ReduceBools(Reduction reduction, absl::Span<const void* const> in, absl::Span<void* const> out,
                  int64_t count) {
   using Byte = uint8_t;
@@ -107,8 +108,8 @@ void ReduceBools(Reduction reduction, absl::Span<const void* const> in, absl::Sp
   if (reduction == Reduction::kAny) return Reduce<Byte>(in, out, count, any, any);
 }
 
-// half and bfloat16 are reduced in float and rounded once. As in Reduce, all contributions of a
-// block are read before the first `out` is written.
+// Reduces half and bfloat16 in float and rounds once. As in Reduce, all contributions of a block
+// are read before the first `out` is written.
 void ReduceReduced(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
                    absl::Span<void* const> out, int64_t count) {
   constexpr int64_t kBlock = kBlockBytes / sizeof(float);

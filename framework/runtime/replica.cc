@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
     MF_RETURN_IF_ERROR(device_->CopyIn(plan->constants->data(), bases[Plan::kConstantsRegion],
                                        plan->constants_bytes));
-    if (inner) {  // its feeds are bound to the memory of its arguments
+    if (inner) {  // feeds are bound to the memory of the arguments
       MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
     } else {
       auto transfers = StepTransfers::Create(device_, *plan);
@@ -159,7 +159,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
   late_left_ = unfinished_ ? plan_->late.size() : 0;
   deadline_ = deadline;
   if (moves_arena()) {
-    replica_.FreeArena();  // first, because there may not be room for both
+    replica_.FreeArena();  // first, because both may not fit into memory
     auto arena = replica_.device().Allocate(plan_->arena_bytes);
     if (!arena.ok()) {
       const absl::Status why =
@@ -170,7 +170,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
     replica_.arena_ = *std::move(arena);
     replica_.arena_bytes_ = plan_->arena_bytes;
   }
-  // Updates in flight may read the bases. The arena moves only after they are finished.
+  // Updates in flight can read the bases, so the arena moves only after they have finished.
   if (bases_[Plan::kArenaRegion] != replica_.arena_.get()) {
     bases_[Plan::kArenaRegion] = replica_.arena_.get();
     kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
@@ -200,7 +200,7 @@ absl::Status BoundPlan::WithInstruction(const absl::Status& status,
   const absl::Status located =
       Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(", name, ") on ",
                                     replica_.device().name(), ", rank ", replica_.rank()));
-  // An error from another rank, or from the communicator, already carries its place.
+  // An error from another rank or the communicator already says where it occurred.
   if (FailureOf(status).has_value()) return located;
   return WithFailure(located, {.rank = replica_.rank(), .name = name});
 }
@@ -231,9 +231,9 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       replica_.collective_log_->Start(instruction.index,
                                       plan_->collectives[instruction.index].name);
       MF_RETURN_IF_ERROR(collectives_[instruction.index]->Start(replica_.communicator_, lane));
-      // In the first run, code is loaded as it is needed. That may wait for the whole device, or
-      // for a lock that another replica's loading holds: no collective may wait for other ranks
-      // then.
+      // The first run loads code on demand. Loading can wait for the whole device, or for a lock
+      // that another replica holds while it loads code, so no collective may be waiting for other
+      // ranks meanwhile.
       if (has_run_ || replica_.communicator_ == nullptr) return absl::OkStatus();
       return lane.Finish(deadline_);
     case InstructionKind::kFinishLate:
@@ -255,7 +255,7 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 }
 
 absl::Status BoundPlan::EndRun(const absl::Status& status) {
-  // Invalid data of this run leave the variables as the last one has left them.
+  // If this run rejects its data, the variables keep the values from the last run.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   for (size_t i = reached_; i < instructions.size() && late_left_ > 0 && !status.ok(); ++i) {
     if (instructions[i].kind != InstructionKind::kFinishLate) continue;
@@ -288,7 +288,7 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, MonotonicTime deadline
 }
 
 absl::Status BoundPlan::RunInline(MonotonicTime deadline) {
-  // This loop is the main cost of small kernels, so what they have in common is looked up once.
+  // This loop is the main cost of small kernels, so loop invariants are hoisted.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   const Operand* const operands = plan_->operands.data();
   const std::unique_ptr<const Kernel>* const kernels = plan_->kernels.data();
@@ -353,7 +353,7 @@ Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
     case InstructionKind::kStart:
     case InstructionKind::kFinish:
     case InstructionKind::kFinishLate:
-      // Without a communicator no other rank takes part.
+      // Without a communicator, no other rank is involved.
       return replica_.communicator_ == nullptr || replica_.communicator_->can_be_repeated()
                  ? Repetition::kWork
                  : Repetition::kNone;
@@ -401,10 +401,10 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, Monoto
        .may_outlive = may_outlive,
        .recording = recording,
        .outcome = &outcome_});
-  // A replayed recording does not report its progress: assume that it reached its end.
+  // A replayed recording does not report its progress, so assume that it reached the end.
   reached_ = recorded ? count : reached.load();
   has_run_ = has_run_ || status.ok() || outcome_.completed;
-  // For a collective that was only enqueued, this status alone tells how it ended.
+  // If collectives were only enqueued, this status is the only report of a failure.
   if (replica_.communicator_ != nullptr) {
     const absl::Status failure = replica_.communicator_->status();
     if (!failure.ok()) return failure;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replica: the mutable state of a running step: one device's memory (regions), its lanes and its
-// endpoint of a communicator. A BoundPlan is a plan bound to a replica's memory. One thread at a
-// time runs a replica. Different replicas share only plans, which are const, communicators, and the
-// shared regions of the variable layout.
+// Replica: the mutable state of a running step: a device's memory regions, its lanes and its
+// communicator endpoint. A BoundPlan is a plan bound to a replica's memory. One thread at a time
+// runs a replica. Replicas share only plans, which are const, communicators, and the shared regions
+// of the variable layout.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 
@@ -35,52 +35,54 @@ struct TraceSpan {
   int32_t instruction;
   int64_t begin_ns;
   int64_t end_ns;
-  int64_t update_ns;  // the part of the span in which a collective updated variables
+  int64_t update_ns;  // how much of the span a collective spent updating variables
 };
 
 class Replica {
  public:
-  // Takes the regions of `layout` from `memory`. Allocates and zeroes those that are null there.
+  // Creates a replica that takes the regions of `layout` from `memory`. Allocates and zeroes the
+  // regions that are null there.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(
       Device* device, int rank, const VariableLayout& layout,
       absl::Span<const std::shared_ptr<std::byte>> memory);
 
   Device& device() const { return *device_; }
   int rank() const { return rank_; }
-  // The replica's endpoint of the communicator, not owned; null in a world of one rank.
-  // `domain_spans_processes`: whether ranks of its memory domain are in other processes, which then
-  // write the variables in updates.
+  // Sets the replica's communicator endpoint, which is not owned; null in a world of one rank.
+  // `domain_spans_processes`: whether its memory domain has ranks in other processes, whose updates
+  // then write this replica's variables.
   void set_communicator(Communicator* communicator, bool domain_spans_processes = false) {
     communicator_ = communicator;
     shares_variables_ = domain_spans_processes;
   }
   Communicator* communicator() const { return communicator_; }
 
-  // Where the replica records its collectives.
+  // Sets the log in which the replica records its collectives.
   void set_collective_log(std::shared_ptr<CollectiveLog> log) { collective_log_ = std::move(log); }
 
-  // Registers the memory of gradients, which collectives reduce in place, with the communicator.
+  // Registers the gradients' memory, which collectives reduce in place, with the communicator.
   absl::Status RegisterGradients();
 
-  // The regions of the layout, for a replica that shares them.
+  // Returns the layout's regions, for a replica that shares them.
   absl::Span<const std::shared_ptr<std::byte>> layout_memory() const { return layout_; }
-  // The device address of a region of the layout.
+  // Returns the device address of a layout region.
   std::byte* layout_region(int region) const { return layout_[region].get(); }
-  // The address by which kernels and collectives reach a variable.
+  // Returns the address by which kernels and collectives access a variable.
   std::byte* VariableAddress(const VariableInfo& variable) const {
     return device_->KernelAddress(layout_region(variable.region)) + variable.offset;
   }
 
-  // The size of the arena: memory for intermediate values, which all plans of this replica share.
+  // Returns the size of the arena: the memory for intermediate values, which all plans of this
+  // replica share.
   int64_t arena_bytes() const { return arena_bytes_; }
-  // Frees the arena until the next Run. REQUIRES: recordings of earlier Runs are dropped
+  // Frees the arena until the next Run. REQUIRES: recordings of earlier Runs have been dropped
   void FreeArena() {
     arena_ = nullptr;
     arena_bytes_ = 0;
   }
 
-  // Binds `plan` to this replica. `rows[axis][rank]` are the shards of all replicas. The arena is
-  // allocated when the plan first runs.
+  // Binds `plan` to this replica. `rows[axis][rank]` holds the row counts of all replicas. The
+  // plan's first Run allocates the arena.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
                                                   const std::vector<std::vector<int64_t>>& rows);
 
@@ -89,19 +91,19 @@ class Replica {
   Replica(Device* device, int rank, const VariableLayout& layout)
       : device_(device), rank_(rank), regions_(layout.regions()) {}
 
-  // `inner`: a sub-plan, which uses the arguments and the scratch of the enclosing plan.
+  // `inner`: whether `plan` is a sub-plan, which uses the enclosing plan's arguments and scratch.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
                                                   const std::vector<std::vector<int64_t>>& rows,
                                                   bool inner);
 
   Device* const device_;
   const int rank_;
-  const std::vector<LayoutRegion> regions_;  // of the variables
+  const std::vector<LayoutRegion> regions_;  // of the variable layout
   Communicator* communicator_ = nullptr;
   bool shares_variables_ = false;  // with other processes
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
   std::vector<std::shared_ptr<std::byte>> layout_;  // their memory
-  // One for all plans: grows to the largest size that any of them has needed in a Run.
+  // Shared by all plans: grows to the largest size that a Run has needed.
   std::shared_ptr<std::byte> arena_;
   int64_t arena_bytes_ = 0;
 };
@@ -111,68 +113,68 @@ class BoundPlan {
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
 
-  // Sets feed `i` of the next Run: this replica's shard, which must stay valid until that Run is
-  // done.
+  // Sets feed `i` of the next Run: this replica's shard, which must stay valid until that Run has
+  // ended.
   void SetFeed(int i, const std::byte* host);
-  // Announces the Run after the next one, if its step and its feeds are already known: they are
-  // copied to the device while the next one computes. The copy is used if that Run then has the
-  // same step and feeds at the same addresses, whose memory must not have changed. Does nothing on
-  // devices whose memory is the host's.
+  // Announces the Run after the next one: its feeds are copied to the device while the next Run
+  // computes. The copy is used if the announced Run then has the same step and feeds at the same
+  // addresses, whose contents must not have changed. Does nothing on devices that use host memory.
   void SetNext(uint64_t step, absl::Span<const std::byte* const> feeds);
   void ForgetNext();
 
-  // Has every Run copy these fetches to the host, if kernels do not write host memory anyway.
+  // Makes every Run copy these fetches to the host, unless kernels write host memory directly.
   absl::Status BringToHost(absl::Span<const int> fetches);
-  // Where the host finds fetch `i` after Run. REQUIRES: BringToHost named it.
+  // Returns the host address of fetch `i` after Run. REQUIRES: BringToHost named it.
   const std::byte* fetched(int i) const;
 
-  // Returns whether Run checks its deadline. A short plan without loops or collectives does not:
-  // reading the clock could take as long as its kernels.
+  // Returns whether Run checks its deadline. It does not for a short plan without loops or
+  // collectives, because reading the clock could take as long as the kernels.
   bool checks_deadline() const {
     return !replica_.device().traits().inline_lanes || replica_.communicator_ != nullptr ||
            plan_->dispatch.stops.size() > 1 || !plan_->controls.empty();
   }
-  // Runs one step. Errors are annotated with node, op, device and rank. Returns DeadlineExceeded
-  // after `deadline`, which is checked at intervals. Overwrites what the last Run of any plan of
-  // this replica left in the arena.
+  // Runs one step. Errors name the node, op, device and rank. Returns DeadlineExceeded after
+  // `deadline`, which is checked at intervals. Overwrites the arena contents that the last Run of
+  // any plan of this replica left.
   absl::Status Run(uint64_t step, uint64_t seed, MonotonicTime deadline);
-  // The same, but records when each instruction ran, and checks the deadline before each.
+  // Like Run, but records when each instruction ran, and checks the deadline before each.
   absl::Status RunTraced(uint64_t step, uint64_t seed, MonotonicTime deadline,
                          std::vector<TraceSpan>* spans);
 
-  // Whether updates of the last Run are still in flight. The next Run of this plan finishes them;
-  // before anything else uses the variables or the arena, FinishLate must.
+  // Returns whether updates of the last Run are still in flight. The next Run of this plan finishes
+  // them; call FinishLate before anything else uses the variables or the arena.
   bool unfinished() const { return unfinished_; }
   absl::Status FinishLate();
-  // The communicator has failed, and finishes nothing any more.
+  // Forgets the updates in flight, because the communicator has failed and cannot finish them.
   void ForgetLate() { unfinished_ = false; }
-  // Whether the last Run has not finished all updates of the one before it.
+  // Returns whether the last Run failed to finish an update of the Run before it.
   bool lost_late() const { return late_left_ > 0; }
 
-  // Whether the last Run reached its first write of a variable.
+  // Returns whether the last Run reached its first write of a variable.
   bool wrote() const {
     return updated_.load(std::memory_order_relaxed) ||
            (outcome_.wrote && reached_ > plan_->dispatch.first_write);
   }
 
-  // How long the host took to enqueue the last Run; zero if the host itself computes.
+  // Returns how long the host took to enqueue the last Run; zero if the host itself computes.
   absl::Duration host_time() const { return host_time_; }
-  // Whether the next Run moves the arena, which is too small for it.
+  // Returns whether the next Run must move the arena, which is too small for it.
   bool moves_arena() const {
     return plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr;
   }
-  // Drops what the device has recorded of a Run: necessary if the arena has moved since. A
-  // recording may contain collectives of the communicator, so it must be dropped before the
-  // communicator is destroyed, and by all replicas: they all record such a step, or all replay it.
+  // Drops the device's recording of a Run. Call it when the arena has moved. A recording can
+  // contain collectives of the communicator, so call it before the communicator is destroyed, and
+  // on all replicas: either all record such a step, or all replay it.
   void DropRecording() { recording_ = nullptr; }
 
-  // Whether the last Run executed all its instructions: other replicas then need not wait for it.
+  // Returns whether the last Run executed all its instructions. If not, other replicas may be
+  // waiting for it.
   bool completed() const { return outcome_.completed; }
 
-  // This replica's first row of each axis.
+  // Returns this replica's first row of each axis.
   absl::Span<const int64_t> first_rows() const { return params_.first_row; }
 
-  // The device address of fetch `i` after Run: its value is there until another Run.
+  // Returns the device address of fetch `i` after Run. The value is valid until the next Run.
   std::byte* fetch_address(int i) const;
 
  private:
@@ -181,11 +183,13 @@ class BoundPlan {
   BoundPlan(Replica* replica, std::shared_ptr<const Plan> plan)
       : replica_(*replica), plan_(std::move(plan)) {}
 
-  // The whole step on a device with inline lanes. On an error, `reached_` is the instruction.
+  // Runs the whole step on a device with inline lanes. On an error, `reached_` is the instruction
+  // that failed.
   absl::Status RunInline(MonotonicTime deadline);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status FinishCollective(int index, Lane& lane);
-  // Adds the instruction to the message and, unless the error already has a place, to the payload.
+  // Adds the instruction to the message and, unless the payload already says where the error
+  // occurred, to the payload.
   absl::Status WithInstruction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, MonotonicTime deadline);
   absl::Status EndRun(const absl::Status& status);
@@ -201,7 +205,7 @@ class BoundPlan {
   absl::Status CopyResults(const BoundPlan& body, const PlannedControl& control,
                            const Operand* results, std::byte* scratch, Lane& lane) const;
 
-  // `recording`: where the device keeps its recording of `run`, or null.
+  // `recording`: holds the device's recording of `run`; null if it must not record.
   absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, MonotonicTime deadline,
                        std::unique_ptr<Recording>* recording);
   Repetition RepetitionOf(const Instruction& instruction) const;
@@ -209,22 +213,22 @@ class BoundPlan {
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;
   std::unique_ptr<StepTransfers> transfers_;  // null if kernels read host memory, and in sub-plans
-  std::vector<std::byte*> bases_;             // by region; device addresses
+  std::vector<std::byte*> bases_;             // device addresses, by region
   std::vector<std::byte*> kernel_bases_;      // the same, as kernels address them
-  std::vector<std::unique_ptr<BoundCollective>> collectives_;  // of plan_->collectives
-  std::vector<const Collective*> announced_;                   // the same, in the order of starts
+  std::vector<std::unique_ptr<BoundCollective>> collectives_;  // for plan_->collectives
+  std::vector<const Collective*> announced_;                   // the same, in start order
   std::vector<std::shared_ptr<std::byte>> owned_;
-  std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
+  std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // for plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run
   StepParams params_;
   StepInput input_;                   // of this step
   MonotonicTime deadline_;            // of this step
-  bool has_run_ = false;              // completely, at least once
+  bool has_run_ = false;              // whether a Run has completed
   int reached_ = 0;                   // end of the instructions of plan_->dispatch that have run
   Outcome outcome_;                   // of the last Run, as reported by the device
-  std::atomic<bool> updated_{false};  // an update has begun to write
-  bool unfinished_ = false;           // plan_->late of the last Run are in flight
-  size_t late_left_ = 0;              // those that this Run has not finished
+  std::atomic<bool> updated_{false};  // whether an update has begun to write
+  bool unfinished_ = false;           // whether plan_->late of the last Run are in flight
+  size_t late_left_ = 0;              // how many of them this Run has not finished
   std::atomic<uint64_t> run_{0};      // counts runs
   std::atomic<bool> traced_{false};
   absl::Duration host_time_;

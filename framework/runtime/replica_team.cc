@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// About 50 microseconds: longer than the gap between two steps of a loop whose data is ready, and
-// too short to be noticed, even in the power consumption.
+// About 50 microseconds: longer than the gap between two steps when the data is ready, and too
+// short to matter, even for power consumption.
 constexpr int kSpins = 20000;
 
 void Pause() {
@@ -21,7 +21,7 @@ void Pause() {
 #endif
 }
 
-// Divides the cores between the replicas; if there are too few, several replicas share one.
+// Divides the cores among the replicas; if there are too few, several replicas share a core.
 cpu_set_t CoresOf(int replica, int replicas, const std::vector<int>& cores) {
   const int count = static_cast<int>(cores.size());
   int first = replica % count, end = first + 1;
@@ -52,7 +52,7 @@ void Await(const std::atomic<uint64_t>& word, uint64_t value, int spins) {
 ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
   const std::vector<int> cores = UsableCpus();
   if (sharers.count < sharers.first + size) sharers = {.first = 0, .count = size};
-  // With fewer cores than replicas, spinning takes a core from a replica that has work.
+  // With fewer cores than replicas, spinning would take a core from a replica that has work.
   spins_ = sharers.count <= NumUsableCpus() ? kSpins : 0;
   for (int i = 1; i < size; ++i) members_.push_back(std::make_unique<Member>());
   for (int i = 1; i < size; ++i) {
@@ -68,7 +68,7 @@ ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
     member.thread = *std::move(thread);
     if (pin && !cores.empty()) {
       const cpu_set_t set = CoresOf(sharers.first + i, sharers.count, cores);
-      // Without permission to pin, the thread runs where the operating system puts it.
+      // Without permission to pin, the operating system places the thread.
       pthread_setaffinity_np(member.thread.native_handle(), sizeof set, &set);
     }
   }
@@ -100,7 +100,7 @@ void ReplicaTeam::Run(absl::FunctionRef<void(int)> work) {
   ++run_;
   for (auto& member : members_) {
     member->go.store(run_, std::memory_order_release);
-    member->go.notify_one();  // no system call unless the thread sleeps
+    member->go.notify_one();  // makes a system call only if the thread sleeps
   }
   work(0);
   for (auto& member : members_) Await(member->done, run_, spins_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicaTeam: runs work on one thread per replica; the caller's own thread is that of replica 0.
-// Between steps the other threads spin for a while, then sleep. A step takes no lock.
+// ReplicaTeam: runs work on one thread per replica; the caller's thread runs replica 0. Between
+// steps the other threads spin for a while, then sleep. A step takes no lock.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_TEAM_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_TEAM_H_
 
@@ -15,21 +15,21 @@
 
 namespace mirrorflow {
 
-// The replicas that divide the cores among themselves: those of this process, and those of other
-// processes that may use the same cores.
+// The replicas that compete for the same cores: those of this process, and those of other processes
+// that may use the same cores.
 struct CoreSharers {
-  int first = 0;  // of the replicas of this process
-  int count = 0;  // 0: only those of this process
+  int first = 0;  // index of this process's first replica
+  int count = 0;  // 0: only this process's replicas
 };
 
 class ReplicaTeam {
  public:
-  // `pin`: thread i is pinned to the share of replica `sharers.first + i` in the cores that the
-  // process may use. The caller's thread is not pinned.
+  // `pin`: pins thread i to the cores of replica `sharers.first + i`, an even split of the cores
+  // that the process may use. The caller's thread is not pinned.
   ReplicaTeam(int size, bool pin, CoreSharers sharers = {});
   ~ReplicaTeam();
 
-  // ResourceExhausted if not all threads could be started; Run must then not be called.
+  // Returns ResourceExhausted if not all threads could be started. In this case, do not call Run.
   const absl::Status& status() const { return status_; }
 
   int size() const { return static_cast<int>(members_.size()) + 1; }
@@ -39,13 +39,13 @@ class ReplicaTeam {
 
  private:
   struct alignas(64) Member {
-    std::atomic<uint64_t> go{0};    // the number of the run to do
-    std::atomic<uint64_t> done{0};  // the number of the last run done
+    std::atomic<uint64_t> go{0};    // number of the latest requested run
+    std::atomic<uint64_t> done{0};  // number of the latest completed run
     std::thread thread;
   };
   void Loop(int replica, Member& member);
 
-  std::vector<std::unique_ptr<Member>> members_;  // of replicas 1, 2, …
+  std::vector<std::unique_ptr<Member>> members_;  // replicas 1, 2, …
   const absl::FunctionRef<void(int)>* work_ = nullptr;
   std::atomic<bool> stop_{false};
   uint64_t run_ = 0;

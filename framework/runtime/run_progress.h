@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunProgress: how far the replicas of a session have come, which other threads may ask while a
-// step runs, or hangs. Writing costs a step a few stores; nothing waits.
+// RunProgress: how far a session's replicas have come. Other threads can read it while a step runs
+// or hangs. It costs a step a few stores, and no call blocks.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_RUN_PROGRESS_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_RUN_PROGRESS_H_
 
@@ -18,17 +18,17 @@
 
 namespace mirrorflow {
 
-// The latest collectives of one replica. One thread writes, any may read.
+// The latest collectives of one replica. One thread writes; any thread can read.
 class CollectiveLog {
  public:
   static constexpr uint64_t kSize = 64;
 
   void BeginStep(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
   void Start(int sequence, absl::string_view name);
-  // The oldest one that has not finished has.
+  // Records that the oldest unfinished collective has finished.
   void Finish() { finished_.store(finished() + 1, std::memory_order_release); }
 
-  // A wait of the replica's thread for other ranks, inside a collective.
+  // Marks, for its lifetime, that the replica's thread waits for other ranks inside a collective.
   class Wait {
    public:
     explicit Wait(CollectiveLog& log);
@@ -42,37 +42,39 @@ class CollectiveLog {
     const MonotonicTime began_;
   };
 
-  // How many have started and finished since the log began.
+  // Return how many collectives have started and finished since the log began.
   uint64_t started() const { return started_.load(std::memory_order_acquire); }
   uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
-  // Whether the replica may be waiting for other ranks. Always true for a device that works ahead.
+  // Returns whether the replica may be waiting for other ranks. Always true if the thread only
+  // enqueues work (SetWorksAhead).
   bool may_wait() const { return works_ahead_ || waiting_.load(std::memory_order_relaxed); }
-  // The total duration of the waits that were timed; zero for a device that works ahead.
+  // Returns the total duration of the timed waits; zero if the thread only enqueues work.
   absl::Duration waited() const {
     return absl::Nanoseconds(waited_ns_.load(std::memory_order_relaxed));
   }
-  // Times the waits from now on, which costs each of them two readings of the clock.
+  // Times all further waits, at the cost of two clock readings per wait.
   void TimeWaits() { times_waits_.store(true, std::memory_order_relaxed); }
-  // The replica's thread only enqueues work, as for a GPU, so where it is says nothing about the
-  // device. Call before the first collective.
+  // Declares that the replica's thread only enqueues work, as for a GPU, so its position does not
+  // show the device's. Call it before the first collective.
   void SetWorksAhead() { works_ahead_ = true; }
 
   struct Entry {
-    uint64_t number = 0;  // counted from 1 since the log began
+    uint64_t number = 0;  // from 1, counted since the log began
     uint64_t step = 0;    // of the session
     int sequence = 0;     // in the plan
     std::string name = {};
     bool finished = false;
   };
-  // The last kSize of them, the oldest first.
+  // Returns the last kSize collectives, oldest first.
   std::vector<Entry> Latest() const;
 
  private:
-  // Atomic, because a reader may be overtaken by the writer. It then sees parts of two records.
+  // The fields are atomic because the writer can overtake a reader, which then sees a mix of two
+  // records.
   struct Record {
     std::atomic<uint64_t> step{0};
     std::atomic<int> sequence{0};
-    std::array<std::atomic<uint64_t>, 12> name = {};  // null-terminated; a longer one is cut
+    std::array<std::atomic<uint64_t>, 12> name = {};  // null-terminated; long names are truncated
   };
   std::atomic<uint64_t> step_{0};
   std::atomic<uint64_t> started_{0};
@@ -88,7 +90,7 @@ class RunProgress {
  public:
   explicit RunProgress(int num_replicas);
 
-  // A run of a step, from its first instruction to its end; compilation does not count.
+  // Marks a run of a step, from its first instruction to its end, without compilation.
   class Run {
    public:
     // `step`: the number of the step that begins, from 1.
@@ -103,34 +105,35 @@ class RunProgress {
   };
 
   const std::shared_ptr<CollectiveLog>& log(int replica) const { return logs_[replica]; }
-  // The log of the replica that is furthest behind.
+  // Returns the log of the replica that is furthest behind.
   const CollectiveLog& slowest_log() const;
 
-  // Where all replicas have been. Equal for all workers that have come equally far.
+  // A position that all local replicas have reached. Workers at the same point have equal
+  // positions.
   struct Position {
-    bool running = false;         // inside a Run
-    uint64_t runs = 0;            // begun
-    uint64_t collectives = 0;     // started
-    uint64_t finished = 0;        // of these
-    uint64_t step = 0;            // as Run's
+    bool running = false;         // whether a Run is active
+    uint64_t runs = 0;            // runs begun
+    uint64_t collectives = 0;     // collectives started
+    uint64_t finished = 0;        // collectives finished
+    uint64_t step = 0;            // the number of the step, as passed to Run
     std::string collective = {};  // the name of the last one; empty if none has started
 
-    // `in step 12, collective gradient`
+    // Formats the position as `in step 12, collective gradient`.
     std::string ToString() const;
   };
   Position position() const;
 
-  // Whether the replica that is furthest behind may be waiting for other ranks.
+  // Returns whether the replica that is furthest behind may be waiting for other ranks.
   bool slowest_may_wait() const;
-  // CollectiveLog::TimeWaits for all replicas, and the mean of their waited().
+  // Call CollectiveLog::TimeWaits for all replicas, and return the mean of their waited().
   void TimeWaits();
   absl::Duration waited() const;
-  // The total duration of the runs that have ended.
+  // Returns the total duration of the runs that have ended.
   absl::Duration in_runs() const {
     return absl::Nanoseconds(in_runs_ns_.load(std::memory_order_relaxed));
   }
 
-  // Records that this world has failed. No step runs until the workers have connected again.
+  // Records that the communicator has failed. No step runs until the workers have reconnected.
   void SetBroken() { broken_.store(true, std::memory_order_relaxed); }
   bool is_broken() const { return broken_.load(std::memory_order_relaxed); }
 

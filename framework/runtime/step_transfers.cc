@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<StepTransfers>> StepTransfers::Create(Device* dev
 
 StepTransfers::~StepTransfers() {
   device_.Synchronize(MonotonicTime::Now() + kCopyTimeout)
-      .IgnoreError();  // there is no one to tell
+      .IgnoreError();  // a destructor cannot report it
 }
 
 void StepTransfers::SetNext(uint64_t step, absl::Span<const std::byte* const> feeds) {
@@ -53,7 +53,7 @@ void StepTransfers::SetNext(uint64_t step, absl::Span<const std::byte* const> fe
 
 void StepTransfers::ForgetNext() {
   announced_ = false;
-  sent_feeds_.assign(sent_feeds_.size(), nullptr);  // memory at the same addresses may be new
+  sent_feeds_.assign(sent_feeds_.size(), nullptr);  // the addresses may since have been reused
 }
 
 void StepTransfers::Fill(const StepParams& params, absl::Span<const std::byte* const> feeds) {
@@ -77,7 +77,7 @@ absl::StatusOr<StepInput> StepTransfers::Prepare(const StepParams& params, Monot
   const bool expected = sent && SameParams(sent_params_, params) && sent_feeds_ == feeds_;
   last_params_ = params;
   if (!expected) {
-    // Both halves may be in use: by the step before, and by the input that was sent.
+    // Both buffers may be in use: by the previous step, and by the input that was sent.
     if (sent) MF_RETURN_IF_ERROR(device_.Synchronize(deadline));
     Fill(params, feeds_);
   }
@@ -92,7 +92,7 @@ void StepTransfers::SendNext() {
   sent_params_.step = next_step_;
   sent_feeds_.swap(next_feeds_);
   Fill(sent_params_, sent_feeds_);
-  // Errors are not reported here: Prepare then sends the input again, and reports them.
+  // Ignores errors: Prepare sends the input again and reports them.
   sent_ = device_.Send(Input()).ok();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepTransfers: what a bound plan exchanges with the host in each step, on a device whose memory
-// is not the host's. Parameters and feeds travel to the device as one block, those of the next step
-// while this one computes, if they are announced. Fetches travel to memory that the device can
-// write while the host goes on.
+// StepTransfers: the data that a bound plan exchanges with the host in each step, on a device with
+// its own memory. Parameters and feeds are copied to the device as one block; if the next step's
+// are announced, they are copied while the current step computes. Fetches are copied asynchronously
+// to host memory that the device can write.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_STEP_TRANSFERS_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_STEP_TRANSFERS_H_
 
@@ -26,37 +26,38 @@ namespace mirrorflow {
 class StepTransfers {
  public:
   static absl::StatusOr<std::unique_ptr<StepTransfers>> Create(Device* device, const Plan& plan);
-  // Waits for copies that are under way.
+  // Waits for copies in flight.
   ~StepTransfers();
 
-  // Where the step finds its parameters and its feeds: addresses of the device.
+  // Return the device addresses of the step's parameters and feeds.
   std::byte* params() const { return device_block_.get(); }
   std::byte* feed(int i) const { return device_block_.get() + offsets_[i]; }
 
-  // A feed of the next step, which must stay valid until Prepare has returned.
+  // Sets a feed of the next step. It must stay valid until Prepare has returned.
   void SetFeed(int i, const std::byte* host) { feeds_[i] = host; }
-  // The number and all feeds of the step after it: they are used if that step has these parameters
-  // and feeds at these addresses, which must then be unchanged.
+  // Announces the number and all feeds of the step after the next. Their copy is used if that step
+  // then has the same parameters, and feeds at the same addresses, whose contents must not have
+  // changed.
   void SetNext(uint64_t step, absl::Span<const std::byte* const> feeds);
   void ForgetNext();
 
-  // The input of a step with these parameters, which is complete in the host's memory or already on
-  // its way.
+  // Returns the input of a step with these parameters, complete in host memory or already in
+  // flight.
   absl::StatusOr<StepInput> Prepare(const StepParams& params, MonotonicTime deadline);
-  // Sends the input of the announced step, if there is one. Called while a step runs.
+  // Sends the announced step's input, if any. Called while a step runs.
   void SendNext();
 
-  // Provides host memory for these fetches of the plan.
+  // Allocates host memory for these fetches of the plan.
   absl::Status BringToHost(const Plan& plan, absl::Span<const int> fetches);
-  // The fetches, at `address_of(fetch)` in the device's memory.
+  // Returns the copies to make; fetch `i` is at `address_of(i)` in device memory.
   absl::Span<const StepFetch> Fetches(absl::FunctionRef<const std::byte*(int)> address_of);
-  // Where the host finds fetch `i` of the last step; null if BringToHost did not name it.
+  // Returns the host address of fetch `i` of the last step; null if BringToHost did not name it.
   const std::byte* fetched(int i) const { return fetched_[i]; }
 
  private:
   explicit StepTransfers(Device* device) : device_(*device) {}
 
-  // Copies parameters and feeds to the half that the last step does not use.
+  // Copies parameters and feeds to the host buffer that the last step does not use.
   void Fill(const StepParams& params, absl::Span<const std::byte* const> feeds);
   StepInput Input() const;
 
@@ -64,13 +65,14 @@ class StepTransfers {
   std::vector<size_t> offsets_, sizes_;  // by feed
   size_t bytes_ = 0;                     // of a block
   std::shared_ptr<std::byte> device_block_, ahead_;
-  // One half may be filled while the other one is read: an input stays until its step has ended.
+  // Double-buffered: one buffer can be filled while the device reads the other. An input stays
+  // until its step has ended.
   std::shared_ptr<std::byte> host_[2];
-  int half_ = 0;                         // the last that was filled
+  int half_ = 0;                         // index of the buffer filled last
   std::vector<const std::byte*> feeds_;  // of the next step
   StepParams last_params_;               // of the last step
 
-  // The next step: announced by SetNext, and sent by SendNext.
+  // Whether the next step has been announced by SetNext, and sent by SendNext.
   bool announced_ = false, sent_ = false;
   uint64_t next_step_ = 0;
   std::vector<const std::byte*> next_feeds_, sent_feeds_;

@@ -50,7 +50,7 @@ bool Topology::DomainSpansWorkers(int rank) const {
 }
 
 absl::Status Topology::Check() const {
-  if (replicas.empty()) return absl::InvalidArgumentError("topology: expected a replica or more");
+  if (replicas.empty()) return absl::InvalidArgumentError("topology: expected 1 or more replicas");
   int last_worker = -1;
   std::set<int> domains;
   for (int rank = 0; rank < world_size(); ++rank) {

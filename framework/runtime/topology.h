@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topology lists the replicas of the world, and groups them by worker (a process) and by memory
-// domain (ranks that can access one another's memory). LinkCosts says what it costs to move data
-// between the domains. Both are equal on every worker, because plans depend on them.
+// Topology: the replicas of the world, grouped by worker (a process) and by memory domain (ranks
+// that can access one another's memory). LinkCosts models the cost of moving data between domains.
+// Both must be equal on all workers, because plans depend on them.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TOPOLOGY_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_TOPOLOGY_H_
 
@@ -20,11 +20,11 @@ struct Topology {
   struct Place {
     int worker = 0;
     int domain = 0;
-    std::string device = "CPU:0";  // on its worker: `CPU:1`, `GPU:0`
+    std::string device = "CPU:0";  // numbered within its worker: `CPU:1`, `GPU:0`
 
     friend bool operator==(const Place&, const Place&) = default;
   };
-  // By rank, worker by worker.
+  // By rank, ordered by worker.
   std::vector<Place> replicas;
 
   int world_size() const { return static_cast<int>(replicas.size()); }
@@ -33,29 +33,30 @@ struct Topology {
   std::vector<std::string> devices() const;  // by rank
   std::vector<int> RanksOfWorker(int worker) const;
   std::vector<int> RanksOfDomain(int domain) const;
-  // Whether the memory domain of `rank` has ranks of several workers.
+  // Returns whether the memory domain of `rank` spans several workers.
   bool DomainSpansWorkers(int rank) const;
 
-  // InvalidArgument unless there is at least one replica, workers and domains are numbered from 0
-  // without gaps, and ranks are ordered by worker. The error names the rank.
+  // Returns InvalidArgument unless there is at least one replica, workers and domains are numbered
+  // from 0 without gaps, and ranks are ordered by worker. The error names the rank.
   absl::Status Check() const;
-  // `worker 0: rank 0 on CPU:0 in domain 0, …`
+  // Formats the topology as `worker 0: rank 0 on CPU:0 in domain 0, …`.
   std::string ToString() const;
 
-  // A world of one worker, with one memory domain for all devices or one for each.
+  // Returns a world of one worker, with one memory domain for all devices or one for each.
   static Topology OneWorker(absl::Span<const std::string> devices, bool one_domain);
 
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// The default is TCP: measured between two network namespaces of one machine, with a core
-// for each, 22 µs and 0.8 to 1.2 ns; a link of 10 Gbit/s needs 0.8 ns for a byte.
+// The cost of sending a message between domains: α + β · bytes. The defaults are for TCP: between
+// two network namespaces of one machine, with a core for each, we measured 22 µs and 0.8 to 1.2 ns;
+// a 10 Gbit/s link needs 0.8 ns per byte.
 struct LinkCosts {
-  double message_ns = 20'000;  // the latency of a small message (α)
-  double byte_ns = 1;          // of a large one, with the time that it takes from the cores (β)
+  double message_ns = 20'000;  // α: the latency of a small message
+  double byte_ns = 1;          // β: per byte of a large message, including its CPU time
 
-  // The size of buckets that minimises the latencies of all buckets plus the time of the last one,
-  // with which nothing overlaps: √(α · bytes / β), within sensible bounds.
+  // Returns the bucket size that minimises the latency of all buckets plus the transfer time of the
+  // last one, which nothing overlaps: √(α · bytes / β), clamped to sensible bounds.
   int64_t BucketBytes(int64_t bytes_of_gradients) const;
 
   std::string ToString() const;  // exact, for comparisons

@@ -14,10 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The phase letter in the file, by Kind.
+// The phase letters of the trace format, by Kind.
 constexpr absl::string_view kPhases[] = {"X", "b", "e", "s", "f"};
 
-// The unit of the file. Exact to the nanosecond for eleven days after the first event.
+// Converts to the trace format's unit. Exact to the nanosecond for eleven days after the first
+// event.
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
 Json EventJson(const TraceEvent& event, int64_t origin_ns) {
@@ -28,10 +29,10 @@ Json EventJson(const TraceEvent& event, int64_t origin_ns) {
   if (event.kind == TraceEvent::kSpan) {
     json["dur"] = Microseconds(event.duration_ns);
   } else {
-    // A string, because most readers parse JSON numbers as double.
+    // A string, because most readers parse JSON numbers in double precision.
     json["id"] = absl::StrCat(event.id);
   }
-  // Binds the arrow to the enclosing span instead of the next span to begin.
+  // Binds the arrow to the enclosing span instead of the next span that begins.
   if (event.kind == TraceEvent::kFlowFinish) json["bp"] = "e";
   for (const auto& [key, value] : event.args) json["args"][key] = value;
   return json;
@@ -61,7 +62,8 @@ std::string TraceWriter::ToJson() const {
       absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":", JsonText(Json(descriptions_)),
                    ",\"traceEvents\":[");
   absl::string_view separator = "\n";
-  // Formats each event at once: the objects of a whole trace take several times its text.
+  // Formats events one by one: the JSON objects of a whole trace take several times as much memory
+  // as its text.
   auto append = [&](const Json& event) {
     absl::StrAppend(&out, separator, JsonText(event));
     separator = ",\n";

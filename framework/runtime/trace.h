@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceWriter: collects what ran when, and writes it as a Chrome trace (chrome://tracing,
-// ui.perfetto.dev). A replica is a process of the trace, and a lane is a thread of it. Collectives
-// overlap other work of their lane, so they are asynchronous spans (begin and end, joined by an
-// id). An arrow leads from the instruction that starts a collective to the one that waits for it.
-// Traces of several workers are merged into one (MergeTrace).
+// TraceWriter: records what ran when, and writes it as a Chrome trace (chrome://tracing,
+// ui.perfetto.dev). In the trace, each replica is a process and each of its lanes a thread.
+// Collectives overlap other work on their lane, so they are asynchronous spans (begin and end,
+// joined by an id). An arrow leads from the instruction that starts a collective to the one that
+// waits for it. MergeTrace combines the traces of several workers.
 //
-// Not thread-safe: replicas record times in their own memory, and events are added after the step.
+// Not thread-safe: replicas record times in their own memory, and one thread adds the events after
+// the step.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_
 
@@ -38,27 +39,27 @@ struct TraceEvent {
   int64_t start_ns = 0;
   int64_t duration_ns = 0;  // of a span
   uint64_t id = 0;          // of the other kinds
-  // Shown when the event is clicked: bytes of a collective, shape of a kernel, …
+  // Details that the viewer shows for a selected event: a collective's bytes, a kernel's shape, …
   std::vector<std::pair<std::string, std::string>> args;
 };
 
 class TraceWriter {
  public:
-  // Processes and threads are shown in the order of their numbers.
+  // Name processes and threads. Viewers show them in the order of their numbers.
   void NameProcess(int pid, absl::string_view name);
   void NameThread(int pid, int tid, absl::string_view name);
   void Add(TraceEvent event) { events_.push_back(std::move(event)); }
 
-  // A fact about the trace as a whole, for the reader of the file.
+  // Adds metadata about the trace as a whole.
   void Describe(absl::string_view what, absl::string_view value);
 
   const std::vector<TraceEvent>& events() const { return events_; }
   const std::map<int, std::string>& processes() const { return processes_; }
-  // By (pid, tid).
+  // Returns the thread names, by (pid, tid).
   const std::map<std::pair<int, int>, std::string>& threads() const { return threads_; }
 
-  // Times count from the first event: viewers keep them in double precision, which is too coarse
-  // for the nanoseconds since 1970.
+  // Returns the trace as JSON. Times are relative to the first event: viewers store them in double
+  // precision, which cannot represent the nanoseconds since 1970 exactly.
   std::string ToJson() const;
   absl::Status WriteFile(absl::string_view path) const;
 

@@ -39,7 +39,7 @@ absl::Status TuningTable::TakeOver(absl::string_view text) {
     int choice = 0;
     if (!absl::SimpleAtoi(parts.first, &choice) || choice < 0 || parts.second.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "autotune: expected the number of a proposal and its purpose, got '", line, "'"));
+          "autotune: expected a candidate's index and what it computes, got '", line, "'"));
     }
     const auto [known, is_new] = choices_.emplace(parts.second, choice);
     outdates |= !is_new && known->second != choice;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of optimizer updates, which can update a part of a variable alone.
+// Optimizer update kernels that can update a range of a variable.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_UPDATE_KERNEL_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_UPDATE_KERNEL_H_
 
@@ -12,17 +12,17 @@
 
 namespace mirrorflow {
 
-// An update that works element by element. The gradient may be anywhere in memory.
+// An element-wise update. The gradient may be anywhere in memory.
 class UpdateKernel : public Kernel {
  public:
   const UpdateKernel* AsUpdate() const final { return this; }
-  // Updates elements [first, first + count) of the variables. `gradient` has only these elements;
-  // the operand of that name is not read.
+  // Updates elements [first, first + count) of the variables. `gradient` holds only these elements;
+  // the kernel's gradient operand is not read.
   virtual void RunPart(const KernelArgs& args, const void* gradient, int64_t first,
                        int64_t count) const = 0;
 };
 
-// An update whose gradient is a product aᵀ · b, which the kernel computes.
+// An update whose gradient is the matrix product aᵀ · b, which the kernel computes.
 class UpdateByProductKernel : public Kernel {
  public:
   const UpdateByProductKernel* AsUpdateByProduct() const final { return this; }

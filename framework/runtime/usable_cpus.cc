@@ -26,22 +26,22 @@ int NumUsableCpus(const Cgroup& cgroup) {
 
 namespace {
 
-// oneDNN brings libgomp. With OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY in the environment,
-// libgomp's constructor pins the main thread to one place, and every later thread and child process
-// would inherit that one core. Replicas are not OpenMP threads, so this file undoes the pinning
-// before main() starts: it records the affinity before any constructor runs, and restores it in a
-// constructor of its own, which runs after libgomp's because libgomp is a dependency. What the user
-// or a launcher has set (taskset, srun, a cpuset) is in the recorded affinity.
+// oneDNN depends on libgomp. With OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY in the
+// environment, libgomp's constructor pins the main thread to one OpenMP place, and every later
+// thread and child process would inherit that one core. Replicas are not OpenMP threads, so this
+// file undoes the pinning before main() starts: it records the affinity before any constructor
+// runs, and restores it in a constructor that runs after libgomp's because libgomp is a dependency.
+// The recorded affinity includes what the user or a launcher has set (taskset, srun, a cpuset).
 cpu_set_t at_start;
-long at_start_bytes = 0;  // how much of it the kernel has written; at most 0 if it did not
+long at_start_bytes = 0;  // bytes of it that the kernel wrote; 0 or less on failure
 
 }  // namespace
 
 #if defined(__x86_64__)
 
-// The dynamic linker calls resolvers while it relocates, in programs and in shared libraries alike,
-// hence before all constructors. Nothing is relocated at that point, so the resolver calls no
-// function and is not instrumented.
+// The dynamic linker calls ifunc resolvers during relocation, in programs and in shared libraries
+// alike, hence before all constructors. Relocation is incomplete at that point, so the resolver
+// calls no function and is not instrumented.
 #if defined(__clang__)
 #define MF_NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
 #else

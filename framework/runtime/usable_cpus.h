@@ -8,13 +8,13 @@
 
 namespace mirrorflow {
 
-// The CPUs that the calling thread may use, as Linux numbers them (a core with two hardware threads
-// is two), in ascending order. Empty if the system does not tell.
+// Returns the CPUs that the calling thread may use, in Linux's numbering (a core with two hardware
+// threads counts as two), in ascending order. Empty if the system does not report them.
 std::vector<int> UsableCpus();
 
-// How many CPUs this thread can use at once, at least 1: those of UsableCpus(), or the CPU time
-// that the control group allows if that is less. A fraction counts as a whole CPU; it would be left
-// unused otherwise.
+// Returns how many CPUs this thread can use at once, at least 1: the number of UsableCpus(), or the
+// control group's CPU quota if that is lower. Rounds a fraction up, so none of the quota stays
+// unused.
 int NumUsableCpus(const Cgroup& cgroup = Cgroup());
 
 }  // namespace mirrorflow

@@ -12,8 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the variable is synchronised on read, according to the attributes that CreateVariable
-// writes. Their values are TensorFlow's; graphs from other sources do not have them.
+// Returns whether the variable is synchronised on read, according to the attributes that
+// CreateVariable writes. Their values are TensorFlow's; graphs from other sources lack them.
 absl::StatusOr<bool> IsOnRead(const Node& node) {
   auto word = [&](absl::string_view attr, absl::string_view otherwise) {
     return node.has_attr(attr) ? node.attr<std::string>(attr) : std::string(otherwise);
@@ -30,8 +30,9 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
       synchronization, " of ", DataTypeName(node.attr<DataType>("dtype")), " with ", aggregation));
 }
 
-// Whether the handle is used only by reads and by optimizer updates that can run in parts. A
-// function could write the variable in other ways, so the graph must not have any.
+// Returns whether the handle is used only by reads and by optimizer updates that can run on a range
+// of the variable. A function could write the variable in other ways, so returns false if the graph
+// has functions.
 bool OnlyOptimizersWrite(const Graph& graph, const Node& handle) {
   const DataType dtype = handle.attr<DataType>("dtype");
   if ((dtype != DT_FLOAT && dtype != DT_DOUBLE) || !graph.functions().functions().empty()) {
@@ -60,11 +61,10 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
     info.may_overflow = node->has_attr(kMayOverflowAttr);
     if (node->has_attr("_initializer")) info.initializer = node->attr<std::string>("_initializer");
     if (std::any_of(name.begin(), name.end(), absl::ascii_iscntrl)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(OpAndName(*node),
-                       ": illegal name of a variable; expected printable "
-                       "characters, got '",
-                       Printable(name), "'"));
+      return absl::InvalidArgumentError(absl::StrCat(OpAndName(*node),
+                                                     ": illegal variable name; expected printable "
+                                                     "characters, got '",
+                                                     Printable(name), "'"));
     }
     if (!info.shape.IsFullyDefined() || DataTypeSize(info.dtype) == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -77,7 +77,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
         Annotate(info.shape.Validate(info.dtype), absl::StrCat("variable '", name, "'")));
     const int existing = Find(name);
     if (existing < 0) {
-      // The sum is doubled for gradients, and still far below what offsets can hold.
+      // Gradients double the sum, which then still fits into an offset by a wide margin.
       constexpr int64_t kMaxBytes = int64_t{1} << 60;
       total_bytes += std::min(info.bytes(), kMaxBytes);
       if (total_bytes > kMaxBytes) {
@@ -101,12 +101,12 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
 }
 
 absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_bytes, int world_size) {
-  // The updates in the order in which their gradients are computed. Node ids follow the order of
-  // creation, and a backward pass is created in the order in which it runs.
+  // The updates, in the order in which their gradients are computed. Node ids follow the creation
+  // order, and the nodes of a backward pass are created in the order in which they run.
   std::vector<Node*> updates;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
-    // No step can run an update whose operands come from an unknown op.
+    // Skips updates whose operands come from an unknown op, which no step can run.
     if (std::none_of(node->inputs().begin(), node->inputs().end(), OfUnknownDtype)) {
       updates.push_back(node);
     }
@@ -157,8 +157,8 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
     const int b = static_cast<int>(buckets_.size()) - 1;
     for (size_t k = 0; k < updated.size(); ++k) {
       VariableInfo& variable = variables_[updated[k]];
-      // A slot of another size, or one that other nodes write, too, goes to the region of all other
-      // variables. A slot that is also a weight, or a slot of another weight, keeps its place.
+      // A slot of another size, or one that other nodes also write, goes to the region of all other
+      // variables. A slot that is also a weight, or a slot of another weight, stays where it is.
       if (k > 0 && (variable.bytes() != weight.bytes() || variable.bucket >= 0 ||
                     variable.can_share < weight.can_share)) {
         continue;

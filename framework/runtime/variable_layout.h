@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VariableLayout: the place of each variable in a replica's memory, and of the gradient of each
-// variable that an optimizer updates. It is fixed once per session, from all updates in the graph
-// and before any step is prepared, so that the plans of all steps and batch sizes fit together.
+// VariableLayout: the region and offset of each variable in a replica's memory, and of the gradient
+// of each variable that an optimizer updates. It is fixed once per session, from all updates in the
+// graph and before any step is prepared, so the plans of all steps and batch sizes agree on it.
 //
 // Variables that optimizers update are laid out in buckets, in the order in which the backward pass
 // computes their gradients. A bucket has one region for its weights, one for its gradients and one
@@ -24,10 +24,10 @@
 
 namespace mirrorflow {
 
-// The attribute of the handle of a variable that only an optimizer uses.
+// Marks the handle of a variable that only an optimizer uses.
 inline constexpr char kOptimizerStateAttr[] = "_optimizer_state";
-// The same, of a sum of gradients of a scaled loss: an infinite one makes the optimizer skip an
-// update, and does no harm.
+// Marks the handle of an accumulated gradient of a scaled loss: an infinite value only makes the
+// optimizer skip an update.
 inline constexpr char kMayOverflowAttr[] = "_may_overflow";
 
 struct VariableInfo {
@@ -36,16 +36,16 @@ struct VariableInfo {
   Shape shape;
   int region = 0;  // index into VariableLayout::regions()
   int64_t offset = 0;
-  int bucket = -1;       // the bucket in whose regions it is placed; -1: none
-  bool is_slot = false;  // state of an optimizer that updates another variable
-  // A slot, or other state of an optimizer (kOptimizerStateAttr): the step count of a schedule.
+  int bucket = -1;       // the bucket whose regions hold it; -1: none
+  bool is_slot = false;  // optimizer state for another variable
+  // A slot or other optimizer state (kOptimizerStateAttr), such as a schedule's step count.
   bool is_optimizer_state = false;
   bool may_overflow = false;  // kMayOverflowAttr
   NodeId handle = 0;          // one of its VarHandleOps in the session's graph
-  std::string initializer;    // the node that makes the initial value; may be empty
+  std::string initializer;    // the node that computes the initial value; may be empty
   // Synchronised on read, not on write: the value is the sum over the replicas.
   bool on_read = false;
-  // Only optimizers write it, so the replicas of a process can share one copy of it.
+  // Only optimizers write it, so the replicas of a process can share one copy.
   bool can_share = false;
 
   int64_t bytes() const { return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype)); }
@@ -54,7 +54,7 @@ struct VariableInfo {
 struct BucketInfo {
   DataType dtype = DT_INVALID;
   int gradient_region = 0;
-  int64_t bytes = 0;    // used; the regions are padded
+  int64_t bytes = 0;    // in use, without the regions' padding
   bool shared = false;  // whether the regions of its weights and slots are shared
 };
 
@@ -67,10 +67,10 @@ struct LayoutRegion {
 
 class VariableLayout {
  public:
-  // Lays out the variables of `graph`. A bucket is closed before it grows above `bucket_bytes`. The
-  // regions of a bucket are padded to a multiple of world_size × 64 bytes, so that any rank can own
-  // a share. InvalidArgument if a variable's shape is not fully defined, or if handles of one name
-  // disagree.
+  // Lays out the variables of `graph`. A bucket is closed before it exceeds `bucket_bytes`. A
+  // bucket's regions are padded to a multiple of world_size × 64 bytes, so every rank can own an
+  // equal shard. Returns InvalidArgument if a variable's shape is not fully defined, or if handles
+  // of the same name disagree.
   //
   // `share`: the replicas share one copy of each variable that only optimizers write. Each update
   // of such a variable must then be a collective Update (ReduceInUpdates).
@@ -80,9 +80,9 @@ class VariableLayout {
   const std::vector<VariableInfo>& variables() const { return variables_; }
   const std::vector<BucketInfo>& buckets() const { return buckets_; }
   const std::vector<LayoutRegion>& regions() const { return regions_; }
-  // Index into variables(), or -1.
+  // Returns an index into variables(), or -1.
   int Find(absl::string_view name) const;
-  // The index of the variable behind a handle (an output of a kVariable node), or -1.
+  // Returns the index of the variable behind a handle (an output of a kVariable node), or -1.
   int FindHandle(const Output& handle) const;
 
  private:

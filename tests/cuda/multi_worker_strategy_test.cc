@@ -309,7 +309,8 @@ TEST(GpuMultiWorkerErrorsTest, OptionsThatCannotWorkAreErrors) {
   };
   ExpectAll(create([](Options&) {}), {"divide its 3 GPUs"});
   Reset(2);
-  ExpectAll(create([](Options& o) { o.cluster.local_rank = std::nullopt; }), {"nothing says"});
+  ExpectAll(create([](Options& o) { o.cluster.local_rank = std::nullopt; }),
+            {"the index of this worker"});
   ExpectAll(create([](Options& o) { o.replicas.devices = {"GPU:0", "GPU:0"}; }), {"logical GPUs"});
   ExpectAll(create([](Options& o) { o.join.collective = CollectiveKind::kUcx; }),
             {"auto, got ucx"});

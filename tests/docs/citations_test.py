@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments, messages and pages cite only pages and sections that exist.
 
-A page is cited by its path from the root of the tree, or from a folder that contains the file that cites it. The titles
-of sections follow in quotes: docs/design.md, "Partial sums". Links between pages cite sections as page.md#partial-sums.
-It is tagged `external`, as names_test.py is, so that it runs each time.
+A page is cited by its path from the root of the tree, or from a folder that contains the citing file. Section titles
+follow in quotes: docs/design.md, "Partial sums". Links between pages cite sections as page.md#partial-sums.
+The test is tagged `external`, like names_test.py, so it runs each time.
 """
 
 import os
@@ -24,7 +24,7 @@ URL = re.compile(r"\bhttps?://\S+")
 
 
 def sources():
-    """The text files of the tree, as {path: text}."""
+    """Returns the text files of the tree, as {path: text}."""
     files = {}
     for folder in FOLDERS:
         for path, _, names in os.walk(ROOT / folder):
@@ -36,27 +36,27 @@ def sources():
                     except UnicodeDecodeError:
                         pass  # a binary file
             if not folder:
-                break  # the files at the root only
+                break  # only the files at the root
     return files
 
 
 def prose(page):
-    """The page without its blocks of code."""
+    """Returns the page without its code blocks."""
     return re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
 
 
 def titles(page):
-    """The titles of the sections of a page."""
+    """Returns the section titles of a page."""
     return re.findall(r"^#+ (.*?) *$", prose(page), re.MULTILINE)
 
 
 def anchor(title):
-    """The anchor that GitHub gives to a section."""
+    """Returns the anchor that GitHub gives to a section."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def wrong_citations(path, text, files):
-    """Yields what is wrong with the citations of the text of a file."""
+    """Yields a message for each bad citation in a file's text."""
     text = URL.sub("", prose(text) if path.endswith(".md") else text)
     text = re.sub(r"\n\s*(?://+|#)? ?", " ", text)  # a citation may continue on the next line
     for name, section, quoted in PAGE.findall(text):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of docs/ name only what exists: names of the API, flags, variables of the environment and commands.
+"""Pages in docs/ refer only to API names, flags, environment variables and commands that exist.
 
-Bazel cannot pass all files of all packages to a test. The test finds the tree through the symbolic link of its own
-file. It is tagged `external`, so that it runs each time.
+Bazel cannot pass all files of all packages to a test, so the test finds the tree through the symbolic link to its own
+file. It is tagged `external`, so it runs each time.
 """
 
 import pathlib
@@ -12,13 +12,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("framework", "ops", "kernels", "distribute", "train", "tools", "tests")
-# Flags of other programs that pages show.
+# Flags of other programs that appear in pages.
 FOREIGN_FLAGS = {"no-python", "nproc_per_node", "nnodes", "min-np", "max-np", "max-restarts", "config", "help",
                  "only-upgrade", "configure", "cpus"}
 
 
 def closure(header):
-    """The header and all that it includes from this tree, as one text."""
+    """Returns the header and everything that it includes from this tree, as one text."""
     seen, pending, text = set(), [header], ""
     while pending:
         path = pending.pop()
@@ -32,7 +32,7 @@ def closure(header):
 
 
 def sources():
-    """All code of the programs, as one text."""
+    """Returns all code of the programs, as one text."""
     return "\n".join(path.read_text(encoding="utf-8", errors="replace")
                      for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*"))
                      if path.is_file() and path.suffix in (".cc", ".h", ".py", ""))
@@ -44,7 +44,7 @@ def api_words():
 
 
 def lines(page):
-    """Yields (line number, line, whether it is in a block of code)."""
+    """Yields (line number, line, whether it is in a code block)."""
     in_code = False
     for number, line in enumerate(page.split("\n"), 1):
         if line.lstrip().startswith("```"):
@@ -54,7 +54,7 @@ def lines(page):
 
 
 def spans(page):
-    """Yields (line number, text) of the words in backquotes, and of the lines of blocks of code."""
+    """Yields (line number, text) for words in backquotes and for lines in code blocks."""
     for number, line, in_code in lines(page):
         for text in [line] if in_code else re.findall(r"`([^`]+)`", line):
             yield number, text

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a program of a page of docs/, of its C++ blocks one after another.
+"""Concatenates the C++ blocks of a page in docs/ into a program.
 
     page_program.py PAGE > PROGRAM.cc
 
-If the blocks define main, they are the whole program. Otherwise they are the body of a function, except for
-their #include lines and for blocks that begin with ```cpp namespace, which stand before that function.
+If the blocks define main, they are the whole program. Otherwise they become the body of a function, except for
+their #include lines and for blocks that begin with ```cpp namespace, which precede that function.
 """
 
 import re

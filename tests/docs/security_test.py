@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SECURITY.md states the limits that the sources have, and names tests and fuzz targets that exist.
 
-A limit reads "`NAME` = VALUE (`FILE`)". It is tagged `external`, as names_test.py is, so that it runs each time.
+A limit reads "`NAME` = VALUE (`FILE`)". The test is tagged `external`, like names_test.py, so it runs each time.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ UNITS = {"": 1, "s": 1, "ms": 0.001, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 <<
 LIMIT = re.compile(r"`(\w+)` = ([\d,]+)(?: (s|ms|[KMG]iB))? \(`([^`]+)`\)")
 INPUTS = "| input | from | bounds |"
 DEPENDENCIES = "| library | Debian 12 |"
-# The package of each library of the table; those of NVIDIA come from elsewhere.
+# The package of each library in the table, except for NVIDIA's, which come from elsewhere.
 PACKAGES = {
     "gRPC": "libgrpc-dev", "Protobuf": "libprotobuf-dev", "nlohmann-json": "nlohmann-json3-dev", "Eigen": "libeigen3-dev",
     "Abseil": "libabsl-dev", "c-ares": "libc-ares2", "RE2": "libre2-9", "OpenSSL": "libssl-dev", "zlib": "zlib1g-dev",
@@ -27,7 +27,7 @@ PACKAGES = {
 
 
 def value_in_sources(name, path):
-    """The value of the constant that the file defines, or a text that says what is wrong."""
+    """Returns the value of the constant that the file defines, or a text that says what is wrong."""
     text = (ROOT / path).read_text(encoding="utf-8")
     found = re.search(rf"\b{name} = ([^;]+);", text)
     if not found:
@@ -40,7 +40,7 @@ def value_in_sources(name, path):
 
 
 def rows(header):
-    """The cells of the table that begins with the header."""
+    """Returns the cells of the table that begins with the header."""
     lines = PAGE[PAGE.index(header):].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -71,7 +71,7 @@ class SecurityTest(unittest.TestCase):
             self.assertTrue(all(row), row)
             self.assertRegex(row[3], r"^(none\b|`\w+`)", "expected fuzz targets, or `none`")
 
-    # The table lists the versions of Debian 12. Other systems have no such packages to compare with.
+    # The table lists the versions in Debian 12. Other systems lack these packages.
     @unittest.skipUnless(shutil.which("dpkg-query"), "the versions are those of Debian's packages")
     def test_versions_are_those_of_the_packages(self):
         table = {name: version for row in rows(DEPENDENCIES) if not row[0].startswith("CUDA")

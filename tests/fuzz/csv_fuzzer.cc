@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a CSV file or rejects it. The first byte chooses the options. The result must not depend on
+// Reads a CSV file or rejects it. The first byte selects the options. The result must not depend on
 // the number of threads.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses a serialized tf.train.Example or rejects it. A batch of two equal ones has the same
-// values.
+// Parses a serialized tf.train.Example or rejects it. A batch of two equal Examples must have the
+// same values.
 #include <cstring>
 
 #include "framework/core/status.h"

@@ -1,4 +1,4 @@
-"""fuzzer: a target of libFuzzer."""
+"""fuzzer: a libFuzzer target."""
 
 def fuzzer(name, deps):
     """Builds `NAME_fuzzer.cc` with libFuzzer. Needs --config=asan, so //... does not include it."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a GraphDef, which is either rejected, or compiled and run as a whole: with a small memory
-// budget and deadline, on one replica or on two.
+// Reads a GraphDef, which is either rejected, or compiled and run as a whole, with a small memory
+// budget and deadline, on one or two replicas.
 #include <google/protobuf/stubs/logging.h>
 
 #include "framework/core/status.h"
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       FromGraphDef(def, AllOps(), {.max_nodes = 10000, .max_bytes = kMaxBytes});
   absl::Status status = graph.status();
   if (graph.ok()) {
-    // One replica or two, so that an input runs only once.
+    // Alternates between one and two replicas, so each input runs only once.
     status = RunAll(*graph, {.replicas = 1 + def.node_size() % 2,
                              .max_bytes = kMaxBytes,
                              .step_timeout = absl::Seconds(5)});

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ends of the handshake of data connections and of connections to the coordination service:
-// all bytes that arrive before the other end has proven itself. The input is one byte that chooses
-// what happens, and bytes that change the messages of two honest ends on their way, or that come
-// instead of them. No end may be done if a message that it depends on is not genuine.
+// Fuzzes both ends of the handshake of data connections and of connections to the coordination
+// service: all bytes that arrive before the other end has proved that it knows the secret. The
+// first byte of the input selects the scenario. The other bytes modify the messages of two honest
+// ends in transit, or replace them. Neither end may complete if a message that it depends on is not
+// genuine.
 #include <array>
 #include <string>
 
@@ -27,11 +28,11 @@ void CheckStatus(const absl::Status& status) {
   MF_CHECK(status.ok() || absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status));
 }
 
-// Changes messages by exclusive-or.
+// Modifies messages by exclusive-or.
 void ChangeMessages(FuzzInput& input, const Handshake::Cluster& cluster) {
   auto connecting = Handshake::Connecting(cluster, {.connecting = 3, .accepting = 1});
   auto accepting = Handshake::Accepting(cluster, Admit);
-  bool genuine = true;  // so far
+  bool genuine = true;  // whether all messages so far are unmodified
   for (int turn = 0; turn < 4; ++turn) {
     Handshake &from = turn % 2 == 0 ? connecting : accepting,
               &to = turn % 2 == 0 ? accepting : connecting;
@@ -51,7 +52,7 @@ void ChangeMessages(FuzzInput& input, const Handshake::Cluster& cluster) {
                         connecting.SessionKey() == accepting.SessionKey()));
 }
 
-// One end gets the input. It does not know the secret, so it cannot be a proof.
+// Sends the input to one end. It cannot contain a valid proof, because it does not know the secret.
 void SendInput(FuzzInput& input, Handshake end) {
   while (!input.empty()) {
     end.TakeOutput();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the bytes of a host as the launcher does. The input is orders, which the launcher has sent,
-// and bytes, in any sequence. An event that was not asked for must have no effect.
+// Reads the bytes that a host sends, as the launcher does. The input is a sequence of launcher
+// orders and of bytes from the host. An event that no order asked for must have no effect.
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +32,7 @@ class Launcher {
     if (kind == kStartSecond) order.mutable_start()->set_slot(1);
     if (order.has_start()) {
       Worker& worker = workers_[order.start().slot()];
-      if (worker.is_ordered && !worker.has_ended) return;  // it runs
+      if (worker.is_ordered && !worker.has_ended) return;  // still running
       worker = {.is_ordered = true};
     }
     reader_.Expect(order);
@@ -103,7 +103,7 @@ class Launcher {
   }
 
   EventReader reader_{kNumWorkers};
-  bool finds_ports_ = false;  // ordered, without an answer
+  bool finds_ports_ = false;  // ordered, but not yet answered
   Worker workers_[kNumWorkers];
   bool is_ready_ = false, has_failed_ = false;
 };

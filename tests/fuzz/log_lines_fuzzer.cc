@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a text as the log of a run, and makes a page of it.
+// Reads a text as the log of a run, and makes a page from it.
 #include "absl/strings/string_view.h"
 #include "tests/fuzz/run_page.h"
 #include "tools/report/read_run.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the seeds of the corpora: a graph of every op of tests/references/cases (op_*) and
-hand-written files (hand_*). Inputs that the fuzzers found (found_*) are not made here.
+"""Generates the seed corpora: a graph for every op in tests/references/cases (op_*) and
+hand-written files (hand_*). Does not generate inputs that the fuzzers found (found_*).
 
     bazel build --config=opt //tools:mirrorflow
     tests/fuzz/make_seeds.py bazel-bin/tools/mirrorflow
@@ -25,7 +25,7 @@ FLOATS = ("float", "double", "half", "bfloat16")
 
 
 def cases():
-    """Yields (op, attributes, lines of operands) of every case that succeeds."""
+    """Yields (op, attributes, operand lines) for every case that succeeds."""
     for path in sorted((HERE.parent / "references/cases").glob("*.txt")):
         for block in path.read_text().split("\n\n"):
             lines = [line for line in block.splitlines() if not line.startswith("#")]
@@ -178,7 +178,7 @@ def npz(method, arrays, zip64=False):
 
 
 def manifest(**changed):
-    """The body of the manifest of a checkpoint."""
+    """Returns the body of a checkpoint manifest."""
     body = {"format": "mirrorflow checkpoint", "version": 1, "step": 4, "epoch": 0, "batch": 4,
             "session_step": 4, "seed": 7, "num_workers": 1, "num_replicas": 2, "time": "t",
             "settings": {"global_batch_size": "10"},
@@ -202,7 +202,7 @@ def idx(kind, dims, data):
 
 
 def frame(sequence, part, payload, flags=0, fields=b""):
-    """A command of frame_fuzzer.cc: the other end sends a frame."""
+    """Returns a command for frame_fuzzer.cc: the other end sends a frame."""
     return struct.pack("<BBBBH", 1, flags, sequence, part, len(payload)) + payload + fields
 
 
@@ -230,7 +230,7 @@ def record(data):
 
 
 def field(number, data):
-    """A field of a protocol buffer."""
+    """Returns a protocol buffer field."""
     return bytes([number << 3 | 2, len(data)]) + data
 
 
@@ -251,7 +251,7 @@ def reference(name):
 
 
 def with_exif(image):
-    """The image with the orientation of a camera on its side."""
+    """Returns the image with the EXIF orientation of a camera on its side."""
     exif = b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, 6, 0)
     if image[0] == 0xff:
         segment = b"Exif\0\0" + exif
@@ -262,7 +262,7 @@ def with_exif(image):
 
 
 def records(*events):
-    """Records for the fuzzer of event files, which adds the checksums."""
+    """Returns records for the event file fuzzer, which adds the checksums."""
     return b"".join(struct.pack("<H", len(e)) + e for e in events)
 
 
@@ -271,12 +271,12 @@ def component(dtype, dims, data):
 
 
 def cached_row(number, *components):
-    """A row of Dataset::Cache(path), as train/data/file_cache.cc writes it."""
+    """Returns a row of Dataset::Cache(path), as train/data/file_cache.cc writes it."""
     return struct.pack("<qi", number, len(components)) + b"".join(components)
 
 
 def event(step, *values, start=False):
-    """An event; each value is a summary's, and `start` makes it the start of a session."""
+    """Returns an event with these summary values; `start` makes it the start of a session."""
     summary = b"".join(field(1, value) for value in values)
     return (b"\x09" + struct.pack("<d", 1.5e9 + step) + b"\x10" + bytes([step])
             + (field(5, summary) if values else b"") + (field(7, b"\x08\x01") if start else b""))
@@ -287,7 +287,7 @@ def scalar(tag, value):
 
 
 def plugin(tag, name, content=b"", text=b""):
-    """A value of one of TensorBoard's plugins, with the text as its tensor."""
+    """Returns a value for one of TensorBoard's plugins, with the text as its tensor."""
     tensor = field(8, b"\x08\x07" + field(8, text)) if text else b""
     return field(1, tag) + tensor + field(9, field(1, field(1, name) + field(2, content)))
 
@@ -306,12 +306,12 @@ def span(name, category, ts, dur, pid=0, tid=0, **args):
 
 
 def order(kind):
-    """Of the launcher: 0 to find ports, 1 to start, 2 to end, 255 to start the second worker."""
+    """Returns a launcher order: 0 finds ports, 1 starts, 2 ends, 255 starts the second worker."""
     return bytes([kind])
 
 
 def from_host(*events):
-    """Bytes that a host sends, in parts that the fuzzer reads."""
+    """Returns bytes that a host sends, in the chunks that the fuzzer reads."""
     message = b"".join(bytes([len(e)]) + e for e in events)
     parts = [message[i:i + 200] for i in range(0, len(message), 200)]
     return b"".join(bytes([len(p)]) + p for p in parts)
@@ -324,7 +324,7 @@ SECOND = b"\x40\x01"  # in front of an event of the second worker
 
 
 def chunks(*parts, size=(2, 2), header=b"\x08\0\0\0\0"):
-    """A PNG for its fuzzer: parts are (type as index, action, data)."""
+    """Returns a PNG for its fuzzer: parts are (type as index, action, data)."""
     return bytes(size) + header + b"".join(
         bytes([kind, action]) + struct.pack("<H", len(data)) + data for kind, action, data in parts)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses the manifest of a checkpoint or rejects it. The fuzzer cannot guess checksums, so the
-// input also gets the right one.
+// Parses a checkpoint manifest or rejects it. The fuzzer cannot guess checksums, so the target also
+// tries the input with the correct one.
 #include <string>
 
 #include "absl/strings/str_format.h"

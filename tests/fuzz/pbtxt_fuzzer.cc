@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a GraphDef as text, which becomes a graph or is rejected with its path.
+// Reads a GraphDef in text form, which becomes a graph or is rejected with its path.
 #include "absl/strings/match.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes a PNG whose chunks have correct checksums, which the fuzzer cannot guess, and may inflate
-// to much more than their size. Only the fuzzer's memory limit detects that inflated data are kept.
+// Decodes a PNG whose chunks have correct checksums, which the fuzzer cannot guess, and can inflate
+// to much more than their size. Only the fuzzer's memory limit detects that inflated data is kept.
 #include <zlib.h>
 
 #include <array>
@@ -40,13 +40,14 @@ void AppendChunk(absl::string_view type, const std::string& data, std::string* p
   *png += BigEndian(crc32(0, reinterpret_cast<const Bytef*>(checked.data()), checked.size()));
 }
 
-// Almost the most that libpng inflates for one chunk.
+// Returns compressed data that inflates to almost the maximum that libpng accepts for a chunk.
 const std::string& Bomb() {
   static const auto* const bomb = new std::string(Deflated(std::string(7'900'000, 'A')));
   return *bomb;
 }
 
-// The input: a byte for the type, one for what is done with the data, their length, and the data.
+// Appends the chunks that the input describes. For each: a byte for the type, one for what to do
+// with the data, the length of the data, and the data.
 void AppendChunks(FuzzInput& input, std::string* png) {
   const char* const type = kTypes[input.Take<uint8_t>() % kTypes.size()];
   const auto action = input.Take<uint8_t>();

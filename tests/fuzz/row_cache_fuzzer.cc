@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a file of Dataset::Cache(path), or rejects it. The input has the lengths and the contents
-// of the rows, as for the fuzzer of event files; the rows that are read must fit into them.
+// Reads a file of Dataset::Cache(path), or rejects it. The input contains the lengths and contents
+// of the rows, as in the event file fuzzer; rows that are read must not be larger than these.
 #include <cstdint>
 #include <string>
 
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     more = source->Next(&batch);
     for (const Tensor& component : batch.components) bytes += component.bytes();
   }
-  // Batching adds a dimension, which may exceed the maximum rank.
+  // Batching adds a dimension, which can exceed the maximum rank.
   const bool is_full = absl::IsInvalidArgument(more.status()) &&
                        absl::StrContains(more.status().message(), "rank of a shape");
   MF_CHECK(more.ok() ? rows == records : absl::IsDataLoss(more.status()) || is_full);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads a TFRecord file, plain or compressed, or rejects it. Its index must agree with the records,
-// and skipping must lead to the same ones.
+// and skipping must lead to the same records.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!more.ok() || !*more) break;
     records.push_back(record);
   }
-  // A file that does not begin like a TFRecord may be one of another kind.
+  // A file that does not begin like a TFRecord file can be of another kind.
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   const bool is_other = KindOfBytes(bytes, size) != FileKind::kTfRecord;
   MF_CHECK(more.ok() || absl::IsDataLoss(more.status()) ||

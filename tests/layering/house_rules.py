@@ -11,7 +11,7 @@ import os
 import pathlib
 import re
 
-# Dependencies go down only: a folder may depend on itself and on folders of a lower level.
+# Dependencies only go down: a folder may depend on itself and on folders of a lower level.
 LEVEL = {
     "framework": 0,
     "ops": 1,
@@ -22,9 +22,9 @@ LEVEL = {
     "tools": 5,
     "tests": 5,
 }
-# The same within top folders, from the lowest row to the highest. Folders in one row must not
-# depend on each other. A folder stands for its own files, without those of its subfolders. Folders
-# of tests that are not here form one row above the others.
+# The order within top folders, from the lowest row to the highest. Folders in the same row must not
+# depend on each other. A folder stands for the files directly in it. Test folders that are not
+# listed form one row above the others.
 ROWS = (
     ("framework/core", "framework/proto"),
     ("framework/data", "framework/graph"),
@@ -70,7 +70,7 @@ ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
 # `train` builds graphs; only its trainer may depend on a strategy.
 MAY_NAME_A_STRATEGY = ("train/trainer/",)
 
-# Inlining replaces a call with a few of TensorFlow's ops, which messages name, too.
+# Inlining replaces a call with a few TensorFlow ops, which messages also name.
 MAY_NAME_OPS = ("framework/graph/inline_functions",)
 DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/",
                 "tests/fakes/")
@@ -91,13 +91,13 @@ class Violation:
 
 
 class Tree:
-    """The text files below a folder, as {relative path: contents}, without build outputs."""
+    """Holds the text files below a folder, as {relative path: contents}, without build outputs."""
 
     def __init__(self, root):
         self.files = {}
         for folder, folders, names in os.walk(root):
             folders[:] = sorted(f for f in folders if _is_source_folder(folder == str(root), f))
-            for name in sorted(set(names) - {".git"}):  # a file in a worktree of git
+            for name in sorted(set(names) - {".git"}):  # in a git worktree, .git is a file
                 path = pathlib.Path(folder, name)
                 try:
                     self.files[str(path.relative_to(root))] = path.read_text(encoding="utf-8")
@@ -314,7 +314,7 @@ def _op_names(tree):
 
 
 def a_pass_has_the_name_of_its_file(tree):
-    """A pass that --without or --pass names can be found by its file."""
+    """Passes named by --without or --pass can be found by file name."""
     for path, text in tree.with_suffix(".h").items():
         if _top(path) == "tests":
             continue
@@ -330,20 +330,20 @@ GAINS = "docs/benchmarks.md"
 
 
 def an_optional_pass_shows_its_gain(tree):
-    """An optional pass must pay off: each has a row in the tables of gains."""
+    """Every optional pass must pay off: it has a row in the tables of gains."""
     for path, text in tree.with_suffix(".h").items():
         for line, _ in _find(r"bool optional\(\) const override { return true; }", text):
             if _top(path) != "tests" and f"\n| `{_stem(path)}`" not in tree.files.get(GAINS, ""):
                 yield Violation(path, line, f"{_stem(path)} has no row in {GAINS}")
 
 
-# Kernels for GPUs are in files of families that share a mechanism, not in files named after their
-# ops. Registering a kernel twice ends the process.
+# GPU kernels are grouped into files by the mechanism that they share, not named after their ops.
+# Registering a kernel twice ends the process.
 KERNEL_FAMILIES = "kernels/cuda/"
 
 
 def an_op_is_named_by_its_stem_alone(tree):
-    """No second list of op names: other code uses an op's builder, constant, traits or role."""
+    """Only one file names an op: other code uses its builder, constant, traits or role."""
     places = {}
     for path, text in tree.with_suffix(*CXX).items():
         if _top(path) in ("tests", "examples") or path.rpartition(".")[0] in MAY_NAME_OPS:
@@ -413,7 +413,7 @@ def _may_depend_on(readme):
 
 
 def readmes_name_what_folders_use(tree):
-    """All folders and libraries that a top folder includes, and no other library."""
+    """A README names all folders and libraries that its folder includes, and no other library."""
     for line, match in _find(r'\b(?:pkg_config_repo|cuda_configure)\(\s*name = "(\w+)"',
                              tree.files.get("bazel/workspace.bzl", "")):
         if match[1] not in LIBRARIES:
@@ -442,7 +442,7 @@ def readmes_name_what_folders_use(tree):
 
 
 def examples_can_be_copied(tree):
-    """Into a user's project: public headers only, and no namespace of ours."""
+    """Examples can be copied into a user's project: public headers only, outside our namespace."""
     for path, text in tree.with_suffix(".h", ".cc").items():
         if _top(path) != "examples":
             continue
@@ -490,11 +490,11 @@ GUARDED_CALLS = (
     (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\b(?:creat|freopen)\(|\bO_(?:CREAT|TRUNC)\b",
      "framework/core/file.h",
      ("framework/core/file.cc", "tools/bench/graphs.cc")),
-    # Texts that control the terminal. These files print only texts of their own, or escape them.
+    # Text that can control the terminal. These files print only their own text, or escape it.
     (r'\bf?printf\([^";]*"(?:[^"\\]|\\.|"\s*")*%[-\d.*]*s', "framework/core/terminal.h",
      ("framework/core/log_line.cc", "framework/core/status.cc", "framework/core/terminal.cc", "tools/fashion_mnist.cc",
       "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc", "tools/cli/ops.cc")),
-    # The same, printed without a format, by a format that is not a literal, or by a stream.
+    # The same, printed without a format, with a format that is not a literal, or by a stream.
     (r'\b(?:puts|fputs|perror)\((?!\s*")|\bfwrite\('
      r'|\bstd::(?:cout|cerr|clog)\b|\babsl::F?PrintF\('
      r'|\bwrite\(\s*(?:STD(?:OUT|ERR)_FILENO|[12])\b'
@@ -568,19 +568,19 @@ def numbers_belong_to_an_object(tree):
 
 
 MAX_WORDS = 4
-# Their subject is the wording: the errors of the operating system and of a failed MF_CHECK.
+# These test the wording: of operating system errors and of a failed MF_CHECK.
 PIN_WORDING = ("tests/framework/core/status_test.cc", "tests/framework/core/system_error_test.cc")
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _ASSERTION = re.compile(
     rf'\b(?:EXPECT|ASSERT)_\w+\((?:R"\((?:.|\n)*?\)"|{_STRING}|(?!<<)[^";])*')
-# Matches what precedes the expected text of an error: a matcher, the message that is compared, a
-# whole Status, or a process that ends.
+# Matches what precedes the expected text of an error: a matcher, a compared message, a whole
+# Status, or a death test.
 _EXPECTS = re.compile(r"\b(?:HasSubstr|StartsWith|(?:Contains|Matches)Regex|absl::\w+Error)\("
                       r"|\bIsError\(\s*[\w:]+,|\bmessage\(\)\)?,|find\(|_(?:DEATH|EXIT)\(")
 
 
 def tests_pin_no_sentence(tree):
-    """But the code, the place and one token of an error, so that better wording breaks no test."""
+    """Tests pin an error's code, place and one token, so better wording breaks no test."""
     for path, text in tree.with_suffix(".cc").items():
         if _top(path) != "tests" or path in PIN_WORDING:
             continue
@@ -597,8 +597,9 @@ def tests_pin_no_sentence(tree):
                     yield Violation(path, line, what)
 
 
-# Compares only the message of a Status: by a matcher, with a literal, or in a helper that drops the
-# code. A test may still say what a message does not contain, how it starts and how long it is.
+# Matches code that compares only the message of a Status: by a matcher, with a literal, or in a
+# helper that drops the code. A test may still check what a message does not contain, how it starts
+# and how long it is.
 _MESSAGE_ALONE = (
     r"\b(?:message|status\(\)\.ToString)\(\)\)*,\s*(?:[\w:]*A(?:ll|ny)Of\(\s*)?[\w:]*\bHasSubstr\("
     r"|_(?:TRUE|FALSE)\([\w:]*StrContains\([^;]*?\bmessage\(\)"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the source tree follows the rules of house_rules.py.
 
-Bazel cannot pass all files of all packages to a test. The test finds the tree through the symbolic
-link of its own file. It is tagged `external`, so that it runs each time.
+Bazel cannot pass all files of all packages to a test, so the test finds the tree through the
+symbolic link to its own file. It is tagged `external`, so it runs each time.
 """
 
 import pathlib

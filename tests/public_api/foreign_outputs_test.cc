@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every public call that takes an Output, an Operation or a Variable rejects one of another graph,
-// although both graphs have nodes of the same names and ids; and an output that its node lacks.
+// Every public call that takes an Output, an Operation or a Variable rejects one from another
+// graph, although both graphs have nodes with the same names and ids. It also rejects an output
+// index that the node lacks.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -26,7 +27,7 @@ namespace {
 
 using mf::IsError;
 
-// A graph and one value for each kind of argument.
+// A graph, and one value for each kind of argument.
 struct Values {
   mf::Graph graph;
   mf::Scope s{&graph};
@@ -46,7 +47,7 @@ struct Values {
   mf::Output loss = mf::ops::Mean(s, mf::ops::Square(s, mf::ops::MatMul(s, rows, kernel.value)));
   const mf::Operation update = mf::ops::AssignVariableOp(s, kernel.handle, kernel.value);
 
-  // Makes the outputs those of nodes of `own`, which have no output 7.
+  // Replaces the outputs by output 7 of nodes of `own`, which does not exist.
   void PointBeyond(const Values& own) {
     const auto beyond = [](const mf::Output& output) { return mf::Output{output.node, 7}; };
     rows = beyond(own.rows);
@@ -63,7 +64,7 @@ struct Values {
   }
 };
 
-// `f` is the foreign graph, and `o` is the own one.
+// `f` is the foreign graph, and `o` is the call's own graph.
 struct Call {
   const char* text;
   std::function<void(Values& f, Values& o)> make;
@@ -72,7 +73,7 @@ struct Call {
   {                                                                                     \
 #__VA_ARGS__, [](Values & f, Values & o) { (void)f, (void)o, (void)(__VA_ARGS__); } \
   }
-// Calls of a function of predictions, labels and, among the options, weights.
+// Calls of a function that takes predictions, labels and, among its options, weights.
 #define CALLS(function, predictions, labels)                                                  \
   CALL(function(o.s, f.predictions, o.labels)), CALL(function(o.s, o.predictions, f.labels)), \
       CALL(function(o.s, o.predictions, o.labels, {.sample_weight = f.numbers}))
@@ -351,7 +352,8 @@ class ForeignOutputsOfSessionTest : public testing::Test {
  protected:
   void SetUp() override {
     session_ = strategy_->NewSession(own_.graph).value();
-    // The names and ids exist in both graphs, but these are not the values of the session.
+    // The names and ids exist in both graphs, but these values do not belong to the session's
+    // graph.
     ASSERT_EQ(own_.loss.node->id(), foreign_.loss.node->id());
     ASSERT_EQ(own_.loss.node->name(), foreign_.loss.node->name());
   }
@@ -431,7 +433,7 @@ TEST_F(ForeignOutputsOfSessionTest, SameGraphIsAccepted) {
   EXPECT_TRUE(session_->Prepare({own_.rows}, {own_.loss}).ok());
 }
 
-// A destroyed graph's address may be reused.
+// The address of a destroyed graph can be reused.
 TEST(ForeignOutputs, GraphAtReusedAddressIsForeign) {
   const auto strategy = mf::OneDeviceStrategy::Create().value();
   std::optional<Values> values(std::in_place);

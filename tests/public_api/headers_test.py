@@ -17,14 +17,14 @@ WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 def includes(path):
-    """The headers of this workspace that a file includes, in order."""
+    """Returns the headers of this workspace that a file includes, in order."""
     with open(path, encoding="utf-8") as file:
         found = re.findall(r'^#include "([^"]+)"', file.read(), re.MULTILINE)
     return [name for name in found if os.path.exists(name)]
 
 
 def closure(path):
-    """The file and all that it includes from this workspace."""
+    """Returns the file and everything that it includes from this workspace."""
     seen, pending = set(), [path]
     while pending:
         header = pending.pop()
@@ -35,14 +35,14 @@ def closure(path):
 
 
 def code(path):
-    """The lines of a file without comments and string literals."""
+    """Returns the lines of a file, without comments and string literals."""
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"//.*|\"(?:\\.|[^\"\\\n])*\"", "", file.read())
     return enumerate(text.split("\n"), 1)
 
 
 def compile_errors(compiler, source, *flags):
-    """What the compiler says about a source text; nothing if it is content."""
+    """Returns the compiler's diagnostics for a source text; empty if it compiles cleanly."""
     with tempfile.NamedTemporaryFile("w", suffix=".cc") as file:
         file.write(source)
         file.flush()
@@ -65,7 +65,7 @@ class HeadersTest(unittest.TestCase):
         named = [f"{path}:{number}: {line.strip()}" for path in headers
                  for number, line in code(path) if INTERNAL.search(line)]
         self.assertEqual(named, [])
-        # The rule sees what it looks for.
+        # Checks that the rule itself works: mirrorflow_debug.h does name internal types.
         self.assertTrue(any(INTERNAL.search(line) for path in closure("mirrorflow_debug.h")
                             for _, line in code(path)))
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mistakes of programs that use the public API end in an error that names the mistake, or, where a
-// signature cannot report one, in a message before the process ends. None of them may crash.
+// Misuse of the public API leads to an error that names the mistake or, where the signature cannot
+// report one, to a message before the process ends. No misuse may crash the process.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,7 +22,7 @@ std::unique_ptr<mf::MirroredStrategy> TwoReplicas() {
   return mf::MirroredStrategy::Create({.num_cpu_replicas = 2, .pin_threads = false}).value();
 }
 
-// The error of NewSession for the graph.
+// Returns the error of NewSession for the graph.
 absl::Status Error(const mf::Graph& graph) {
   return mf::OneDeviceStrategy::Create().value()->NewSession(graph).status();
 }
@@ -63,7 +63,7 @@ TEST_F(ForeignOutputTest, CapturedInLoopByLayerIsNamed) {
 TEST_F(ForeignOutputTest, AsInputOfAnyBuilderIsNamed) {
   mf::Graph other;
   mf::Scope scope(&other);
-  // Enough nodes that the id of x is in use here, too.
+  // Adds enough nodes that the id of x is also in use here.
   for (int i = 0; i < 5; ++i) mf::ops::ScalarConst(scope, mf::DT_FLOAT, i);
   mf::ops::MatMul(scope, x_, x_);
   EXPECT_THAT(Error(other), IsError(absl::StatusCode::kInvalidArgument, "'x'", "another graph"));
@@ -125,7 +125,7 @@ TEST(TensorTest, RowsAndShapesOutOfRangeAreNamed) {
   EXPECT_DEATH(t.Reshaped({3}), "2 elements.* float\\[2\\], got \\[3\\]");
 }
 
-// y = sum(w * x) of one variable.
+// Computes y = sum(w * x) with one variable.
 class StepTest : public ::testing::Test {
  protected:
   StepTest() : strategy_(TwoReplicas()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training with dropout gives the same bits whether or not it is interrupted by evaluations, or
-// stopped and continued from a checkpoint; and moving averages follow however updates are applied.
+// Training with dropout gives the same bits with or without interleaved evaluations, and when it is
+// resumed from a checkpoint. Moving averages are updated however gradients are applied.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -27,7 +27,8 @@ mf::Tensor Batch(int step) {
   return mf::Tensor::Of<float>({8, 4}, values);
 }
 
-// A dense layer with dropout and batch normalisation, and an evaluation that draws random numbers.
+// A dense layer with dropout and batch normalisation, and an evaluation step that draws random
+// numbers.
 struct Program {
   std::unique_ptr<mf::MirroredStrategy> strategy;
   std::unique_ptr<mf::Session> session;
@@ -87,7 +88,7 @@ TEST(ReproducibleTrainingTest, EvaluationBetweenStepsChangesNoBit) {
     evaluated.Train(i, i + 1);
     const float first = evaluated.evaluate.Run({Batch(i)}).value()[0].scalar<float>();
     const float second = evaluated.evaluate.Run({Batch(i)}).value()[0].scalar<float>();
-    EXPECT_NE(first, second) << "each run draws numbers of its own";
+    EXPECT_NE(first, second) << "each run must draw different numbers";
   }
   ExpectSameBits(plain, evaluated);
   EXPECT_EQ(evaluated.session->step(), kSteps);
@@ -105,7 +106,7 @@ TEST(ReproducibleTrainingTest, ContinuedFromCheckpointChangesNoBit) {
   continued.Train(kSteps / 2, kSteps);
   ExpectSameBits(whole, continued);
 
-  // Without the step count the numbers differ, so the test can fail.
+  // Checks that the test can fail: without the step count, the numbers differ.
   Program restarted = Program::Create();
   ASSERT_TRUE(mf::LoadVariables(path, *restarted.session).ok());
   restarted.session->SetStep(0);

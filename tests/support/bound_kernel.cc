@@ -51,7 +51,7 @@ absl::StatusOr<KernelMemory> KernelMemory::Create(const Node& node, const Kernel
     memory.outputs_.push_back(std::move(output));
   }
   MF_ASSIGN_OR_RETURN(memory.scratch_, Buffer::Allocate(plan.scratch_bytes));
-  memory.bases_.push_back(nullptr);  // the parameters of the step, which Run() sets
+  memory.bases_.push_back(nullptr);  // the step parameters, which Run() sets
   for (const std::vector<Tensor>* tensors : {&memory.inputs_, &memory.outputs_}) {
     for (const Tensor& tensor : *tensors) memory.bases_.push_back(tensor.raw());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel of one node, created once and run many times: for benchmarks, and for tests that run
-// one kernel on several threads.
+// Creates the kernel of one node once, to run it many times: for benchmarks, and for tests that run
+// a kernel on several threads.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
 #define MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
 
@@ -17,8 +17,9 @@
 
 namespace mirrorflow {
 
-// The CPU kernel of `node`, for operands that are not sharded. Inputs are as in EvaluateNode: for a
-// handle, the variable itself. Only the shapes of inputs that are not static are read.
+// Creates the CPU kernel of `node`, for operands that are not sharded. Inputs are as in
+// EvaluateNode: for a handle, the variable itself. Of inputs that are not static, only the shapes
+// are read.
 absl::StatusOr<KernelPlan> CreateKernel(const Node& node, absl::Span<const Tensor> inputs,
                                         absl::Span<const Shape> outputs,
                                         const KernelRegistry& kernels);

@@ -13,7 +13,8 @@
 
 namespace mirrorflow {
 
-// Captures what the process logs while this exists, such as "WARNING: text". One at a time.
+// Captures the process's log lines, such as "WARNING: text", for its lifetime. Only one instance
+// may exist at a time.
 class CapturedLog {
  public:
   CapturedLog() {
@@ -22,7 +23,7 @@ class CapturedLog {
       lines_.push_back(absl::StrCat(absl::LogSeverityName(severity), ": ", line));
     });
   }
-  // No thread may log any more.
+  // REQUIRES: no thread logs concurrently
   ~CapturedLog() { SetLogSink(nullptr); }
   CapturedLog(const CapturedLog&) = delete;
 

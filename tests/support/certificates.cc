@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Opens the file, calls use(file), and closes it. Returns what `use` returned.
+// Opens the file, calls use(file), and closes it. Returns the result of `use`.
 template <typename Use>
 auto WithFile(const std::string& path, const char* mode, const Use& use) {
   std::FILE* const file = std::fopen(path.c_str(), mode);

@@ -10,7 +10,7 @@ namespace mirrorflow {
 
 struct CertificateOptions {
   bool expired = false;
-  // Signs the certificate, and is its authority; null: the certificate signs itself.
+  // The authority that signs the certificate; null: the certificate is self-signed.
   const TlsFiles* authority = nullptr;
 };
 

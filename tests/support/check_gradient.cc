@@ -22,7 +22,7 @@ constexpr int64_t kMaxElements = 1000;
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
-// One case, its gradient graph, and an interpreter of both in double precision.
+// A case, its gradient graph, and an interpreter of both in double precision.
 class GradientCheck {
  public:
   GradientCheck(const OpCase& op_case, CaseNode made)
@@ -30,14 +30,14 @@ class GradientCheck {
 
   absl::Status Prepare(const OpRegistry& ops, const KernelRegistry& kernels);
   absl::Status Compare(CheckReport* report);
-  // Compares with the known gradients of the case.
+  // Compares with the case's known gradients.
   absl::Status CompareKnown(CheckReport* report);
   bool has_operands() const { return !operands_.empty(); }
 
  private:
   absl::Status AddGradients(const OpRegistry& ops);
   absl::StatusOr<std::vector<Tensor>> Results() { return interpreter_->Run(feeds_, results_); }
-  // The tensor that holds the value of operand `input`: that of a feed, or of a variable.
+  // Returns the tensor that holds the value of operand `input`: a feed or a variable.
   Tensor& ValueOf(int input);
   absl::Status CompareOperand(size_t operand, CheckReport* report);
 
@@ -45,11 +45,11 @@ class GradientCheck {
   CaseNode made_;
   Random random_;
   Feeds feeds_;
-  std::vector<Output> results_;    // the floating-point ones
+  std::vector<Output> results_;    // the floating-point results
   std::vector<Tensor> dy_;         // for each of results_
-  std::vector<int> operands_;      // floating-point ones and variables, as inputs of the node
+  std::vector<int> operands_;      // input indices of floating-point operands and variables
   std::vector<Output> gradients_;  // for each of operands_; may be invalid
-  std::vector<Tensor> before_;     // results_ at the operands of the case
+  std::vector<Tensor> before_;     // results_ for the case's operands
   std::optional<Interpreter> interpreter_;
 };
 
@@ -120,8 +120,8 @@ absl::Status GradientCheck::Compare(CheckReport* report) {
   return absl::OkStatus();
 }
 
-// dL/dx by central differences; no value where the op is not smooth, which the differences to the
-// left and to the right show.
+// Returns dL/dx by central differences; no value where the op is not smooth, that is, where the
+// differences to the left and to the right disagree.
 std::optional<double> Derivative(absl::Span<const Tensor> dy, absl::Span<const Tensor> left,
                                  absl::Span<const Tensor> here, absl::Span<const Tensor> right,
                                  double step) {
@@ -204,7 +204,7 @@ absl::Status GradientCheck::CompareKnown(CheckReport* report) {
   return absl::OkStatus();
 }
 
-// Prepares a check of the case, with the case's dy if it has any, and compares.
+// Prepares a check of the case, with the case's dy if it has any, and runs `compare`.
 using CompareFn = absl::Status (GradientCheck::*)(CheckReport*);
 void Check(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& kernels,
            CompareFn compare, CheckReport* report) {

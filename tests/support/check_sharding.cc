@@ -20,7 +20,7 @@ constexpr size_t kAbsent = std::string::npos;
 // The number of rows on each replica.
 using Cut = std::vector<int64_t>;
 
-// Uneven and empty shares of `rows` rows over 1 to 4 replicas.
+// Returns uneven and empty splits of `rows` rows over 1 to 4 replicas.
 std::set<Cut> Cuts(int64_t rows) {
   const int64_t third = rows / 3, half = rows / 2, two_thirds = rows - third;
   return {{rows},
@@ -39,17 +39,17 @@ std::string CutText(char letter, const Cut& cut) {
                       "}");
 }
 
-// One case, with the results of its op on the whole operands.
+// A case, with the results of its op for the whole operands.
 class ShardingCheck {
  public:
   ShardingCheck(const OpCase& op_case, CaseNode made, const KernelRegistry& kernels)
       : op_case_(op_case), made_(std::move(made)), kernels_(kernels) {}
 
-  // Fills `report`. An error ends the check.
+  // Fills `report`. Stops at the first error and returns it.
   absl::Status Run(CheckReport* report);
 
  private:
-  // A letter of the rule, the number of rows that it is cut into, and whether an input has it.
+  // A letter of the rule, the number of rows to cut, and whether an input has the letter.
   struct Letter {
     char name;
     int64_t rows;
@@ -69,7 +69,7 @@ class ShardingCheck {
   absl::StatusOr<std::vector<Tensor>> Evaluate(std::vector<Tensor> inputs,
                                                absl::Span<const Shape> output_shapes,
                                                const EvaluateOptions& options = {}) const;
-  // Records a failure if output `i` differs from that of the whole operands.
+  // Records a failure if output `i` differs from the result for the whole operands.
   void CompareOutput(int i, const Tensor& got, absl::string_view how, CheckReport* report) const;
 
   const OpCase& op_case_;
@@ -103,7 +103,7 @@ absl::Status ShardingCheck::PrepareRule() {
   return absl::OkStatus();
 }
 
-// The dimensions that a letter names are cut together, each in proportion to its size.
+// All dimensions with the same letter are cut together, each in proportion to its size.
 absl::StatusOr<ShardingCheck::Letter> ShardingCheck::FindLetter(char name) const {
   Letter letter = {.name = name, .rows = 0, .in_inputs = false};
   bool empty = false;
@@ -203,7 +203,7 @@ absl::Status ShardingCheck::CheckLetter(const Letter& letter, const Cut& cut,
   return absl::OkStatus();
 }
 
-// Expects the results for partial operands to add up to the results for the whole operands.
+// Checks that the results for partial operands add up to the results for the whole operands.
 absl::Status ShardingCheck::CheckPartial(absl::Span<const int> partial, int replicas,
                                          Random* random, CheckReport* report) const {
   std::vector<std::vector<Tensor>> inputs(replicas, made_.inputs);  // per replica
@@ -221,7 +221,7 @@ absl::Status ShardingCheck::CheckPartial(absl::Span<const int> partial, int repl
   for (const std::vector<Tensor>& local : inputs) {
     MF_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, Evaluate(local, output_shapes_));
     for (size_t i = 0; i < outputs.size(); ++i) results[i].push_back(outputs[i]);
-    // Partial sums may be larger than their total, and may cancel even if the op adds nothing.
+    // Partial sums can be larger than their total, and can cancel even if the op adds nothing.
     const double unit = ToleranceOf(*made_.node, local, outputs).relative / 16;
     for (const std::vector<Tensor>* tensors : {&local, &outputs}) {
       for (const Tensor& tensor : *tensors) {
@@ -307,7 +307,7 @@ absl::Status ShardingCheck::Run(CheckReport* report) {
   for (const char name : letters) {
     absl::StatusOr<Letter> letter = FindLetter(name);
     if (!letter.ok()) return Annotate(letter.status(), absl::StrCat("rule '", rule_.dims, "'"));
-    // Every output must have the letter. If one contracts it, an expansion replaces the op.
+    // Every output must have the letter. If an output contracts it, an expansion replaces the op.
     const bool survives =
         std::all_of(terms_.outputs.begin(), terms_.outputs.end(),
                     [&](absl::string_view term) { return term.find(name) != kAbsent; });
@@ -321,7 +321,7 @@ absl::Status ShardingCheck::Run(CheckReport* report) {
   }
   if (contracts) MF_RETURN_IF_ERROR(CheckExpansion(report));
   MF_RETURN_IF_ERROR(CheckLinearity(report));
-  // If nothing can be cut, the case still shows that the rule can be created and is well formed.
+  // Even if nothing can be cut, the case shows that the rule can be created and is well-formed.
   if (report->checked == 0) report->checked = 1;
   return absl::OkStatus();
 }

@@ -55,8 +55,8 @@ absl::StatusOr<SpansByThread> CheckSpans(const std::vector<TraceEvent>& events) 
   return spans;
 }
 
-// Checks that, of the events with the same key, the i-th beginning pairs with the i-th end, and
-// that pairs do not overlap.
+// Checks that, among events with the same key, the i-th beginning pairs with the i-th end, and that
+// pairs do not overlap.
 absl::Status CheckPairs(const std::vector<TraceEvent>& events, TraceEvent::Kind first,
                         TraceEvent::Kind last) {
   using Key = std::tuple<int, std::string, std::string, uint64_t>;
@@ -64,7 +64,7 @@ absl::Status CheckPairs(const std::vector<TraceEvent>& events, TraceEvent::Kind 
   std::map<Key, std::pair<Events, Events>> by_key;
   for (const TraceEvent& event : events) {
     if (event.kind != first && event.kind != last) continue;
-    // An arrow may lead to another process.
+    // An arrow can lead to another process.
     const int pid = first == TraceEvent::kAsyncBegin ? event.pid : 0;
     auto& [begins, ends] = by_key[{pid, event.category, event.name, event.id}];
     (event.kind == first ? begins : ends).push_back(&event);

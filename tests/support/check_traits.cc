@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The results of the op on the operands of the case. Sets `operands` to the operands after it has
+// Returns the results of the op for the case's operands. Sets `operands` to the operands after the
 // run.
 absl::StatusOr<std::vector<Tensor>> ResultsOf(const OpCase& op_case, const OpRegistry& ops,
                                               const KernelRegistry& kernels,
@@ -20,8 +20,8 @@ absl::StatusOr<std::vector<Tensor>> ResultsOf(const OpCase& op_case, const OpReg
   return results;
 }
 
-// Broadcasts `tensor` to `shape` and moves every element on by one in row-major order. No product
-// or reduction preserves that, unlike a permutation of rows or columns.
+// Broadcasts `tensor` to `shape` and moves every element by one position in row-major order. No
+// matrix product or reduction preserves this, unlike a permutation of rows or columns.
 Tensor BroadcastAndShift(const Tensor& tensor, const Shape& shape) {
   Shape of_full_rank = shape;
   for (int d = 0; d < shape.rank(); ++d) {

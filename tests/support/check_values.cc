@@ -49,7 +49,7 @@ std::vector<Tensor> VariablesOf(const OpCase& op_case, absl::Span<const Tensor> 
   return variables;
 }
 
-// Infers the shapes with all operands as constants.
+// Infers the shapes, with all operands as constants.
 absl::StatusOr<ShapeTable> InferFromConstants(const CaseNode& made) {
   ShapeTable table = made.graph.values();
   for (int i = 0; i < made.node->num_inputs(); ++i) {
@@ -101,7 +101,7 @@ void CheckPartialShapes(const OpCase& op_case, const OpRegistry& ops,
   }
 }
 
-// The results of a case, computed in double precision and rounded.
+// Returns the results of a case, computed in double precision and rounded.
 absl::StatusOr<std::vector<Tensor>> ResultsByDouble(const CaseNode& made,
                                                     const KernelRegistry& kernels) {
   MF_ASSIGN_OR_RETURN(Interpreter interpreter,
@@ -168,7 +168,7 @@ Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
       largest = std::max(largest, LargestFinite(tensor));
     }
   }
-  // Numbers of these dtypes are rounded once; the denormals of half are 2^-24 apart.
+  // Results in these dtypes are rounded once; half's denormals are 2^-24 apart.
   if (reduced) {
     return {.relative = unit,
             .absolute = node.op().has(kElementwise) ? 0x1p-24 : 2 * unit * largest};

@@ -21,7 +21,8 @@ absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
   const Scope root(&t->graph);
   const auto mirrored = t->strategy->scope();
   MF_ASSIGN_OR_RETURN(t->model, BuildClassifier(root, model));
-  // At a higher rate, each step of a resnet with few rows amplifies rounding errors 70 times.
+  // At a higher rate, each step of a resnet with few rows amplifies rounding errors by a factor of
+  // 70.
   const double learning_rate = model == "resnet" ? 0.002 : 0.05;
   const Operation train = Momentum({.learning_rate = learning_rate}).Minimize(root, t->model.loss);
   MF_ASSIGN_OR_RETURN(t->session, t->strategy->NewSession(t->graph));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A classifier in training under MirroredStrategy, with the same initial values on any devices.
+// A classifier being trained under MirroredStrategy, with the same initial values on any devices.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 #define MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 

@@ -16,8 +16,8 @@
 namespace mirrorflow {
 namespace {
 
-// For sums of a few hundred numbers of size 1 in double precision, in different orders, through a
-// dozen nodes.
+// Suffices for sums of a few hundred numbers of magnitude 1 in double precision, in different
+// orders, through a dozen nodes.
 constexpr Tolerance kTolerance{.relative = 1e-8, .absolute = 1e-9};
 constexpr int kSteps = 2;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle: compares the results of a program on a session with those of the reference
+// The oracle: compares the results of a program in a session with those of the reference
 // interpreter.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_COMPARE_WITH_REFERENCE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_COMPARE_WITH_REFERENCE_H_
@@ -29,7 +29,8 @@ struct ProgramSetting {
 absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
                                                  const ProgramSetting& setting);
 
-// The first variable whose copies are not equal bit for bit, and the replica; or "".
+// Describes the first variable whose copies are not bitwise equal, and the replica; "" if there is
+// none.
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session);
 
 }  // namespace mirrorflow

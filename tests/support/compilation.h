@@ -16,7 +16,7 @@
 
 namespace mirrorflow {
 
-// The names of what a step feeds, fetches and runs. A fetch may name an output: `node:1`.
+// The names of a step's feeds, fetches and targets. A fetch can name an output: `node:1`.
 struct StepNames {
   std::vector<std::pair<std::string, Shape>> feeds = {};
   std::vector<std::string> fetches = {};
@@ -24,24 +24,24 @@ struct StepNames {
   int64_t bucket_bytes = int64_t{1} << 20;
 };
 
-// A compilation with the layout that it points to.
+// A compilation, with the layout that it points to.
 struct TestCompilation {
   VariableLayout layout;
   Compilation c;
 };
 
-// Parses a graph of the library's ops and the collectives.
+// Parses a graph that consists of the library's ops and collectives.
 absl::StatusOr<std::unique_ptr<TestCompilation>> ParseStep(absl::string_view text,
                                                            const StepNames& names);
 
-// StepToText prints one line per node in topological order: `name = Op(in0, in1, ^control)`, then `
-// = value` for a constant and, on request, ` : sharding` of output 0.
+// StepToText prints one line per node in topological order: `name = Op(in0, in1, ^control)`,
+// followed by ` = value` for a constant and, on request, the sharding of output 0 as ` : sharding`.
 struct StepToTextOptions {
   bool shardings = false;
 };
 std::string StepToText(const Compilation& c, const StepToTextOptions& options = {});
 
-// Runs each pass once, and the verifier after each. Assumes that the facts which the passes need
+// Runs each pass once, and the verifier after each. Assumes that the facts that the passes need
 // hold.
 template <typename State, typename... P>
 absl::Status RunPasses(State& c, P... passes) {
@@ -52,8 +52,8 @@ absl::Status RunPasses(State& c, P... passes) {
   return pipeline.Run(c);
 }
 
-// The gradients of three layers, from the last layer to the first, with a collective and an update
-// for each.
+// The gradients of three layers, from the last layer to the first, each with a collective and an
+// update.
 inline constexpr char kBackward[] = R"(
 v1 = VarHandleOp() {dtype=float, shape=<2>}
 v2 = VarHandleOp() {dtype=float, shape=<2>}

@@ -15,7 +15,7 @@ namespace mirrorflow {
 
 inline constexpr char kTestSecret[] = "a secret of the tests";
 
-// The options of a worker whose coordination service listens on `port` of this host.
+// Returns the options of a worker whose coordination service listens on `port` of this host.
 CoordinationClient::Options TestWorkerOptions(int port, int worker, int num_workers);
 
 class CoordinatedCluster {

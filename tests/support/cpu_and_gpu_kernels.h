@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// The kernels for CPUs and those for GPUs, to compare them.
+// Returns the CPU kernels and the GPU kernels, to compare them.
 const KernelRegistry& CpuAndGpuKernels();
 
 }  // namespace mirrorflow

@@ -7,8 +7,8 @@
 
 namespace mirrorflow {
 
-// The scalars that TensorBoard shows of the event files of a folder, in their order: "STEP TAG
-// VALUE". Values that were written twice are there twice, unless a session's start purges them.
+// Returns the scalars that TensorBoard shows for the event files in a folder, in order: "STEP TAG
+// VALUE". Includes values that were written twice, unless the start of a session purges them.
 std::vector<std::string> EventScalars(const std::string& folder);
 
 }  // namespace mirrorflow

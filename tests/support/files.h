@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds files byte by byte for the tests of readers, and writes them where a test may write.
+// Builds files byte by byte for reader tests, and writes them to the test's temporary folder.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_FILES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_FILES_H_
 
@@ -11,9 +11,9 @@
 
 namespace mirrorflow {
 
-// Bytes with these values, which may be 0.
+// Returns bytes with these values, which can be 0.
 std::string Bytes(std::initializer_list<int> values);
-// `contents`, compressed by gzip.
+// Returns `contents`, compressed with gzip.
 std::string Gzip(absl::string_view contents);
 
 std::string TemporaryPath(absl::string_view name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device that plants a difference between replicas: it flips a bit of a value that is copied in.
+// A device that plants a difference between replicas: it flips a bit in a value that is copied in.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_FLIPPING_DEVICE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_FLIPPING_DEVICE_H_
 
@@ -15,7 +15,7 @@ namespace mirrorflow {
 
 class FlippingDevice final : public ForwardingDevice {
  public:
-  // While `*flips` is set, the next CopyIn flips a bit of its last byte, and resets it. `flips`
+  // If `*flips` is set, the next CopyIn flips a bit of its last byte, and resets `*flips`. `flips`
   // must outlive the device.
   FlippingDevice(std::unique_ptr<Device> device, std::atomic<bool>* flips)
       : ForwardingDevice(std::move(device)), flips_(*flips) {}

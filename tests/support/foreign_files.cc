@@ -14,7 +14,7 @@ std::string Little(uint64_t value, int bytes) {
   return text;
 }
 
-// A zip archive with one stored member; its directory is enough to recognise it.
+// Returns a zip archive with one stored member; its directory is enough to recognise it.
 std::string Zip(const std::string& name, const std::string& contents) {
   const std::string fields = Little(0, 4) + Little(0, 4) + Little(0, 4) +
                              Little(contents.size(), 4) + Little(contents.size(), 4) +
@@ -28,7 +28,7 @@ std::string Zip(const std::string& name, const std::string& contents) {
 
 std::string Hex(const char* text) { return absl::HexStringToBytes(text); }
 
-// A field of a protobuf message.
+// Returns a field of a protobuf message.
 std::string Field(int tag, const std::string& contents) {
   return std::string(1, static_cast<char>(tag)) + static_cast<char>(contents.size()) + contents;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small files of every kind that a user may give to a reader by mistake.
+// Small files of every kind that a user might pass to a reader by mistake.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_FOREIGN_FILES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_FOREIGN_FILES_H_
 
@@ -18,7 +18,8 @@ struct ForeignFile {
   std::string contents;
 };
 
-// Files with the first bytes that programs write, of all kinds but kUnknown, kText and folders.
+// Returns files of all kinds except kUnknown, kText and folders, with the first bytes that real
+// programs write.
 std::vector<ForeignFile> ForeignFiles();
 
 }  // namespace mirrorflow

@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// An operand that a kernel touches, and its size.
+// An operand that a kernel accesses, and its size.
 struct Touched {
   enum { kInput, kOutput, kScratch } what;
   int index;

@@ -9,9 +9,10 @@
 
 namespace mirrorflow {
 
-// For TestSessionOptions::set_backend: one GPU per replica, connected by NCCL.
+// Sets a backend with one GPU per replica, connected by NCCL. Use it as
+// TestSessionOptions::set_backend.
 absl::Status SetFakeGpus(const TestSessionOptions& options, SessionBackend* backend);
-// The same with logical GPUs, all on GPU 0.
+// Like SetFakeGpus, but with logical GPUs, all on GPU 0.
 absl::Status SetLogicalFakeGpus(const TestSessionOptions& options, SessionBackend* backend);
 
 }  // namespace mirrorflow

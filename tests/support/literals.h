@@ -11,13 +11,14 @@
 
 namespace mirrorflow {
 
-// `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `<*>`, `float<2>{1.0, 2.0}`, `@fn{a=1}`, `[1, 2]`
+// Parses `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `<*>`, `float<2>{1.0, 2.0}`, `@fn{a=1}` or
+// `[1, 2]`.
 absl::StatusOr<AttrValue> ParseAttrValue(absl::string_view text);
 
-// `{T=float, transpose_a=true}`; the empty text is the empty map.
+// Parses `{T=float, transpose_a=true}`; the empty text is the empty map.
 absl::StatusOr<AttrMap> ParseAttrMap(absl::string_view text);
 
-// `float<2,2>{1, 2.5, nan, -inf}`, `int32<>{3}`. Floating-point elements may be written as
+// Parses `float<2,2>{1, 2.5, nan, -inf}` or `int32<>{3}`. Floating-point elements can be written as
 // integers.
 absl::StatusOr<Tensor> ParseTensorLiteral(absl::string_view text);
 

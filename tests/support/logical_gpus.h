@@ -9,7 +9,7 @@
 
 namespace mirrorflow {
 
-// For TestSessionOptions::set_backend: one logical GPU per replica.
+// Sets a backend with one logical GPU per replica. Use it as TestSessionOptions::set_backend.
 absl::Status SetLogicalGpus(const TestSessionOptions& options, SessionBackend* backend);
 
 }  // namespace mirrorflow

@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-// Sorted, because the order of a protobuf map differs between processes.
+// Returns the names sorted, because the order of a protobuf map differs between processes.
 std::set<std::string> AttrNames(const proto::NodeDef& node) {
   std::set<std::string> names;
   for (const auto& [name, value] : node.attr()) names.insert(name);

@@ -22,8 +22,8 @@ class GraphMutator {
 
   // Changes, removes or repeats a few bytes. `bytes` must not be empty.
   std::string Bytes(std::string bytes);
-  // Changes a few nodes of the graph or of a function. The result is still a GraphDef, so it gets
-  // past the parser.
+  // Changes a few nodes of the graph or of a function. The result is still a GraphDef, so the
+  // parser accepts it.
   void Message(proto::GraphDef& def);
 
  private:

@@ -108,7 +108,7 @@ absl::StatusOr<Output> MakeOperand(const OpCase::Operand& operand, bool is_stati
   return output;
 }
 
-// For each input of a node of `op`, whether it is static.
+// Returns, for each input of a node of `op`, whether it is static.
 absl::StatusOr<std::vector<bool>> StaticInputs(const OpDef& op, AttrMap attrs) {
   MF_RETURN_IF_ERROR(CompleteAttrs(op, &attrs));
   std::vector<bool> is_static;
@@ -204,7 +204,7 @@ absl::StatusOr<CaseNode> MakeCaseNode(const OpCase& op_case, const OpRegistry& o
     MF_ASSIGN_OR_RETURN(const Output input,
                         MakeOperand(operand, is_static[i], ops, knowledge, &made.graph));
     inputs.push_back(input);
-    // The kernel may change a variable, and the case is used again.
+    // Copies the value, because the kernel can change a variable, and the case is used again.
     MF_ASSIGN_OR_RETURN(Tensor value, operand.value.Clone());
     made.inputs.push_back(std::move(value));
   }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of ops in the format of tests/references/README.md, with an op, its operands and the
-// expected results, and functions that run one. Two extensions are legal here: a case without
-// results, and an operand `random float<64,48>` (in [-1, 1)) or `random int32<100> 10` (in [0,
-// 10)).
+// Op cases in the format of tests/references/README.md, with an op, its operands and the expected
+// results, and functions that run a case. Two extensions are allowed: a case without results, and
+// an operand `random float<64,48>` (in [-1, 1)) or `random int32<100> 10` (in [0, 10)).
 #ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 
@@ -33,34 +32,34 @@ struct OpCase {
   std::vector<Tensor> outputs;
   std::vector<Tensor> after;  // the final value of each variable
   bool fails = false;         // preparing or running it must fail
-  // Where gradients are known: those of the (first) floating-point results, and the resulting ones
-  // of the operands (no value: there is none).
+  // If gradients are known: the gradients of the first floating-point results, and the resulting
+  // gradients of the operands (no value: no gradient).
   std::vector<Tensor> dy, gradients;
 
-  // False for a case that gives only operands, because its results are not known.
+  // Returns false for a case that has only operands, because its results are not known.
   bool has_results() const { return fails || !outputs.empty() || !after.empty(); }
   std::string ToString() const;  // `matmul.txt:12: MatMul {T=float}`
 };
 
-// InvalidArgument with `file` and the line of the first error.
+// Parses cases. Returns InvalidArgument with `file` and the line of the first error.
 absl::StatusOr<std::vector<OpCase>> ParseOpCases(absl::string_view text, absl::string_view file);
-// The cases of all `.txt` files in a folder, in the order of their names.
+// Returns the cases of all `.txt` files in a folder, ordered by file name.
 absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder);
 
-// The cases of all folders of the project, by op. They are read once; dies if they cannot be read.
+// Returns all cases in the tree, by op. Reads them once; dies if they cannot be read.
 const std::map<std::string, std::vector<OpCase>>& OpCasesByOp();
 
-// A node with its inputs: static inputs are constants, the others placeholders and handles.
+// A node with its inputs: static inputs are constants, other inputs are placeholders and handles.
 struct CaseNode {
   Graph graph;
   Node* node = nullptr;
   std::vector<Tensor> inputs;  // one per input; for a handle, the variable
 
-  // The shapes of the outputs according to the shape function.
+  // Returns the output shapes according to the shape function.
   std::vector<Shape> OutputShapes() const;
 };
 
-// Knowledge of shape functions about operands that are not constants.
+// How much a shape function knows about operands that are not constants.
 enum class Knowledge {
   kShapes,   // their shapes
   kRanks,    // their ranks

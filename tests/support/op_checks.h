@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that hold for every op: its values, its gradient, its sharding rule and its traits. Each
-// check works on one case; a test runs it over all cases of an op.
+// Checks that every op must pass: its values, its gradient, its sharding rule and its traits. Each
+// check takes one case; a test runs it on all cases of an op.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CHECKS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_OP_CHECKS_H_
 
@@ -16,7 +16,7 @@
 namespace mirrorflow {
 
 struct CheckReport {
-  int64_t checked = 0;  // comparisons made; 0 if the case has nothing for this check
+  int64_t checked = 0;  // number of comparisons; 0 if the check does not apply to the case
   std::vector<std::string> failures;
 
   void Fail(const OpCase& op_case, absl::string_view what);
@@ -24,23 +24,23 @@ struct CheckReport {
   std::string ToString() const;  // the first failures, one per line
 };
 
-// The distance from 1 to the next number of a floating-point dtype.
+// Returns the distance from 1 to the next number of a floating-point dtype.
 double RoundingUnit(DataType dtype);
-// The largest one of the floating-point tensors; 0 if there are none.
+// Returns the largest rounding unit of the floating-point tensors; 0 if there are none.
 double LargestUnit(absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs);
 
-// The tolerance for results of `node` that are computed in a different order, where eps is the
-// rounding unit of the dtype. An element-wise op gets 16 eps of the value. Any other op adds terms
-// that may cancel, so it also gets 64 eps of the largest number among operands and results, or of
-// 1. With half or bfloat16, the tolerance is one eps of the value and, unless the op is
+// Returns the tolerance for results of `node` that are computed in a different order, where eps is
+// the rounding unit of the dtype. An element-wise op gets 16 eps of the value. Any other op adds
+// terms that can cancel, so it also gets 64 eps of the largest number among operands and results,
+// or of 1. With half or bfloat16, the tolerance is one eps of the value and, unless the op is
 // element-wise, 2 eps of the largest number.
 Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
                       absl::Span<const Tensor> outputs);
 
-// Checks the results of the case and the variables after it. Float results that are not known are
-// compared with those computed in double precision. Also checks the shape function, with full and
-// with little knowledge of the operands: its shapes must fit the results, and the values that it
-// infers as constants must be those that the kernel computes.
+// Checks the case's results and final variables. Compares unknown float results with results in
+// double precision. Also checks the shape function, with full and with little knowledge of the
+// operands: its shapes must match the results, and the values that it infers as constants must
+// equal those that the kernel computes.
 CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
                         const KernelRegistry& kernels);
 
@@ -52,22 +52,22 @@ CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
 CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
                           const KernelRegistry& kernels);
 
-// The tolerance for the known gradients of a case: 1e-10 of their value and of the largest one, or
-// 1e-5 if they were computed in float.
+// Returns the tolerance for the known gradients of a case: 1e-10 of the value and of the largest
+// value, or 1e-5 if they were computed in float.
 Tolerance ToleranceOfKnownGradient(const Tensor& gradient);
 
 // Checks the symbolic gradients against the known ones. A missing gradient counts as zeros.
 CheckReport CheckKnownGradients(const OpCase& op_case, const OpRegistry& ops,
                                 const KernelRegistry& kernels);
 
-// Checks the sharding rule: cuts the operands along each letter over 1 to 4 replicas, also unevenly
-// and with empty shares, runs the op on each replica's rows, puts the results together and compares
-// them with the op on the whole operands. Where the rule is linear, does the same with partial sums
-// as operands. Compares an expansion with its op.
+// Checks the sharding rule: splits the operands along each letter over 1 to 4 replicas, also
+// unevenly and with empty shards, runs the op on each replica's rows, concatenates the results and
+// compares them with the op on the whole operands. If the rule is linear, does the same with
+// partial sums as operands. Compares an expansion with its op.
 CheckReport CheckShardingRule(const OpCase& op_case, const OpRegistry& ops,
                               const KernelRegistry& kernels);
 
-// Checks the traits of the op as far as the results of a case show them: kView, kCommutative,
+// Checks those traits of the op that the results of a case reveal: kView, kCommutative,
 // kElementwise, kOverwrites.
 CheckReport CheckTraits(const OpCase& op_case, const OpRegistry& ops,
                         const KernelRegistry& kernels);

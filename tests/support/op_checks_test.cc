@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that the checks of ops find bugs: each test plants one, in a copy of the registry or in its
+// Tests that the op checks find bugs: each test plants a bug, in a copy of the registry or in its
 // own kernels, and expects a failure.
 #include "tests/support/op_checks.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// 3 × 3, so that operands and gradients can be mistaken for one another.
+// The operands are 3 × 3, so swapping operands or gradients still gives valid shapes.
 constexpr char kMatMul[] = R"(
 case MatMul {T=float}
 in float<3,3>{1, 2, 3, 4, 5, 6, 7, 8, 10}
@@ -35,7 +35,7 @@ OpCase Parse(absl::string_view text) {
   return (*cases)[0];
 }
 
-// Runs a check on a case with the registry and kernels of a test.
+// Runs a check on a case with the test's own registry and kernels.
 class OpChecksTest : public ::testing::Test {
  protected:
   OpChecksTest() {
@@ -190,7 +190,7 @@ TEST_F(OpChecksTest, MissingExpansionIsReported) {
   EXPECT_THAT(Rule(kMatMul), HasSubstr("the op has none"));
 }
 
-// Ops on vectors, whose kernels are a function of the whole vector.
+// Ops on vectors, whose kernels are functions of the whole vector.
 using VectorFn = void (*)(absl::Span<const float> x, absl::Span<float> y, int64_t first_row);
 
 template <VectorFn kFn>
@@ -222,7 +222,7 @@ void Count(absl::Span<const float>, absl::Span<float> y, int64_t) {
 void CountOn(absl::Span<const float>, absl::Span<float> y, int64_t first_row) {
   std::iota(y.begin(), y.end(), static_cast<float>(first_row));
 }
-// The largest element; 0 if there is none, which is not the identity.
+// Computes the largest element; 0 if there is none, which is not the identity of max.
 void LargestOrZero(absl::Span<const float> x, absl::Span<float> y, int64_t) {
   y[0] = x.empty() ? 0 : *std::max_element(x.begin(), x.end());
 }
@@ -237,7 +237,7 @@ constexpr char kVectorCase[] = "case VectorOp\nin float<5>{-1, -2, -3, -4, -5}\n
 
 class VectorOpTest : public OpChecksTest {
  protected:
-  // The failures of an op with these traits and this kernel.
+  // Returns the failures of an op with these traits and this kernel.
   template <VectorFn kFn>
   std::string TraitsOf(uint32_t traits, bool in_place = false) {
     ops_.Define("VectorOp")

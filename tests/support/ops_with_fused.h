@@ -6,7 +6,8 @@
 
 namespace mirrorflow {
 
-// AllOps and FusedOps in one registry, for single nodes whose op only the compiler creates.
+// Returns AllOps and FusedOps in one registry, for single nodes with ops that only the compiler
+// creates.
 const OpRegistry& OpsWithFused();
 
 }  // namespace mirrorflow

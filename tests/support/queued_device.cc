@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Added to every address that the host sees, which makes it an invalid address of this machine.
+// Added to every address that the host sees, which makes the address invalid on this machine.
 constexpr uintptr_t kHidden = uintptr_t{1} << 60;
 constexpr int kMaxDelay = 2000;  // iterations of an empty loop
 

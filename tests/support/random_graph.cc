@@ -35,13 +35,13 @@ class Generator {
       if (!options_.communicates || !Chance(20)) continue;
       const Value x = Pick();
       if (Chance(50)) {
-        // A part has no gradient.
+        // LocalPart has no gradient.
         Keep(ops::StopGradient(scope_, Communicate(scope_, ops::LocalPart(scope_, x.output))),
              x.shape);
         continue;
       }
-      // A collective takes a value that is partial with its own reduction only: the product is
-      // partial(sum) or not partial.
+      // A collective accepts a value that is partial only with the collective's own reduction: the
+      // product is partial(sum) or not partial.
       const Output two = ops::ScalarConst(scope_, DT_DOUBLE, 2);
       const Output twice = Communicate(scope_, ops::Mul(scope_, x.output, two), true);
       Keep(ops::RealDiv(scope_, twice, two), x.shape);
@@ -99,7 +99,7 @@ class Generator {
     pool_.push_back({ops::Const(scope_, constant), constant.shape()});
   }
 
-  // True if b broadcasts to the shape of a.
+  // Returns true if b broadcasts to the shape of a.
   static bool BroadcastsInto(const Shape& b, const Shape& a) {
     const absl::StatusOr<Shape> shape = BroadcastShapes(a, b);
     return shape.ok() && *shape == a;
@@ -107,13 +107,13 @@ class Generator {
 
   Output Vector(const std::vector<int64_t>& values) { return ops::VectorConst(scope_, values); }
 
-  // Keeps the value after a tanh, because products of random numbers would soon be infinite.
+  // Keeps the value after a tanh, because products of random numbers would soon overflow.
   void Keep(Output output, const Shape& shape) {
     if (output.valid()) KeepAsItIs(ops::Tanh(scope_, output), shape);
   }
 
-  // Keeps a value that is not larger than its operands. Without a tanh, partial values and views
-  // reach other ops.
+  // Keeps a value that is not larger than its operands, without a tanh, so partial values and views
+  // become operands of other ops.
   void KeepAsItIs(Output output, const Shape& shape) {
     if (output.valid() && shape.num_elements() <= 400) pool_.push_back({output, shape});
   }
@@ -127,7 +127,7 @@ class Generator {
         &Generator::Softmax,   &Generator::Repeat, &Generator::Choose, &Generator::SumOfMany,
         &Generator::Noise,     &Generator::Stack,  &Generator::Fill,   &Generator::Round,
         &Generator::Same,      &Generator::Same,   &Generator::Branch, &Generator::Loop};
-    // Makers that need no variable, and no value but the arguments.
+    // Makers that need no variable, and no values except the arguments.
     constexpr Maker kMakersInFunctions[] = {
         &Generator::Unary,     &Generator::Binary, &Generator::Binary,    &Generator::Reduce,
         &Generator::Reduce,    &Generator::Cut,    &Generator::Regroup,   &Generator::Same,
@@ -168,7 +168,7 @@ class Generator {
     const int64_t n = x.shape.dim(0), k = x.shape.dim(1), m = Size();
     if (Chance(25)) {  // contracts the rows
       Output gram = ops::MatMul(scope_, x.output, x.output, {.transpose_a = true});
-      if (k == n) gram = ops::Mul(scope_, gram, x.output);  // needs only a share of it
+      if (k == n) gram = ops::Mul(scope_, gram, x.output);  // needs only a shard of it
       return Keep(gram, {k, k});
     }
     if (Chance(50)) {
@@ -207,7 +207,7 @@ class Generator {
     KeepAsItIs(y, keep_dims ? kept : shape);
   }
 
-  // Merges two adjacent dimensions or splits one.
+  // Merges two adjacent dimensions or splits a dimension.
   void Regroup(const Value& x) {
     if (x.shape.rank() == 0) return;
     const int d = static_cast<int>(random_.Below(x.shape.rank()));
@@ -290,7 +290,8 @@ class Generator {
     }
   }
 
-  // The predicate depends only on a feed, which is the same in every order of summation.
+  // Adds a Select. The predicate depends only on a feed, so it does not depend on the summation
+  // order.
   void Choose(const Value&) {
     const Value& feed = pool_[0];
     const Output zero = ops::ScalarConst(scope_, DT_DOUBLE, 0);
@@ -344,7 +345,7 @@ class Generator {
     KeepAsItIs(ops::ExpandDims(scope_, x.output, axis), Shape{absl::Span<const int64_t>(dims)});
   }
 
-  // An op that gives x or its negative, which the compiler simplifies.
+  // Adds an op that returns x or -x, which the compiler simplifies.
   void Same(const Value& x) {
     using Builder = Output (*)(const Scope&, Output x, Output zero, Output one);
     using S = const Scope&;
@@ -383,8 +384,8 @@ class Generator {
 
   static constexpr int kMaxDepth = 2;
 
-  // One of two functions of x, another value and possibly a variable, to which one of them adds.
-  // The predicate is a maximum, which is the same in every order.
+  // Adds a branch: one of two functions of x, another value and possibly a variable, to which one
+  // of the functions adds. The predicate is a maximum, which is the same in every order.
   void Branch(const Value& x) {
     if (depth_ == kMaxDepth) return;
     const Value y = Pick();
@@ -418,7 +419,7 @@ class Generator {
         scope_, predicate, inputs,
         [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, true); },
         [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, false); })[0];
-    // A branch that writes a variable or draws numbers cannot be run again for its gradient.
+    // A branch that writes a variable or draws random numbers cannot be rerun for its gradient.
     const bool stops = counts || draws_;
     draws_ |= drew_before;
     Keep(stops ? ops::StopGradient(scope_, result) : result, x.shape);
@@ -447,13 +448,13 @@ class Generator {
     for (const int i : {2, 3}) {
       const bool draws = draws_;
       draws_ = draws || drew_before;
-      // With a gradient, the interpreter runs a loop twice, so it would draw different numbers.
+      // For a gradient, the interpreter runs a loop twice, and would draw different random numbers.
       const bool stops = draws || Chance(40);
       Keep(stops ? ops::StopGradient(scope_, results[i]) : results[i], x.shape);
     }
   }
 
-  // A loss of several values, its gradients, and updates of a random kind.
+  // Adds a loss of several values, its gradients, and updates of a random kind.
   void AddTraining() {
     if (Chance(20)) return;  // inference only
     std::vector<Output> terms;
@@ -493,7 +494,7 @@ class Generator {
     program_.targets.push_back(train);
   }
 
-  // The value, after communication that changes only the order of sums.
+  // Returns the value after communication that changes only the order of sums.
   Output Communicate(const Scope& s, Output part, bool has_gradient = false) {
     const Output two = ops::ScalarConst(s, DT_DOUBLE, 2);
     switch (random_.Below(has_gradient ? 2 : 3)) {
@@ -507,12 +508,12 @@ class Generator {
     }
   }
 
-  // A hook, often with a memory that differs between the replicas.
+  // A communication hook, often with state that differs between replicas.
   Output Reduce(GradientReduction& r) {
     const Scope& s = r.scope();
     if (Chance(30)) return Communicate(s, r.gradient());
     Output gradient = r.gradient();
-    if (Chance(40)) {  // weight decay: part of the sum once, and not on every replica
+    if (Chance(40)) {  // weight decay must be added to the sum once, not on every replica
       const Output weight = ops::ReadVariableOp(s, r.variable());
       gradient = ops::AddV2(s, gradient, ops::Mul(s, weight, ops::ScalarConst(s, DT_DOUBLE, 0.1)));
     }
@@ -524,7 +525,7 @@ class Generator {
     return Communicate(s, sum);
   }
 
-  // Assignments instead of an optimizer's ops, with weight decay: gradient + lambda * weight.
+  // Adds assignments instead of an optimizer's ops, with weight decay: gradient + lambda * weight.
   void AddForeignUpdates(Output loss, const std::vector<Output>& variables) {
     for (const GradientAndVariable& gv : Optimizer::ComputeGradients(scope_, loss, variables)) {
       const Output read = ops::ReadVariableOp(scope_, gv.variable);
@@ -536,7 +537,8 @@ class Generator {
     }
   }
 
-  // A variable that is synchronised on read. Without a tanh in between, partial values reach it.
+  // Adds a variable that is synchronised on read. There is no tanh in between, so it can be
+  // assigned partial values.
   void AddAccumulator() {
     const Value& x = Pick();
     const Variable sum = CreateVariable(scope_, "sum", x.shape, initializers::Ones(), DT_DOUBLE,
@@ -554,7 +556,7 @@ class Generator {
   }
 
   Random random_;
-  bool draws_ = false;  // whether numbers were drawn since the last reset
+  bool draws_ = false;  // whether random numbers were drawn since the last reset
   const RandomGraphOptions options_;
   RandomProgram& program_;
   Scope scope_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs of one device and a global batch, including training steps, to compare the
-// pipeline with the reference interpreter. Everything is computed in double precision, so that two
-// orders of summation agree to 1e-9 and a wrong program does not.
+// Random programs for one device and a global batch, including training steps, to compare the
+// pipeline with the reference interpreter. All computation is in double precision, so different
+// summation orders agree to 1e-9, but a wrong program does not.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 
@@ -17,7 +17,7 @@ namespace mirrorflow {
 
 struct RandomProgram {
   Graph graph;
-  int64_t batch = 0;  // rows of the feeds that are split
+  int64_t batch = 0;  // rows of the split feeds
   std::vector<Output> feeds;
   std::vector<Tensor> values;  // of the feeds
   std::vector<Output> fetches;
@@ -27,15 +27,16 @@ struct RandomProgram {
 struct RandomGraphOptions {
   int num_ops = 12;
   int64_t max_batch = 9;
-  // Also communicates explicitly: values in the graph, and gradients in a hook of the optimizer.
+  // Also adds explicit communication: of values in the graph, and of gradients in a communication
+  // hook.
   bool communicates = false;
 };
 
-// The same seed gives the same program.
+// Returns a random program. The same seed gives the same program.
 absl::StatusOr<RandomProgram> MakeRandomProgram(uint64_t seed, const RandomGraphOptions& options);
 
-// The number of programs for a test: MIRRORFLOW_RANDOM_PROGRAMS, or `otherwise` if it is not set.
-// Set it higher for a long run, lower where a sanitizer makes programs slow.
+// Returns the number of programs for a test: MIRRORFLOW_RANDOM_PROGRAMS, or `otherwise` if it is
+// not set. Set it higher for a long run, and lower if a sanitizer makes programs slow.
 uint64_t NumRandomPrograms(uint64_t otherwise);
 
 }  // namespace mirrorflow

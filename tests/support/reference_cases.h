@@ -22,12 +22,13 @@ struct ReferenceCase {
   std::map<std::string, std::vector<Tensor>> tensors;
 
   bool has(const std::string& attribute) const { return attributes.count(attribute) > 0; }
-  // The value of an attribute, or `otherwise`. A value that is not a number ends the process.
+  // Returns the value of an attribute, or `otherwise`. Terminates the process if the value is not a
+  // number.
   double Number(const std::string& attribute, double otherwise) const;
   std::string Text(const std::string& attribute, const std::string& otherwise) const;
 };
 
-// InvalidArgument with the file and line of the first error.
+// Reads cases. Returns InvalidArgument with the file and line of the first error.
 absl::StatusOr<std::vector<ReferenceCase>> ReadReferenceCases(const std::string& path);
 
 }  // namespace mirrorflow

@@ -16,7 +16,7 @@ Tensor Number(int64_t number) { return Tensor::Scalar<int32_t>(static_cast<int32
 
 int64_t IntegerOf(const Tensor& tensor) { return (*IntegersOf(tensor))[0]; }
 
-// The shape in an element_shape operand, where the scalar -1 means an unknown rank.
+// Returns the shape in an element_shape operand, where the scalar -1 means an unknown rank.
 Shape ShapeIn(const Tensor& tensor) {
   if (tensor.shape().rank() == 0) return Shape::UnknownRank();
   const std::vector<int64_t> dims = *IntegersOf(tensor);

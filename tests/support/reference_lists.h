@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// TensorFlow's list ops as documented, for the interpreter: a list is a vector of tensors. This
-// code is independent of the compiler, which lowers lists to tensors.
+// Implements TensorFlow's list ops as documented, for the interpreter: a list is a vector of
+// tensors. Independent of the compiler, which lowers lists to tensors.
 absl::StatusOr<std::vector<Tensor>> RunListOp(const Node& node, absl::Span<const Tensor> inputs,
                                               ReferenceLists& lists);
 

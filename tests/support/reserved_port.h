@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReservedPort: a TCP port of 127.0.0.1 that the system gives to no other process while the object
-// lives. A server that sets SO_REUSEADDR, as the coordination service does, can listen on it.
+// ReservedPort: a TCP port on 127.0.0.1 that the system gives to no other process during the
+// object's lifetime. A server that sets SO_REUSEADDR, as the coordination service does, can listen
+// on it.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RESERVED_PORT_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RESERVED_PORT_H_
 
@@ -33,11 +34,11 @@ class ReservedPort {
   ReservedPort(const ReservedPort&) = delete;
   ReservedPort& operator=(const ReservedPort&) = delete;
 
-  // `HOST:PORT`, for a name of this host.
+  // Returns `HOST:PORT`, where `host` is a name of this host.
   std::string At(const std::string& host) const { return host + ":" + std::to_string(port_); }
 
  private:
-  const int fd_;  // bound, and does not listen
+  const int fd_;  // bound, but not listening
   int port_ = 0;
 };
 

@@ -18,9 +18,9 @@ struct RunAllOptions {
   absl::Duration step_timeout = absl::Minutes(1);
 };
 
-// Feeds all placeholders (floats with ones, others with zeros). Fetches and runs everything without
-// a consumer, in one step under MirroredStrategy with every check enabled. Any error but an
-// Internal one is the graph's fault.
+// Feeds all placeholders (floats with ones, others with zeros). Fetches or runs every node without
+// a consumer, in one step under MirroredStrategy with every check enabled. Any error except
+// Internal is the graph's fault.
 absl::Status RunAll(const Graph& graph, const RunAllOptions& options);
 
 }  // namespace mirrorflow

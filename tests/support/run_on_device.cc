@@ -54,12 +54,12 @@ class Context final : public KernelContext {
   TuningTable* const tuning_;
 };
 
-// The alignment of operands: feeds on the host may begin at any element.
+// Returns the alignment of operands: feeds on the host can begin at any element.
 size_t AlignmentOf(const Device& device, DataType dtype) {
   return device.traits().host_memory ? DataTypeSize(dtype) : kBufferAlignment;
 }
 
-// Device memory between guards, at an address that is aligned to `alignment` and to nothing larger.
+// Device memory between guards, at an address that is aligned to `alignment` but no more.
 class Guarded {
  public:
   static absl::StatusOr<Guarded> Create(Device& device, size_t bytes, size_t alignment) {
@@ -76,7 +76,7 @@ class Guarded {
     if (bytes_ == 0) return absl::OkStatus();
     return device.CopyIn(tensor.raw(), data(), bytes_);
   }
-  // Also checks the guards.
+  // Returns the contents after checking the guards.
   absl::StatusOr<std::vector<std::byte>> Read(Device& device) const {
     std::vector<std::byte> all(all_bytes());
     MF_RETURN_IF_ERROR(device.CopyOut(memory_.get(), all.data(), all.size()));
@@ -221,7 +221,7 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::Run(int number) {
 
 namespace {
 
-// The results of the case, or those that the CPU computes. Variables change only in copies.
+// Returns the case's results, or those that the CPU computes. Changes only copies of variables.
 absl::Status Expected(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& kernels,
                       std::vector<Tensor>* outputs, std::vector<Tensor>* variables) {
   MF_ASSIGN_OR_RETURN(const CaseNode made, MakeCaseNode(op_case, ops));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs single nodes on a device whose memory the host cannot reach, under the worst conditions that
-// a plan may create.
+// Runs single nodes on a device whose memory the host cannot access, under the worst conditions
+// that a plan can create.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RUN_ON_DEVICE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RUN_ON_DEVICE_H_
 
@@ -29,7 +29,7 @@ struct ShardOptions {
   std::vector<Shape> output_shapes = {};
 };
 
-// The kernels of many nodes, created like those of one plan.
+// The kernels of many nodes, created like the kernels of one plan.
 class NodesOnDevice {
  public:
   // `tuning` is for KernelOptions::autotune.
@@ -41,10 +41,10 @@ class NodesOnDevice {
   absl::StatusOr<int> Add(const CaseNode& node, const ShardOptions& shard = {});
   // Call once, after every Add and before any Run.
   absl::Status Finish();
-  // Returns the results; changes the variables among the node's inputs. As in EvaluateStrictly,
-  // operands have only the alignment of an element, and outputs and scratch start with garbage.
-  // Returns Internal if the kernel writes to an input or outside its outputs and scratch, or
-  // computes something else where an output is written over an input that it may overwrite.
+  // Runs the node and returns its results; changes the variables among its inputs. As in
+  // EvaluateStrictly, operands are aligned only to their elements, and outputs and scratch start
+  // with garbage. Returns Internal if the kernel writes to an input or outside its outputs and
+  // scratch, or computes a different result when an output overwrites an input as declared.
   absl::StatusOr<std::vector<Tensor>> Run(int number);
 
  private:
@@ -65,15 +65,15 @@ class NodesOnDevice {
   std::vector<Made> made_;
 };
 
-// The context of a node without a device, as NodesOnDevice creates it.
+// Returns the context of a node without a device, as NodesOnDevice creates it.
 std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library,
                                          const KernelOptions& options = {});
 
-// Runs all cases and compares them with their known results, or with those that `kernels` computes
-// on a CPU. In addition to ToleranceOf, results may differ by `units` rounding units of the largest
-// floating dtype of the case. These are for terms of up to 1 that cancel: GPUs contract a product
-// and a sum to one operation, which leaves out the rounding of the product. With allow_tf32, floats
-// have the tolerance of half, whose fraction is as long.
+// Runs all cases and compares the results with the known ones, or with those that `kernels`
+// computes on a CPU. In addition to ToleranceOf, results may differ by `units` rounding units of
+// the case's largest floating-point dtype. This allows for terms of up to 1 that cancel: GPUs
+// contract a multiplication and an addition to an FMA, which does not round the product. With
+// allow_tf32, floats have the tolerance of half, whose fraction has the same length.
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
                                const KernelRegistry& kernels, Device& device, double units,
                                const KernelOptions& options = {}, TuningTable* tuning = nullptr);

@@ -19,7 +19,7 @@ namespace mirrorflow {
 struct PassProgram {
   Graph graph;
   std::vector<Output> feeds, fetches;
-  std::vector<Shape> shapes;  // of the feeds, which are floats
+  std::vector<Shape> shapes;  // of the feeds, which are float
 
   struct Outcome {
     std::vector<Tensor> values;    // of the fetches
@@ -27,8 +27,8 @@ struct PassProgram {
 
     int64_t Count(absl::string_view op) const;
   };
-  // Runs once on CPUs, with random feeds that are the same each time. `without`: the name of a pass
-  // that is disabled, or empty.
+  // Runs the program once on CPUs, with random feeds that are the same each time. `without`: the
+  // name of a pass to disable, or empty.
   absl::StatusOr<Outcome> Run(int replicas, absl::string_view without = "") const;
 };
 

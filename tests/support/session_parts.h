@@ -54,7 +54,7 @@ struct SessionParts {
   size_t num_steps = 0;
 };
 
-// The values of a float tensor.
+// Returns the values of a float tensor.
 std::vector<float> ValuesOf(const Tensor& t);
 
 }  // namespace mirrorflow

@@ -13,10 +13,10 @@
 
 namespace mirrorflow {
 
-// Processes that do not belong to the cluster: until the end, they connect over and over to every
-// TCP port on which this process listens. They send garbage, lengths of 4 GiB, the beginnings of
-// our protocols, of gRPC's and of TLS, a hello with another secret, one byte per second, or
-// nothing, and hang up at once or never. They do not speak UCX's protocol: a message of a wrong
+// Simulates processes that do not belong to the cluster: until destroyed, connects over and over to
+// every TCP port on which this process listens. Sends garbage, lengths of 4 GiB, the beginnings of
+// Mirrorflow's protocols, gRPC and TLS, a hello with another secret, one byte per second, or
+// nothing, and hangs up immediately or never. Does not speak UCX's protocol: a message with a wrong
 // length after its magic number makes Debian's UCX 1.13 abort (SECURITY.md).
 class Strangers {
  public:
@@ -24,7 +24,7 @@ class Strangers {
   ~Strangers();
 
   int calls() const { return calls_; }
-  int num_ports() const { return num_ports_; }  // that they called
+  int num_ports() const { return num_ports_; }  // ports that were called
 
  private:
   void Work();

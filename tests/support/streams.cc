@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kPatienceMs = 20000;
 
-// Calls move(parts) with the rest of the bytes, split after a third of all. Returns whether it has
+// Calls move(parts) with the remaining bytes, split after a third of the total. Returns whether it
 // moved any.
 template <typename Move>
 absl::StatusOr<bool> MoveRest(char* bytes, size_t size, size_t* done, const Move& move) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams of tests, which wait.
+// Helpers for tests of streams, which wait.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_STREAMS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_STREAMS_H_
 
@@ -14,11 +14,11 @@
 
 namespace mirrorflow {
 
-// The two ends of a connection, which do not block.
+// Returns the two ends of a connection, which are non-blocking.
 std::pair<OwnedSocket, OwnedSocket> ConnectedSockets();
 
-// Sends `out` and receives `size` bytes at the same time, each in two parts. DeadlineExceeded if
-// nothing moves for 20 s.
+// Sends `out` and receives `size` bytes at the same time, each in two parts. Returns
+// DeadlineExceeded if no byte moves for 20 s.
 absl::StatusOr<std::string> ExchangeAll(Stream& stream, absl::string_view out, size_t size);
 absl::Status SendAll(Stream& stream, absl::string_view bytes);
 absl::StatusOr<std::string> ReceiveAll(Stream& stream, size_t size);

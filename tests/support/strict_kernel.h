@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one kernel under the worst conditions that a plan may create, which EvaluateNode does not.
+// Runs one kernel under the worst conditions that a plan can create, unlike EvaluateNode.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_STRICT_KERNEL_H_
 #define MIRRORFLOW_TESTS_SUPPORT_STRICT_KERNEL_H_
 
@@ -9,7 +9,7 @@
 namespace mirrorflow {
 
 // Like EvaluateNode, with these differences:
-//  * operands have no more than the alignment of an element;
+//  * operands are aligned only to their elements;
 //  * outputs, scratch and the memory of static inputs start with garbage (NaN, -1);
 //  * it returns Internal if the kernel writes to an input or outside its outputs and scratch, or if
 //    a declared pair of in_place, written over the input, gives a different result.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sockets of tests: a network that can be cut, and strangers who send what they like.
+// Test sockets: a network that can be cut, and connections on which a test can send anything.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
 
@@ -18,19 +18,19 @@ namespace mirrorflow {
 // Returns a socket connected to a port of this host; fails the test if that is refused.
 int ConnectToPort(int port);
 
-// Forwards connections from a port of its own to another port of this host, and keeps a copy of all
+// Forwards connections from its own port to another port of this host, and keeps a copy of all
 // bytes.
 class TcpProxy {
  public:
-  // Delivers bytes after `delay`, in both directions.
+  // Starts a proxy that delivers bytes after `delay`, in both directions.
   explicit TcpProxy(int to_port, absl::Duration delay = absl::ZeroDuration());
   ~TcpProxy();
 
   int port() const { return port_; }
-  // Returns all forwarded bytes, one direction of a connection after the other, beginning with
-  // those from the first caller.
+  // Returns all forwarded bytes, one direction of a connection after the other, starting with the
+  // bytes from the first caller.
   std::string captured();
-  // Closes all connections and accepts no others.
+  // Closes all connections and accepts no more.
   void Cut();
   // Closes all connections at both ends, or only at the callers' end, so that the other end does
   // not notice.
@@ -40,7 +40,7 @@ class TcpProxy {
  private:
   struct Connection {
     int caller, called;
-    bool only_caller = false;  // its end has been closed
+    bool only_caller = false;  // whether only the caller's end has been closed
   };
 
   void Accept();

@@ -20,7 +20,7 @@ Tensor AllocateOrDie(DataType dtype, const Shape& shape) {
 
 uint16_t* BitsOf(const Tensor& tensor) { return reinterpret_cast<uint16_t*>(tensor.raw()); }
 
-// half and bfloat16 as float; other tensors unchanged.
+// Returns half and bfloat16 tensors as float; other tensors unchanged.
 Tensor Widened(const Tensor& tensor) {
   if (!IsReducedFloat(tensor.dtype())) return tensor;
   Tensor wide = AllocateOrDie(DT_FLOAT, tensor.shape());
@@ -30,7 +30,7 @@ Tensor Widened(const Tensor& tensor) {
   return wide;
 }
 
-// Floats rounded to `dtype` if that is a reduced one; other tensors unchanged.
+// Returns a float tensor rounded to `dtype` if that is half or bfloat16; other tensors unchanged.
 Tensor Rounded(const Tensor& tensor, DataType dtype) {
   if (!IsReducedFloat(dtype)) return tensor;
   Tensor narrow = AllocateOrDie(dtype, tensor.shape());
@@ -97,7 +97,7 @@ T CombineTwo(T a, T b, Reduction reduction) {
   return a;
 }
 
-// The numbers of elements before, at and after dimension `dim`.
+// The element counts before, at and after dimension `dim`.
 struct Blocks {
   Blocks(const Shape& shape, int dim) : size(shape.dim(dim)) {
     for (int d = 0; d < dim; ++d) outer *= shape.dim(d);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small registry for tests of the framework, which must not need the real ops. Together its ops
-// have every kind of argument and attribute. Names are TensorFlow's where the schema is; no op
-// computes anything.
+// A small registry for framework tests, which must not depend on the real ops. Together its ops
+// have every kind of argument and attribute. Ops with TensorFlow's schema have TensorFlow's names;
+// no op computes anything.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_OPS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TEST_OPS_H_
 
@@ -15,12 +15,12 @@ namespace mirrorflow {
 
 void RegisterTestOps(OpRegistry& ops);
 
-// The registry with only the test ops.
+// Returns the registry, which contains only the test ops.
 const OpRegistry& TestOps();
 
-// Adds a node of `op`, one of the test ops. Each argument takes one of `inputs`; a list takes all
-// but those that the arguments after it need. Returns output 0. A node without outputs does not
-// have one, and the result serves only for its `node`.
+// Adds a node with the test op `op`. Each argument takes one of `inputs`; a list takes all inputs
+// except those that later arguments need. Returns output 0. If the node has no outputs, only the
+// result's `node` is valid.
 Output Apply(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs = {},
              AttrMap attrs = {});
 

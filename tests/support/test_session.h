@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions on any devices, for tests: like those of a strategy, with every check enabled.
+// Test sessions on any devices: like a strategy's sessions, with every check enabled.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
 
@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// The kernels of a session: those of the CPU, and those of nodes that passes insert.
+// Returns the kernels of a test session: the CPU kernels, and those for nodes that passes insert.
 const KernelRegistry& TestKernels();
 
 struct TestSessionOptions {
@@ -24,13 +24,12 @@ struct TestSessionOptions {
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
-  // Those of the library, and perhaps more. `kernels` is not used if set_backend is set.
+  // The library's ops, and possibly more. `kernels` is not used if set_backend is set.
   const OpRegistry* ops = &AllOps();
   const KernelRegistry* kernels = &TestKernels();
-  // Sets devices, kernels and `connect`, which are those of CPUs by default.
+  // Sets devices, kernels and `connect`; the defaults are for CPUs.
   std::function<absl::Status(const TestSessionOptions&, SessionBackend*)> set_backend = nullptr;
-  // Plant bugs. They are called for each device and each communicator, in the order of the
-  // replicas.
+  // Wrappers that plant bugs. Called for each device and each communicator, in replica order.
   std::function<std::unique_ptr<Device>(std::unique_ptr<Device>)> wrap_device = nullptr;
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> wrap_communicator =
       nullptr;

@@ -33,20 +33,20 @@ struct TestWorkersOptions {
 
 class TestWorkers {
  public:
-  // `graph_of(w)` is the graph of worker w. The sessions are created concurrently, because they
-  // wait for one another.
+  // `graph_of(w)` is worker w's graph. Creates the sessions concurrently, because they wait for one
+  // another.
   static absl::StatusOr<std::unique_ptr<TestWorkers>> Create(
       const std::function<const Graph&(int worker)>& graph_of, const TestWorkersOptions& options);
-  // The sessions end concurrently, too.
+  // Also destroys the sessions concurrently.
   ~TestWorkers();
 
   int size() const { return static_cast<int>(sessions_.size()); }
   Session& session(int worker) { return *sessions_[worker]; }
   MemoryCluster& cluster() { return cluster_; }
 
-  // Calls work(w) for each worker, on a thread of its own. Returns the results by worker.
+  // Calls work(w) for each worker, on a separate thread. Returns the results by worker.
   std::vector<absl::Status> OnEach(const std::function<absl::Status(int worker)>& work);
-  // The same; returns the first error.
+  // Like OnEach, but returns the first error.
   absl::Status OnAll(const std::function<absl::Status(int worker)>& work);
 
  private:

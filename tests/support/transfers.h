@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transfers: messages of one rank over a Transport, for tests that use a transport without
+// Transfers: the messages of one rank over a Transport, for tests that use a transport without
 // collectives.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TRANSFERS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TRANSFERS_H_
@@ -26,8 +26,8 @@ class Transfers {
     return transport_.StartReceive({.peer = from_rank, .tag = tag, .unfinished = &unfinished_},
                                    bytes);
   }
-  // Waits until all are done. DeadlineExceeded, with the missing rank as its Failure, after the
-  // timeout.
+  // Waits until all transfers are done. After the timeout, returns DeadlineExceeded with the
+  // missing rank as its Failure.
   absl::Status Finish() {
     const MonotonicTime deadline = MonotonicTime::Now() + timeout_;
     for (;;) {

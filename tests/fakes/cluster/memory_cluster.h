@@ -30,18 +30,18 @@ class MemoryCluster {
 
   std::shared_ptr<WorkerGroup> worker_group(int worker) const { return groups_[worker]; }
 
-  // Implements ConnectFn: returns the communicators of `local_ranks` once all
-  // workers have called it.
+  // Implements ConnectFn: returns the communicators of `local_ranks` once all workers have called
+  // it.
   absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> Connect(
       const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
       uint64_t incarnation, MonotonicTime deadline);
 
-  // Cuts off the transport and the worker group of a worker. Later connections work again, and so
-  // does the worker group after a call with false. May be called from any thread.
+  // Cuts off a worker's transport and worker group. Later connections work again, and so does the
+  // worker group after a call with false. Thread-safe.
   void SetSilent(int worker, bool silent);
 
  private:
-  // The connection of one incarnation.
+  // The connections of one incarnation.
   struct World {
     Topology topology;
     std::shared_ptr<MemoryNetwork> network;                        // null with one domain

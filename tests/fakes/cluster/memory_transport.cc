@@ -63,7 +63,7 @@ class MemoryNetwork::End final : public Transport {
                  r.transfer.tag.part == message->tag.part;
         });
         if (receive == receives_.end() && message->tag.sequence > last_sequence_) {
-          ++message;  // of a collective that this rank has not started
+          ++message;  // belongs to a collective that this rank has not started
           continue;
         }
         const Receive expected = receive == receives_.end() ? Receive() : *receive;
@@ -86,7 +86,7 @@ class MemoryNetwork::End final : public Transport {
 
   bool PrepareToWait(std::vector<pollfd>* events) override {
     eventfd_t count = 0;
-    if (eventfd_read(event_, &count) == 0) return false;  // there was news since the last time
+    if (eventfd_read(event_, &count) == 0) return false;  // something changed since the last call
     events->push_back({.fd = event_, .events = POLLIN, .revents = 0});
     return true;
   }

@@ -23,10 +23,10 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
  public:
   static std::shared_ptr<MemoryNetwork> Create(const Topology& topology);
 
-  // The transport of one rank.
+  // Returns the transport of a rank.
   std::unique_ptr<Transport> TransportOf(int rank);
 
-  // Drops all later messages from and to the rank. May be called from any thread.
+  // Drops all later messages from and to the rank. Thread-safe.
   void Silence(int rank);
 
  private:
@@ -49,7 +49,7 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
   const int world_size_;
   Mutex mu_;
   std::vector<std::deque<Message>> boxes_ ABSL_GUARDED_BY(mu_);  // unreceived messages
-  std::vector<int> events_ ABSL_GUARDED_BY(mu_);  // by rank: an eventfd to write when there is news
+  std::vector<int> events_ ABSL_GUARDED_BY(mu_);  // by rank: an eventfd that signals changes
   std::set<int> silent_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -99,7 +99,7 @@ class Member final : public MemoryWorkerGroup {
   }
 
  private:
-  // Outlives the Member in calls that the state has yet to answer.
+  // Outlives the Member if the state has yet to answer calls.
   struct Own {
     Mutex mu;
     CondVar changed;
@@ -110,7 +110,7 @@ class Member final : public MemoryWorkerGroup {
       MutexLock lock(&mu);
       return silent;
     }
-    // Waits until `condition` holds, which is called with mu held. Returns whether it does.
+    // Waits until `condition`, which is called with mu held, is true. Returns whether it is.
     bool Wait(MonotonicTime deadline, absl::FunctionRef<bool()> condition) {
       MutexLock lock(&mu);
       if (deadline == MonotonicTime::InfiniteFuture()) {
@@ -119,7 +119,7 @@ class Member final : public MemoryWorkerGroup {
       }
       return changed.WaitUntil(lock, deadline, condition);
     }
-    // Waits until this worker is not silent.
+    // Waits until this worker is not silent. Returns whether it is.
     bool Reach(MonotonicTime deadline) {
       return Wait(deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return !silent; });
     }
@@ -138,7 +138,7 @@ class Member final : public MemoryWorkerGroup {
         absl::StrCat("worker ", worker_, ": ", what, ": deadline exceeded"));
   }
 
-  // Starts a call of the state and waits for its answer.
+  // Starts a call on the state and waits for its answer.
   absl::StatusOr<std::string> Call(absl::string_view what, MonotonicTime deadline,
                                    absl::FunctionRef<void(CoordinationState::Done)> start) {
     if (!own_->Reach(deadline)) return TimedOut(what);

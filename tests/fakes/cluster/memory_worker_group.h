@@ -14,11 +14,11 @@ namespace mirrorflow {
 class MemoryWorkerGroup : public WorkerGroup {
  public:
   // While a worker is silent, its calls have no effect on other workers and wait until the silence
-  // ends or their deadline passes, and failures are not reported to it. Any thread may call this.
+  // ends or their deadline passes, and it learns of no failures. Thread-safe.
   virtual void SetSilent(bool silent) = 0;
 };
 
-// One for each of `num_workers` workers.
+// Returns one group for each of `num_workers` workers.
 std::vector<std::unique_ptr<MemoryWorkerGroup>> CreateMemoryWorkerGroups(int num_workers);
 
 }  // namespace mirrorflow

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kWarp = 32;
 
-// The order of threads or warps: starts anywhere and goes either way.
+// An order of threads or warps: starts at any index and goes in either direction.
 class Order {
  public:
   explicit Order(uint64_t seed) : first_(seed / 2 % 1021), backwards_(seed % 2 == 1) {}
@@ -29,7 +29,7 @@ class Order {
   const bool backwards_;
 };
 
-// kNot: the thread runs, or may run on.
+// The reason why a thread waits. kNot: it is running or can continue.
 enum class Waits : int8_t { kNot, kForBlock, kForWarp, kDone };
 
 // The threads of one block as coroutines.
@@ -40,7 +40,7 @@ class Block {
 
   void Run(uint64_t seed) {
     current_block = this;
-    // Most kernels have no barriers: if the first thread does not wait, no thread does.
+    // Most kernels have no barriers: if the first thread does not wait, no thread waits.
     threads_.resize(count_);
     waits_.assign(count_, Waits::kNot);
     Prepare(0);
@@ -77,7 +77,7 @@ class Block {
     std::abort();
   }
 
-  // The stack of thread t, which one block after the other uses.
+  // Returns the stack of thread t, which consecutive blocks reuse.
   static char* StackOf(int t) {
     static thread_local std::vector<std::unique_ptr<char[]>> stacks;
     while (static_cast<int>(stacks.size()) <= t) stacks.emplace_back(new char[kStackBytes]);
@@ -105,7 +105,7 @@ class Block {
     running_ = -1;
   }
 
-  // Whether every thread of [begin, end) either waits as `kind` says or is done.
+  // Returns whether every thread in [begin, end) is done or waits for `kind`.
   bool AllWait(int begin, int end, Waits kind) const {
     for (int t = begin; t < end; ++t) {
       if (waits_[t] != kind && waits_[t] != Waits::kDone) return false;
@@ -114,7 +114,7 @@ class Block {
   }
   bool IsDone(int begin, int end) const { return AllWait(begin, end, Waits::kDone); }
 
-  // Lets the threads of [begin, end), a warp, run until they wait again. Returns whether any ran.
+  // Runs the threads in [begin, end), a warp, until they wait again. Returns whether any ran.
   bool RunWarp(int begin, int end, const Order& order) {
     const auto first = waits_.begin() + begin, last = waits_.begin() + end;
     if (std::find(first, last, Waits::kNot) == last) {
@@ -132,8 +132,8 @@ class Block {
     for (int t = 1; t < count_; ++t) Prepare(t);
     const int num_warps = (count_ + kWarp - 1) / kWarp;
     while (true) {
-      // Until the next barrier: three times of four, a warp runs up to it before the next one
-      // starts. Otherwise all warps take turns.
+      // Three times out of four, a warp runs up to the next barrier before the next warp starts.
+      // Otherwise all warps take turns.
       seed = seed * 6364136223846793005u + 1442695040888963407u;
       const Order order(seed >> 32);
       const bool ahead = (seed >> 60) % 4 != 0;

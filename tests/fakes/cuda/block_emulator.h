@@ -11,16 +11,15 @@
 
 namespace mirrorflow {
 
-// The layout must match `Here` of emulation.h.
+// The layout must match `Here` in emulation.h.
 struct EmulatedHere {
   uint3 thread, block, block_dim, grid_dim;
   void (*wait)(int kind);
 };
 
 // Calls kernel(args) for every thread of every block. `seed` determines the order in which the
-// warps and threads of a block take turns, which differs from barrier to barrier, and whether a
-// warp runs ahead of the others as far as it can. Aborts with a message if the threads of a block
-// wait for each other forever.
+// warps and threads of a block take turns, which changes at every barrier, and whether a warp runs
+// as far ahead of the others as it can. Aborts with a message if the threads of a block deadlock.
 void RunGrid(void (*kernel)(void**), void** args, EmulatedHere* here, dim3 grid, dim3 block,
              uint64_t seed);
 

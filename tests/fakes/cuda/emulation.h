@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns code for the GPU into C++ for the host: the NVRTC fake compiles this file in front of it.
+// Turns GPU code into C++ for the host: the NVRTC fake compiles this file in front of the GPU code.
 // The threads of a block take turns at the points where they would wait for each other. Mostly, a
-// warp runs up to the next __syncthreads() before another one starts: without a barrier it would
-// read what others have not written yet, and overwrite what they have not read yet.
+// warp runs up to the next __syncthreads() before another warp starts. If a barrier is missing, it
+// reads values that other warps have not yet written, and overwrites values that they have not yet
+// read.
 //
-// A race stays unnoticed where no order of whole warps, or of threads between two waits, changes a
-// result: where it writes the value that is there already, or where nothing uses what it read.
+// A race goes unnoticed if no order of whole warps, or of threads between two waits, changes a
+// result: if it writes the value that the memory already holds, or if the value read is not used.
 
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_EMULATION_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_EMULATION_H_
 
-// Includes nothing: headers would take most of the compile time.
+// This file includes nothing, because headers would take most of the compile time.
 extern "C" {
 #define MF_FUNCTION(name) \
   double name(double);    \
@@ -40,13 +41,13 @@ inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// Each stream is a thread of the host and runs one block at a time.
+// Each stream is a host thread and runs one block at a time.
 #define __shared__ static thread_local
 
 struct uint3 {
   unsigned int x, y, z;
 };
-// The layout must match EmulatedHere of block_emulator.h.
+// The layout must match EmulatedHere in block_emulator.h.
 struct Here {
   uint3 thread, block, block_dim, grid_dim;
   void (*wait)(int kind);  // 0: for the block, 1: for the warp
@@ -66,7 +67,7 @@ inline void __syncwarp(unsigned int = 0xffffffffu) { mf_here.wait(1); }
 inline int MfThread() {
   return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
-// Every lane contributes a value and takes that of lane `from`, or its own if there is no such
+// Every lane contributes a value, and returns that of lane `from`, or its own if there is no such
 // lane.
 template <typename T>
 inline T MfExchange(T value, int from) {
@@ -115,7 +116,7 @@ inline int __syncthreads_or(int predicate) {
   return any;
 }
 
-// Emulates the tensor-core operations mma.m16n8k16 and mma.m16n8k8 of a warp, where a register
+// Emulates the warp-wide tensor-core operations mma.m16n8k16 and mma.m16n8k8, where a register
 // holds two numbers or one. See mma.cuh and, for which lane holds which elements, the PTX ISA.
 template <typename Number, typename Load>
 inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned int b1,
@@ -142,7 +143,7 @@ inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned 
   }
   mf_here.wait(1);
 }
-// Emulates ldmatrix.m8n8.x4: lanes 8i to 8i+7 give the addresses of the rows of matrix i.
+// Emulates ldmatrix.m8n8.x4: lanes 8i to 8i+7 provide the row addresses of matrix i.
 inline void MfLoadMatrices(const void* row, bool transposed, unsigned int (&matrices)[4]) {
   static thread_local const unsigned short* slots[1024];
   const int thread = MfThread(), lane = thread % 32;
@@ -161,8 +162,8 @@ inline void MfLoadMatrices(const void* row, bool transposed, unsigned int (&matr
   mf_here.wait(1);
 }
 
-// Emulates cp.async. A copy may complete at any time until its thread waits: every other copy does
-// so at once, the rest at the wait.
+// Emulates cp.async. A copy can complete at any time until its thread waits: here, every other copy
+// completes immediately, the rest at the wait.
 struct MfCopy {
   void* to;
   const void* from;
@@ -283,7 +284,7 @@ template <typename... Params>
 inline void MfCall(void (*kernel)(Params...), void** args) {
   MfCall(kernel, args, typename MakeIndices<sizeof...(Params)>::Type());
 }
-// The sizes of the parameters, followed by 0.
+// Returns the sizes of the parameters, followed by 0.
 template <typename... Params>
 inline const int* MfSizes(void (*)(Params...)) {
   static const int sizes[] = {static_cast<int>(sizeof(Params))..., 0};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake of cuBLASLt that a test links in its place. It computes products by definition, in order
-// with other enqueued work. It reports what the real library would answer with wrong numbers:
-// operands without the promised alignment, or a missing workspace. It rejects a workspace that is
-// not aligned to 256 bytes, as the library does.
+// A fake of cuBLASLt that a test links in its place. It computes matrix products by definition, in
+// order with other enqueued work. It reports misuse to which the real library would respond with
+// wrong results: operands without the promised alignment, or a missing workspace. Like the library,
+// it rejects a workspace that is not aligned to 256 bytes.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Desc {
   cublasLtEpilogue_t epilogue;
   const void* bias;
   void* mask;
-  int64_t mask_ld;  // in bits
+  int64_t mask_ld;  // leading dimension of the mask, in bits
 };
 struct Layout {
   cudaDataType_t type;
@@ -44,7 +44,7 @@ static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
 static_assert(sizeof(Preference) <= sizeof(cublasLtMatmulPreferenceOpaque_t));
 static_assert(sizeof(Algo) <= sizeof(cublasLtMatmulAlgo_t));
 
-constexpr uint64_t kWorkspace = 512;  // bytes that it claims to need
+constexpr uint64_t kWorkspace = 512;  // bytes that the fake claims to need
 constexpr uint32_t kWorkspaceAlignment = 256;
 
 template <typename T, typename Opaque>
@@ -74,7 +74,7 @@ void Put(void* data, cudaDataType_t type, int64_t i, double value) {
   }
 }
 
-// A column-major matrix of a batch, which may be transposed.
+// A column-major matrix in a batch, which may be transposed.
 struct Operand {
   const void* data;
   Layout layout;
@@ -88,7 +88,7 @@ struct Operand {
   int64_t columns() const { return transposed ? layout.rows : layout.columns; }
 };
 
-// TensorFloat-32 keeps 10 bits of fraction.
+// Truncates to TensorFloat-32, which has 10 fraction bits, if `compute` asks for it.
 double RoundedTo(cublasComputeType_t compute, double value) {
   if (compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
   const float x = static_cast<float>(value);
@@ -112,7 +112,7 @@ bool AddsBias(const Desc& desc) {
   return desc.epilogue == CUBLASLT_EPILOGUE_BIAS || AppliesRelu(desc);
 }
 
-// A bit of a mask. The order of bits is an unlikely one, so that no code can rely on it.
+// A bit of a mask. The bit order is an unlikely one, so no code can rely on it.
 class Bit {
  public:
   Bit(const Desc& desc, int64_t row, int64_t column) {
@@ -277,7 +277,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const bool has_epilogue = d.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
-  // The library reads the alignment of these pointers, and rejects products of vectors.
+  // The library checks the alignment of these pointers, and rejects products of vectors.
   if (has_epilogue && (d.bias == nullptr || (HasMask(d) && d.mask == nullptr) || to.rows == 1 ||
                        to.columns == 1 || left.columns() == 1)) {
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -287,7 +287,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                      d.mask_ld < static_cast<int64_t>(to.rows))) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  // Proposes two algorithms if the caller asks for several. The first of the two cannot be run.
+  // Proposes two algorithms if the caller asks for several. The first of them cannot run.
   *found = std::min(most, 2);
   for (int i = 0; i < *found; ++i) {
     result[i] = {};

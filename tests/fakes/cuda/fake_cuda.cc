@@ -41,7 +41,7 @@ void Merge(const Clock& from, Clock* to) {
 // One cudaEventRecord.
 struct Record {
   bool done = false;
-  bool asked_for = false;  // by the host
+  bool asked_for = false;  // whether the host has queried it
   Clock clock;
 };
 
@@ -49,8 +49,8 @@ struct Operation {
   std::string name;
   int gpu;
   int stream;
-  int number;   // in its stream, from 1 on
-  Clock after;  // its clock, which counts itself
+  int number;   // in its stream, from 1
+  Clock after;  // its clock, which includes itself
   std::vector<MemoryRange> accesses;
 };
 
@@ -72,7 +72,7 @@ struct World {
   size_t allocated = 0;
   size_t lost = 0;  // leaked by earlier tests whose devices did not finish
   std::map<void*, size_t> sizes;
-  std::map<const void*, size_t> pinned;  // memory of the host
+  std::map<const void*, size_t> pinned;  // host memory
   std::set<CUstream_st*> streams;
   std::vector<Operation> operations;
   std::map<std::thread::id, Clock> hosts;  // what each host thread has waited for
@@ -88,7 +88,7 @@ thread_local int selected_gpu = 0;
 thread_local std::string launch_name;
 thread_local std::vector<MemoryRange> launch_accesses;
 
-// The size of an ELF file in memory, which ends with its section table.
+// Returns the size of an ELF file in memory, which ends with its section table.
 size_t SizeOfElf(const void* code) {
   const auto* const header = static_cast<const Elf64_Ehdr*>(code);
   return header->e_shoff + size_t{header->e_shentsize} * header->e_shnum;
@@ -106,9 +106,9 @@ struct CUstream_st {
   int count = 0;
   mirrorflow::Clock clock;
   std::deque<mirrorflow::Queued> queue;
-  std::shared_ptr<CUgraph_st> capture;  // null while work is run
+  std::shared_ptr<CUgraph_st> capture;  // null unless the stream is captured
   bool busy = false, closed = false;
-  std::condition_variable work;  // signals that there is some, or that `closed` is set
+  std::condition_variable work;  // signals that work was added or `closed` was set
   std::thread thread;
 };
 struct CUlib_st {
@@ -125,9 +125,9 @@ struct CUkern_st {
 };
 struct CUevent_st {
   std::shared_ptr<mirrorflow::Record> last;
-  std::shared_ptr<CUgraph_st> capture;  // of the last record; null if it was not captured
+  std::shared_ptr<CUgraph_st> capture;  // the capture of the last record; null if not captured
 };
-// The work enqueued on captured streams, in the order of the calls.
+// The work enqueued on captured streams, in call order.
 struct CUgraph_st {
   struct Item {
     CUstream_st* stream;
@@ -138,7 +138,7 @@ struct CUgraph_st {
     std::function<void()> work = {};
   };
   CUstream_st* origin;
-  std::thread::id thread;  // that began the capture
+  std::thread::id thread;  // the thread that began the capture
   std::vector<Item> items;
 };
 struct CUgraphExec_st {
@@ -184,7 +184,7 @@ void CountCopy(World& world, const std::string& name) {
   if (name == kCopyOut) ++world.traffic.copies_out;
 }
 
-// Whether all of this host memory is pinned. Requires world.mu.
+// Returns whether all of this host memory is pinned. Requires world.mu.
 bool IsPinned(const World& world, const void* begin, size_t bytes) {
   auto it = world.pinned.upper_bound(begin);
   if (it == world.pinned.begin()) return false;
@@ -193,15 +193,15 @@ bool IsPinned(const World& world, const void* begin, size_t bytes) {
          static_cast<const std::byte*>(it->first) + it->second;
 }
 
-// Whether this GPU has nothing to do. Requires world.mu.
+// Returns whether this GPU is idle. Requires world.mu.
 bool IsIdle(const World& world, int gpu) {
   return std::all_of(world.streams.begin(), world.streams.end(), [gpu](const CUstream_st* stream) {
     return stream->gpu != gpu || (stream->queue.empty() && !stream->busy);
   });
 }
 
-// Loads a kernel on a GPU when it is first launched there: waits until the GPU has nothing to do.
-// Requires world.loader.
+// Loads a kernel on a GPU when it is first launched there: waits until the GPU is idle. Requires
+// world.loader.
 cudaError_t LoadKernel(World& world, const CUkern_st& kernel, const CUstream_st& stream) {
   constexpr auto kPatience = std::chrono::seconds(5);
   if (!const_cast<CUkern_st&>(kernel).loaded_on.insert(stream.gpu).second) return cudaSuccess;
@@ -212,8 +212,8 @@ cudaError_t LoadKernel(World& world, const CUkern_st& kernel, const CUstream_st&
   return idle ? cudaSuccess : cudaErrorLaunchTimeout;
 }
 
-// Enqueues an operation. It happens after the earlier operations of its stream, and after what its
-// host thread has waited for. Requires world.mu.
+// Enqueues an operation. It happens after the earlier operations in its stream, and after
+// everything that its host thread has waited for. Requires world.mu.
 void Enqueue(World& world, CUstream_st* stream, const std::string& name,
              const std::vector<MemoryRange>& accesses, std::function<void()> work) {
   if (stream->capture != nullptr) {
@@ -230,7 +230,7 @@ void Enqueue(World& world, CUstream_st* stream, const std::string& name,
   stream->work.notify_one();
 }
 
-// Whether the test planned a failure of this call.
+// Returns whether the test planned a failure of this call.
 bool Fails(absl::string_view call) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
@@ -252,7 +252,8 @@ bool IsBefore(const Operation& a, const Operation& b) {
   return it != b.after.end() && it->second >= a.number;
 }
 
-// Whether this thread captures a stream; it may not wait or allocate then. Requires world.mu.
+// Returns whether this thread is capturing a stream. If so, it must not wait or allocate. Requires
+// world.mu.
 bool IsCapturing(const World& world) {
   return std::any_of(world.streams.begin(), world.streams.end(), [](const CUstream_st* stream) {
     return stream->capture != nullptr && stream->capture->thread == std::this_thread::get_id();
@@ -260,8 +261,8 @@ bool IsCapturing(const World& world) {
 }
 
 // Walks through a graph: calls visit(item, clock) for each operation, with the clock of its stream
-// after it. `id_of` gives the streams their numbers. Returns the clock of all that happens before
-// the graph's end: of what its origin has waited for.
+// after it. `id_of` numbers the streams. Returns the clock of everything that happens before the
+// graph's end, that is, of what its origin has waited for.
 template <typename IdOf, typename Visit>
 Clock Walk(const CUgraph_st& graph, Clock begin, IdOf id_of, Visit visit) {
   std::map<const CUstream_st*, Clock> clocks = {{graph.origin, std::move(begin)}};
@@ -459,11 +460,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   return cudaSuccess;
 }
 
-// The code is a shared library, in a file only until it is loaded.
+// The code is a shared library, which is in a file only until it is loaded.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
                                 unsigned int, cudaLibraryOption*, void**, unsigned int) {
   MF_FAIL_IF_PLANNED(cudaLibraryLoadData);
-  // A unique name: of two libraries with the same name, the loader takes the first.
+  // The name must be unique: if two libraries have the same name, the loader uses the first.
   const char* const tmp = getenv("TEST_TMPDIR");
   std::string path = absl::StrCat(tmp != nullptr ? tmp : "/tmp", "/emulated.XXXXXX");
   const int file = mkstemp(path.data());
@@ -528,7 +529,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   world.allocated += bytes;
   return cudaSuccess;
 }
-// Waits for all work of the GPU, as the real one does.
+// Waits for all work on the GPU, as the real cudaFree does.
 cudaError_t cudaFree(void* memory) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
@@ -612,7 +613,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int
   (*stream)->thread = std::thread(mirrorflow::RunStream, *stream, seed);
   return cudaSuccess;
 }
-// Drops the work that is still enqueued, so that callers cannot rely on it.
+// Drops the work that is still enqueued, so callers cannot rely on it.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   {
     World& world = TheWorld();
@@ -632,7 +633,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   std::lock_guard<std::mutex> lock(world.mu);
   const bool ignored = stream->gpu == 0 && world.num_waits++ == world.options.ignored_wait;
   if (event->capture != nullptr) {
-    // A stream that waits for an event of a capture joins the capture.
+    // A stream that waits for a captured event joins the capture.
     const bool active = event->capture->origin->capture == event->capture;
     if (!active || (stream->capture != nullptr && stream->capture != event->capture)) {
       return cudaErrorStreamCaptureIsolation;
@@ -679,7 +680,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   if (stream->capture == nullptr) return cudaErrorIllegalState;
-  event->capture = nullptr;  // it is for streams outside
+  event->capture = nullptr;  // the record is for streams outside the graph
   stream->capture->items.push_back({.stream = stream, .records = event, .external = true});
   return cudaSuccess;
 }
@@ -712,7 +713,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   MF_FAIL_IF_PLANNED(cudaStreamBeginCapture);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
-  // Other modes would restrict what other threads do meanwhile.
+  // Other modes would restrict what other threads may do meanwhile.
   if (mode != cudaStreamCaptureModeThreadLocal || stream->capture != nullptr) {
     return cudaErrorIllegalState;
   }
@@ -758,7 +759,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   delete executable;
   return cudaSuccess;
 }
-// Runs the operations one after the other. The recording has the order that the graph gives them.
+// Runs the operations one after the other. The recording contains only the order that the graph
+// imposes.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   MF_FAIL_IF_PLANNED(cudaGraphLaunch);
   World& world = TheWorld();
@@ -766,7 +768,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (stream->capture != nullptr) return cudaErrorStreamCaptureUnsupported;
   ++world.num_graph_launches;
   mirrorflow::Merge(world.hosts[std::this_thread::get_id()], &stream->clock);
-  std::map<const CUstream_st*, int> ids;  // of streams that exist in this launch only
+  std::map<const CUstream_st*, int> ids;  // of streams that exist only in this launch
   stream->clock = mirrorflow::Walk(
       executable->graph, stream->clock,
       [&](const CUstream_st* captured) {

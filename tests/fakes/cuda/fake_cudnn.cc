@@ -2,9 +2,9 @@
 //
 // A fake of cuDNN's backend API that a test links in its place. It computes convolutions and
 // attention by definition, in order with other enqueued work. It rejects descriptors that the real
-// library rejects, and also what that answers with wrong numbers or a fault: attributes that were
-// never set, operands that are not aligned as their descriptors say, a workspace that is too small,
-// and a plan that two handles execute.
+// library rejects, and also misuse to which that responds with wrong results or a fault: attributes
+// that were never set, operands that are not aligned as their descriptors say, a workspace that is
+// too small, and a plan that two handles execute.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ cudnnStatus_t Reject(std::string reason) {
   return Reject(CUDNN_STATUS_BAD_PARAM, std::move(reason));
 }
 
-// The engines. Only kTensorCore and kPlain can be executed; the first rounds floats.
+// The engines. Only kTensorCore and kPlain can be executed; kTensorCore rounds floats.
 enum Engine {
   kNondeterministic,
   kHungry,       // its workspace exceeds any limit
@@ -51,7 +51,7 @@ enum Engine {
   kReducesPrecision,
   kTensorCore,
   kPlain,
-  kFailing,  // which only a trial finds out
+  kFailing,  // fails only when it is executed
 };
 
 std::vector<cudnnBackendNumericalNote_t> NotesOf(int engine) {
@@ -186,7 +186,7 @@ std::string ErrorOf(const Descriptor& d) {
   }
 }
 
-// The engines that a heuristic proposes.
+// Returns the engines that a heuristic proposes.
 std::vector<int> Proposals(const Descriptor& heuristic) {
   const FakeCudnnGraph graph(heuristic.Child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
   const bool supported = graph.is_attention() ? mirrorflow::FakeHasAttention()
@@ -203,7 +203,7 @@ std::vector<int> Proposals(const Descriptor& heuristic) {
   }
 }
 
-// The configuration of an engine for a graph.
+// Returns the configuration of an engine for a graph.
 Descriptor ConfigOf(int engine_number, const Descriptor::Value& graph) {
   const auto child = [](Descriptor d) {
     d.finalized = true;
@@ -220,7 +220,7 @@ Descriptor ConfigOf(int engine_number, const Descriptor::Value& graph) {
   return config;
 }
 
-// Makes `made`, which the caller created, a finalized copy.
+// Makes `made`, which the caller created, a finalized copy of `filled`.
 cudnnStatus_t Fill(cudnnBackendDescriptor_t made, Descriptor filled) {
   if (made == nullptr || Of(made)->type != filled.type || Of(made)->finalized) {
     return Reject("expected a new descriptor of the right type to fill");
@@ -244,8 +244,8 @@ const Descriptor& EngineOf(const Descriptor& plan) {
   return plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).Child(CUDNN_ATTR_ENGINECFG_ENGINE);
 }
 
-// The real library can make several plans of a configuration, but only of engines whose kernels it
-// need not compile.
+// Rejects a second plan for a configuration: the real library can make several, but only for
+// engines whose kernels it need not compile.
 cudnnStatus_t FinalizePlan(const Descriptor& plan) {
   bool& has_plan = *plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).has_plan;
   if (EngineOf(plan).engine == kUnsupported) {
@@ -271,7 +271,7 @@ cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descri
   for (size_t i = 0; i < ids.size(); ++i) by_id[ids[i]] = addresses[i];
   const std::vector<FakeCudnnTensor> operands = graph.Operands();
   if (operands.size() != by_id.size()) return Reject("expected an address for each tensor");
-  // Read when the call is made: the caller may change them before the work runs.
+  // Read at the time of the call, because the caller may change them before the work runs.
   std::map<int64_t, float> scalars;
   for (const FakeCudnnTensor& operand : operands) {
     const auto found = by_id.find(operand.id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The attributes that can be set in the descriptors of the fake of cuDNN.
+// The attributes that can be set in the cuDNN fake's descriptors.
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDNN_ATTRIBUTES_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDNN_ATTRIBUTES_H_
 
@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// Short names for the types of descriptors.
+// Short names for the descriptor types.
 namespace fake_cudnn {
 inline constexpr auto kTensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
 inline constexpr auto kConvolution = CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR;
@@ -36,18 +36,18 @@ inline constexpr auto kPlan = CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
 inline constexpr auto kPack = CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR;
 }  // namespace fake_cudnn
 
-// An attribute of one type of descriptor.
+// An attribute of a descriptor type.
 struct FakeCudnnAttribute {
   cudnnBackendDescriptorType_t of;
   cudnnBackendAttributeName_t name;
   cudnnBackendAttributeType_t type;
-  size_t size;        // of an element
-  int64_t max_count;  // of elements
+  size_t size;        // bytes per element
+  int64_t max_count;  // maximum number of elements
   bool required = true;
-  std::vector<cudnnBackendDescriptorType_t> children = {};  // the types of descriptors
+  std::vector<cudnnBackendDescriptorType_t> children = {};  // the allowed descriptor types
 };
 
-// All of them.
+// Returns all attributes.
 const std::vector<FakeCudnnAttribute>& FakeCudnnAttributes();
 
 }  // namespace mirrorflow

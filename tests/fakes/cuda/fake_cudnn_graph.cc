@@ -15,12 +15,12 @@ namespace {
 
 using Descriptor = FakeCudnnDescriptor;
 using Tensor = FakeCudnnTensor;
-// The elements of a tensor in the order of its dimensions, without regard to strides.
+// The elements of a tensor in the order of its dimensions, regardless of strides.
 using Values = std::vector<double>;
 
 constexpr int64_t kSpatial = 2;
 
-// The names of the attributes of a convolution.
+// The names of a convolution's attributes.
 struct Names {
   cudnnBackendAttributeName_t convolution, x, w, y, alpha, beta;
 };
@@ -154,7 +154,7 @@ void Store(const Tensor& t, const Values& values, void* to) {
   });
 }
 
-// TensorFloat-32 keeps 10 bits of fraction.
+// Truncates to TensorFloat-32, which has 10 fraction bits.
 void RoundToTf32(Values* values) {
   for (double& value : *values) {
     const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
@@ -162,7 +162,8 @@ void RoundToTf32(Values* values) {
   }
 }
 
-// The offset, in a tensor of dimensions `from` that broadcasts to `to`, of element `i` of `to`.
+// Returns the offset of element `i` of `to` in a tensor with dimensions `from` that broadcasts to
+// `to`.
 int64_t BroadcastOffset(const std::vector<int64_t>& from, const std::vector<int64_t>& to,
                         int64_t i) {
   int64_t offset = 0, stride = 1;
@@ -179,7 +180,7 @@ cudnnPointwiseMode_t ModeOf(const Descriptor& operation) {
       .One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
 }
 
-// The number of operands of a mode; 0 if the fake does not have it.
+// Returns the number of operands of a mode; 0 if the fake lacks it.
 int OperandsOf(cudnnPointwiseMode_t mode) {
   switch (mode) {
     case CUDNN_POINTWISE_RELU_FWD:
@@ -200,7 +201,7 @@ int OperandsOf(cudnnPointwiseMode_t mode) {
   }
 }
 
-// The tensors of an operation; the last one is its result.
+// Returns the tensors of an operation; the last one is its result.
 std::vector<Tensor> TensorsOf(const Descriptor& operation) {
   std::vector<Tensor> tensors;
   const auto add = [&](std::vector<cudnnBackendAttributeName_t> names) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graphs of the fake of cuDNN: its descriptors, and what a graph of them computes.
+// The cuDNN fake's graphs: their descriptors, and what a graph computes.
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDNN_GRAPH_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDNN_GRAPH_H_
 
@@ -44,9 +44,9 @@ struct FakeCudnnDescriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<cudnnBackendAttributeName_t, Value> values = {};
-  int engine = -1;                 // the number of an engine, or of the one that a choice is for
-  cudnnHandle_t handle = nullptr;  // the one that executes a plan
-  std::shared_ptr<bool> has_plan;  // whether a plan was made of the configuration
+  int engine = -1;                 // the number of an engine, or of the engine of a knob choice
+  cudnnHandle_t handle = nullptr;  // the handle that executes a plan
+  std::shared_ptr<bool> has_plan;  // whether the configuration has a plan
 };
 
 struct FakeCudnnTensor {
@@ -61,23 +61,24 @@ struct FakeCudnnTensor {
   bool is_virtual, is_by_value;
 };
 
-// A convolution and what is applied to its result; or attention, from a product to a product.
+// A convolution and the operations on its result; or attention, from matrix product to matrix
+// product.
 class FakeCudnnGraph {
  public:
   // Requires a graph whose error is empty.
   explicit FakeCudnnGraph(const FakeCudnnDescriptor& graph);
 
-  // The reason for which the library would reject an operation or a graph; empty if there is none.
+  // Returns why the library would reject an operation or a graph; empty if it would not.
   static std::string ErrorOfOperation(const FakeCudnnDescriptor& operation);
   static std::string ErrorOfGraph(const FakeCudnnDescriptor& graph);
 
-  // The tensors that are not virtual.
+  // Returns the tensors that are not virtual.
   std::vector<FakeCudnnTensor> Operands() const;
   bool is_attention() const;
   bool is_fused() const { return operations_.size() > 1; }
   cudnnDataType_t type() const;
 
-  // Computes in double precision; virtual tensors of 16 bits are rounded. With `tf32`, rounds the
+  // Computes in double precision, but rounds virtual 16-bit tensors. With `tf32`, rounds the
   // operands of a convolution to TensorFloat-32. `scalars` are the tensors passed by value.
   void Compute(const std::map<int64_t, void*>& addresses, const std::map<int64_t, float>& scalars,
                bool tf32) const;

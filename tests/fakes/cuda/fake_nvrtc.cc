@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake of NVRTC that a test links in its place. It compiles emulation.h and the device code after
-// it with g++ for the host. fake_cuda.cc runs the result.
+// A fake of NVRTC that a test links in its place. It compiles emulation.h, followed by the device
+// code, for the host with g++. fake_cuda.cc runs the result.
 #include <nvrtc.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -64,7 +64,7 @@ extern "C" {
 
 const char* nvrtcGetErrorString(nvrtcResult) { return "the host compiler failed"; }
 nvrtcResult nvrtcVersion(int* major, int* minor) {
-  *major = 0;  // no real version: only the fake can load this code
+  *major = 0;  // not a real version: only the fake can load this code
   *minor = 1;
   return NVRTC_SUCCESS;
 }

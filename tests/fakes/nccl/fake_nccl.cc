@@ -76,7 +76,7 @@ struct Call {
   }
 };
 
-// One collective: the call as the first rank made it, and the memory of the ranks.
+// One collective: the first rank's call, and the memory of all ranks.
 struct Meeting {
   Call call;
   std::vector<const void*> ins;
@@ -85,17 +85,17 @@ struct Meeting {
   bool done = false;
 };
 
-// A captured collective. Each replay of it is a meeting.
+// A captured collective. Each replay is a meeting.
 struct Captured {
   Call call;
-  std::vector<std::shared_ptr<Meeting>> meetings;  // by repetition
+  std::vector<std::shared_ptr<Meeting>> meetings;  // by replay
 };
 
-// The communicators of one unique id.
+// The communicators with the same unique id.
 struct Team {
   int size = 0;
   std::set<int> joined;   // ranks
-  std::set<int> aborted;  // ranks; the others, which may be other workers, go on waiting for them
+  std::set<int> aborted;  // ranks; the others, possibly in other workers, keep waiting for them
   ncclResult_t error = ncclSuccess;
   std::vector<std::shared_ptr<Meeting>> meetings;  // by number
   std::vector<std::shared_ptr<Captured>> captured;
@@ -121,7 +121,7 @@ World& TheWorld() {
 }
 
 thread_local int group_depth = 0;
-// A number of its own for each outermost group of this thread, and for each call outside one.
+// Unique for each outermost group on this thread, and for each call outside a group.
 thread_local int call_number = 0;
 
 void Misused(World& world, const std::string& how) {
@@ -138,8 +138,8 @@ struct ncclComm {
   size_t next_captured = 0;
   std::thread::id thread = {};
   std::map<void*, size_t> registered = {};
-  int unresolved_call = 0;  // whose state the caller has not asked for; 0: none
-  // Captured graphs with its collectives share it.
+  int unresolved_call = 0;  // the call whose state has not yet been queried; 0: none
+  // Shared with captured graphs that contain its collectives.
   std::shared_ptr<int> graphs = std::make_shared<int>();
 };
 
@@ -176,7 +176,7 @@ void Compute(const Meeting& m, int size) {
   }
 }
 
-// Runs a collective on a rank's stream: waits for all ranks. The last one to arrive computes.
+// Runs a collective on a rank's stream: waits for all ranks. The last rank to arrive computes.
 void Meet(Team& team, Meeting& meeting, int rank, bool fails) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
@@ -198,7 +198,7 @@ std::shared_ptr<Meeting> NewMeeting(const Call& call, int size) {
   return meeting;
 }
 
-// The state of a communicator that does not block must be asked for before its next call.
+// Checks that the state of a non-blocking communicator was queried before its next call.
 void CheckResolved(World& world, ncclComm* comm) {
   if (group_depth == 0) ++call_number;
   if (comm->unresolved_call != 0 && comm->unresolved_call != call_number) {
@@ -207,7 +207,7 @@ void CheckResolved(World& world, ncclComm* comm) {
   comm->unresolved_call = call_number;
 }
 
-// The work of a rank's graph for one captured collective, each time the graph is launched.
+// Returns the work that a rank's graph does for one captured collective at each launch.
 std::function<void()> Repeated(const std::shared_ptr<Team>& team,
                                const std::shared_ptr<Captured>& captured, int rank,
                                const std::shared_ptr<int>& graphs, const void* in, void* out) {
@@ -409,8 +409,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   return ncclSuccess;
 }
 
-// Ends what the rank waits in. Then, as NCCL, waits until graphs with its collectives are
-// destroyed; NCCL would wait for ever.
+// Ends the rank's waits. Then, like NCCL, waits until graphs with its collectives are destroyed;
+// NCCL would wait forever.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);

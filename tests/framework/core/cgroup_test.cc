@@ -26,7 +26,7 @@ constexpr char kMountsOfV1[] =
     "32 29 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
     "33 29 0:29 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n";
 
-// A root with these files.
+// Returns the Cgroup of a root with these files.
 Cgroup Tree(const Files& files) {
   static int number = 0;
   const std::string name = absl::StrCat("cgroup_", getpid(), "_", ++number);
@@ -34,7 +34,7 @@ Cgroup Tree(const Files& files) {
   return Cgroup(TemporaryPath(name));
 }
 
-// A tree of version 2 in which this process is in /pod/box.
+// Returns the Cgroup of a version 2 tree in which this process is in /pod/box.
 Cgroup TreeOfV2(Files files) {
   files["proc/self/cgroup"] = "0::/pod/box\n";
   files["proc/self/mountinfo"] = kMountOfV2;
@@ -96,7 +96,7 @@ TEST(CgroupTest, ContainerThatSeesOnlyItsGroupFindsItAtTheMountPoint) {
     const char *group, *top;
   } cases[] = {{"/host/pod/box", "/host/pod/box"},  // without a cgroup namespace
                {"/", "/"},                          // with one
-               {"/../../other", "/"},               // moved after its namespace was made
+               {"/../../other", "/"},               // moved after its namespace was created
                {"/host/podium", "/host/pod"}};      // not below it
   for (const auto& c : cases) {
     const Cgroup group =

@@ -43,7 +43,7 @@ TEST(EndRequestsTest, SecondTermSoonAfterTheFirstIsTheSameRequest) {
   }
 }
 
-// The kernel may deliver the signals of a process to several of its threads.
+// The kernel can deliver a process's signals to several of its threads.
 TEST(EndRequestsTest, SignalsToSeveralThreadsAtOnceAreOneRequest) {
   for (int round = 0; round < 500; ++round) {
     EndRequests requests;

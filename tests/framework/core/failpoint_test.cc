@@ -20,7 +20,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::MatchesRegex;
 
-// A failpoint called `place` as it is created with this environment.
+// Creates a failpoint called `place` with this MIRRORFLOW_FAILPOINTS.
 Failpoint& NewFailpoint(const char* setting) {
   static auto* const all = new std::vector<std::unique_ptr<Failpoint>>();
   setenv("MIRRORFLOW_FAILPOINTS", setting, 1);
@@ -42,7 +42,7 @@ TEST_F(FailpointTest, DoesNothingUnlessItIsSet) {
 }
 
 TEST_F(FailpointTest, WarnsInOneLineIfTheVariableIsSet) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not warned yet
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child process has not warned yet
   const auto create_two = [](const char* setting) {
     NewFailpoint(setting);
     NewFailpoint(setting);

@@ -52,7 +52,7 @@ TEST(FileKindTest, RecordsThatLookLikeCheckpointAtTheEndAreRecords) {
   EXPECT_EQ(KindOfFile(WriteTemporary("end/x.data-00000-of-00001", records)), FileKind::kTfRecord);
 }
 
-// A prefix of a file may be anything, but reading it must stay within its bytes.
+// A file's prefix can be of any kind, but recognising it must not read past its end.
 TEST(FileKindTest, EveryPrefixHasKind) {
   for (const ForeignFile& file : ForeignFiles()) {
     for (size_t n = 0; n <= file.contents.size(); ++n) {
@@ -77,7 +77,7 @@ TEST(FileKindTest, ErrorNamesPathBothKindsAndRemedy) {
   const absl::Status error = ExplainFile(absl::DataLossError("x"), path, reader);
   EXPECT_THAT(error, IsError(absl::StatusCode::kInvalidArgument, absl::StrCat(path, ": "),
                              "an npy file", "a git LFS pointer", "git lfs pull"));
-  // Errors that have nothing to do with the kind stay.
+  // Errors unrelated to the kind are unchanged.
   for (const absl::Status& other : {absl::NotFoundError("x"), absl::ResourceExhaustedError("x"),
                                     absl::PermissionDeniedError("x")}) {
     EXPECT_EQ(ExplainFile(other, path, reader), other);

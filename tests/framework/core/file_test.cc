@@ -71,7 +71,7 @@ TEST_F(FileTest, LargeFileIsWrittenWhole) {
   uint32_t x = 1;
   for (char& c : text) c = static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
   for (const size_t size : {kBlock - 1, kBlock, kBlock + 1, kBlock + 4096, text.size()}) {
-    // Pieces end inside of blocks, at their ends, and hold several of them.
+    // Pieces end inside of blocks, end at block boundaries, and span several blocks.
     for (const size_t first : {size_t{0}, size_t{7}, kBlock - 1, size}) {
       const absl::string_view whole = absl::string_view(text).substr(0, size);
       ASSERT_TRUE(

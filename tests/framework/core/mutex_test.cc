@@ -13,7 +13,7 @@ namespace {
 constexpr absl::Duration kShort = absl::Milliseconds(20);
 constexpr absl::Duration kLong = absl::Minutes(5);
 
-// Whether another thread could take the mutex.
+// Returns whether another thread can lock the mutex.
 bool IsFree(Mutex& mu) {
   bool is_free = false;
   std::thread([&] {
@@ -96,7 +96,7 @@ TEST(CondVarTest, WaitReturnsAtDeadlineWithMutexHeld) {
   EXPECT_FALSE(flag.changed.WaitFor(lock, kShort, is_set));
   EXPECT_GE(MonotonicTime::Now() - start, kShort);
   while (MonotonicTime::Now() - start < 2 * kShort) flag.changed.WaitFor(lock, kShort);
-  flag.changed.WaitUntil(lock, deadline);  // has passed
+  flag.changed.WaitUntil(lock, deadline);  // the deadline has passed
   EXPECT_FALSE(IsFree(flag.mu));
   flag.is_set = true;
   EXPECT_TRUE(flag.changed.WaitUntil(lock, deadline, is_set));

@@ -105,9 +105,9 @@ TEST(BroadcastShapesTest, FollowsNumPyAlsoForUnknownDimensions) {
       {{4, 1, 3}, {5, 1}, {4, 5, 3}},
       {{0, 3}, {1, 3}, {0, 3}},
       {{1}, {0}, {0}},
-      {{-1}, {1}, {-1}},   // 1 says nothing about the other side
-      {{-1}, {3}, {3}},    // 1 or 3: the result is 3
-      {{-1}, {-1}, {-1}},  // may still differ
+      {{-1}, {1}, {-1}},   // 1 broadcasts to any size
+      {{-1}, {3}, {3}},    // the unknown dimension is 1 or 3
+      {{-1}, {-1}, {-1}},  // the dimensions may differ
       {{-1, 1}, {2, -1}, {2, -1}},
       {Shape::UnknownRank(), {2}, Shape::UnknownRank()},
   };

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits the process to `soft` of a resource while it lives.
+// Sets the process's soft limit on a resource to `soft` for the lifetime of the object.
 class Limited {
  public:
   Limited(__rlimit_resource_t resource, rlim_t soft) : resource_(resource) {
@@ -31,20 +31,20 @@ class Limited {
 TEST(SystemErrorTest, LimitsOnOpenFilesAreResourceErrorsThatNameThem) {
   for (const auto& error : {SystemError(EMFILE, "here"), NetworkError(EMFILE, "here")}) {
     EXPECT_EQ(error, absl::ResourceExhaustedError(
-                         "here: the limit on open files of a process (`ulimit -n`) is reached"));
+                         "here: the process has reached its limit on open files (`ulimit -n`)"));
   }
   EXPECT_EQ(SystemError(ENFILE, "here"),
             absl::ResourceExhaustedError(
-                "here: the limit on open files of this host (/proc/sys/fs/file-max) is reached"));
+                "here: this host has reached its limit on open files (/proc/sys/fs/file-max)"));
 }
 
 TEST(SystemErrorTest, TooLargeFileNamesLimitOrFileSystem) {
   EXPECT_EQ(SystemError(EFBIG, "here").message(),
             "here: the file is too large for its file system");
   const Limited limited(RLIMIT_FSIZE, 1 << 20);
-  EXPECT_EQ(SystemError(EFBIG, "here"),
-            absl::ResourceExhaustedError(
-                "here: the limit on the size of files (`ulimit -f`) is reached"));
+  EXPECT_EQ(
+      SystemError(EFBIG, "here"),
+      absl::ResourceExhaustedError("here: the file has reached the size limit (`ulimit -f`)"));
 }
 
 TEST(SystemErrorTest, OtherErrorsKeepTheirCode) {

@@ -32,7 +32,7 @@ TEST(BufferTest, FailedAllocationIsResourceExhausted) {
   EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// The system may overcommit: it grants the allocation and kills the process on the first write.
+// The system can overcommit: it grants the allocation and kills the process on the first write.
 TEST(BufferTest, RejectsMoreThanMemoryAndSwap) {
   struct sysinfo info;
   ASSERT_EQ(sysinfo(&info), 0);
@@ -61,7 +61,7 @@ TEST(TensorTest, AllocateRejectsUnknownAndTooLargeShapes) {
   EXPECT_FALSE(Tensor::Allocate(DT_FLOAT, Shape::UnknownRank()).ok());
   EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 40, int64_t{1} << 40}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "overflows"));
-  // Exceeds the address space, so that no overcommit setting grants it.
+  // Exceeds the address space, so no overcommit setting grants it.
   EXPECT_EQ(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 58}).status().code(),
             absl::StatusCode::kResourceExhausted);
 }

@@ -44,7 +44,7 @@ TEST(TextTest, ByteOrderMarkAndFinalCtrlZAreLeftOut) {
 }
 
 TEST(TextTest, Utf16BecomesUtf8) {
-  // One character of each length in UTF-8.
+  // One character of each UTF-8 length.
   const std::string utf8 = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n";
   EXPECT_EQ(Plain(absl::string_view("\xff\xfe"
                                     "a\0\xe9\0\xac\x20\x3d\xd8\0\xde\r\0\n\0",
@@ -62,7 +62,7 @@ TEST(TextTest, StrayControlIsNamed) {
   EXPECT_EQ(StrayControl("a\xc2\x8d"), "the control character U+008D");
   EXPECT_EQ(StrayControl("\xe2\x80\xa8"), "U+2028");
   EXPECT_EQ(StrayControl("\xe2\x80\xa9"), "U+2029");
-  // Tabs, line ends, a no-break space, the euro and cut characters.
+  // Tabs, line ends, a no-break space, the euro sign and truncated characters.
   for (const char* text : {"", "a\tb\r\n", "\xc2\xa0", "\xe2\x82\xac", "\xc2", "\xe2\x80"}) {
     EXPECT_EQ(StrayControl(text), "") << text;
   }

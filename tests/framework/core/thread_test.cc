@@ -28,7 +28,7 @@ size_t StackBytesOfThisThread() {
 }
 
 // Starts threads that wait, until one cannot be started, and returns its error. Limits cannot be
-// raised again, so this is the last that the process does.
+// raised again, so the process must end afterwards.
 absl::Status FirstThatCannotStart() {
   std::vector<std::thread> threads;
   while (threads.size() < 100000) {
@@ -39,7 +39,7 @@ absl::Status FirstThatCannotStart() {
   return absl::OkStatus();
 }
 
-// Prints the error that a process with the limit gets.
+// Prints the error that a process with this limit gets, and exits.
 [[noreturn]] void PrintErrorUnder(__rlimit_resource_t resource, rlim_t most) {
   const rlimit limit = {most, most};
   setrlimit(resource, &limit);
@@ -59,7 +59,7 @@ TEST(ThreadTest, ThreadRunsItsWork) {
 TEST(ThreadDeathTest, SmallStackLimitDoesNotReachThreads) {
   EXPECT_EXIT(
       {
-        // As the start of a process does with `ulimit -s`.
+        // Has the effect of starting the process under `ulimit -s`.
         pthread_attr_t small;
         pthread_attr_init(&small);
         pthread_attr_setstacksize(&small, 64 << 10);
@@ -85,7 +85,7 @@ TEST(ThreadDeathTest, LimitOnDataIsNamed) {
 }
 
 TEST(ThreadDeathTest, LimitOnThreadsOfUserIsNamed) {
-  // The system does not limit root.
+  // Root is exempt from the limit.
   constexpr uid_t kNobody = 65534;
   EXPECT_EXIT(
       {

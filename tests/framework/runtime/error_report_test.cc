@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The error file that ReportError writes.
+// Returns the error file that ReportError writes.
 std::string FileOf(const absl::Status& status) {
   const std::string path = testing::TempDir() + "/error.json";
   setenv("MIRRORFLOW_ERROR_FILE", path.c_str(), /*overwrite=*/1);
@@ -60,7 +60,7 @@ TEST(ErrorReportTest, ErrorFileHasDetails) {
   EXPECT_THAT(FileOf(second), Not(HasSubstr(R"("stack":"")")));
 }
 
-// The file of a launched worker is a descriptor of its supervisor.
+// A launched worker's error file is a descriptor of its supervisor.
 TEST(ErrorReportTest, OnlyLinksToDescriptorsAreFollowed) {
   const std::string target = testing::TempDir() + "/target.json";
   const auto report_to = [&](const std::string& path) {

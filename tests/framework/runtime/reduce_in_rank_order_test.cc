@@ -28,7 +28,7 @@ Halves Reduced(Reduction reduction, DataType dtype, std::vector<Halves> parts, b
 
 TEST(ReduceInRankOrder, ReducedPrecisionAccumulatesInFloatAndRoundsOnce) {
   for (const bool in_place : {false, true}) {
-    // In half, 2048 + 1 rounds to 2048: either 1 alone would be lost.
+    // In half, 2048 + 1 rounds to 2048, so adding the ones one by one would lose both.
     const Halves sum = Reduced(
         Reduction::kSum, DT_HALF,
         {{HalfFormat::FromFloat(2048)}, {HalfFormat::FromFloat(1)}, {HalfFormat::FromFloat(1)}},

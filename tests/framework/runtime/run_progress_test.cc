@@ -107,7 +107,7 @@ TEST(RunProgressTest, OnlyTheWaitOfTheSlowestCounts) {
   const CollectiveLog::Wait wait(*progress.log(0));
   EXPECT_FALSE(progress.slowest_may_wait());  // replica 1 has not started
   progress.log(1)->Start(0, "first");
-  EXPECT_FALSE(progress.slowest_may_wait());  // it still computes
+  EXPECT_FALSE(progress.slowest_may_wait());  // it is still computing
   progress.log(1)->Finish();
   EXPECT_TRUE(progress.slowest_may_wait());
 }

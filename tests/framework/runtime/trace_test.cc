@@ -45,8 +45,8 @@ absl::Status ErrorOf(std::vector<TraceEvent> events) {
   return CheckTrace(TraceOf(std::move(events)));
 }
 
-// A step of one replica: kernels nested in a step span, a collective in flight between its start
-// and its finish, and a flow from the one to the other.
+// Returns the trace of a step of one replica: kernels nested in a step span, a collective in flight
+// between its start and its finish, and a flow from the start to the finish.
 TraceWriter Step() {
   TraceWriter trace = TraceOf(
       {Span("step", 0, 1'000'000, 10'500), Span("MatMul", 0, 1'000'000, 4'001),

@@ -33,7 +33,7 @@ TEST(TuningTableTest, TakeOverReplacesDefaultChoices) {
   EXPECT_EQ(table.Choose("a", 4, Never).value(), 0);
   EXPECT_EQ(table.Choose("same", 4, Never).value(), 0);
   ASSERT_EQ(table.TakeOver("0 same\n2 b c\n"), absl::OkStatus());
-  EXPECT_EQ(table.version(), 0);  // Choose has not been asked for `b c` yet
+  EXPECT_EQ(table.version(), 0);  // Choose has not yet been called for `b c`
   EXPECT_EQ(table.Choose("b c", 4, Never).value(), 2);
   ASSERT_EQ(table.TakeOver("3 a\n2 b c\n"), absl::OkStatus());
   EXPECT_EQ(table.version(), 1);
