@@ -17,15 +17,13 @@ ABSL_FLAG(std::string, optimizer, "sgd",
 ABSL_FLAG(std::string, hook, "none",
           "bench step, explain: how replicas reduce gradients: none (all-reduce), bf16, fp16, "
           "powersgd or adasum");
-ABSL_FLAG(
-    std::vector<std::string>, without, {},
-    "bench step: also measure without these compiler passes; explain: skip these passes");
+ABSL_FLAG(std::vector<std::string>, without, {},
+          "bench step: also measure without these compiler passes; explain: skip these passes");
 ABSL_FLAG(
     int, workers, 1,
     "bench step: number of processes to measure, on --hosts or this machine, with --replicas each; "
     "explain: number of workers in the cluster whose steps are predicted");
-ABSL_FLAG(
-    std::string, transport, "threads",
-    "bench allreduce: threads (of one process), or shared_memory, tcp or ucx between two "
-    "processes; the last two also between --hosts; explain: what connects --workers");
+ABSL_FLAG(std::string, transport, "threads",
+          "bench allreduce: threads (of one process), or shared_memory, tcp or ucx between two "
+          "processes; the last two also between --hosts; explain: what connects --workers");
 ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object per line to this file");

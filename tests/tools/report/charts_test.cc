@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Each chart as `section: title: line, line`.
+// Formats each chart as `section: title: line, line`.
 std::vector<std::string> ChartsOfNames(const std::vector<std::string>& names) {
   std::map<std::string, std::vector<Point>> series;
   for (const std::string& name : names) series[name] = {{1, 1}};

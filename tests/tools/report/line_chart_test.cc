@@ -39,7 +39,7 @@ TEST(HtmlTextTest, LongTextIsCut) {
   EXPECT_EQ(HtmlText(std::string(kMaxHtmlBytes + 1, 'a')).size(), kMaxHtmlBytes + 3);
 }
 
-// The series name is repeated at every point, so a long one must be cut there.
+// The series name is repeated at every point, so a long name must be cut.
 TEST(LineChartTest, LongNameIsNotRepeatedInFull) {
   const std::vector<Point> points = {{0, 1}, {1, 2}, {2, 3}};
   const std::string svg = LineChart("x", {{std::string(100'000, 'n'), &points}});
@@ -93,7 +93,7 @@ TEST(LineChartTest, LongSeriesIsSmoothedAndKeepsItsExtremes) {
   EXPECT_EQ(CountOf(svg, "class=\"raw\""), 1);
   EXPECT_EQ(CountOf(svg, "class=\"line\""), 1);
   EXPECT_LT(svg.size(), 60'000u);
-  // The values reach the top. The mean of the last ones does not.
+  // The values reach the top of the chart. Their moving average does not.
   const std::string raw = svg.substr(svg.find("class=\"raw\""));
   const size_t line = raw.find("class=\"line\"");
   EXPECT_THAT(raw.substr(0, line), HasSubstr(" 19."));
