@@ -9,8 +9,8 @@
 // their inner product. The level of memory that a byte comes from follows from its reuse distance:
 // a cache of C bytes holds a byte until more than C other bytes have been touched.
 //
-// A branch costs as much as its more expensive side. A loop costs one iteration, because a plan
-// does not contain the number of iterations.
+// The cost of a branch is that of its more expensive side. The cost of a loop is that of one
+// iteration, because a plan does not contain the number of iterations.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_COST_MODEL_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_COST_MODEL_H_
 

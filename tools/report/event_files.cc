@@ -75,9 +75,8 @@ class EventReader {
       run_.notes.emplace_back(more.status().message());
     }
     if (too_long > 0) {
-      run_.notes.push_back(absl::StrCat(file.path, ": skipped ", too_long,
-                                        " records of more than ", limits_.max_event_bytes,
-                                        " bytes"));
+      run_.notes.push_back(absl::StrCat(file.path, ": skipped ", too_long, " records of more than ",
+                                        limits_.max_event_bytes, " bytes"));
     }
     if (unreadable > 0) {
       run_.notes.push_back(absl::StrCat(file.path, ": ", unreadable, " records are not events"));

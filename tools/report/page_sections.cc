@@ -254,8 +254,8 @@ std::string MemorySection(const RunData& run) {
     if (name == "parameters") table.Add({"parameters", value});
   }
   if (!run.checkpoints.empty()) {
-    table.Add({"one checkpoint: parameters and optimizer state",
-               Bytes(run.checkpoints.back().bytes)});
+    table.Add(
+        {"one checkpoint: parameters and optimizer state", Bytes(run.checkpoints.back().bytes)});
     uint64_t all = 0;
     for (const SavedCheckpoint& saved : run.checkpoints) all += saved.bytes;
     table.Add({"all checkpoints", Bytes(all)});
