@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Benchmarks of the kernels that dominate a training step of an MLP or a small CNN, on one core.
-// Each runs one kernel on memory that stays in place. `GFLOP/s` counts multiplications and
-// additions, `GB/s` each operand once. Pin the process: `taskset -c 0 nn_kernels_benchmark`.
+// Each benchmark runs one kernel repeatedly on the same memory. `GFLOP/s` counts multiplications
+// and additions; `GB/s` counts each operand once. Pin the process to a core:
+// `taskset -c 0 nn_kernels_benchmark`.
 #include <functional>
 
 #include "benchmark/benchmark.h"
@@ -44,7 +45,7 @@ class Builder {
     return output;
   }
   const Scope& scope() const { return scope_; }
-  // In the order of the node's inputs, which is that of the calls above.
+  // The values in the order of the node's inputs, which is the order of the calls above.
   const std::vector<Tensor>& values() const { return values_; }
 
  private:
@@ -116,7 +117,7 @@ BENCHMARK(BM_MatMul)
     ->Args({64, 10, 512, 0, 0})
     ->Args({64, 512, 10, 0, 1})
     ->Args({512, 10, 64, 1, 0})
-    // Around the size up to which Eigen is used.
+    // Sizes near the limit up to which Eigen is used.
     ->Args({16, 16, 16, 0, 0})
     ->Args({31, 32, 32, 0, 0})
     ->Args({32, 32, 32, 0, 0})
