@@ -101,7 +101,7 @@ class StepCache {
                                                         absl::Span<const Shape> shapes,
                                                         absl::Span<const int64_t> replica_rows,
                                                         VariableStore::States states);
-  // Makes the plans of the local replicas, and reuses those of other forms where possible.
+  // Makes the plans of the local replicas. Reuses the plans of other compiled forms where possible.
   absl::Status MakePlans(CompiledStep& step);
   void Insert(const std::shared_ptr<CompiledStep>& step);
   void DropLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -62,7 +62,7 @@ class LateWorkersTest : public testing::Test {
   void ComeLate(WorkerGroup& worker_1) {
     worker_0_waits_.WaitForNotification();
     MonotonicTime::AdvanceForTest(absl::Minutes(10));
-    // When a call times out, all other overdue calls end, too.
+    // When a call times out, all other overdue calls also end.
     const absl::Status never = worker_1.Get("never put", MonotonicTime::Now()).status();
     EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
   }

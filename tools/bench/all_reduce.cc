@@ -43,7 +43,7 @@ constexpr struct {
               {1 << 20, "1 MB", 15, 10, 2},
               {25 << 20, "25 MB", 8, 6, 1.7}};
 
-// A transport to measure, and the link that its goals name, if any.
+// A transport to measure, and the link that its goals name, if they name one.
 struct AllReduceCase {
   std::string transport;
   WorkerHosts hosts = {};

@@ -22,7 +22,7 @@ struct HotPathCounts {
   }
 };
 
-// Returns the counts since the process started; those of oneDNN start with the first call.
+// Returns the counts since the process started. The oneDNN counts start with the first call.
 HotPathCounts CountHotPath();
 
 }  // namespace mirrorflow

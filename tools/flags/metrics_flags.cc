@@ -31,7 +31,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsOfFlags(
                "--metrics"));
   if (cluster.has_value() && cluster->num_workers > 1) {
     server->SetWaiting(absl::StrCat("the ", cluster->num_workers,
-                                    " workers of the cluster to join at ", cluster->coordinator));
+                                    " workers of the cluster, whose coordination service is at ",
+                                    cluster->coordinator));
   }
   return server;
 }

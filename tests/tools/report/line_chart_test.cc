@@ -63,7 +63,7 @@ TEST(LineChartTest, DrawsEverySeriesInItsColour) {
 TEST(LineChartTest, LineFollowsTheValues) {
   const std::vector<Point> points = {{0, 0}, {1, 10}};
   const std::string svg = LineChart("x", {{"x", &points}});
-  // From the lower left to the upper right, with a margin of a twentieth above and below.
+  // The line runs from the lower left to the upper right, with margins of 5 % above and below.
   EXPECT_THAT(svg, HasSubstr("d=\"M58.0 204.7h0L548.0 19.3\""));
 }
 
