@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const Outputs& f
 
 struct Case {
   const char* name;
-  bool has_forward;  // NAME_forward.pb has the graph without TensorFlow's gradient, to add ours to
+  bool has_forward;  // differentiate NAME_forward.pb, which lacks TensorFlow's gradient
   int replicas;
 };
 

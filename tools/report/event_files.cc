@@ -41,7 +41,7 @@ std::optional<double> ScalarOf(const proto::Summary::Value& value) {
 
 // Estimated overhead per series, text or hyperparameter, in RunData and on the page.
 constexpr uint64_t kEntryBytes = 512;
-constexpr uint64_t kCopiesOfTag = 4;  // as the name of a series and on the page
+constexpr uint64_t kCopiesOfTag = 4;  // in series names and on the page
 
 // Reads the files of a run. Scalars are added to the run only at the end of their folder: dropping
 // points at each session start would take time proportional to the number of starts times the
