@@ -49,7 +49,7 @@ constexpr struct Command {
      "                                              its feeds, variables, fetches and targets\n"},
     {"devices", Devices, "", "mirrorflow devices                            list the devices\n"},
     {"ops", ShowOps, "tools/cli/ops",
-     "mirrorflow ops [NAME …]                       list the ops, or describe these: inputs, "
+     "mirrorflow ops [NAME …]                       list all ops, or describe some: inputs, "
      "outputs,\n"
      "                                              attributes, gradient, sharding, kernels\n"},
     {"data", ShowData, "tools/cli/data",
@@ -61,8 +61,8 @@ constexpr struct Command {
      "mirrorflow explain [GRAPH]                    show where the time of a step goes, predicted "
      "and measured\n"
      "  --model=MODEL                               … of this training step, without a GRAPH\n"
-     "  --workers=N --transport=tcp|ucx             … in a cluster: how long its workers wait for\n"
-     "                                              one another, predicted\n"},
+     "  --workers=N --transport=tcp|ucx             … in a cluster: predict how long its workers\n"
+     "                                              wait for one another\n"},
     {"bench", Bench,
      "tools/bench/ tools/flags/step cluster_spec collective heartbeat_timeout hosts rsh task_index",
      "mirrorflow bench step|gates|allreduce|hooks|overhead|trainer|data|serving|compile|graphs|\n"
@@ -76,9 +76,8 @@ constexpr struct Command {
      "tools/cli/coordinator advertise bind connect_timeout insecure job secret_file tls_ca "
      "tls_cert tls_key",
      "mirrorflow coordinator --bind=HOST:PORT --num_workers=N\n"
-     "                                              serve the coordination of a job whose worker "
-     "0\n"
-     "                                              does not, also when its workers start again\n",
+     "                                              run the coordination service of a job outside\n"
+     "                                              worker 0, also after its workers restart\n",
      /*chooses_exit_code=*/true},
     {"status", ShowStatus, "job secret_file tls_ca tls_cert tls_key",
      "mirrorflow status HOST:PORT                   show what each worker of a job is doing; its\n"
@@ -87,17 +86,17 @@ constexpr struct Command {
      "mirrorflow checkpoint DIR                     list the checkpoints in a directory and check "
      "them\n"},
     {"report", WriteReport, "tools/report/",
-     "mirrorflow report RUN_DIR                     write a page about a run, of its event files,\n"
+     "mirrorflow report RUN_DIR                     write a page about a run from its events,\n"
      "                                              logs, checkpoints and trace\n"},
     {"failpoints", ListFailpoints, "",
      "mirrorflow failpoints                         list the failpoints for "
      "MIRRORFLOW_FAILPOINTS=NAME=ACTION\n"},
-    // Not for people: `launch` starts it.
+    // Internal: started by `launch`, not by users.
     {"supervise", [](const std::vector<std::string>& args, ExitCode*) { return Supervise(args); },
      "", ""},
 };
 
-// Prints the usage and the flags of `command`; of all commands if it is null.
+// Prints the usage and the flags of `command`, or of all commands if it is null.
 int PrintHelp(const Command* command) {
   for (const Command& each : kCommands) {
     if (command == nullptr || command == &each) std::printf("%s", each.usage);

@@ -46,7 +46,8 @@ void AddSignature(const StepSignature& signature, absl::Span<const Shape> feed_s
   }
 }
 
-// Names and shapes come before offsets: a different variable or optimizer moves all variables.
+// Adds names and shapes before offsets, so that a mismatch names the variable that differs, not one
+// that it shifts.
 void AddLayout(const VariableLayout& layout, Agreement* agreement) {
   for (const VariableInfo& v : layout.variables()) {
     agreement->Add(
@@ -54,7 +55,7 @@ void AddLayout(const VariableLayout& layout, Agreement* agreement) {
         absl::StrCat(DataTypeName(v.dtype), v.shape.ToString()));
   }
   for (const VariableInfo& v : layout.variables()) {
-    agreement->Add(absl::StrCat("place of ", v.name),
+    agreement->Add(absl::StrCat("offset of ", v.name),
                    absl::StrCat("region ", v.region, " at ", v.offset));
   }
   for (const LayoutRegion& region : layout.regions()) {
@@ -103,7 +104,7 @@ absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
     agreement.Add(absl::StrCat("rows of axis ", axis, " by rank"),
                   absl::StrJoin(compiled.rows[axis], ", "));
   }
-  agreement.Add("dropped from the cache for this step", compiled.replaced);
+  agreement.Add("evicted from the cache for this step", compiled.replaced);
   const VariableStore::States states = variables.states();
   for (size_t v = 0; v < states.size(); ++v) {
     agreement.Add(absl::StrCat("state of variable ", variables.info(v).name),
@@ -119,7 +120,7 @@ absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
 }
 
 // Ignores choices for row counts that no local replica has. Row counts that worker 0 has not tuned
-// keep the library's default.
+// use the library's default.
 absl::Status TakeTuningOfWorker0(absl::string_view agreement, WorkerGroup& workers,
                                  MonotonicTime deadline, TuningTable& tuning) {
   const std::string key = absl::StrCat("autotune of ", agreement);

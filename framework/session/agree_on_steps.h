@@ -27,8 +27,8 @@ namespace mirrorflow {
 absl::Status AgreeOnVariables(const VariableLayout& layout, const LinkCosts& link,
                               const Connection& connection, MonotonicTime deadline);
 
-// Checks that all workers have the same compiled step and the same state on which its runs depend.
-// Each call needs a new `name`.
+// Checks that all workers have compiled the same step and that the state its runs depend on is the
+// same. Each call needs a new `name`.
 absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
                          const VariableStore& variables, const RunCounters& counters,
                          const SessionOptions& options, const Connection& connection,
@@ -38,7 +38,7 @@ absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
 absl::StatusOr<uint64_t> TakeSeedOfWorker0(uint64_t seed, WorkerGroup& workers,
                                            MonotonicTime deadline);
 
-// Copies worker 0's kernel choices to `tuning` after the agreement named `agreement`.
+// Copies worker 0's kernel choices into `tuning`. Called after the agreement named `agreement`.
 absl::Status TakeTuningOfWorker0(absl::string_view agreement, WorkerGroup& workers,
                                  MonotonicTime deadline, TuningTable& tuning);
 

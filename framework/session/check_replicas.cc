@@ -18,8 +18,8 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{1}
-                                << 20;  // how much of a variable is copied to the host at a time
+// A variable is copied to the host in pieces of this size.
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
 // With the action `error`, this worker flips a bit of its own copy of the first variable.
 Failpoint flip_failpoint("check_replicas/flip");
@@ -45,7 +45,7 @@ absl::StatusOr<uint32_t> ChecksumOf(const Replica& replica, const VariableInfo& 
   return checksum;
 }
 
-// `1a2b3c4d on ranks 0, 1 and 5e6f7a8b on rank 2`.
+// Formats checksums by rank, such as `1a2b3c4d on ranks 0, 1 and 5e6f7a8b on rank 2`.
 std::string Describe(const std::vector<uint32_t>& checksums) {
   std::vector<std::pair<uint32_t, std::vector<int>>> groups;  // in the order of their first ranks
   for (size_t rank = 0; rank < checksums.size(); ++rank) {
@@ -73,7 +73,7 @@ absl::Status CheckReplicas(const VariableLayout& layout, RankExchange& exchange)
   if (variables.empty()) return absl::OkStatus();
   if (!flip_failpoint.Pass().ok()) MF_RETURN_IF_ERROR(FlipBit(replicas.first(), *variables[0]));
 
-  // The local replicas divide the variables that they share among themselves.
+  // Divide the shared variables among the local replicas.
   const size_t count = variables.size(), num_replicas = replicas.size();
   const auto is_shared = [&](size_t v) { return layout.regions()[variables[v]->region].shared; };
   std::vector<std::vector<uint32_t>> own(num_replicas, std::vector<uint32_t>(count));

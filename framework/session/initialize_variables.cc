@@ -23,7 +23,7 @@ std::string InitializerOf(const VariableInfo& variable) {
   return absl::StrCat("initializer of variable '", variable.name, "'");
 }
 
-// Returns the variables on whose handles `value` depends.
+// Returns the variables whose handles `value` depends on.
 std::vector<int> VariablesBehind(const Output& value, const VariableLayout& layout) {
   std::vector<int> variables;
   absl::flat_hash_set<const Node*> seen = {value.node};

@@ -27,13 +27,13 @@ struct PreparedStep {
 };
 
 // Maps the arguments of Session::Prepare to `graph`, a clone of the caller's graph. Returns
-// InvalidArgument, naming the argument, for one that belongs to another graph.
+// InvalidArgument, which names the argument, if one belongs to another graph.
 absl::StatusOr<StepSignature> ResolveSignature(const Graph& graph, absl::Span<const Output> feeds,
                                                absl::Span<const Output> fetches,
                                                absl::Span<const Operation> targets);
 
-// Returns whether the step needs a node that writes a variable. Misses writes inside functions of
-// the graph.
+// Returns whether the step runs a node that writes a variable. Does not look inside the graph's
+// functions.
 bool ShowsWrites(const StepSignature& signature);
 
 }  // namespace mirrorflow

@@ -125,7 +125,7 @@ bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
   };
   free(*first_);
   for (const auto& other : others_) free(*other);
-  // A run that is alone may always proceed.
+  // The only run in progress may always proceed.
   const int64_t beside = others_have();
   return beside == 0 || bytes <= options_.max_bytes - beside;
 }

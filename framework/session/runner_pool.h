@@ -72,7 +72,7 @@ class RunnerPool {
   absl::StatusOr<RunnerLease> Exclude() { return Take(kExclusive); }
 
   // Blocks until a run that needs `bytes` fits within `max_bytes` beside the runs in progress,
-  // freeing the memory of idle runners if necessary. No other lease is granted meanwhile. Returns
+  // freeing the memory of idle runners if necessary. Grants no other lease in the meantime. Returns
   // immediately if the runner already has that much reserved.
   absl::Status Reserve(const RunnerLease& lease, int64_t bytes) {
     if (bytes <= lease.runner().reserved_bytes()) [[likely]]

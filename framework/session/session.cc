@@ -66,7 +66,8 @@ Session::~Session() {
     log_->tracer = nullptr;  // its trace may have been destroyed
     // Other workers may be waiting for updates that this one has in flight.
     runners_->first().FinishUpdates().IgnoreError();
-    // Transfers in flight after a failure use the steps, and their recordings the communicators.
+    // Transfers in flight after a failure still use the steps, whose recordings use the
+    // communicators.
     runners_->first().Disconnect();
   }
   connection_->Disconnect();
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   std::unique_ptr<Session> session(new Session(graph, backend, options));
   const absl::Status made = session->Initialize(backend);
   if (made.ok()) return session;
-  // Once it has joined, the other workers wait for this one to take part in the initialisation.
+  // Once this worker has joined, the others wait for it to initialise.
   Connection& connection = *session->connection_;
   const bool is_awaited =
       connection.has_other_workers() && connection.state() != Connection::State::kBroken;
@@ -186,7 +187,7 @@ absl::StatusOr<Step> Session::Prepare(absl::Span<const Output> feeds,
   for (const Output& fetch : local.fetches) {
     if (absl::c_linear_search(step->signature.fetches, fetch)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("local_fetches: expected some of the fetches, got ", fetch.ToString()));
+        absl::StrCat("local_fetches: not a fetch; expected only fetches, got ", fetch.ToString()));
   }
   step->signature.gathers_fetches = connection_->has_other_workers();
   step->signature.local_fetches = local.fetches;
@@ -303,7 +304,7 @@ absl::Status Session::AgreeOn(const PreparedStep& step, StepRunner& runner, Boun
 }
 
 absl::StatusOr<std::vector<Tensor>> Session::PerReplica(const PreparedStep& step, int fetch) const {
-  if (!step.has_run) return absl::FailedPreconditionError("the step has not run yet");
+  if (!step.has_run) return absl::FailedPreconditionError("step: has not run; expected Run first");
   const int fetches = static_cast<int>(step.signature.fetches.size());
   if (fetch < 0 || fetch >= fetches) {
     return absl::InvalidArgumentError(
@@ -372,7 +373,7 @@ absl::Status Session::EnsureConnected(StepRunner& runner) {
 absl::Status Session::Reconnect(StepRunner& runner) {
   runner.Disconnect();
   // Some workers may have compiled a step that others have not. Clear the cache, so that all
-  // workers evict the same steps from now on.
+  // workers continue to evict the same steps.
   if (connection_->has_other_workers()) cache_->Clear();
   num_agreements_ = num_gathered_traces_ = 0;
   MF_RETURN_IF_ERROR(connection_->Join(PrepareDeadline()));

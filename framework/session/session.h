@@ -8,10 +8,11 @@
 //   MF_ASSIGN_OR_RETURN(StepOutputs outputs, step.Run({image_batch, label_batch}));
 //
 // NewSession takes a snapshot of the graph, lays out its variables and runs their initialisers
-// once. Several workers take the initial values of rank 0 before the first step, except those that
-// have been replaced by then, such as from a checkpoint; until then, a worker reads its own, which
-// its processor may have rounded differently. A step is compiled at its first Run with a new set of
-// feed shapes; an LRU cache keeps SessionOptions::max_cached_steps compiled steps.
+// once. Before the first step, all workers adopt the initial values of rank 0, except for variables
+// that have been assigned in the meantime, such as from a checkpoint. Until then, each worker reads
+// its own values, which its processor may have rounded differently. A step is compiled at its first
+// Run with a new set of feed shapes; an LRU cache keeps SessionOptions::max_cached_steps compiled
+// steps.
 //
 // A session with one worker is thread-safe. On a single CPU replica, steps that write no variables
 // run concurrently, each with its own memory for intermediate values. Steps that write variables,
@@ -66,8 +67,8 @@ struct StepPlans;       // framework/session/step_plans.h
 struct Topology;        // framework/runtime/topology.h
 
 struct PrepareOptions {
-  // A subset of the fetches. A local fetch that is split over the replicas returns only the rows of
-  // this worker's replicas. All other fetches are gathered from all workers.
+  // A subset of the fetches. A local fetch that is sharded over the replicas returns only the rows
+  // of this worker's replicas. All other fetches are gathered from all workers.
   absl::Span<const Output> local_fetches = {};
 };
 
@@ -78,9 +79,9 @@ class Session {
                                                          SessionOptions options);
   ~Session();
 
-  // Prepares a step that takes `feeds`, returns `fetches` and runs `targets`, all of the session's
-  // graph. All workers must prepare and run the same steps. They compare its compiled form before
-  // its first run, and a mismatch is an error that quotes the difference.
+  // Prepares a step that takes `feeds`, returns `fetches` and runs `targets`, all from the
+  // session's graph. All workers must prepare and run the same steps. Before a step first runs,
+  // they compare its compiled form; a mismatch is an error that quotes the difference.
   absl::StatusOr<Step> Prepare(absl::Span<const Output> feeds, absl::Span<const Output> fetches,
                                absl::Span<const Operation> targets = {},
                                const PrepareOptions& options = {});
@@ -90,33 +91,32 @@ class Session {
                                           absl::Span<const Operation> targets = {});
 
   int num_local_replicas() const;
-  int world_size() const;  // the replicas of all workers
+  int world_size() const;  // counts the replicas of all workers
 
   // Reconnects the replicas of all workers after a failure; blocks until the other workers do the
   // same. A failed step on any worker breaks the connection, and the next Run also reconnects. Does
   // not change the variables.
   absl::Status Reconnect();
 
-  // The number of runs of steps that write variables, equal on all workers. It seeds the random ops
-  // of such steps. Checkpoints store it, so that resumed training draws the same numbers. Runs that
-  // write nothing (evaluation) have a separate counter.
+  // Returns the number of runs of steps that write variables, which is equal on all workers. It
+  // seeds the random ops of such steps. Checkpoints store it, so that resumed training draws the
+  // same numbers. Runs that write nothing (evaluation) have a separate counter.
   uint64_t step() const;
   void SetStep(uint64_t step);
-  // The number of runs of steps that write nothing.
+  // Like step(), but counts the runs of steps that write nothing.
   uint64_t reading_step() const;
   void SetReadingStep(uint64_t step);
 
   // If a step fails while it updates variables, the variables that it writes become indeterminate,
   // until they are assigned or a step overwrites them without reading them.
 
-  // The names of all variables, sorted.
+  // Returns the names of all variables, sorted.
   std::vector<std::string> VariableNames() const;
   // Returns a copy of the variable's value, which is equal on every replica. Before the first step
-  // or CheckReplicas(), an initial value may differ from that of another worker whose processor
-  // rounds differently. For a variable that is
-  // synchronised on read, returns the sum over all replicas of the world, and all workers must make
-  // the call. Returns NotFound for an unknown name, FailedPrecondition if the variable is
-  // indeterminate.
+  // or CheckReplicas(), an initial value can differ from that of a worker whose processor rounds
+  // differently. For a variable that is synchronised on read, returns the sum over all replicas of
+  // the world, and all workers must make the call. Returns NotFound for an unknown name,
+  // FailedPrecondition if the variable is indeterminate.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name);
   // Like ReadVariable, but reuses the memory of `*copy` if it has the variable's dtype and shape.
   // This makes repeated copies of large variables several times faster, because it avoids page
@@ -127,8 +127,8 @@ class Session {
   absl::StatusOr<uint64_t> CopyVariables(std::map<std::string, Tensor>* copies);
   // Returns a copy of the value on local replica `replica`.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
-  // Sets the variable on all local replicas or, if it is synchronised on read, the sum over all.
-  // All workers must call it, with the same value.
+  // Sets the variable on all local replicas. If it is synchronised on read, sets its sum over all
+  // replicas of the world. All workers must call it, with the same value.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   // Assigns several variables, by name, atomically: concurrent runs see either all of the new
   // values or none. Changes nothing if a name is unknown, or a value has the wrong type or shape.
@@ -138,20 +138,20 @@ class Session {
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);
   // Returns the non-zero parts of a variable that is synchronised on read, by rank. Their sum is
-  // the variable's value. All workers must call it; only worker 0 gets parts. InvalidArgument for a
-  // variable that is synchronised on write.
+  // the variable's value. All workers must call it; only worker 0 gets parts. Returns
+  // InvalidArgument for a variable that is synchronised on write.
   absl::StatusOr<std::vector<VariablePart>> ReadParts(absl::string_view name);
-  // Sets each rank's part of such a variable; ranks without a part are set to zero. All workers
-  // must call it with the same ranks, in ascending order; only worker 0 needs the values.
-  // Returns InvalidArgument for an invalid rank or value.
+  // Sets each rank's part of such a variable; parts of ranks not listed become zero. All workers
+  // must call it with the same ranks, in ascending order; only worker 0 needs the values. Returns
+  // InvalidArgument for an invalid rank or value.
   absl::Status AssignPartsFromWorker0(absl::string_view name, absl::Span<const VariablePart> parts);
-  // Whether the variable has a value and is not indeterminate.
+  // Returns whether the variable has a value and is not indeterminate.
   bool IsInitialized(absl::string_view name) const;
-  // Compares all replicas' copies of the variables, by the CRC-32C of their bytes. All workers must
+  // Compares all replicas' copies of the variables by the CRC-32C of their bytes. All workers must
   // make the call between the same steps. If a copy differs, all workers return the same DataLoss,
-  // which names the first such variable in layout order, and the ranks by checksum. Skips variables
-  // that are synchronised on read, whose parts differ by design. Reads each copy once, even if
-  // several replicas share it.
+  // which names the first such variable in layout order and lists the ranks by checksum. Skips
+  // variables that are synchronised on read, whose parts differ by design. Reads each copy once,
+  // even if several replicas share it.
   absl::Status CheckReplicas();
 
   // Makes every later Run add its timeline to `trace`, which must remain valid while the session is
@@ -164,22 +164,23 @@ class Session {
   // TraceTo.
   absl::Status GatherTrace();
 
-  // The memory of the variables of the local replicas.
+  // Returns how many bytes the variables of the local replicas occupy.
   int64_t variable_bytes() const;
-  // The memory that runs have reserved for intermediate values and fetches. No other thread may use
-  // the session meanwhile.
+  // Returns how many bytes runs have reserved for intermediate values and fetches. No other thread
+  // may use the session during the call.
   int64_t reserved_bytes() const;
 
   // For tools, tests and the layers above (mirrorflow_debug.h).
   const VariableLayout& layout() const;
   const Connection& connection() const { return *connection_; }
   uint64_t seed() const { return options_.seed; }
-  // Returns the deadline for a wait that starts now, for workers that may be late.
+  // Returns the deadline for a wait that starts now, for workers that may still be loading data or
+  // compiling (SessionOptions::prepare_timeout).
   MonotonicTime PrepareDeadline() const { return MonotonicTime::Now() + options_.prepare_timeout; }
-  // Numbers what workers name in the same order, such as preemption handlers: 0, 1, 2, … A counter
-  // of the process would differ on a worker that has been started again.
+  // Returns 0, 1, 2, … to number objects that all workers create in the same order, such as
+  // preemption handlers. A process-wide counter would differ on a restarted worker.
   int NewHandlerNumber() { return num_handlers_++; }
-  // Returns this worker's times at several barriers, which all workers must pass.
+  // Passes several barriers together with all workers, and returns this worker's times at them.
   absl::StatusOr<std::vector<Passage>> PassBarriers();
   const StepCache& cache() const { return *cache_; }
 
@@ -195,7 +196,7 @@ class Session {
  private:
   Session(const Graph& graph, SessionBackend& backend, const SessionOptions& options);
   absl::Status Initialize(SessionBackend& backend);
-  // Runs the initialisers locally. The first step replaces their results by those of rank 0.
+  // Runs the initialisers locally. The first step replaces their results with those of rank 0.
   absl::Status InitializeVariables();
   std::unique_ptr<StepRunner> NewRunner(std::shared_ptr<LocalReplicas> replicas);
   // Creates a runner for another thread, with a clone of the device and the same variables.

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// Sums saturate here, far beyond any machine.
+// Sums saturate at this value, which exceeds the memory of any machine.
 constexpr int64_t kMany = int64_t{1} << 61;
 
 void Add(int64_t bytes, int64_t* total) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Computes the memory of a session and checks it against the limit before anything is allocated.
-// The error (ResourceExhausted) names the largest part, the bytes needed and the limit.
+// Computes the memory that a session needs and checks it against the limit before anything is
+// allocated. The error (ResourceExhausted) names the largest item, the bytes needed and the limit.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
 
@@ -15,17 +15,17 @@
 
 namespace mirrorflow {
 
-// Returns the size of the variables of `replicas` replicas.
+// Returns the size in bytes of the variables of `replicas` replicas.
 int64_t VariableBytes(const VariableLayout& layout, size_t replicas);
 
-// Returns the size of the host copies of a step's fetches.
+// Returns the size in bytes of the host copies of a step's fetches.
 int64_t FetchBytes(const Plan& plan);
 
 // Checks the variables of `replicas` replicas.
 absl::Status CheckVariableMemory(const VariableLayout& layout, size_t replicas, int64_t max_bytes);
 
-// Checks the variables together with a step, given its plan for each replica: its constants, its
-// intermediate values, and the host copies of its fetches.
+// Checks the variables together with a step's constants, its intermediate values and the host
+// copies of its fetches. `plans` holds the step's plan for each replica.
 absl::Status CheckStepMemory(const VariableLayout& layout,
                              absl::Span<const std::shared_ptr<const Plan>> plans,
                              int64_t max_bytes);

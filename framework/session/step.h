@@ -19,9 +19,9 @@ namespace mirrorflow {
 
 struct PreparedStep;  // framework/session/prepared_step.h
 
-// The fetched values of one Run, in the order of the fetches. They own their memory, so they, or
-// copies of single tensors, remain valid for as long as the caller keeps them. A fetch that differs
-// between replicas (ReplicaIndex) has no value here; Step::PerReplica() returns it.
+// The fetched values of one Run, in the order of the fetches. They own their memory: the outputs,
+// and copies of individual tensors, remain valid for as long as the caller keeps them. A fetch that
+// differs between replicas (ReplicaIndex) has no value here; Step::PerReplica() returns it.
 class StepOutputs {
  public:
   StepOutputs() = default;
@@ -63,11 +63,11 @@ struct RunOptions {
 class Step {
  public:
   Step() = default;
-  // Made by Session::Prepare.
+  // Called by Session::Prepare.
   explicit Step(std::shared_ptr<PreparedStep> prepared) : prepared_(std::move(prepared)) {}
 
   // Runs one step on all replicas. `feeds` are global values in the order of Prepare. After an
-  // error, the variables that the step writes are unchanged, or indeterminate if it had begun to
+  // error, the variables that the step writes are unchanged, or indeterminate if it had started to
   // write them. Returns FailedPrecondition if the step reads a variable that is indeterminate or
   // not initialised, or if the session has several workers and another thread is using it.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
@@ -77,8 +77,8 @@ class Step {
   }
   // Runs a batch and prefetches the next one.
   absl::StatusOr<StepOutputs> Run(const DistributedBatch& batch, RunOptions options = {});
-  // Returns how long the host took to enqueue the last Run on the first local replica. Zero before
-  // the first Run, and on devices that run on the host.
+  // Returns how long the host took to enqueue the last Run on the first local replica: zero before
+  // the first Run, and on devices that compute on the host.
   absl::Duration host_time() const;
   // Returns a copy of every local replica's value of fetch `i`. Returns FailedPrecondition if any
   // step of the session has run or failed, or a variable was assigned, since the last Run of this

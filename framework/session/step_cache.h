@@ -33,10 +33,10 @@ struct CompiledStep {
   std::vector<Shape> shapes;          // of the feeds; global
   std::vector<int64_t> replica_rows;  // as requested; empty: split evenly
   RowShards rows;                     // by axis and rank
-  // The variable states on which it depends (VarIsInitializedOp): (variable, has a value).
+  // The variable states that it depends on (VarIsInitializedOp), as (variable, has a value).
   std::vector<std::pair<int, bool>> states;
   std::shared_ptr<const Program> program;
-  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shares share one
+  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shards share one
   int tuning_version = 0;                          // tuning table version that `plans` used
   std::vector<int> reads_first;  // variables that must have a value before the step
   std::vector<int> writes;
@@ -54,7 +54,7 @@ class StepCache {
   struct Options {
     int max_steps = 128;
     int64_t max_bytes = int64_t{1} << 60;  // for the variables and one step
-    // Fetches of several workers are gathered from all replicas.
+    // Counts the replicas of all workers; rows are sharded over them.
     int world_size = 1;
   };
   // All arguments must outlive the cache. Plans are compiled for `replicas`.
@@ -101,7 +101,7 @@ class StepCache {
                                                         absl::Span<const Shape> shapes,
                                                         absl::Span<const int64_t> replica_rows,
                                                         VariableStore::States states);
-  // Makes the plans of the local replicas, and reuses those of other forms where possible.
+  // Makes the plans of the local replicas. Reuses the plans of other compiled forms where possible.
   absl::Status MakePlans(CompiledStep& step);
   void Insert(const std::shared_ptr<CompiledStep>& step);
   void DropLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -118,7 +118,7 @@ class StepCache {
   Mutex compiling_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   List steps_ ABSL_GUARDED_BY(mutex_);
-  // The positions in steps_, by a hash of step and shapes.
+  // Iterators into steps_, by a hash of step and shapes.
   std::unordered_multimap<size_t, List::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   std::atomic<const CompiledStep*> newest_{nullptr};  // the first of steps_
   std::atomic<uint64_t> evictions_{0};

@@ -19,7 +19,7 @@ namespace mirrorflow {
 
 struct StepPlans {
   std::shared_ptr<const Program> program;
-  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shares share one
+  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shards share one
 };
 
 // Returns the step compiled for these feed shapes, from the cache if possible. With several

@@ -200,7 +200,7 @@ absl::StatusOr<std::unique_ptr<BoundStep>> StepRunner::MakeBound(
     }
     Shape shape = fetch.global_shape;
     if (const Sharded* s = AsSharded(fetch.sharding)) {
-      // A fetch that is not gathered has the rows of this worker; a single worker has all rows.
+      // A fetch that is not gathered has only this worker's rows; a single worker has all rows.
       int64_t rows = 0;
       for (const auto& replica : *replicas_) {
         rows += bound->compiled->rows[s->axis][replica->rank()];
@@ -260,7 +260,7 @@ absl::Status StepRunner::DropEvicted() {
   return absl::OkStatus();
 }
 
-// Gives each output memory to which no caller holds a reference.
+// Gives each output memory that no caller holds a reference to.
 absl::Status StepRunner::MakeOutputs(BoundStep& bound) {
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
     Tensor& output = bound.outputs[i];
@@ -304,7 +304,7 @@ void StepRunner::CopyFetches(BoundStep& bound, int replica) {
   }
 }
 
-// Feeds of other shapes are copied in their own Run.
+// Prefetches only feeds that have the shapes of this step. Others are copied in their own Run.
 void StepRunner::SetNextFeeds(BoundStep& bound, absl::Span<const Tensor> feeds) const {
   bound.next_feeds.clear();
   bound.announces_next = false;
@@ -358,7 +358,7 @@ absl::Status StepRunner::RunBound(BoundStep& bound, absl::Span<const Tensor> fee
   replicas_->Run([&](int r) {
     bound.statuses[r] =
         CatchOutOfMemory([&] { return RunReplica(bound, r, feeds, step, deadline); });
-    // Unless this replica completed the step, the others would wait for its collectives.
+    // If this replica did not complete the step, the others would wait for its collectives.
     if (!bound.statuses[r].ok() && (*replicas_)[r].communicator() != nullptr &&
         !bound.plans[r]->completed()) {
       (*replicas_)[r].communicator()->Abort(bound.statuses[r]);

@@ -36,15 +36,15 @@ struct BoundStep;
 // State that all runners of a session share.
 struct RunLog {
   RunCounters counters;
-  // The last step to run, whose values its runner's replicas still hold. Null if a variable was
-  // assigned since.
+  // The last step that ran; its runner's replicas still hold its values. Null if a variable has
+  // been assigned since.
   std::atomic<const BoundStep*> last_run{nullptr};
   // Null unless the session is traced. Changes only while no step runs.
   std::unique_ptr<StepTracer> tracer;
 };
 
-// Returns the random stream of a run that `count` runs of its kind preceded. Runs that write
-// nothing use separate streams, so they never change what training draws.
+// Returns the random stream of a run, where `count` is the number of earlier runs of its kind. Runs
+// that write nothing use separate streams, so they never change the numbers that training draws.
 inline uint64_t StreamOfRun(uint64_t count, bool writes) {
   return writes ? count : count | uint64_t{1} << 63;
 }
@@ -142,7 +142,7 @@ class StepRunner {
   absl::Status FailRun(BoundStep& bound, uint64_t step, const absl::Status& status,
                        bool lost_updates);
   void SetNextFeeds(BoundStep& bound, absl::Span<const Tensor> feeds) const;
-  // Whether a local replica provides output `i`, or a part of it.
+  // Returns whether a local replica provides output `i` or a shard of it.
   static bool Provides(const Plan& plan, int replica, size_t i);
   static void CopyFetches(BoundStep& bound, int replica);
   static absl::Status MakeOutputs(BoundStep& bound);
@@ -166,7 +166,7 @@ class StepRunner {
   int64_t reserved_bytes_ = 0;
 };
 
-// Copies every replica's value of a fetch of the last step that ran.
+// Returns a copy of every local replica's value of a fetch of the last step that ran.
 absl::StatusOr<std::vector<Tensor>> ValuesPerReplica(const BoundStep& last_run, int fetch);
 
 }  // namespace mirrorflow

@@ -14,7 +14,7 @@ const char* LaneTitle(int lane) {
   return kTitles[lane];
 }
 
-// The trace category of an instruction.
+// Returns the trace category of an instruction.
 const char* CategoryOf(InstructionKind kind) {
   switch (kind) {
     case InstructionKind::kKernel:
@@ -94,7 +94,7 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
       if (span.update_ns > 0) {
         TraceEvent update = event;
         update.category = "update";
-        // Some of it may have been done before.
+        // Part of the update may have run before this instruction.
         update.duration_ns = std::min(span.update_ns, event.duration_ns);
         event.duration_ns -= update.duration_ns;
         update.start_ns = event.start_ns + event.duration_ns;
@@ -106,7 +106,7 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
   }
   whole.duration_ns = end_ns - whole.start_ns;
   if (end_ns > 0) trace_.Add(std::move(whole));
-  // Those of earlier steps were lost with a step that failed.
+  // Collectives of earlier steps that never finished belong to a step that failed.
   std::erase_if(in_flight_, [&](const auto& begin) {
     return begin.second.pid == rank && begin.first < id_of(step, 0);
   });

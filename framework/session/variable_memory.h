@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places the variables of a session: chooses their layout and allocates the memory that replicas
-// share.
+// Chooses the layout of a session's variables and allocates the memory that replicas share.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_MEMORY_H_
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Benchmarks of the kernels that dominate a training step of an MLP or a small CNN, on one core.
-// Each runs one kernel on memory that stays in place. `GFLOP/s` counts multiplications and
-// additions, `GB/s` each operand once. Pin the process: `taskset -c 0 nn_kernels_benchmark`.
+// Each benchmark runs one kernel repeatedly on the same memory. `GFLOP/s` counts multiplications
+// and additions; `GB/s` counts each operand once. Pin the process to a core:
+// `taskset -c 0 nn_kernels_benchmark`.
 #include <functional>
 
 #include "benchmark/benchmark.h"
@@ -44,7 +45,7 @@ class Builder {
     return output;
   }
   const Scope& scope() const { return scope_; }
-  // In the order of the node's inputs, which is that of the calls above.
+  // The values in the order of the node's inputs, which is the order of the calls above.
   const std::vector<Tensor>& values() const { return values_; }
 
  private:
@@ -95,7 +96,7 @@ void Run(benchmark::State& state, absl::FunctionRef<Node*(Builder&)> build) {
   }
 }
 
-// m, n, k, transpose_a, transpose_b
+// Arguments: m, n, k, transpose_a, transpose_b.
 void BM_MatMul(benchmark::State& state) {
   const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
   const bool ta = state.range(3) != 0, tb = state.range(4) != 0;
@@ -116,14 +117,15 @@ BENCHMARK(BM_MatMul)
     ->Args({64, 10, 512, 0, 0})
     ->Args({64, 512, 10, 0, 1})
     ->Args({512, 10, 64, 1, 0})
-    // Around the size up to which Eigen is used.
+    // Sizes near the limit up to which Eigen is used.
     ->Args({16, 16, 16, 0, 0})
     ->Args({31, 32, 32, 0, 0})
     ->Args({32, 32, 32, 0, 0})
     ->Args({64, 64, 64, 0, 0})
     ->Args({1024, 1024, 1024, 0, 0});
 
-// batch, height and width, channels, out channels; a 3x3 filter, padding SAME
+// Arguments: batch, height and width, channels, output channels. The filter is 3x3, with padding
+// SAME.
 struct Images {
   explicit Images(const benchmark::State& state)
       : n(state.range(0)), hw(state.range(1)), c(state.range(2)), o(state.range(3)) {}
@@ -161,7 +163,7 @@ BENCHMARK(BM_Conv2DBackpropFilter)
     ->Args({64, 14, 32, 64})
     ->Args({32, 28, 32, 64});
 
-// batch, height and width, channels, filters per channel
+// Arguments: batch, height and width, channels, filters per channel.
 void BM_DepthwiseConv2d(benchmark::State& state) {
   const Images i(state);
   Run(state, [&](Builder& b) {
@@ -190,7 +192,7 @@ BENCHMARK(BM_DepthwiseConv2d)->ArgsProduct(kDepthwise);
 BENCHMARK(BM_DepthwiseConv2dBackpropInput)->ArgsProduct(kDepthwise);
 BENCHMARK(BM_DepthwiseConv2dBackpropFilter)->ArgsProduct(kDepthwise);
 
-// batch, height and width, channels, whether in training
+// Arguments: batch, height and width, channels, whether in training.
 void BM_BatchNorm(benchmark::State& state) {
   const Images i(state);
   Run(state, [&](Builder& b) {
@@ -216,7 +218,7 @@ const std::vector<std::vector<int64_t>> kBatchNorm = {{64}, {28, 7}, {16, 64}, {
 BENCHMARK(BM_BatchNorm)->ArgsProduct(kBatchNorm);
 BENCHMARK(BM_BatchNormGrad)->ArgsProduct(kBatchNorm);
 
-// batch, height and width, channels; 2x2 windows without overlap
+// Arguments: batch, height and width, channels. The windows are 2x2 and do not overlap.
 constexpr int64_t kWindow[] = {1, 2, 2, 1};
 void BM_MaxPool(benchmark::State& state) {
   const int64_t n = state.range(0), hw = state.range(1), c = state.range(2);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what strangers cost a job: two workers with a secret train on one core, and from another
-core a process without the secret attacks the coordination service in worker 0. It calls again as
-soon as it is disconnected. The attacks are on HTTP/2 parsers: `hpack` sends headers without an end,
-which fill memory (CVE-2023-33953), and `reset` begins requests and resets them, which takes CPU
-time (CVE-2023-44487).
+"""Measures what strangers cost a job: two workers with a secret train on one core while a process
+without the secret attacks the coordination service in worker 0 from another core. It reconnects as
+soon as it is disconnected. The attacks target HTTP/2 parsers: `hpack` sends endless headers, which
+fill memory (CVE-2023-33953), and `reset` begins requests and resets them, which takes CPU time
+(CVE-2023-44487).
 
 Fails if worker 0 takes more memory or CPU time per step than the bounds allow. Needs two cores,
 bin/fashion_mnist (tools/build) and its data set.
@@ -37,7 +37,7 @@ def frame(kind, flags, stream, payload):
 
 
 def header(name, value):
-    """An uncompressed header; this encoding of lengths ends at 126 bytes."""
+    """Returns an uncompressed header; this length encoding supports at most 126 bytes."""
     return b"\0" + b"".join(bytes([len(text)]) + text for text in (name, value))
 
 
@@ -60,7 +60,7 @@ def reset():
 
 
 def attack(frames, port, seconds):
-    """Returns how often it called and how many bytes it sent."""
+    """Returns the number of connections and of bytes sent."""
     end = time.monotonic() + seconds
     calls = size = 0
     while time.monotonic() < end:
@@ -79,7 +79,7 @@ def attack(frames, port, seconds):
 
 
 class Job:
-    """Two workers on the cores of the thread that starts them. Their files are in `folder`."""
+    """Two workers on the cores of the thread that starts them, with their files in `folder`."""
 
     def __init__(self, folder):
         self.log = folder / "losses"
@@ -123,7 +123,7 @@ class Job:
 
     def measure(self, name, work):
         """Returns worker 0's CPU time per step during work(), and by how much its memory grew."""
-        (self.proc / "clear_refs").write_text("5")  # VmHWM is the largest VmRSS from now on
+        (self.proc / "clear_refs").write_text("5")  # resets VmHWM, the peak of VmRSS
         steps, cpu, resident = self.steps(), self.cpu_seconds(), self.mebibytes("VmRSS")
         what = work()
         steps, cpu = self.steps() - steps, self.cpu_seconds() - cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// User errors with a strategy, a session or a step. Each one is an error that names the place,
+// User errors with a strategy, a session or a step. Each returns an error that says where it is,
 // changes no variable and leaves the session usable.
 #include <cstdint>
 #include <limits>
@@ -144,7 +144,7 @@ TEST_P(BadInputTest, InvalidReplicaRowsAreRejected) {
   const size_t replicas = session_->world_size();
   EXPECT_THAT(Fails(GoodBatch(), std::vector<int64_t>(replicas + 1, 1)),
               IsError(code, absl::StrCat("expected ", replicas, " numbers"), "got 1,1"));
-  if (replicas == 1) return;  // nothing is split
+  if (replicas == 1) return;  // nothing is sharded
   std::vector<int64_t> negative(replicas, 0);
   negative[0] = -1;
   negative[1] = kRows + 1;

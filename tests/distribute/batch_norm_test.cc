@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation uses the statistics of the global batch, however the batch is split.
+// Batch normalisation uses the statistics of the global batch, no matter how the batch is sharded.
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
 #include "tests/support/compare_with_reference.h"
@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// A training step in which every output of the op matters: it keeps moving averages, and the loss
-// depends on all of y.
+// Returns a training step in which every output of the op matters: it keeps moving averages, and
+// the loss depends on all of y.
 RandomProgram Program(bool is_training, const std::string& data_format, int64_t batch) {
   const Shape images = data_format == "NCHW" ? Shape({-1, 3, 2, 4}) : Shape({-1, 2, 4, 3});
   RandomProgram program;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session::CheckReplicas finds a single bit in which the copies of a variable differ, and names the
-// variable and the ranks on all workers.
+// Session::CheckReplicas finds a single differing bit between the copies of a variable, and names
+// the variable and the ranks on all workers.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -27,7 +27,7 @@ namespace {
 using ::testing::Each;
 
 constexpr int kSteps = 3;
-constexpr char kLarge[] = "inner/kernel";  // more bytes than are checked at a time
+constexpr char kLarge[] = "inner/kernel";  // larger than the pieces in which copies are checked
 
 // A training step with a large variable, slots, and a variable that is synchronised on read.
 struct Model {
@@ -64,7 +64,7 @@ std::string ChecksumOf(const Tensor& tensor) {
   return absl::StrFormat("%08x", Crc32c(bytes));
 }
 
-// Flips a bit of the copies of `variable` on the devices that are set to flip it.
+// Assigns `variable` its own value, which flips a bit of its copy on each device that is set to.
 absl::Status AssignItself(Session& session, absl::string_view variable) {
   MF_ASSIGN_OR_RETURN(const Tensor value, session.ReadVariable(variable, 0));
   return session.AssignVariable(variable, value);
@@ -72,7 +72,7 @@ absl::Status AssignItself(Session& session, absl::string_view variable) {
 
 struct Setting {
   bool queued;
-  bool shares;  // the replicas have one copy of the variables
+  bool shares;  // the replicas share one copy of the variables
 };
 class CheckReplicasTest : public testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(, CheckReplicasTest,
@@ -110,7 +110,7 @@ TEST_P(CheckReplicasTest, ReplicasOfOneProcessAreCompared) {
                                absl::StrCat(ChecksumOf(good), " on ranks 0, 3"),
                                absl::StrCat(ChecksumOf(*(*session)->ReadVariable(kLarge, 1)),
                                             " on ranks 1, 2")));
-  // Nothing but that bit is wrong, and the session can go on.
+  // Only that bit is wrong, and the session remains usable.
   ASSERT_EQ((*session)->AssignVariable(kLarge, good), absl::OkStatus());
   EXPECT_EQ((*session)->CheckReplicas(), absl::OkStatus());
   EXPECT_EQ(model.Train(**session), absl::OkStatus());
@@ -144,7 +144,7 @@ TEST(CheckReplicasOfWorkersTest, AllWorkersNameVariableAndRanks) {
       }
       const std::vector<absl::Status> differ = (*workers)->OnEach(check);
       EXPECT_THAT(differ, Each(differ[0]));
-      // The replicas of a worker share a copy.
+      // The replicas of a worker share one copy.
       EXPECT_THAT(differ[0], IsError(absl::StatusCode::kDataLoss, "differs between replicas",
                                      odd == 0 ? " on ranks 0, 1 and " : " on ranks 0, 1, 2, 3 and ",
                                      odd == 0 ? " on ranks 2, 3, 4, 5; " : " on ranks 4, 5; ",
@@ -152,7 +152,7 @@ TEST(CheckReplicasOfWorkersTest, AllWorkersNameVariableAndRanks) {
       EXPECT_THAT(std::string(differ[0].message()),
                   testing::ContainsRegex(absl::StrCat("^variable '(", kLarge, "|small)'")));
 
-      // Nothing is broken: the workers take the values of worker 0 and go on.
+      // The session still works: the workers take the values of worker 0 and continue.
       EXPECT_EQ((*workers)->OnAll([&](int w) -> absl::Status {
         Session& session = (*workers)->session(w);
         MF_ASSIGN_OR_RETURN(const Tensor large, session.ReadVariable(kLarge));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stress tests for many threads on one session, feeds of many shapes, and eviction of compiled
-// steps.
+// Stress tests: many threads on one session, feeds of many shapes, and eviction of compiled steps.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -37,7 +36,7 @@ namespace {
 
 constexpr int kThreads = 8;
 
-// Whether the program has the shadow memory of a sanitizer.
+// Whether the program runs under a sanitizer, which needs shadow memory.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr bool kHasSanitizer = true;
 #elif defined(__has_feature)
@@ -134,7 +133,7 @@ struct TwoVariables {
     const Output one = ops::Const(root, Tensor::Vector<float>(std::vector<float>(kSize, 1)));
     add = {ops::AssignAddVariableOp(root, a.handle, one),
            ops::AssignAddVariableOp(root, b.handle, one)};
-    // Non-zero if any element belongs to another version.
+    // Non-zero if the elements belong to several versions.
     const auto spread = [&](const Output& v) {
       return ops::Sub(root, ops::Max(root, v, {0}), ops::Min(root, v, {0}));
     };
@@ -273,7 +272,7 @@ TEST(ConcurrentRunsTest, MultiReplicaRunsQueue) {
   });
 }
 
-// Prepares steps, runs them by their fetches, reads variables and traces, concurrently with runs.
+// Prepares steps, calls Session::Run, reads variables and traces, concurrently with other runs.
 TEST(ConcurrentRunsTest, OtherCallsAreThreadSafe) {
   const SmallModel model;
   auto session = CreateTestSession(model.graph, {.session = {.max_concurrent_runs = kThreads}});
@@ -358,8 +357,8 @@ TEST(ConcurrentRunsTest, SecondThreadIsRejectedWithSeveralWorkers) {
   ASSERT_TRUE(workers.ok()) << workers.status();
   Step steps[2];
   for (int w : {0, 1}) steps[w] = (*workers)->session(w).Prepare({}, {}, model.add).value();
-  // Worker 0 waits for worker 1 in its first step, unless the main thread's call gets it rejected
-  // first.
+  // In its first step, worker 0 waits for worker 1, unless it is rejected because the main thread
+  // is in a call.
   std::thread first([&] {
     absl::Status status;
     do {
@@ -496,7 +495,7 @@ TEST(ConcurrentRunsTest, SixThousandBatchSizesStayBelow200Megabytes) {
   }
 }
 
-// A run that does not fit beside others waits for them; a run that can never fit fails.
+// A run whose memory does not fit beside other runs waits for them; one that can never fit fails.
 TEST(ConcurrentRunsTest, MemoryOfConcurrentRunsIsLimited) {
   Graph graph;
   const Scope root(&graph);

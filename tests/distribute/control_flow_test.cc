@@ -94,7 +94,7 @@ class ControlFlowTest : public testing::Test {
     return out[0].Clone();
   }
 
-  // The program that two replicas run to compute `fetch`, as text.
+  // Returns, as text, the program that two replicas run to compute `fetch`.
   std::string ProgramText(const Output& fetch) {
     auto session = CreateTestSession(graph_, {.replicas = 2});
     if (!session.ok()) return session.status().ToString();
@@ -106,7 +106,7 @@ class ControlFlowTest : public testing::Test {
     return plans.ok() ? plans->program->ToString() : plans.status().ToString();
   }
 
-  // The error of preparing or running the step; OK if both succeed.
+  // Returns the error of preparing or running the step; OK if both succeed.
   absl::Status ErrorOf(const Outputs& fetches, const std::vector<Operation>& targets = {},
                        int replicas = 1, SessionOptions options = {}) {
     auto session = CreateTestSession(graph_, {.replicas = replicas, .session = std::move(options)});
@@ -122,12 +122,12 @@ class ControlFlowTest : public testing::Test {
     return feeds_.back();
   }
 
-  // A feed whose rows are split over the replicas.
+  // Returns a feed whose rows are sharded over the replicas.
   Output Rows(int64_t rows, int64_t columns) {
     return Feed({kUnknownDim, columns}, RandomTensor(DT_DOUBLE, {rows, columns}, &random_));
   }
 
-  // A loop that applies `next` to the values `times` times.
+  // Builds a loop that applies `next` to the values `times` times.
   Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
     return CountedLoop(root_, times, std::move(values),
                        [&](const Scope& s, Args in) { return next(s, in.subspan(1)); });
@@ -177,8 +177,8 @@ TEST_F(ControlFlowTest, BranchAcceptsAndReturnsShardedValues) {
 }
 
 TEST_F(ControlFlowTest, LoopOverShardedRowsNeedsNoCollective) {
-  // An unrolled network has no collective before its loss. A loop has none either, although its
-  // state starts as zeros that are replicated.
+  // An unrolled network has no collective before its loss. A loop should not have one either,
+  // although its state starts as replicated zeros.
   const Output x = Rows(8, 4);
   const Variable w = MakeVariable(root_, "w", RandomTensor(DT_DOUBLE, {5, 5}, &random_));
   const Variable u = MakeVariable(root_, "u", RandomTensor(DT_DOUBLE, {4, 5}, &random_));
@@ -478,7 +478,7 @@ TEST_F(ControlFlowTest, PerReplicaValueIsRejectedAsLoopInput) {
               IsError(absl::StatusCode::kUnimplemented, "differs between the replicas"));
 }
 
-// Every replica works on its own part; the branches reduce it in different ways.
+// Every replica computes with its own part, which the branches reduce in different ways.
 TEST_F(ControlFlowTest, BranchesTakeAndReturnPartsOfReplicas) {
   const Output x = Rows(4, 2);
   const Output part = ops::LocalPart(root_, ops::Sum(root_, x, {0}));
@@ -520,8 +520,8 @@ TEST_F(ControlFlowTest, ExponentiallyNestedFunctionsAreRejected) {
               IsError(absl::StatusCode::kResourceExhausted, "graph is too large"));
 }
 
-// A branch with a constant predicate is replaced by the nodes of its function. They count towards
-// the limit too.
+// A branch with a constant predicate is replaced by the nodes of its function. These also count
+// towards the limit.
 TEST_F(ControlFlowTest, ExponentiallyNestedConstantBranchesAreRejected) {
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates between memory domains that are still in flight when their step returns: whatever the
-// session does next finds the same bits as without them.
+// Updates between memory domains that are still in flight when their step returns. Whatever the
+// session does next, it sees the same bits as if they had finished within the step.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -31,7 +31,7 @@ namespace {
 constexpr char kPass[] = "finish_updates_late";
 constexpr int kSteps = 4;
 
-// Three layers whose gradients are larger than a piece that travels.
+// Three layers whose gradients are larger than one transferred piece.
 struct Model {
   Model() {
     const Scope root(&graph);
@@ -165,11 +165,11 @@ TEST(FinishUpdatesLatePlanTest, EachUpdateEndsWhereTheNextRunReadsItsVariable) {
     EXPECT_FALSE(is_late && products > 3) << "after the forward pass";
   }
   EXPECT_GE(before_first_product, 1);
-  EXPECT_LE(before_first_product, 2);  // only the first layer's
+  EXPECT_LE(before_first_product, 2);  // only those of the first layer
 }
 
-// The worker with the invalid label has finished the updates of the step before. Another one may be
-// behind, and must then say that it does not know its variables.
+// The worker with the invalid label has finished the updates of the previous step. The other worker
+// may not have, and must then report that its variables are indeterminate.
 TEST(FinishUpdatesLateSessionTest, InvalidDataLeaveTheVariablesOfTheStepBefore) {
   const Model model;
   std::vector<Tensor> want;
@@ -199,7 +199,7 @@ TEST(FinishUpdatesLateSessionTest, InvalidDataLeaveTheVariablesOfTheStepBefore) 
     for (int w = 0; w < 2; ++w) {
       if (late && !statuses[w].ok()) {
         EXPECT_EQ(w, 0);
-        // The read may itself be what finishes the update, and fails as the step has.
+        // The read may be what finishes the update; it then fails with the error of the step.
         EXPECT_THAT(
             statuses[w],
             testing::AnyOf(IsError(absl::StatusCode::kFailedPrecondition, "indeterminate"),
@@ -212,7 +212,7 @@ TEST(FinishUpdatesLateSessionTest, InvalidDataLeaveTheVariablesOfTheStepBefore) 
   }
 }
 
-// A worker may have nothing left to do while another still needs its data.
+// A worker's session can end while another worker still needs its data.
 TEST(FinishUpdatesLateSessionTest, SessionEndsWhileAnotherWorkerReads) {
   const Model model;
   auto workers = TestWorkers::Create([&](int) -> const Graph& { return model.graph; }, {});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the gradients of single ops that TensorFlow's tf.gradients wrote
-// (tests/references/make_gradient_graphs.py) and compares them with TensorFlow's numbers.
+// Runs gradient graphs of single ops, written by TensorFlow's tf.gradients
+// (tests/references/make_gradient_graphs.py), and compares the results with TensorFlow's.
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kFolder[] = "tests/references";
 
-// The GraphDef of each case, keyed by the prefix of its node names.
+// Returns the GraphDef of each case, keyed by the prefix of its node names.
 absl::StatusOr<std::map<std::string, proto::GraphDef>> ReadGraphs(const std::string& family) {
   std::ifstream file(absl::StrCat(kFolder, "/gradients/", family, ".pb"));
   proto::GraphDef together;
@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<Tensor>> RunCase(const proto::GraphDef& def, const st
                                             const OpCase& op_case, int replicas) {
   MF_ASSIGN_OR_RETURN(const Graph graph, FromGraphDef(def, AllOps()));
   std::vector<std::pair<Output, Tensor>> feeds;
-  bool splits = false;  // whether a feed is split over the replicas
+  bool splits = false;  // whether a feed is sharded over the replicas
   std::vector<Output> fetches;
   const auto feed = [&](absl::string_view name, const Tensor& value) {
     const Node* node = graph.FindNode(absl::StrCat(prefix, name));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training graphs written by TensorFlow (tests/references/make_training_graphs.py) train, on any
-// number of replicas, to TensorFlow's single-device results.
+// Training graphs written by TensorFlow (tests/references/make_training_graphs.py) give
+// TensorFlow's single-device results on any number of replicas.
 #include <fstream>
 #include <map>
 #include <string>

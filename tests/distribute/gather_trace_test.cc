@@ -29,7 +29,7 @@ constexpr int kWorkers = 2, kReplicas = 2, kSteps = 3;
 constexpr int64_t kSkewNs = 3'000'000'000;  // of worker 1
 constexpr uint64_t kOfAllRanks = (uint64_t{1} << 48) - 1;
 
-// Two layers whose gradients travel in several buckets.
+// Two layers whose gradients are reduced in several buckets.
 struct Model {
   Model() {
     const Scope root(&graph);
@@ -65,7 +65,7 @@ absl::Status RunSteps(Step& step, const Model& model, int count) {
 struct Interval {
   int64_t begin = 0, end = 0;
 };
-// The collectives of all ranks: their times in flight by rank.
+// Maps each collective to the time that it is in flight on each rank.
 using Flights = std::map<std::pair<std::string, uint64_t>, std::map<int, Interval>>;
 
 Flights FlightsOf(const TraceWriter& trace) {
@@ -79,7 +79,7 @@ Flights FlightsOf(const TraceWriter& trace) {
   return flights;
 }
 
-// How many collectives are in flight on all ranks at once, but for errors of `error_ns`.
+// Returns how many collectives are in flight on all ranks at the same time, to within `error_ns`.
 int CountOverlapping(const Flights& flights, int64_t error_ns) {
   int count = 0;
   for (const auto& [collective, by_rank] : flights) {
@@ -97,8 +97,8 @@ struct Gathered {
   int64_t error_ns = 0;
 };
 
-// Traces steps of two workers, of which worker 1's clock is ahead by kSkewNs. `knows_skew`: its
-// times at the barriers are on that clock, too.
+// Traces steps of two workers. Worker 1's clock is ahead by kSkewNs. If `knows_skew`, its barrier
+// times are also taken from that clock.
 absl::StatusOr<Gathered> TraceSkewedWorkers(bool knows_skew) {
   const Model model;
   MF_ASSIGN_OR_RETURN(auto workers, CreateWorkers(model, absl::Seconds(60)));
@@ -195,7 +195,7 @@ TEST(GatherTraceTest, UpdateInFlightBetweenStepsIsOneSpan) {
     steps.push_back({event.start_ns, event.start_ns + event.duration_ns});
   }
   ASSERT_EQ(steps.size(), kSteps);
-  std::vector<int> between(kSteps);  // collectives that end after the step in which they begin
+  std::vector<int> between(kSteps);  // collectives that end after the step that starts them
   for (const auto& [collective, by_rank] : FlightsOf(traces[0])) {
     for (int i = 0; i < kSteps; ++i) {
       const Interval& flight = by_rank.at(0);

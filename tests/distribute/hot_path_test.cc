@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A warm step allocates no memory, faults no page and takes no lock. The counters cover the whole
-// process, so nothing else may run in it.
+// A warm step allocates no memory, causes no page fault and takes no lock. The counters cover the
+// whole process, so nothing else may run in it.
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -54,8 +54,7 @@ TEST_P(HotPath, WarmStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
     for (int s = 0; s < kSteps; ++s) ok = step.Run(feeds).ok() && ok;
     const HotPathCounts spent = CountHotPath() - before;
     EXPECT_TRUE(ok);
-    // oneDNN allocates small objects in each call of a primitive; its API offers no way to avoid
-    // that.
+    // oneDNN allocates small objects in each primitive call, and its API offers no way around it.
     EXPECT_EQ(spent.allocations, spent.onednn_allocations);
     // Without AVX-512, oneDNN's matrix products look up their code under a lock.
     EXPECT_EQ(spent.locks, spent.onednn_locks);

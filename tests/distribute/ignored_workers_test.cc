@@ -40,7 +40,7 @@ constexpr Launcher kLaunchers[] = {
                {"MASTER_PORT", "29500"},
                {"TORCHELASTIC_RUN_ID", "job"}};
      }},
-    // Names no coordinator.
+    // This environment names no coordinator.
     {"MPI (PMI)",
      [](int worker) -> Environment {
        return {{"PMI_RANK", std::to_string(worker)}, {"PMI_SIZE", "2"}};
@@ -95,7 +95,8 @@ TEST(IgnoredWorkersTest, HintOfOtherWorkersWarns) {
   }
 }
 
-// Session after session of strategies that leave the other workers out.
+// Strategies that ignore the other workers warn only once per process, however many sessions they
+// create.
 TEST(IgnoredWorkersTest, ProcessPrintsOneWarning) {
   for (const auto& [name, value] : kLaunchers[0].environment(0)) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);

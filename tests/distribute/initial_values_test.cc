@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several workers take the initial values of rank 0, each variable at most once: before the first
-// step, unless it has been assigned by then, for example from a checkpoint.
+// With several workers, each variable takes the initial value of rank 0 at most once: before the
+// first step, unless it has been assigned by then, for example from a checkpoint.
 #include <deque>
 #include <filesystem>
 #include <map>
@@ -58,7 +58,7 @@ class CountingCommunicator final : public Communicator {
   std::map<std::string, int>* const broadcasts_;
 };
 
-// A model whose initial values are those of one worker, as on a processor that rounds differently.
+// A model with one worker's own initial values, as on a processor that rounds differently.
 struct Model {
   explicit Model(int worker) {
     const Scope root(&graph);
@@ -116,7 +116,7 @@ class InitialValuesTest : public testing::TestWithParam<bool> {
   absl::Status Train() {
     return workers_->OnAll([&](int w) { return models_[w].Train(workers_->session(w)); });
   }
-  // The first element of a variable on each worker.
+  // Returns the first element of a variable on each worker.
   std::vector<float> Values(absl::string_view name) {
     std::vector<float> values;
     for (int w = 0; w < kWorkers; ++w) {

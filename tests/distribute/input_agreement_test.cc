@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers with rows of their own (AutoShardPolicy FILE) run the same steps and end together.
-// Workers that share the batches of a dataset begin only if all have the same dataset.
+// Workers with their own rows (AutoShardPolicy FILE) run the same steps and end together. Workers
+// that share the batches of a dataset start only if all have the same dataset.
 #include "distribute/strategy/input_agreement.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Batches with these numbers of rows of `shape`, then an error or the end.
+// Returns batches with the given row counts, where a row has `shape`, then an error or the end.
 class TestSource final : public BatchSource {
  public:
   TestSource(std::vector<int64_t> rows, Shape shape, absl::Status last, int num_labels = 1)
@@ -58,7 +58,7 @@ class TestSource final : public BatchSource {
     return true;
   }
 
-  // `call` is called for each batch that is read.
+  // Sets a function that is called for each batch that is read.
   void OnRead(std::function<void()> call) { on_read_ = std::move(call); }
 
  private:
@@ -76,7 +76,7 @@ class TestSource final : public BatchSource {
   std::function<void()> on_read_;
 };
 
-// Counts the messages that a worker sends, and can change the answers.
+// Counts the messages that a worker sends, and can change the answers that it receives.
 class Observed final : public ForwardingWorkerGroup {
  public:
   using Change = std::function<void(std::vector<std::string>*)>;
@@ -92,12 +92,12 @@ class Observed final : public ForwardingWorkerGroup {
     return answers;
   }
   int messages() const { return messages_; }
-  size_t longest() const { return longest_; }  // in bytes
+  size_t longest() const { return longest_; }  // of the messages, in bytes
 
  private:
   const std::unique_ptr<WorkerGroup> group_;
   const Change change_;
-  // Set by one thread at a time.
+  // Modified by one thread at a time.
   int messages_ = 0;
   size_t longest_ = 0;
 };
@@ -230,7 +230,7 @@ TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
                       "float[2,4] and int32[] on worker 1"));
 }
 
-// The batches of a long input with `rows` rows each.
+// Returns the row counts of `count` batches with `rows` rows each.
 std::vector<int64_t> Batches(int64_t count, int64_t rows = 2) {
   return std::vector<int64_t>(count, rows);
 }
@@ -246,7 +246,7 @@ TEST(InputAgreementTest, OneAgreementIsForManySteps) {
   }
 }
 
-// The sizes of batches, and the numbers of batches of the workers, have nothing in common.
+// Batch sizes and batch counts differ between the workers.
 TEST(InputAgreementTest, EveryStepHasItsRowsHoweverFarWorkersReadAhead) {
   const std::vector<int> counts = {400, 37, 0, 250};
   std::vector<TestInput> inputs(counts.size());
@@ -283,7 +283,7 @@ TEST(InputAgreementTest, WithoutRemainderTheShortestEndsAllFromFarAhead) {
   }
 }
 
-// The worker reads the error long before its step.
+// The worker reads the error long before the step that it belongs to.
 TEST(InputAgreementTest, ErrorFarAheadEndsAllAtItsStep) {
   for (const int good : {90, 91, 92, 93, 150}) {
     const auto seen = Distribute({{.rows = Batches(200)},
@@ -300,7 +300,7 @@ TEST(InputAgreementTest, ErrorFarAheadEndsAllAtItsStep) {
   }
 }
 
-// The step of an error counts, not which worker read its error first.
+// The error of the earliest step wins, no matter which worker reads its error first.
 TEST(InputAgreementTest, EarlierErrorCounts) {
   const auto seen = Distribute({{.rows = Batches(95), .last = absl::DataLossError("late")},
                                 {.rows = Batches(91), .last = absl::DataLossError("early")}},
@@ -314,12 +314,12 @@ TEST(InputAgreementTest, LargeBatchesAreNotReadFarAhead) {
   const Shape row = {1 << 20};  // 4 MiB
   const auto seen = Distribute(
       {{.rows = Batches(200, 3), .shape = row}, {.rows = Batches(200, 1), .shape = row}}, {1, 1});
-  EXPECT_EQ(seen[0].most_ahead, 6);   // of 12 MiB
-  EXPECT_EQ(seen[1].most_ahead, 16);  // of 4 MiB, and a few bytes
+  EXPECT_EQ(seen[0].most_ahead, 6);   // 12 MiB each
+  EXPECT_EQ(seen[1].most_ahead, 16);  // 4 MiB each, plus a few bytes
   for (const Seen& of_worker : seen) EXPECT_EQ(of_worker.steps.size(), 200u);
 }
 
-// Batches of many components and of alternating sizes do not exceed the size of a message.
+// Messages stay below the size limit even if batches have many components and alternating sizes.
 TEST(InputAgreementTest, MessagesStayShort) {
   std::vector<int64_t> rows;
   for (int i = 0; i < 300; ++i) rows.push_back(1 + i % 2);
@@ -331,7 +331,7 @@ TEST(InputAgreementTest, MessagesStayShort) {
 }
 
 TEST(InputAgreementTest, MalformedMessageIsAnError) {
-  // The last two have neither a batch nor an end, and a run of no batches.
+  // The third has neither a batch nor an end, and the last has a run of zero batches.
   for (const std::string& message : {std::string(), std::string("x"), std::string("\x12\x00", 2),
                                      std::string("\x12\x02\x12\x00", 4)}) {
     const auto seen = Distribute({{.rows = {2}}}, {1}, absl::Seconds(20),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers that are alive but late while a session is created or a step is prepared. The tests
-// advance the clock of the process: the others must wait for prepare_timeout, not connect_timeout.
+// Workers that are alive but slow to create a session or to prepare a step. The tests advance the
+// process's clock to check that the others wait for prepare_timeout, not connect_timeout.
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -58,11 +58,11 @@ class LateWorkersTest : public testing::Test {
     train_ = GradientDescent({.learning_rate = 0.1f}).Minimize(root, loss_);
   }
 
-  // Worker 1 comes ten minutes after worker 0, which is waiting for it.
+  // Makes worker 1 ten minutes late, while worker 0 is waiting for it.
   void ComeLate(WorkerGroup& worker_1) {
     worker_0_waits_.WaitForNotification();
     MonotonicTime::AdvanceForTest(absl::Minutes(10));
-    // A call that times out also ends all other calls that are overdue.
+    // When a call times out, all other overdue calls also end.
     const absl::Status never = worker_1.Get("never put", MonotonicTime::Now()).status();
     EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
   }
@@ -84,7 +84,7 @@ class LateWorkersTest : public testing::Test {
 };
 
 TEST_F(LateWorkersTest, WorkerMayAllocateLate) {
-  bool has_allocated = false;  // worker 0
+  bool has_allocated = false;  // set by worker 0
   const auto workers = Start([&](int worker, SessionBackend* backend) {
     backend->share_memory = [&, worker](size_t bytes, absl::string_view, WorkerGroup& group,
                                         MonotonicTime) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of loops. For loops that TensorFlow wrote, both TensorFlow's gradient graph
-// (tests/references/make_loop_graphs.py) and our own gradient must give TensorFlow's numbers. For
-// our own loops, the gradient must equal that of the unrolled loop.
+// Gradients of loops. For loops written by TensorFlow, both TensorFlow's gradient graph
+// (tests/references/make_loop_graphs.py) and Mirrorflow's gradient must give TensorFlow's numbers.
+// For loops built with Mirrorflow, the gradient must equal that of the unrolled loop.
 #include <fstream>
 #include <map>
 #include <string>
@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const Outputs& f
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, {.replicas = replicas}));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches, {}));
   std::vector<Tensor> results;
-  for (int run = 0; run < 2; ++run) {  // the second run sees the state that the first one left
+  for (int run = 0; run < 2; ++run) {  // the second run starts from the state after the first
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(values));
     results.clear();
     for (size_t i = 0; i < fetches.size(); ++i) {
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const Outputs& f
 
 struct Case {
   const char* name;
-  bool has_forward;  // our gradient needs a graph without TensorFlow's, in NAME_forward.pb
+  bool has_forward;  // differentiate NAME_forward.pb, which lacks TensorFlow's gradient
   int replicas;
 };
 
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Loops, ForeignLoopTest, testing::ValuesIn(Cases()), [](
   return absl::StrCat(info.param.name, "_on_", info.param.replicas);
 });
 
-// --- Our own loops ---------------------------------------------------------------------------
+// --- Loops built with Mirrorflow -------------------------------------------------------------
 
 constexpr Tolerance kTolerance{.relative = 1e-11, .absolute = 1e-12};
 
@@ -132,7 +132,7 @@ Output Integer(const Scope& scope, int32_t value) {
   return ops::Const(scope, Tensor::Scalar<int32_t>(value));
 }
 
-// A loop of `times` iterations; without `loop`, the same unrolled.
+// Builds a loop of `times` iterations, or the unrolled equivalent if `loop` is false.
 Outputs Repeat(const Scope& scope, bool loop, int times, Outputs values,
                ops::FunctionBuilder next) {
   if (!loop) {
@@ -277,7 +277,7 @@ TEST_F(LoopGradientTest, FlowsThroughListPassedToBranch) {
   });
 }
 
-// A loop that reads a variable, with or without a known bound of its iterations.
+// A loop that reads a variable, with or without a known bound on its iterations.
 struct VariableLoop {
   Graph graph;
   Output x, loss, gradient;

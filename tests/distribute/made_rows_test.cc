@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values with rows made from the shape of a split value are split like it. Their sums are as much
-// in parts as those of the value, which LocalPart, variables synchronised on read and fetches show.
+// Values whose rows are made from the shape of a sharded value are sharded in the same way, and
+// their sums are partial in the same way. LocalPart, variables synchronised on read, and fetches
+// make this visible.
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,7 +33,7 @@ Output RangeOfRows(const Scope& s, Output x) {
   return ops::Range(s, number(0), ops::Reshape(s, RowsOf(s, x), Shape({})), number(1));
 }
 
-// A value in which each row of x [rows, 2] counts `row` in a sum over all elements.
+// Makes a value from x [rows, 2]. In the sum of its elements, each row of x contributes `row`.
 struct Maker {
   const char* name;
   double row;
@@ -109,7 +110,8 @@ std::unique_ptr<Strategy> Replicas(int count) {
       .value();
 }
 
-// The shares of rows for this many replicas, uneven ones and empty ones; first those of 5 rows.
+// Returns row counts for `replicas` replicas, including uneven and empty ones. The first entry has
+// a total of 5 rows.
 std::vector<std::vector<int64_t>> Shares(size_t replicas) {
   const std::vector<std::vector<int64_t>> all = {{5},          {1},           {3, 2},    {0, 4},
                                                  {2, 2},       {2, 2, 1},     {1, 0, 3}, {0, 0, 7},
@@ -245,7 +247,7 @@ TEST_P(MadeRowsTest, GlobalValuesAreHeldByTheFirstReplica) {
   }
 }
 
-// Nodes that take only this number of rows, in a step whose feed x has 5.
+// Some nodes accept only 5 rows, which is the row count of the feed x.
 TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
   const auto table = [](const Scope& s, std::vector<int64_t> dims) {
     return ops::Fill(s, ops::VectorConst(s, dims), Number(s, 1));
@@ -275,7 +277,7 @@ TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
     const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
     const Output row = ops::Placeholder(root.WithName("row"), DT_FLOAT, {-1, 2});
     const Output made = c.make(root, x, row);
-    // As many rows of a table as x has, of which there are too few for more rows.
+    // As many rows of the table as x has. The table has too few rows for a larger x.
     const Output begin = ops::VectorConst(root, {0});
     const Output first = ops::Slice(root, table(root, {8}), begin, RowsOf(root, x));
     const Output parts[] = {
@@ -295,7 +297,7 @@ TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
   }
 }
 
-// Feeds with different numbers of rows are split by axes of their own.
+// Feeds with different row counts are sharded along separate axes.
 TEST(MadeRows, FollowTheAxisOfTheirFeed) {
   Graph graph;
   const Scope root(&graph);
@@ -328,7 +330,8 @@ TEST(MadeRows, EmptyBatchHasNoParts) {
   EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), Each(0));
 }
 
-// Where the split does not show, rows still fold to constants: a count needs no collective.
+// Where the sharding is not visible, row counts still fold to constants, so a count needs no
+// collective.
 TEST(MadeRows, CountOfRowsNeedsNoCollective) {
   Graph graph;
   const Scope root(&graph);

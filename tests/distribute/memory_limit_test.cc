@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session keeps within `max_bytes`: it computes how much memory a step needs before it allocates
-// any. If the system refuses memory anyway, the run fails and the next one is not affected.
+// A session stays within `max_bytes`: it computes how much memory a step needs before it allocates
+// any. If the system refuses memory anyway, the run fails, and the next run is not affected.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -82,7 +82,7 @@ TEST(MemoryLimitTest, CopiesOfFetchesCountTowardsLimit) {
                 "expected at most 2097152");
 }
 
-// Limits the address space of the process to what it has now and `more` bytes, in its scope.
+// Limits the address space of the process, while in scope, to its current size plus `more` bytes.
 class AddressSpaceLimit {
  public:
   explicit AddressSpaceLimit(int64_t more) {
@@ -112,7 +112,7 @@ TEST(MemoryLimitTest, StepRunsAgainAfterTheSystemHadNoMemoryForItsOutputs) {
   auto step =
       (*session)->Prepare({graph.FindNode("x")->output(0)}, {graph.FindNode("y")->output(0)});
   ASSERT_TRUE(step.ok()) << step.status();
-  // The step cannot use the memory of outputs that are kept.
+  // The step cannot reuse the memory of outputs that the caller keeps.
   const auto kept = step->Run({Tensor::Scalar(1.0f)});
   ASSERT_TRUE(kept.ok()) << kept.status();
   {

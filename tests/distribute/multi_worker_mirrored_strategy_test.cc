@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MultiWorkerMirroredStrategy with its workers as threads of one process.
-// //tests/tools:workers_test has workers that are processes.
+// Tests MultiWorkerMirroredStrategy with workers that are threads of one process.
+// //tests/tools:workers_test runs workers as processes.
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 
 #include <fstream>
@@ -37,7 +37,7 @@ int NumThreads() {
   return threads;
 }
 
-// The sum of the global batch, which every worker computes with the others in a new session.
+// Returns the sum of the global batch, which all workers compute together in a new session.
 absl::StatusOr<float> SumInNewSession(const Strategy& strategy) {
   Graph graph;
   const Scope root(&graph);
@@ -85,7 +85,7 @@ TEST(MultiWorkerMirroredStrategyTest, ManySessionsLeaveNothingBehind) {
   EXPECT_LT(threads_at_end, threads_after_first + kSessions / 2);
 }
 
-// Worker `worker` of two of a SLURM job on one host.
+// Returns the cluster as seen by worker `worker` of a SLURM job with two workers on one host.
 Cluster WorkerOfSlurm(int job, int worker) {
   return *ClusterResolver::FromEnvironment({{"SLURM_JOB_ID", absl::StrCat(job)},
                                             {"SLURM_STEP_ID", "0"},
@@ -115,7 +115,7 @@ TEST(MultiWorkerMirroredStrategyTest, JobsOnOnePortDoNotMix) {
   for (const absl::Status& status : statuses) EXPECT_EQ(status, absl::OkStatus());
 }
 
-// The external coordinator does not know what SLURM says.
+// The external coordinator does not see SLURM's environment.
 TEST(MultiWorkerMirroredStrategyTest, WorkersOfExternalCoordinatorHaveNoDefaultJob) {
   const auto server = CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 2});
   ASSERT_TRUE(server.ok()) << server.status();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Untrusted files never crash the process: training graphs of TensorFlow, mutated at random as
-// bytes or as protobuf messages, are rejected with an error or run. The environment variables
-// MIRRORFLOW_MUTATIONS (how many) and MIRRORFLOW_FIRST_SEED choose other mutations.
+// Untrusted files never crash the process: TensorFlow training graphs that are randomly mutated, as
+// bytes or as protobuf messages, either run or are rejected with an error. The environment
+// variables MIRRORFLOW_MUTATIONS (how many) and MIRRORFLOW_FIRST_SEED choose other mutations.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -62,12 +62,12 @@ TEST_P(OnRead, MetricOverUnevenAndEmptySharesMatchesOneDevice) {
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ((*out)[0].scalar<float>(), 227);
   EXPECT_EQ((*out)[1].scalar<float>(), 131) << "expected the value before the write";
-  // An assignment sets the sum, whatever the copies held.
+  // An assignment sets the sum, no matter what the copies held.
   ASSERT_TRUE(session->AssignVariable("total", Tensor::Scalar<float>(5)).ok());
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 5);
 }
 
-// The sum alone does not tell what each replica adds next to.
+// The parts matter, not only their sum, because each replica continues from its own part.
 TEST_P(OnRead, PartsOfReplicasAreReadAndAssigned) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();
@@ -143,8 +143,8 @@ TEST_P(OnRead, WriteOfReplicatedValueCountsOnce) {
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 0);
 }
 
-// Accumulates the gradients of two half batches and then applies one update. The result is one
-// reduction, and the weights of one step with the whole batch.
+// Accumulates the gradients of two half batches and then applies one update. This takes one
+// reduction, and gives the same weights as one step with the whole batch.
 TEST_P(OnRead, GradientsAccumulateOverSteps) {
   const Output x = ops::Placeholder(root_.WithName("x"), DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Oracle test: random programs, including training steps, give the results of the reference
-// interpreter. Each runs on a random number of replicas with a random split of the rows, on the CPU
-// device or the queued one, with random optional passes disabled.
+// Oracle test: random programs, including training steps, give the same results as the reference
+// interpreter. Each runs on a random number of replicas with random row counts, on the CPU device
+// or the queued device, with random optional passes disabled.
 //
 // For a long run:
 //   MIRRORFLOW_RANDOM_PROGRAMS=100000 oracle_test --gtest_filter=OracleTest.*
@@ -27,7 +27,7 @@ const std::vector<std::string>& OptionalPasses() {
   return *names;
 }
 
-// A random setting, without the choice of the disabled passes.
+// Returns a random setting, except for the disabled passes.
 ProgramSetting RandomSetting(int64_t batch, Random& random) {
   ProgramSetting setting;
   setting.session.replicas = static_cast<int>(1 + random.Below(4));
@@ -54,7 +54,7 @@ PassNames RandomPasses(Random& random) {
   return names;
 }
 
-// Checks one program with the passes disabled that `choose(random)` returns.
+// Checks one program. `choose(random)` returns the passes to disable.
 template <typename Choose>
 void CheckProgram(uint64_t seed, Choose choose, bool communicates = false) {
   const int num_ops = 4 + static_cast<int>(seed % 12);

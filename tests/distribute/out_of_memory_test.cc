@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The standard library throws when memory runs out. On the thread of any replica, in any kernel,
-// that is an error of the step, which the other replicas do not wait for.
+// The standard library throws when memory runs out. In any kernel, on the thread of any replica,
+// the exception becomes an error of the step, and the other replicas do not hang.
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -21,10 +21,10 @@
 namespace mirrorflow {
 namespace {
 
-// The number of kernels of LargeCopy that still run before one throws; negative: none throws.
+// How many LargeCopy kernels still run before one throws; negative: none throws.
 std::atomic<int> runs_left{-1};
 
-// y = x, unless memory runs out.
+// Defines LargeCopy: y = x, unless memory runs out.
 void DefineLargeCopy(OpRegistry& ops) {
   ops.Define("LargeCopy")
       .Input("x: float")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation with the attribute that normalises the rows of each replica separately, as
-// TensorFlow's MirroredStrategy does.
+// Batch normalisation with the attribute that makes each replica normalise its rows separately, as
+// in TensorFlow's MirroredStrategy.
 #include <numeric>
 
 #include "framework/core/status.h"
@@ -59,8 +59,8 @@ Tensor Images(int64_t rows) {
   return RandomTensor(DT_FLOAT, Shape({rows, 1, 2, kChannels}), &random);
 }
 
-// Evaluates each replica's slice as a batch of its own and combines the results; `weights` are
-// those of the means and variances.
+// Evaluates each replica's slice as a separate batch and combines the results. `weights` applies to
+// the means and variances.
 std::vector<Tensor> OfEachSlice(const Tensor& value, const std::vector<int64_t>& rows,
                                 const std::vector<double>& weights) {
   const Program program(/*per_replica=*/false);
@@ -84,7 +84,7 @@ std::vector<Tensor> OfEachSlice(const Tensor& value, const std::vector<int64_t>&
           Combine(parts[kDbeta], Reduction::kSum, {})};
 }
 
-// The index of the first fetch that differs, or -1.
+// Returns the index of the first fetch that differs, or -1.
 int FirstDifference(const std::vector<Tensor>& want, const std::vector<Tensor>& got) {
   for (int i = 0; i < kNumFetches; ++i) {
     if (!Difference(want[i], got[i], {1e-4, 1e-4}).empty()) return i;
@@ -109,8 +109,8 @@ TEST(PerReplicaBatchNorm, NormalisesEachReplicaSliceSeparately) {
   }
 }
 
-// Values of TensorFlow 2.21's FusedBatchNormV3 and its gradient, for the first three rows and for
-// the last two.
+// The expected values are those of TensorFlow 2.21's FusedBatchNormV3 and its gradient, for the
+// first three rows and for the last two.
 TEST(PerReplicaBatchNorm, MatchesTensorFlowForEachSlice) {
   const Shape images({5, 1, 2, kChannels});
   const Tensor value = Tensor::Of<float>(
@@ -139,13 +139,13 @@ TEST(PerReplicaBatchNorm, DiffersFromGlobalBatchOnTwoReplicas) {
   const auto local = Program(/*per_replica=*/true).Run(value, {4, 3});
   ASSERT_TRUE(exact.ok() && local.ok()) << exact.status() << local.status();
   EXPECT_EQ(FirstDifference(*exact, *local), kY);
-  // On one replica both give the same results.
+  // On one replica, both modes give the same results.
   EXPECT_EQ(FirstDifference(Program(false).Run(value, {7}).value(),
                             Program(true).Run(value, {7}).value()),
             -1);
 }
 
-// Planted bug: a mean over the replicas instead of one over the rows.
+// Planted bug: a mean over the replicas instead of over the rows.
 TEST(PerReplicaBatchNorm, MeanNotWeightedByRowsIsDetected) {
   const Tensor value = Images(7);
   const auto got = Program(/*per_replica=*/true).Run(value, {6, 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that the checks can fail: each test plants a bug that a check must find.
+// Verifies that the checks can fail: each test plants a bug that a check must find.
 #include <atomic>
 #include <cstring>
 #include <vector>
@@ -26,8 +26,8 @@
 namespace mirrorflow {
 namespace {
 
-// The parts that CheckPlan examines, from the plan of a training step with at least four
-// collectives. The plan is correct.
+// Returns the parts of a plan that CheckPlan examines. The plan is a correct plan of a training
+// step with at least four collectives.
 absl::StatusOr<Plan> TrainingPlan() {
   StepPlans plans;
   std::vector<std::unique_ptr<Session>> sessions;  // plans must not outlive layout and graph
@@ -60,8 +60,8 @@ void Erase(Plan* plan, size_t i) {
   plan->accesses.erase(plan->accesses.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-// By instruction: those that are ordered before it by lanes and by events, except for the event
-// that instruction `ignored` waits for.
+// Returns, for each instruction, the instructions that lanes and events order before it, except for
+// the event that instruction `ignored` waits for.
 std::vector<std::set<size_t>> OrderWithout(const Plan& plan, int ignored) {
   std::vector<std::set<size_t>> before(plan.instructions.size());
   std::map<LaneKind, size_t> last;
@@ -82,7 +82,7 @@ std::vector<std::set<size_t>> OrderWithout(const Plan& plan, int ignored) {
   return before;
 }
 
-// Whether instructions a and b access the same bytes, and one of them writes.
+// Returns whether instructions a and b access the same bytes, and at least one of them writes.
 bool Conflict(const Plan& plan, size_t a, size_t b) {
   for (const MemoryAccess& x : plan.accesses[a]) {
     for (const MemoryAccess& y : plan.accesses[b]) {
@@ -96,7 +96,7 @@ bool Conflict(const Plan& plan, size_t a, size_t b) {
   return false;
 }
 
-// The pairs of conflicting instructions that OrderWithout(plan, ignored) leaves unordered.
+// Returns the number of conflicting pairs that OrderWithout(plan, ignored) leaves unordered.
 int UnorderedConflicts(const Plan& plan, int ignored) {
   const auto before = OrderWithout(plan, ignored);
   int count = 0;
@@ -106,7 +106,7 @@ int UnorderedConflicts(const Plan& plan, int ignored) {
   return count;
 }
 
-// A wait is needed unless other waits and the lanes order the same conflicting instructions.
+// A wait is necessary unless other waits and the lanes order the same conflicting instructions.
 TEST(PlantedBugsTest, EachMissingWaitIsFoundInPlan) {
   const absl::StatusOr<Plan> good = TrainingPlan();
   ASSERT_TRUE(good.ok()) << good.status();
@@ -150,7 +150,7 @@ TEST(PlantedBugsTest, OverlappingLiveValuesAreFoundInPlan) {
   EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
-// True if the results of `program` change on a queued device that ignores one of its waits.
+// Returns true if the results of `program` change on a queued device that ignores one of its waits.
 bool GivesAnotherResult(const RandomProgram& program, int ignored_wait, uint64_t seed) {
   TestSessionOptions options{.replicas = 2, .queued = true};
   options.collective_timeout = absl::Seconds(10);
@@ -189,7 +189,7 @@ TEST(QueuedDeviceTest, IgnoredWaitChangesResults) {
   EXPECT_GE(shown, 3);
 }
 
-// A program with two variables, each in a bucket of its own. It fetches the loss.
+// Returns a program with two variables, each in its own bucket. It fetches the loss.
 RandomProgram TwoLayers() {
   RandomProgram program;
   const Scope root(&program.graph);
@@ -228,7 +228,7 @@ TEST(PlantedBugsTest, CorrectProgramPassesWithoutPlantedBug) {
 
 TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsFound) {
   ProgramSetting setting = TwoReplicas();
-  setting.session.session.compile.disabled_passes = {"reduce_in_updates"};  // it shares one copy
+  setting.session.session.compile.disabled_passes = {"reduce_in_updates"};  // shares one copy
   std::atomic<bool> flips{true};
   setting.session.wrap_device = [&](std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
     if (device->name() != "CPU:1") return device;
@@ -241,8 +241,8 @@ TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsFound) {
             "replica 0");
 }
 
-// Flips one bit on this rank in the result of each update and of each double-precision all-reduce.
-// The change is smaller than the rounding tolerance, so only comparing the copies detects it.
+// Flips one bit on this rank in the result of each update and each double-precision all-reduce. The
+// change is smaller than the rounding tolerance, so only a comparison of the copies detects it.
 class FlippingCommunicator final : public Communicator {
  public:
   explicit FlippingCommunicator(std::unique_ptr<Communicator> communicator)
@@ -281,7 +281,7 @@ INSTANTIATE_TEST_SUITE_P(ReducedInUpdates, PlantedBitTest, testing::Bool());
 
 TEST_P(PlantedBitTest, FlippedBitInOneCopyOfGradientIsFound) {
   ProgramSetting setting = TwoReplicas();
-  // The bit is in an update or in an all-reduce, on devices with a copy each.
+  // The bit is in an update or in an all-reduce, on devices that each have a copy.
   setting.session.queued = true;
   if (!GetParam()) setting.session.session.compile.disabled_passes = {"reduce_in_updates"};
   setting.session.wrap_communicator =
@@ -294,7 +294,7 @@ TEST_P(PlantedBitTest, FlippedBitInOneCopyOfGradientIsFound) {
   EXPECT_EQ(*difference, "step 0, variable w0 on replica 1 differs bitwise from replica 0");
 }
 
-// The program of a worker that orders the buckets differently from its peers.
+// Returns the program of a worker that orders the buckets differently from its peers.
 absl::StatusOr<std::shared_ptr<const Program>> CompileWithSwappedBuckets(
     const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
     const CompileTarget& target, const CompileOptions& options) {
@@ -326,7 +326,7 @@ absl::StatusOr<WorkersRun> RunTwoWorkers(CompileProgramFn compile_on_worker_1) {
   const RandomProgram program = TwoLayers();
   TestWorkersOptions options{.replicas = 1, .collective_timeout = kWorkersTimeout};
   options.session.bucket_bytes = 64;
-  options.session.compile.disabled_passes = {"reduce_in_updates"};  // it leaves no buckets
+  options.session.compile.disabled_passes = {"reduce_in_updates"};  // leaves no buckets
   options.change = [&](int w, SessionOptions*, SessionBackend* backend) {
     if (w == 1) backend->compile = compile_on_worker_1;
   };
@@ -363,8 +363,8 @@ TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreFoundByAgreement) {
   EXPECT_LT(bad->took, kWorkersTimeout / 2);
 }
 
-// The trap of docs/design.md, "Partial sums": gradient + λ·w with a partial gradient would count
-// λ·w once per replica. A rule that declares the sum multilinear does that, and the results show
+// The trap in docs/design.md, "Partial sums": gradient + λ·w with a partial gradient counts λ·w
+// once per replica. A rule that declares the sum multilinear has this bug, and the results reveal
 // it.
 TEST(ShardingTest, WeightDecayOnPartialGradientChangesResults) {
   for (const bool planted : {false, true}) {
@@ -400,10 +400,10 @@ TEST(ShardingTest, WeightDecayOnPartialGradientChangesResults) {
   }
 }
 
-// A sharding rule with a mistake that is easy to make.
+// A sharding rule with an easy mistake.
 struct WrongRule {
   const char* name;
-  Output (*build)(const Scope& scope, Output x);  // x is [6, 2] with split rows
+  Output (*build)(const Scope& scope, Output x);  // x is [6, 2] with sharded rows
   ShardingFn rule;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A gradient recomputes some values: the branch of an If, a loop within a loop. Recomputation must
-// give the same values again, so a gradient through one that writes a variable or draws random
-// numbers is rejected with an error. Graphs from files must not keep the compiler busy forever
-// either.
+// give the same values again, so a gradient through a branch or loop that writes a variable or
+// draws random numbers is rejected with an error. Also, graphs from files must not keep the
+// compiler busy forever.
 #include <string>
 #include <vector>
 
@@ -36,7 +36,7 @@ class RecomputationTest : public testing::Test {
     return {ops::If(s, ops::Greater(s, in[0], Number(s, 0)), {in[0]}, Noisy, Same)[0]};
   }
 
-  // A loop that applies `next` to the values `times` times.
+  // Builds a loop that applies `next` to the values `times` times.
   static Outputs Repeat(const Scope& scope, int times, Outputs values, ops::FunctionBuilder next) {
     return CountedLoop(scope, times, std::move(values),
                        [&](const Scope& s, Args in) { return next(s, in.subspan(1)); });

@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// More than one piece of an update for each of three replicas, and not a multiple of a cache line.
+// Each of three replicas updates more than one piece, and no size is a multiple of a cache line.
 constexpr int64_t kIn = 173, kOut = 151;
 
 // Two layers that are trained towards an output of 0.
@@ -57,7 +57,7 @@ struct Outcome {
 
 absl::StatusOr<Outcome> Train(const Net& net, TestSessionOptions options, bool reduce_in_updates,
                               int64_t rows = 11) {
-  options.session.compile.disabled_passes = {"fuse_updates"};  // it would leave nothing to reduce
+  options.session.compile.disabled_passes = {"fuse_updates"};  // leaves nothing to reduce
   if (!reduce_in_updates) options.session.compile.disabled_passes.insert("reduce_in_updates");
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(net.graph, options));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({net.x}, {net.loss}, {net.train}));
@@ -149,9 +149,8 @@ TEST(ReduceInUpdatesTest, OneReplicaReducesNothing) {
   EXPECT_EQ(got->updates, 0);
 }
 
-// An update of w by xᵀ · (y * w[0]), a large product of few rows, trained on one replica or on
-// several. That product is the only sum, so no other rounding depends on how many rows a replica
-// has.
+// Updates w by xᵀ · (y * w[0]), a large product of few rows, on one replica or several. That
+// product is the only sum, so no other rounding depends on how many rows a replica has.
 struct LargeLayer {
   static constexpr int64_t kRows = 330, kColumns = 225;
   Graph graph;
@@ -223,7 +222,7 @@ TEST(ReduceInUpdatesTest, ReplicasDivideLargeProductOfFewRows) {
                                   has_momentum ? ", momentum" : ""));
         const auto got = layer.Train({.queued = queued}, rows, /*is_open=*/true, true);
         ASSERT_TRUE(got.ok()) << got.status();
-        // The sums follow the order of the rows, whichever replica has them.
+        // The sums follow the order of the rows, no matter which replica has them.
         EXPECT_EQ(Difference(*alone, *got, {}), "");
         const auto reduced = layer.Train({.queued = queued}, rows, /*is_open=*/true, false);
         ASSERT_TRUE(reduced.ok()) << reduced.status();
@@ -241,7 +240,7 @@ TEST(ReduceInUpdatesTest, ClosedGateStopsDividedProduct) {
   EXPECT_EQ(Difference(RandomTensor(DT_FLOAT, got->shape(), &random), *got, {}), "");
 }
 
-// An update of `w` with one read ordered before it and one after it.
+// Updates `w`, with one read ordered before the update and one after it.
 TEST(ReduceInUpdatesTest, ReadsSeeValueBeforeOrAfterUpdateAsOrdered) {
   Graph graph;
   const Scope root(&graph);

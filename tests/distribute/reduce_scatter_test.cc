@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A partial value of which every replica needs only its share is reduced and scattered by one
-// collective.
+// If every replica needs only its shard of a partial value, one collective reduces and scatters it.
 #include <string>
 #include <vector>
 
@@ -16,8 +15,8 @@ constexpr int64_t kRows = 5;  // the batch is square, so that xᵀx has as many 
 
 struct Case {
   int replicas;
-  bool by_columns;  // replicas take shares of dimension 1
-  bool fetched;     // the whole value is fetched too
+  bool by_columns;  // replicas take shards of dimension 1
+  bool fetched;     // the whole value is also fetched
 };
 
 class ReduceScatterTest : public testing::TestWithParam<Case> {};

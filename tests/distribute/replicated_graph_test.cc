@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph that is written out with its replicas, saved and loaded gives the results of the
-// strategy, on one device and in the reference interpreter.
+// A graph that ReplicatedGraph writes out for all replicas gives the results of the strategy after
+// it is saved and loaded, both on one device and in the reference interpreter.
 #include "distribute/replicated_graph.h"
 
 #include "absl/strings/str_cat.h"
@@ -49,7 +49,7 @@ absl::StatusOr<std::string> CompareVariables(Session& want, Session& got, Interp
   return std::string();
 }
 
-// The first difference, or an empty string.
+// Returns the first difference, or an empty string.
 absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
                                     const Setting& setting) {
   for (const Tensor& value : setting.values) step.feed_shapes.push_back(value.shape());
@@ -109,7 +109,7 @@ absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
   return std::string();
 }
 
-// A random number of rows for each replica, with the sum `batch`.
+// Returns a random row count for each replica, with the sum `batch`.
 std::vector<int64_t> RandomRows(int64_t batch, int replicas, Random& random) {
   std::vector<int64_t> rows;
   for (int r = 0; r + 1 < replicas; ++r) {
@@ -134,7 +134,7 @@ void ExpectProgramsMatch(uint64_t programs, bool communicates) {
         program->graph, {program->feeds, {}, program->fetches, program->targets, replicas, rows},
         {program->values, kDouble});
     if (absl::IsUnimplemented(difference.status())) {
-      // Branches and loops are the only programs that are not supported.
+      // Only programs with branches and loops are unsupported.
       ASSERT_THAT(difference.status(),
                   IsError(absl::StatusCode::kUnimplemented, "a branch or loop"))
           << "seed " << seed;

@@ -39,10 +39,9 @@ std::vector<float> ValuesOf(const Tensor& t) {
   return std::vector<float>(values.begin(), values.end());
 }
 
-// The number of replicas. The host cannot access the memory of `queued` devices.
 struct Setting {
   int replicas;
-  bool queued;
+  bool queued;  // the host cannot access the memory of the devices
 };
 
 class SessionTest : public testing::TestWithParam<Setting> {
@@ -72,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
                                                info.param.queued ? "Queued" : "Inline");
                          });
 
-// Announced feeds are copied early where a device needs a copy. The feeds that are then passed
-// decide the result.
+// Announced feeds are copied early where a device needs a copy. The result depends only on the
+// feeds that are then passed.
 TEST_P(SessionTest, NextFeedsDoNotChangeResults) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Output y = ops::Neg(root_, x);
@@ -114,7 +113,7 @@ TEST_P(SessionTest, PlaceholderWithDefaultForwardsInputUnlessFed) {
   EXPECT_THAT(session->Run({{x, Tensor::Scalar<float>(3)}}, {y}).status(), IsError(kInvalid, "x"));
 }
 
-// Adds the gradient of the gathered rows to the variable, on any number of replicas.
+// Adds the gradient of the gathered rows to the variable.
 TEST_P(SessionTest, GatherFromVariableSeesWritesOrderedBeforeIt) {
   const Variable v = NewVariable("v", initializers::Constant(1), {3, 1});
   const Output rows = ops::Placeholder(root_.WithName("rows"), DT_INT32, {-1});
@@ -137,7 +136,7 @@ TEST_P(SessionTest, GatherFromVariableSeesWritesOrderedBeforeIt) {
               IsError(kInvalid, "indices[0]"));
 }
 
-// Row i of the indices selects from row i of the variable, however the rows are split.
+// Row i of the indices selects from row i of the variable, no matter how the rows are sharded.
 TEST_P(SessionTest, BatchedGatherSelectsWithinMatchingRows) {
   const Variable v = NewVariable("v", initializers::Constant(1), {3, 2});
   const Output columns = ops::Placeholder(root_.WithName("columns"), DT_INT32, {-1, 1});
@@ -157,7 +156,7 @@ TEST_P(SessionTest, BatchedGatherSelectsWithinMatchingRows) {
   EXPECT_THAT(run({1, 1, 0}), ElementsAre(1, 2, 1));
 }
 
-// Gradients are computed in half precision and summed over the replicas in float, so any split
+// Gradients are computed in half precision and summed over the replicas in float, so any sharding
 // gives the same numbers.
 TEST_P(SessionTest, HalfPrecisionVariableTrains) {
   const Variable v = CreateVariable(root_, "v", {2}, initializers::Constant(1), DT_HALF);
@@ -304,7 +303,7 @@ TEST_P(SessionTest, FetchesStayValidWhileLargerStepIsCompiled) {
   }
 }
 
-// A device that counts how much of its memory is in use.
+// A device that tracks how much of its memory is in use.
 class CountingDevice final : public ForwardingDevice {
  public:
   CountingDevice(std::unique_ptr<Device> device, std::atomic<int64_t>* bytes)
@@ -566,7 +565,7 @@ TEST_P(SessionTest, InitializersThatReadUninitialisedVariablesAreRejected) {
               IsError(kInvalid, "initializer of", "variable 'b'"));
 }
 
-// Records the steps in which a rank runs collectives. Messages between hosts carry them.
+// Records the step numbers that a rank's collectives run with; messages between hosts carry these.
 class StepRecorder final : public Communicator {
  public:
   StepRecorder(std::unique_ptr<Communicator> inner, std::vector<uint64_t>* steps)

@@ -35,7 +35,7 @@ struct Program {
 
   Variable AddVariable(const std::string& name, const Shape& shape, double value) {
     const Variable variable = CreateVariable(root, name, shape, initializers::Constant(value));
-    // As in a graph from a file, which every strategy runs.
+    // Remove the creation scope, as in a graph from a file, so that every strategy runs the graph.
     graph.SetAttr(variable.handle.node, kCreationScopeAttr, false);
     return variable;
   }
@@ -130,7 +130,7 @@ TEST(Sharding, OpWithFortyThousandInputsMatchesOneDevice) {
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
-// More collectives than a communicator accepts at a time, each too large to be joined with another.
+// More collectives than a communicator accepts at once, each too large to be fused with another.
 TEST(Sharding, ThreeHundredFetchedGradientsMatchOneDevice) {
   Program p;
   for (int i = 0; i < 300; ++i) {
@@ -152,8 +152,8 @@ TEST(Sharding, StepWithoutSplittableFeedIsRejected) {
   EXPECT_THAT(out.status(), IsError(absl::StatusCode::kInvalidArgument, "feed x"));
 }
 
-// The replica that looks up the bad index fails. The other one must learn of it before it writes,
-// although the step reduces no value.
+// The replica that looks up the invalid index fails. The other replica must learn of this before it
+// writes, although the step reduces no value.
 TEST(Sharding, NoReplicaWritesBeforeAllReplicasCheckTheirData) {
   Graph graph;
   const Scope root(&graph);
@@ -173,7 +173,7 @@ TEST(Sharding, NoReplicaWritesBeforeAllReplicasCheckTheirData) {
     wrong[bad] = 9;
     for (int attempt = 0; attempt < 20; ++attempt) {
       const absl::Status failed = step.Run({Tensor::Vector<int32_t>(wrong)}).status();
-      // The place in the global batch.
+      // The error names the position in the global batch.
       EXPECT_THAT(failed,
                   IsError(absl::StatusCode::kInvalidArgument, absl::StrCat("indices[", bad, "]")));
       for (int r = 0; r < 2; ++r) {

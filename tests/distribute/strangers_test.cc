@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two workers train while strangers connect to all their ports, before, during and after the
-// rendezvous: neither results, nor the time of a step, nor memory change.
+// Two workers train while strangers connect to all their ports before, during and after the
+// rendezvous. Neither the results nor the step time nor the memory use change.
 #include "tests/support/strangers.h"
 
 #include <algorithm>
@@ -122,8 +122,8 @@ TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
       disturbed = TrainOnTwoWorkers(options);
       ++runs;
     } while (strangers.calls() <= 10);
-    // A stranger may find the ports for data only after they are closed; data_connections_test has
-    // strangers that are in time.
+    // Strangers may find the data ports only after they are closed. data_connections_test covers
+    // strangers that find them in time.
     EXPECT_GE(strangers.num_ports(), 1);
   }
   const std::string log = testing::internal::GetCapturedStderr();
@@ -134,7 +134,7 @@ TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
     lines += absl::StartsWith(line, "WARNING: data: ");
   }
-  EXPECT_LE(lines, 2 * runs) << log;  // one of each worker
+  EXPECT_LE(lines, 2 * runs) << log;  // one per worker
   std::printf("shortest step: %s alone, %s among strangers\n",
               absl::FormatDuration(alone.step).c_str(),
               absl::FormatDuration(disturbed.step).c_str());

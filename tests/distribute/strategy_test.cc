@@ -102,8 +102,8 @@ TEST(MirroredStrategyTest, RepeatedRunsGiveSameBits) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// docs/design.md, "Division of work": replicas exchange only the parameters, and four statistics
-// for each channel that is normalised. (`fuse_updates` exchanges rows, which is less.)
+// As docs/design.md, "Division of work", says, replicas exchange only the parameters and four
+// statistics for each normalised channel. (`fuse_updates` exchanges rows, which is less.)
 TEST(MirroredStrategyTest, ReplicasDivideProductsAndSendParametersOnce) {
   for (const char* model : {"mlp", "cnn", "resnet"}) {
     int64_t flops_of_one = 0;
@@ -223,7 +223,7 @@ TEST(MirroredStrategyTest, VariableCreatedOutsideScopeIsRejected) {
               IsError(absl::StatusCode::kInvalidArgument, "VarHandleOp(stray)"));
 }
 
-// The text parses to a graph that any strategy accepts.
+// The printed text parses to a graph that any strategy accepts.
 TEST(MirroredStrategyTest, PrintedGraphNamesTheStrategyOfEachVariable) {
   const auto first = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
   const auto second = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
@@ -336,8 +336,8 @@ TEST(MirroredStrategyTest, PerReplicaValueWrittenToMirroredVariableReportsPath) 
 
 TEST(StrategyTest, ReduceRoundsHalfAndBfloat16Once) {
   for (const DataType dtype : {DT_HALF, DT_BFLOAT16}) {
-    // 1 and two halves of its ulp: added one by one both halves are lost, added together they are
-    // not.
+    // The values are 1 and twice half an ulp of 1. Added one by one, both halves are lost; added
+    // together first, they are not.
     const float ulp = dtype == DT_HALF ? 0x1p-10f : 0x1p-7f;
     std::vector<Tensor> values;
     for (const float value : {1.0f, ulp / 2, ulp / 2, -2.0f}) {
@@ -369,7 +369,7 @@ TEST(StrategyTest, ReduceAndGatherCombineReplicaValues) {
   EXPECT_EQ(Difference(Tensor::Of<float>({2, 2}, {1, 5, 3, 4}), *rows, {}), "");
   EXPECT_FALSE(Strategy::Gather(values, 2).ok());
   EXPECT_FALSE(Strategy::Reduce(Reduction::kSum, {}).ok());
-  // A mean of 256 of these would divide by 256, which is 0 in uint8.
+  // The mean of 256 values divides by 256, which is 0 in uint8.
   const std::vector<Tensor> bytes(256, Tensor::Scalar<uint8_t>(1));
   const absl::Status status = Strategy::Reduce(Reduction::kMean, bytes).status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "got uint8 and mean"));

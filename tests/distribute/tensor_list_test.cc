@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists of tensors behave as in the interpreter, which implements them as vectors. They are written
-// in place and stay sharded, and uses that are not supported are reported.
+// Tensor lists behave as in the interpreter, which implements them as vectors. They are written in
+// place and stay sharded, and unsupported uses are reported as errors.
 #include <functional>
 #include <string>
 #include <utility>
@@ -63,7 +63,7 @@ class TensorListTest : public testing::Test {
     }
   }
 
-  // The error of preparing or running the step; OK if both succeed.
+  // Returns the error of preparing or running the step; OK if both succeed.
   absl::Status ErrorOf(const Outputs& fetches, SessionOptions options = {}) {
     if (!graph_.status().ok()) return graph_.status();
     auto session = CreateTestSession(graph_, {.session = std::move(options)});
@@ -80,7 +80,7 @@ class TensorListTest : public testing::Test {
   }
   Output Rows() { return Feed({kUnknownDim, 2}, RandomTensor(DT_DOUBLE, {6, 2}, &random_)); }
 
-  // A loop that applies `next` to the counter and the values `times` times.
+  // Builds a loop that applies `next` to the counter and the values `times` times.
   Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
     return CountedLoop(root_, times, std::move(values), next);
   }
@@ -115,7 +115,7 @@ TEST_F(TensorListTest, OpsMatchVectorOfTensors) {
 TEST_F(TensorListTest, ListPassesThroughLoopsAndBranches) {
   const Output x = Rows();
   const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
-  // Each iteration pushes an element and then pops it again or pushes another one.
+  // Each iteration pushes an element, and then either pops it or pushes another one.
   const Outputs pushed = Repeat(5, {x, empty}, [](const Scope& s, Args in) {
     const Output h = ops::Sin(s, in[1]);
     const Output list = ops::TensorListPushBack(s, in[2], h);
@@ -178,7 +178,7 @@ TEST_F(TensorListTest, AccessToMissingElementFailsStep) {
   EXPECT_THAT(ErrorOf({none}), IsError(kInvalid, "none/"));
   EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, over, DT_DOUBLE)}),
               IsError(kInvalid, "PushBack(over): the list is full"));
-  // A popped element is missing too, although its row still exists.
+  // A popped element is also missing, although its row still exists.
   const Outputs popped = Repeat(1, {full}, [](const Scope& s, Args in) {
     return Outputs{ops::TensorListPopBack(s, in[1], DT_DOUBLE)[0]};
   });
@@ -272,7 +272,7 @@ TEST_F(TensorListTest, ListPushedAfterFirstIterationIsNotAssumedEmpty) {
   const Output one = ops::EmptyTensorList(root_, DT_DOUBLE, {}, {.max_num_elements = 10});
   const Output other = ops::EmptyTensorList(root_, DT_DOUBLE, {}, {.max_num_elements = 10});
   const Output x = ops::ScalarConst(root_, DT_DOUBLE, -1);
-  // An element that is pushed to `other` is in `one` an iteration later.
+  // An element that is pushed to `other` appears in `one` one iteration later.
   const Outputs out = Repeat(3, {one, other, x}, [](const Scope& s, Args in) {
     const Output pushed = ops::TensorListPushBack(s, in[1], ops::ScalarConst(s, DT_DOUBLE, 7));
     return Outputs{in[2], ops::TensorListPushBack(s, in[2], ops::ScalarConst(s, DT_DOUBLE, 3)),
@@ -418,7 +418,7 @@ TEST_F(TensorListTest, WriterDoesNotWaitForEachOfManyReaders) {
   EXPECT_EQ(writers, 1);
 }
 
-// The following would take hours, or never end, if the compiler walked every path through the
+// The following tests would take hours or never end if the compiler walked every path through the
 // graph.
 
 TEST_F(TensorListTest, ListPassedTwiceIntoNestedBranchesCompiles) {

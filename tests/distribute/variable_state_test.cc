@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // VarIsInitializedOp is evaluated when a step is compiled, and again when its result changes. An If
-// whose predicate is then known is replaced by the branch that it takes.
+// whose predicate becomes known this way is replaced by the branch that it takes.
 #include <string>
 #include <vector>
 
@@ -39,7 +39,7 @@ class VariableStateTest : public testing::Test {
 
   Output AsFloat(const Output& answer) { return ops::Cast(root_, answer, DT_FLOAT); }
 
-  // The value of the variable, or 7 if it has none.
+  // Returns the value of the variable, or 7 if it has no value.
   Output ValueOrSeven(const Scope& scope, Output predicate, Output handle) {
     return ops::If(
         scope, predicate, {handle},
@@ -90,7 +90,8 @@ TEST_F(VariableStateTest, UntakenBranchMayReadUninitialisedVariable) {
   EXPECT_EQ(Run(*session, step, value), 2);
 }
 
-// tf.function does the same with variables that it creates: only the first call initialises them.
+// tf.function does the same with variables that it creates: it initialises them only in the first
+// call.
 TEST_F(VariableStateTest, BranchInitialisesOnlyInFirstStep) {
   const Outputs done = ops::If(
       root_, ops::LogicalNot(root_, is_set_), {v_},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several workers in one process, each with a session of its own. They compute what one session
-// with as many replicas computes, agree on the step before it runs, and fail together.
+// Several workers in one process, each with its own session. They compute the same results as one
+// session with the same number of replicas, agree on the step before it runs, and fail together.
 #include <functional>
 #include <map>
 #include <memory>
@@ -73,7 +73,7 @@ absl::StatusOr<Results> Run(const Training& training, Session& session,
   return results;
 }
 
-// The first difference, or "". Without a tolerance the bits must be equal.
+// Returns the first difference, or "". Without a tolerance, all bits must be equal.
 std::string DifferenceOf(const Results& want, const Results& got, const Tolerance* tolerance) {
   const auto differ = [&](const Tensor& a, const Tensor& b) -> std::string {
     if (tolerance != nullptr) return Difference(a, b, *tolerance);
@@ -452,9 +452,9 @@ TEST_P(AgreementTest, FirstDifferenceIsReportedBeforeFirstStep) {
   }
 }
 
-// A worker falls silent at some point. The other one fails by its deadline and names the silent
-// worker as the cause; both reconnect once the silent worker is reachable again. If `round` is odd,
-// the step has run before.
+// One worker falls silent at some point. The other worker fails by its deadline and names the
+// silent one as the cause; both reconnect once the silent worker is reachable again. If `round` is
+// odd, the step has run before.
 void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions& options, int round,
                 absl::Duration when) {
   const int silent = round / 2 % 2, other = 1 - silent;
@@ -507,8 +507,8 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   EXPECT_EQ(losses[1], losses[0]);
 }
 
-// Runs a hundred rounds, which mostly wait. Pairs of workers run them side by side, so that
-// timeouts can be longer than a busy machine stalls a thread.
+// Runs a hundred rounds, which mostly wait. Pairs of workers run them in parallel, so that each
+// timeout can be longer than the time for which a busy machine stalls a thread.
 TEST(WorkersTest, SilentWorkerFailsPeerInTimeAndBothReconnect) {
   constexpr int kPairs = 20, kRounds = 2;
   const Layer layer;

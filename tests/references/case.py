@@ -20,7 +20,7 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A call of `tf.raw_ops.<op>`. `fails` means that TensorFlow must reject it."""
+    """A call to `tf.raw_ops.<op>`. `fails` means that TensorFlow must reject it."""
 
     op: str
     operands: tuple
@@ -31,7 +31,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class ChannelsFirst:
-    """The inputs and outputs that are images, and the inputs that are sizes of images."""
+    """The inputs and outputs that are images, and the inputs that are image sizes."""
 
     images: tuple
     sizes: tuple
@@ -72,7 +72,7 @@ SESSION_CONFIG = tf.compat.v1.ConfigProto(
 
 
 class _Operands:
-    """Makes graph inputs for operands and remembers what to feed into them."""
+    """Makes graph inputs for operands and stores what to feed to them."""
 
     def __init__(self):
         self.feeds = {}
@@ -112,7 +112,7 @@ class _Operands:
 
 
 def make_node(one_case, operands):
-    """Adds the node of the case, with these graph inputs, and returns it."""
+    """Adds the case's node with these graph inputs, and returns it."""
     raw_op = getattr(tf.raw_ops, one_case.op)
     arguments = dict(zip(inspect.signature(raw_op).parameters, operands))
     raw_op(**arguments, **one_case.attributes)
@@ -179,7 +179,7 @@ def _as_nchw(images, result):
 
 
 def _attributes(op_def, node_def):
-    """Lists types and attributes without default, and others that differ from their default."""
+    """Lists the types, the attributes without a default, and those that differ from their default."""
     definitions = {attr.name: attr for attr in op_def.attr}
     said = []
     for name, value in sorted(node_def.attr.items()):
@@ -200,13 +200,13 @@ _FIRST_ALONE = "FusedBatchNormV3"
 
 
 def results_with_gradients(node):
-    """Returns the results that are given a gradient."""
+    """Returns the results that have a gradient."""
     floating = [output for output in node.outputs if output.dtype.is_floating]
     return floating[:1] if node.type == _FIRST_ALONE else floating
 
 
 def _gradients(one_case):
-    """Returns the node, its inputs, random gradients of its results, and those of its operands."""
+    """Returns the node, its inputs, random gradients of its results, and its operands' gradients."""
     with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
         operands = _Operands()
         node = make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
@@ -227,7 +227,7 @@ def _gradients(one_case):
 
 
 def gradient_text(one_case):
-    """Returns the case with gradients in place of results; empty if tf.gradients finds none."""
+    """Returns the case with gradients instead of results; empty if tf.gradients finds none."""
     node, inputs, dy, grads = _gradients(one_case)
     if not dy or all(grad is None for grad in grads):
         return ""

@@ -5,8 +5,8 @@
 Usage: check_event_files.py EXAMPLE_RUN
 
 EXAMPLE_RUN is the program tests/train/summary/example_run. Reads its file with TensorBoard's
-EventAccumulator, and the hyperparameters as the plugin `hparams` does. To be run by hand: needs
-tensorboard and numpy from PyPI. Without tensorboard, checks nothing and says so.
+EventAccumulator, and the hyperparameters as the plugin `hparams` does. Run it by hand, because it
+needs tensorboard and numpy from PyPI. Without tensorboard, checks nothing and says so.
 """
 import glob
 import io
@@ -60,7 +60,7 @@ def check_histograms(run):
         assert (histogram.min, histogram.max, histogram.num) == (0, 9 * scale, 1000)
         assert np.isclose(histogram.sum, values.sum())
         assert np.isclose(histogram.sum_squares, (values.astype(float)**2).sum())
-        # The dashboards show the converted form. It must be that of tf.summary.histogram.
+        # The dashboards show the converted form, which must equal that of tf.summary.histogram.
         value = summary_pb2.Summary.Value(tag="weights")
         value.histo.min, value.histo.max = histogram.min, histogram.max
         value.histo.bucket_limit.extend(histogram.bucket_limit)
@@ -72,7 +72,7 @@ def check_histograms(run):
 
 
 def decoded(png):
-    """The pixels of an RGB image of 8 bits whose rows use no filter or the usual ones."""
+    """Returns the pixels of an 8-bit RGB image whose rows use no filter or the usual ones."""
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     stream, data, size = io.BytesIO(png[8:]), b"", None
     while True:

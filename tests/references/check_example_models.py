@@ -6,9 +6,9 @@ Usage: check_example_models.py FASHION_MNIST MIRRORFLOW [IMAGES]
 
 Trains each model for some steps on one replica, runs the saved graph and variables on the first
 IMAGES test images with `mirrorflow run` (on 1, 2 and 4 replicas) and with TensorFlow, and compares
-the logits: two runs on one replica bit for bit, all others to 1e-4. Does the same with 2 replicas
-written out (`mirrorflow inspect --replicas=2 --output`). To be run by hand: needs TensorFlow 2.21
-and safetensors from PyPI, and Fashion-MNIST where Debian installs it.
+the logits: two runs on one replica must agree bit for bit, all others to 1e-4. Does the same with a
+graph of 2 replicas (`mirrorflow inspect --replicas=2 --output`). Run it by hand, because it needs
+TensorFlow 2.21 and safetensors from PyPI, and Fashion-MNIST where Debian installs it.
 """
 import gzip
 import os

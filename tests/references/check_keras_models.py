@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs Keras 3 models that TensorFlow saved, by `mirrorflow run` on 1 and on 3 replicas.
+"""Runs Keras 3 models that TensorFlow saved with `mirrorflow run`, on 1 and on 3 replicas.
 
 Usage: check_keras_models.py MIRRORFLOW [MODEL...]
 
-Each model gets random weights and is saved as a SavedModel, of which `mirrorflow run` gets only the
-graph and the weights. Prints the difference from the result of Keras. Fails if it is above 1e-4 of
-the largest number in that result, or if a model does not run. To be run by hand: needs TensorFlow
-2.21, Keras 3 and safetensors from PyPI.
+Each model gets random weights and is saved as a SavedModel, from which `mirrorflow run` gets only
+the graph and the weights. Prints the difference from Keras' result. Fails if it exceeds 1e-4 of the
+largest number in that result, or if a model does not run. Run it by hand, because it needs
+TensorFlow 2.21, Keras 3 and safetensors from PyPI.
 """
 
 import os
@@ -112,7 +112,7 @@ def save(model, folder):
 
 
 def check(name, mirrorflow):
-    """Prints a line and returns whether the model runs and its numbers are right."""
+    """Prints a line and returns whether the model runs and gives the right numbers."""
     keras.utils.set_random_seed(3)
     model = MODELS[name]()
     dtype = model.inputs[0].dtype

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
-# The name of each element type in the files, and its NumPy type.
+# Maps the name of each element type in the files to its NumPy type.
 NUMPY_TYPES = {
     "float": np.float32,
     "double": np.float64,
@@ -29,7 +29,7 @@ def _scalar(value):
 
 
 def tensor_literal(array):
-    """Returns text like `float<2,1>{0.5, nan}` or `int32<>{3}`; the bits for half and bfloat16."""
+    """Returns text like `float<2,1>{0.5, nan}` or `int32<>{3}`, with bits for half and bfloat16."""
     dims = ",".join(str(dim) for dim in array.shape)
     name = _NAMES[array.dtype]
     if name in ("half", "bfloat16"):

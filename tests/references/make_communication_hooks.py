@@ -4,7 +4,7 @@
     make_communication_hooks.py numpy      hooks/numpy.npz: formulas, with NumPy
     make_communication_hooks.py pytorch    hooks/pytorch.npz: PyTorch's hooks, on two processes
 
-The second needs `pip install torch` (2.15 made the stored file; any build will do, because the
+The second form needs `pip install torch` (the stored file is from 2.15; any build works, because the
 processes compute on CPUs and communicate through gloo). Both files have the batch (x, y), the
 initial weights (w, b), PowerSGD's initial factors (q1, q2) and, for each case, the weights after
 each step (CASE_w, CASE_b). The loss is the mean of the squares of x w + b - y.
@@ -61,7 +61,7 @@ class _Compress:
 
 
 def _orthogonal(matrix):
-    """Gram and Schmidt's method."""
+    """Orthogonalises by the Gram-Schmidt process."""
     matrix = np.float64(matrix)
     for i in range(matrix.shape[1]):
         for j in range(i):
@@ -151,7 +151,7 @@ def _numpy():
 
 # ---- PyTorch ---------------------------------------------------------------------------------
 
-_START = 2  # PyTorch's least number of steps before PowerSGD
+_START = 2  # PyTorch's minimum number of steps before PowerSGD
 
 
 def _rank(rank, problem, case, file, results):
@@ -204,7 +204,7 @@ def _rank(rank, problem, case, file, results):
 
 
 def _first_q(rank):
-    """The first factor that PowerSGDState(random_seed=0) draws."""
+    """Returns the first factor that PowerSGDState(random_seed=0) draws."""
     import torch
 
     torch.manual_seed(np.random.RandomState(0).randint(1_000_000_000))

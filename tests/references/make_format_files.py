@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the files of tests/references/formats: a TFRecord by TensorFlow, CSV by pandas, PNG and JPEG
-by Pillow. frame.npz has the columns of frame.csv, and images.npz the pixels by TensorFlow's decoders.
-Needs pandas and pillow.
+"""Writes the files of tests/references/formats: a TFRecord with TensorFlow, CSV with pandas, PNG and
+JPEG with Pillow. frame.npz has the columns of frame.csv, and images.npz has the pixels that
+TensorFlow's decoders return. Needs pandas and pillow.
 """
 import io
 import os
@@ -30,7 +30,7 @@ def int64_feature(*values):
 
 
 def examples():
-    """Yields serialized examples: those that example_test.cc expects."""
+    """Yields the serialized examples that example_test.cc expects."""
     for i in range(5):
         feature = {"image": float_feature(*(i + 0.25 * k for k in range(6))),
                    "label": int64_feature(-i if i % 2 else i << 40),
@@ -69,7 +69,7 @@ def write_csv():
 
 
 def picture(height, width, channels):
-    """A smooth picture with edges, so that the decoders' filters show."""
+    """Returns a smooth picture with edges, so that the decoders' filters matter."""
     y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(channels), indexing="ij")
     values = 127 + 90 * np.sin(x / 5 + c) * np.cos(y / (4 + c)) + 30 * ((x // 8 + y // 8) % 2)
     pixels = values.clip(0, 255).astype(np.uint8)
@@ -120,7 +120,7 @@ def write_images():
         if name in ("rgb_420.jpg", "progressive.jpg", "grey.jpg"):
             for ratio in (2, 4, 8):
                 values[f"{name} 0 {ratio}"] = decode(name, contents, ratio=ratio)
-        if name.endswith(".png"):  # TensorFlow's own grey weighs green by 0.114
+        if name.endswith(".png"):  # TensorFlow's grey weights green by 0.114
             values[f"{name} 1"] = np.asarray(PIL.Image.open(io.BytesIO(contents)).convert(
                 "RGB").convert("L"))[:, :, None]
     del values["deep.png 1"]  # Pillow clips 16 bits

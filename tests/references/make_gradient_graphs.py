@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the graphs that tf.gradients builds for the cases of the gradient families.
 
-Each file gradients/<family>.pb is one GraphDef. Case i, counted from 0, has its own nodes in it,
-with the prefix `c<i>/`: placeholders `in<k>` for the floating operands (the others are constants)
-and `dy<k>` for the gradients of results, and identities `grad<k>` of the gradients that
-tf.gradients found. Where TensorFlow allows it, placeholders have known ranks but no known sizes,
-and unknown ranks if i is odd, so that the graphs compute shapes as they run.
+Each file gradients/<family>.pb is one GraphDef. The nodes of case i, counted from 0, have the prefix
+`c<i>/`: placeholders `in<k>` for the floating operands (the others are constants) and `dy<k>` for
+the gradients of results, and identities `grad<k>` of the gradients that tf.gradients found. Where
+TensorFlow allows it, placeholders have a known rank but unknown sizes, or an unknown rank if i is
+odd, so that the graphs compute shapes as they run.
 """
 
 import os
@@ -25,7 +25,7 @@ tf1 = tf.compat.v1
 
 
 class _Operands:
-    """Makes graph inputs for operands: named placeholders for floats, constants for others."""
+    """Makes graph inputs for operands: named placeholders for floats, constants otherwise."""
 
     def __init__(self, known):
         self._known = known
@@ -76,7 +76,7 @@ def _graph(one_case, known):
 
 
 def _add(index, graph_def, to):
-    """Adds the nodes of a case under its prefix, with numbers for names that are not fixed."""
+    """Adds the nodes of a case under its prefix, with numbers as names where names are not fixed."""
     names = {}
     for number, node in enumerate(graph_def.node):
         fixed = node.name.startswith(("in", "dy", "grad")) and "/" not in node.name
@@ -94,7 +94,7 @@ def _add(index, graph_def, to):
 
 
 def _graph_of(one_case, index):
-    """Declares as little of shapes as TensorFlow allows: some gradients need ranks, or branch."""
+    """Declares as little of the shapes as TensorFlow allows: some gradients need ranks, or branch."""
     for known in ("ranks", "sizes") if index % 2 == 0 else ("nothing", "ranks", "sizes"):
         try:
             return _graph(one_case, known)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes initializers/keras.npz: the mean, standard deviation, least and largest value of what
+"""Writes initializers/keras.npz: the mean, standard deviation, minimum and maximum of the values that
 Keras' initializers draw with 100 seeds. ../train/initializers_test.cc has the same table.
 """
 

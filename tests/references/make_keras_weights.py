@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small Keras model and writes the variables of its SavedModel as a safetensors file.
 
-The model classifies the classes 0 to 4 of Fashion-MNIST; examples/transfer_learning.cc has its
-lower layers. Goes to examples/keras.safetensors in this folder, or to the path that is given.
+The model classifies the classes 0 to 4 of Fashion-MNIST; examples/transfer_learning.cc has the same
+lower layers. Writes examples/keras.safetensors in this folder, or the path given as an argument.
 Needs the Debian package dataset-fashion-mnist and, besides TensorFlow, safetensors from PyPI.
 """
 
@@ -29,7 +29,7 @@ _EPOCHS = 5
 
 
 def read(part):
-    """The images of the first classes, [N,28,28,1] in [0, 1], and their labels."""
+    """Returns the images of the first classes, [N,28,28,1] in [0, 1], and their labels."""
     images = gzip.decompress((_DATA / f"{part}-images-idx3-ubyte.gz").read_bytes())[16:]
     labels = gzip.decompress((_DATA / f"{part}-labels-idx1-ubyte.gz").read_bytes())[8:]
     images = np.frombuffer(images, np.uint8).reshape(-1, 28, 28, 1)

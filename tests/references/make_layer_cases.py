@@ -9,8 +9,9 @@ The families are the modules in layers/. A file has, for each case of its family
     CASE/dx0, …    the gradient of sum(y * dy) for each floating-point input
     CASE/d:NAME    the same for each trainable weight; NAME is its path without the layer's name
 
-The operands are not stored; other floating-point variables are operands, too. Each is a sequence of uniform numbers in [-1, 1) that depends only on
-its name, `CASE/x0`, `CASE/dy` or `CASE/NAME`, so that the test draws the same ones.
+The operands are not stored. Other floating-point variables are also operands. Each operand is a
+sequence of uniform numbers in [-1, 1) that depends only on its name, `CASE/x0`, `CASE/dy` or
+`CASE/NAME`, so that the test draws the same numbers.
 """
 
 import importlib

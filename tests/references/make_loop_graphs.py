@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports loops and branches written by TensorFlow, with their gradients by tf.gradients.
 
-Each graph goes to loops/NAME.pb, some without gradients to loops/NAME_forward.pb, too. `y` is the
-result of the graph; `dx0` and `dx1` are the gradients of its sum with respect to the operands `x0`
-and `x1`. loops/NAME.txt has the feeds and the values of the result and the gradients.
+Writes each graph to loops/NAME.pb, and some also without gradients to loops/NAME_forward.pb. `y` is
+the result of the graph; `dx0` and `dx1` are the gradients of its sum with respect to the operands
+`x0` and `x1`. loops/NAME.txt has the feeds and the values of the result and the gradients.
 """
 
 import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels: the same on more machines
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels vary less between machines
 
 import pathlib
 
@@ -34,7 +34,7 @@ def _counted(x, w, **options):
 
 
 def _bounded(x, w):
-    """Stops depending on the data, before the bound."""
+    """Stops before the bound, depending on the data."""
     _, h = tf.while_loop(lambda i, h: tf.reduce_sum(h * h) < 4.0,
                          lambda i, h: (i + 1, h * 1.3 + 0.1 * tf.matmul(x, w)),
                          (tf.constant(0), x * 0.1), maximum_iterations=20)
@@ -51,7 +51,7 @@ def _branching(x, w):
 
 
 def _scan(x, w):
-    """Reads one TensorArray and writes another one, step by step along the time dimension."""
+    """Reads one TensorArray and writes another, step by step along the time dimension."""
     times = tf.stack([x * (0.5 + t) for t in range(_TIMES)])
     read = tf.TensorArray(tf.float32, _TIMES).unstack(times)
     written = tf.TensorArray(tf.float32, _TIMES, element_shape=[None, _UNITS])
@@ -65,7 +65,7 @@ def _scan(x, w):
 
 
 def _backward_scan(x, w):
-    """Reads backward what it wrote before, twice, without maximum_iterations."""
+    """Reads what it wrote in reverse order, twice, without maximum_iterations."""
     array = tf.TensorArray(tf.float32, _TIMES, clear_after_read=False).unstack(
         tf.stack([x, x * x, x + 1.0, x - 1.0, -x]))
 
@@ -93,7 +93,7 @@ def _nested(x, w):
 
 
 def _conditional(x, w, negated):
-    """A branch in a branch; the gradient keeps the values of both as optional values."""
+    """A branch in a branch; the gradient keeps the values of both as optionals."""
     def inner(h):
         return tf.cond(tf.reduce_sum(h * h) > 1.0, lambda: tf.tanh(h) * tf.exp(h),
                        lambda: tf.sin(h))
@@ -104,7 +104,7 @@ def _conditional(x, w, negated):
 
 
 def _loop_in_branch(x, w):
-    """Stops depending on the data; the gradient keeps lists as optional values."""
+    """Stops depending on the data; the gradient keeps lists as optionals."""
     return tf.cond(tf.reduce_sum(x * x) > 0.0, lambda: _bounded(x, w) + _counted(x, w),
                    lambda: tf.matmul(x, w))
 
@@ -127,8 +127,8 @@ def _deep(x, w):
     return h
 
 
-# TensorFlow's gradient of these adds lists of lists or optional values to the loop itself, which
-# then has no further gradient. Hence the graph without gradients is stored, too.
+# For these, TensorFlow's gradient adds lists of lists or optionals to the loop itself, which then has
+# no further gradient. Therefore the graph without gradients is also stored.
 _NESTED = ("branching", "first_branch", "second_branch", "nested", "loop_in_branch", "deep")
 
 # By name.

@@ -81,7 +81,7 @@ def _loss(name, class_name, predictions, labels, weights=None, **options):
     loss = getattr(keras.losses, class_name)(**arguments)
     losses_rank = predictions.ndim - (2 if class_name == "CTC" else 1)
     given = weights
-    if weights is not None:  # Keras needs the dimensions that it is to broadcast
+    if weights is not None:  # Keras needs explicit dimensions for those that it broadcasts
         given = weights.reshape(weights.shape + (1,) * (losses_rank - weights.ndim))
     x = tf.constant(predictions)
     with tf.GradientTape() as tape:
@@ -114,7 +114,7 @@ _REGRESSION = {
 
 
 def _operands(name, dtype, shape):
-    """Returns predictions and labels that are in the domain of a loss."""
+    """Returns predictions and labels in the domain of a loss."""
     if name in ("hinge", "squared_hinge"):
         return sample(dtype, shape), 2 * _binary(dtype, shape) - 1
     if name == "categorical_hinge":
@@ -142,7 +142,7 @@ def _regressions():
         yield _loss(name, class_name, *operands, weights)
     for delta in (0.5, 2.0):
         yield _loss("huber", "Huber", *_operands("huber", "float", [6, 5]), delta=delta)
-    # The edges of the two parts: errors of exactly delta, and of 0.
+    # The boundaries between the two parts: errors of exactly delta, and of 0.
     edges = tensor("float", [[1, -1, 0, 1.5, -3]])
     yield _loss("huber", "Huber", edges, np.zeros_like(edges))
     large = tensor("float", [[90, -200, 0, 1e-3]])
@@ -265,7 +265,7 @@ def _metric(name, metric, rows, weighted, **options):
         arguments = [batch["predictions"]]
         if "labels" in batch:
             arguments.insert(0, batch["labels"])
-        # MeanIoU takes a weight for each value.
+        # MeanIoU takes one weight per value.
         given = np.repeat(weights, 3) if weighted and name == "mean_io_u" else weights
         metric.update_state(*arguments, sample_weight=given)
         result = np.asarray(metric.result(), np.float32)
@@ -404,7 +404,7 @@ def _areas():
 
 
 class _ConfusionMatrix:
-    """Keras has the function only."""
+    """Keras has only the function, not a metric class."""
 
     def __init__(self):
         self._sum = np.zeros([4, 4])

@@ -89,14 +89,14 @@ _CASES = {
     ),
     "muon_default": lambda: optimizers.Muon(0.1),
     "muon_exclude": lambda: optimizers.Muon(0.1, exclude_layers=["^w$"]),
-    # The limits are above some of the gradients and norms, and below others.
+    # The limits are above some gradients and norms, and below others.
     "clipvalue": lambda: optimizers.SGD(0.05, clipvalue=0.8),
     "clipnorm": lambda: optimizers.SGD(0.05, clipnorm=1.5),
     "global_clipnorm": lambda: optimizers.SGD(0.05, global_clipnorm=3.0),
     "weight_decay": lambda: optimizers.SGD(0.05, momentum=0.8, weight_decay=0.4),
     "lion_weight_decay": lambda: _without_decay_of_b(optimizers.Lion(0.05, weight_decay=0.4)),
     "lamb_weight_decay": lambda: optimizers.Lamb(0.1, weight_decay=0.4),
-    # Not Adam: Keras counts the steps without an update in its bias correction, too.
+    # Not Adam, because Keras also counts the steps without an update in its bias correction.
     "accumulation": lambda: optimizers.SGD(
         0.05, momentum=0.8, clipnorm=1.5, weight_decay=0.4, gradient_accumulation_steps=2
     ),
@@ -158,7 +158,7 @@ def _loss(x, y, b, w, u, f):
 
 
 def _train(problem, optimizer):
-    """Returns the variables, and their averages if there are any, after each step."""
+    """Returns the variables, and their averages if they have any, after each step."""
     variables = [keras.Variable(problem[f"start/{name}"], name=name) for name in "bwuf"]
     optimizer.build(variables)
     history = {}

@@ -11,7 +11,7 @@ assignments, also in branches and loops).
 import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels: the same on more machines
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels vary less between machines
 
 import argparse
 import pathlib
@@ -85,7 +85,7 @@ def _batch_norm_cnn(generator, inputs):
 
 
 def _lstm(generator, inputs):
-    """Unrolled over the second dimension of the inputs."""
+    """An LSTM that is unrolled over the second dimension of the inputs."""
     units = 5
     kernel = _weights(generator, "lstm/kernel", [inputs.shape[-1] + units, 4 * units])
     bias = _variable("lstm/bias", np.zeros([4 * units]))
@@ -187,7 +187,7 @@ def _keras_dropout():
 
 
 def _keras_noise():
-    """Normal noise, and a mask that replaces values with one far from 0."""
+    """Normal noise, and a mask that replaces values with a value far from 0."""
     return keras.Sequential([
         keras.Input([7]), keras.layers.GaussianNoise(0.5, seed=11), keras.layers.Dense(8),
         keras.layers.AlphaDropout(0.3, seed=2), keras.layers.Dense(_CLASSES)])
@@ -206,7 +206,7 @@ def _keras_recurrent(layer):
 
 
 def _accumulating_sgd():
-    """Updates in every second step, in a branch."""
+    """Updates the variables in every second step, in a branch."""
     return keras.optimizers.SGD(0.1, momentum=0.9, gradient_accumulation_steps=2)
 
 
@@ -237,7 +237,7 @@ _KERAS = {
 
 
 def _training_step(model, optimizer, shape, updates):
-    """Returns a module with the variables and a step of one update, or of several in a loop."""
+    """Returns a module with the variables and a step that runs one update, or several in a loop."""
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer.build(model.trainable_variables)
 

@@ -23,7 +23,7 @@ def _literal(value):
 
 
 def _case(op, attributes, operands, outputs):
-    """Returns the text of a case; one without outputs must fail."""
+    """Returns the text of a case; a case without outputs must fail."""
     attrs = ", ".join(f"{name}={_literal(value)}" for name, value in attributes.items())
     lines = [f"case {op} {{{attrs}}}"]
     lines += [f"in {tensor_literal(operand)}" for operand in operands]
@@ -152,7 +152,7 @@ def _scores(q, k, scale, causal, mask):
 
 
 def _attention(dtype, q, k, v, dy, scale, causal=False, mask=None, heads_inside=False):
-    """Operands have heads as their second dimension; cases have them where `heads_inside` says."""
+    """In the operands, heads are dimension 1; in the cases, `heads_inside` says where they are."""
     wide = _wide(dtype)
     attributes = {"T": dtype, "U": wide, "scale": scale, "causal": causal}
     if heads_inside:
@@ -247,7 +247,7 @@ def _attentions():
 
 
 def _large(dtype, depth, value_depth, causal, mask=None, queries=70, heads_inside=False):
-    """Several tiles; the results are compared with those in double precision."""
+    """Several tiles; the results are compared with double-precision results."""
     wide = _wide(dtype)
     # The sums of the gradient are random, so its weights can be large; they must not overflow half.
     scale = 0.0625 if dtype in REDUCED else 0.5
@@ -285,7 +285,7 @@ def _larges():
     for dtype in ("float", *REDUCED):
         yield from _large(dtype, 32, 16, True, queries=200)
         yield from _large(dtype, 32, 16, True, "<200,150>", queries=200)
-    # With a scale below 0, the largest product of q and k belongs to the least score.
+    # With a negative scale, the largest product of q and k has the smallest score.
     attributes = {"T": "float", "U": "float", "scale": -50.0, "causal": False}
     operands = "".join(f"random float<1,1,40,{size}>\n" for size in (9, 9, 5))
     case = _case("ScaledDotProductAttention", attributes, [], []).removesuffix("error\n")

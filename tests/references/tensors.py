@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands for the cases: sets of element types, arrays of given and of random values."""
+"""Operands for the cases: sets of element types, and arrays of given or random values."""
 
 import numpy as np
 

@@ -117,7 +117,7 @@ class ExplainTest(ProgramTest):
                 step = json.loads((self.root / "e.json").read_text().splitlines()[0])
                 (self.root / "e.json").unlink()
                 self.assertIn(f"mlp: {workers} workers over {transport}, 1 replica", result.stdout)
-                self.assertRegex(result.stdout, r"\nmeasured +not: `bench step --workers`")
+                self.assertRegex(result.stdout, r"\nmeasured +not run: `bench step --workers`")
                 if transport == "shared_memory":
                     self.assertNotIn("sent_bytes", step)
                     continue
@@ -132,7 +132,7 @@ class ExplainTest(ProgramTest):
         self.write("unset.txt", UNSET)
         result = self.run_program(MIRRORFLOW, "explain", "unset.txt", "--replicas=1")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stdout, r"\nmeasured +not: variable 'v' is read")
+        self.assertRegex(result.stdout, r"\nmeasured +not run: variable 'v' is read")
 
     def test_bad_flags_and_graphs_are_reported(self):
         self.write("cut.pbtxt", DOUBLED[:60])

@@ -333,7 +333,7 @@ class HostileFilesTest(ProgramTest):
         one = b"\x15\0\0\x80?"  # simple_value: 1
         for name, events, copies, what, mebibytes in [
             ("empty_values", [field(5, (half - 8) * field(1, b""))], 100, "are too large", 300),
-            ("long_event", [field(5, half * field(1, b""))], 2, "left out 2 records", 100),
+            ("long_event", [field(5, half * field(1, b""))], 2, "skipped 2 records", 100),
             ("scalars", 10_000 * [field(5, field(1, field(1, b"tag") + one))], 800,
              "take too much memory", 400),
             ("tags", [field(5, field(1, field(1, b"%d" % i + (1 << 20) * b"<") + one))

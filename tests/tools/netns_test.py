@@ -23,7 +23,7 @@ class UsageTest(unittest.TestCase):
     def test_help_shows_commands(self):
         result = namespaces("help")
         self.assertEqual(result.returncode, 0)
-        self.assertRegex(result.stdout, "^Makes two network namespaces")
+        self.assertRegex(result.stdout, "^Creates two network namespaces")
         self.assertIn("ip netns exec NAME PROGRAM", result.stdout)
 
     def test_wrong_arguments_are_reported(self):

@@ -27,10 +27,10 @@ constexpr char kThreads[] = "threads", kSharedMemory[] = "shared_memory", kUcx[]
 
 constexpr const char* kAlgorithms[] = {"ring", "bcube"};
 
-// Several times the largest value, even on a slow link.
+// Enough to reduce the largest value several times, even on a slow link.
 constexpr double kRoundMsBetweenHosts = 500;
 
-// Minimum ratios of Gloo's time to ours; 0: no gate.
+// Minimum ratios of Gloo's time to Mirrorflow's; 0: no gate.
 constexpr struct {
   int64_t bytes;
   const char* name;
@@ -43,7 +43,7 @@ constexpr struct {
               {1 << 20, "1 MB", 15, 10, 2},
               {25 << 20, "25 MB", 8, 6, 1.7}};
 
-// A transport to measure, and the link that its goals name, if any.
+// A transport to measure, and the link that its goals name, if they name one.
 struct AllReduceCase {
   std::string transport;
   WorkerHosts hosts = {};
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartGloo(const std::string& algori
                    /*workers=*/2, hosts);
 }
 
-// The goal for a size; without a gate if there is none.
+// Returns the goal for a size. Its gate is empty if the size has none.
 Goal GoalOf(const AllReduceCase& c, const decltype(kSizes[0])& size) {
   const std::string what = absl::StrCat("all-reduce of ", size.name, ", 2 ");
   Goal goal = {.what = absl::StrCat(what, "processes")};
@@ -88,7 +88,7 @@ Goal GoalOf(const AllReduceCase& c, const decltype(kSizes[0])& size) {
     goal = {.gate = "C14",
             .what = absl::StrCat(what, "hosts, ", c.link->name),
             .bound = size.between_hosts,
-            // On a slower link, the wire takes most of the time of both sides.
+            // On a slower link, the wire time dominates on both sides.
             .gated = c.link == &kVirtualEthernet};
   }
   if (goal.bound == 0) goal.gate.clear();

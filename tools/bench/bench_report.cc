@@ -147,7 +147,7 @@ void Report::AddUnmeasured(const Goal& goal, absl::string_view why) {
   if (!Wants(goal.gate)) return;
   AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, kNotMeasured, why),
           {{"gate", goal.gate}, {"case", goal.what}, {"verdict", kNotMeasured}, {"why", why}});
-  // A message may contain line breaks and bars, which a table cell cannot.
+  // A message may contain line breaks and vertical bars, which a table cell cannot.
   std::string cell(why);
   for (char& c : cell) c = c == '\n' || c == '|' ? ' ' : c;
   if (table_) Print(TableRow(goal, kNotMeasured, cell));

@@ -23,14 +23,14 @@ struct Implementation {
   std::string version = "0.1";
 };
 
-// A figure and the bound that it should satisfy.
+// A measured figure and the bound that it should satisfy.
 struct Goal {
   std::string gate;  // such as C9; empty: none
   std::string what;  // the case
   Estimate figure;
   std::string unit;  // of the figure and the bound; empty for a ratio
   double bound = 0;
-  bool at_most = false;  // the bound is an upper one, otherwise a lower one
+  bool at_most = false;  // `bound` is an upper bound, otherwise a lower bound
   bool gated = true;     // otherwise there is no bound
   // The measurement of each side, if the figure is a ratio of two.
   std::string ours;
@@ -50,7 +50,7 @@ class Report {
  public:
   // Prints lines of text.
   Report() = default;
-  // Prints rows of a table, only for these gates; empty: for all.
+  // Prints the rows of a table for these gates only; empty: for all gates.
   static Report Table(std::vector<std::string> gates);
 
   // Returns whether goals of this gate are shown.
@@ -60,16 +60,16 @@ class Report {
            const Implementation& of = {});
   void AddStep(absl::string_view model, int replicas, int64_t batch_size, const Timing& timing,
                const Implementation& of = {});
-  // Adds the ratio of the peer's time to ours.
+  // Adds the ratio of the peer's time to Mirrorflow's.
   void AddRatio(absl::string_view name, int replicas, int64_t batch_size, absl::string_view peer,
                 const Estimate& ratio);
   void Add(const Goal& goal);
-  // Adds a goal without a figure, and the reason.
+  // Adds a goal that could not be measured, and the reason.
   void AddUnmeasured(const Goal& goal, absl::string_view why);
-  // Adds any other result: a line of text, which a table leaves out, and an object.
+  // Adds any other result: a line of text, which a table omits, and a JSON object.
   void AddLine(absl::string_view text, const nlohmann::ordered_json& json);
 
-  // The steps that were passed to AddStep.
+  // Returns the steps that were passed to AddStep.
   const std::vector<StepTime>& steps() const { return steps_; }
   const std::string& json() const { return json_; }
   // Writes the objects to the file that --json names, if any.
@@ -82,7 +82,7 @@ class Report {
   std::string json_;
 };
 
-// Formats three significant digits, or all digits before the point from 1000 on.
+// Formats three significant digits; from 1000 on, all digits before the decimal point.
 std::string FormatNumber(double value);
 // Formats three significant digits and a unit: `62 ns`, `1.25 ms`.
 std::string FormatMs(double ms);
@@ -92,7 +92,7 @@ std::string FormatMedian(const Rounds& rounds, size_t side);
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why);
 // Formats the lines above the first row.
 std::string TableHead();
-// `met`, `missed`, `undecided`, or `reported` without a bound.
+// Returns `met`, `missed`, `undecided`, or `reported` if there is no bound.
 const char* Verdict(const Goal& goal);
 
 }  // namespace mirrorflow

@@ -18,10 +18,10 @@
 namespace mirrorflow {
 namespace {
 
-// Keeps freed memory in the process: fetching it again from the system is not compile time.
+// Keeps freed memory in the process, because getting it from the system again is not compile time.
 void KeepMemory() { mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max()); }
 
-// Makes a side that compiles once, however long a round is.
+// Makes a side that compiles once per round, regardless of the round's length.
 Side CompileOf(absl::string_view shape, int64_t nodes) {
   return [shape, nodes](double) -> absl::StatusOr<double> {
     MF_ASSIGN_OR_RETURN(const GraphCost cost, MeasureGraph(shape, nodes));
@@ -29,7 +29,7 @@ Side CompileOf(absl::string_view shape, int64_t nodes) {
   };
 }
 
-// Makes a side that compiles a graph to the plans of all replicas, in a session of its own.
+// Makes a side that compiles a graph to the plans of all replicas in a new session.
 absl::StatusOr<Side> TrainingCompile(absl::string_view model, int replicas) {
   struct Subject {
     std::unique_ptr<MirroredStrategy> strategy;
@@ -76,13 +76,13 @@ absl::Status BenchCompileNodes(Report* report) {
                  .ours = FormatMedian(rounds, 2),
                  .peer = FormatMedian(rounds, 1)});
   }
-  malloc_trim(0);  // the next benchmark starts without all these free blocks
+  malloc_trim(0);  // so that the next benchmark starts without these free blocks
   return absl::OkStatus();
 }
 
 absl::Status BenchCompileReplicas(absl::string_view model, Report* report) {
   KeepMemory();
-  // One replica shards nothing; two and more differ only in the work done once per replica.
+  // With one replica, nothing is sharded. From two replicas on, only the work per replica grows.
   const std::vector<int> replicas = {1, 2, 8};
   std::vector<Side> sides;
   for (int n : replicas) {

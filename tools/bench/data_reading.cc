@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// As in data_peer.py.
+// Must match data_peer.py.
 constexpr int64_t kCrop = 224, kImageBatch = 64, kBatch = 256, kFeatures = 100;
 constexpr int kCheckedSteps = 3;
 
@@ -43,7 +43,7 @@ Dataset Table(const std::string& folder, int threads) {
 }
 
 Dataset Examples(const std::string& folder, int threads) {
-  const auto as_it_is = [](Row*) { return absl::OkStatus(); };  // only for its threads
+  const auto as_it_is = [](Row*) { return absl::OkStatus(); };  // only so that Map() starts threads
   return Dataset::FromTFRecords({absl::StrCat(folder, "/examples.tfrecord")},
                                 {.features = {FixedLenFeature{.name = "x", .shape = {kFeatures}},
                                               FixedLenFeature{.name = "label", .dtype = DT_INT64}}})
@@ -55,8 +55,8 @@ struct Task {
   const char* name;
   const char* what;
   Dataset (*make)(const std::string& folder, int threads);
-  int checked_component;  // whose mean the peers print
-  bool whole_passes;      // a step is a pass that opens the file, otherwise a batch
+  int checked_component;  // the component whose mean the peers print
+  bool whole_passes;      // a step is a pass, which opens the file; otherwise, it is a batch
   int64_t rows_per_step;
 };
 constexpr Task kTasks[] = {
@@ -72,7 +72,7 @@ double MeanOf(const Tensor& tensor) {
   return tensor.dtype() == DT_FLOAT ? mean(tensor.flat<float>()) : mean(tensor.flat<int32_t>());
 }
 
-// Runs steps of our pipeline, one pass after another.
+// Runs steps of Mirrorflow's pipeline, one pass after another.
 class Pipeline {
  public:
   Pipeline(const Task& task, std::string folder, int threads)
@@ -80,7 +80,7 @@ class Pipeline {
     if (!task_.whole_passes) dataset_ = task_.make(folder_, threads_);
   }
 
-  // Returns the mean of the checked component of its last batch.
+  // Runs one step and returns the mean of the checked component of its last batch.
   absl::StatusOr<double> Step() {
     if (task_.whole_passes) {
       const Dataset dataset = task_.make(folder_, threads_);

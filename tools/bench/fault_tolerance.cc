@@ -15,8 +15,9 @@
 namespace mirrorflow {
 namespace {
 
-// Measures training `with` something against training without it, which gate `goal` bounds.
-// `exaggeration`: how many times as much of it is measured as the goal speaks of.
+// Measures how much a feature slows down training, against the bound of `goal`: `with` uses the
+// feature, `without` does not. `exaggeration` is how many times more often than in the goal `with`
+// uses the feature.
 absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase& without,
                          double round_ms, double exaggeration, Report* report) {
   MF_ASSIGN_OR_RETURN(auto costly, StartTraining(with));
@@ -26,7 +27,7 @@ absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase
                                      {.rounds = absl::GetFlag(FLAGS_rounds),
                                       .round_ms = round_ms,
                                       .canary_threads = with.workers}));
-  std::vector<double> usual = rounds.ms[0];  // with as much of it as the goal speaks of
+  std::vector<double> usual = rounds.ms[0];  // with the feature used as often as in the goal
   for (size_t i = 0; i < usual.size(); ++i) {
     usual[i] = rounds.ms[1][i] + (rounds.ms[0][i] - rounds.ms[1][i]) / exaggeration;
   }
@@ -57,7 +58,7 @@ absl::Status BenchCheckpoints(Report* report) {
 }
 
 absl::Status BenchHeartbeats(Report* report) {
-  // Four heartbeats in each second, ten times as many as usual.
+  // Four heartbeats per second, ten times as many as usual.
   const TrainingCase with = {.model = "mlp", .workers = 2, .heartbeat_timeout = absl::Seconds(1)};
   TrainingCase without = with;
   without.heartbeat_timeout = absl::InfiniteDuration();

@@ -32,11 +32,11 @@ ABSL_FLAG(std::vector<std::string>, only, {},
 namespace mirrorflow {
 namespace {
 
-// Workers of one host may take a tenth longer than one process.
+// Workers on one host may take 10 % longer than one process.
 constexpr char kOneProcess[] = "mirrorflow in one process";
 constexpr double kAsOneProcess = 1 / 1.1;
 
-// The least acceptable ratio of a peer's time to ours.
+// The minimum acceptable ratio of a peer's time to Mirrorflow's.
 struct Against {
   const char* gate;
   const char* peer;  // null: the fastest peer
@@ -48,7 +48,7 @@ struct StepCase {
   int64_t batch_size;
   int replicas;
   std::vector<Against> bounds;
-  int workers = 1;             // with one of the replicas each if more than one
+  int workers = 1;             // with several, each has one of the replicas
   const Link* link = nullptr;  // between the workers; null: they share memory
 };
 
@@ -126,7 +126,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
                  .bound = against.ratio,
                  .gated = c.link == nullptr || c.link == &k8Gbit,
                  .ours = FormatMs(medians[0])};
-    // Our own second side, if there is one, is not a peer.
+    // Skip Mirrorflow's second side: only other frameworks count as peers.
     const int own = c.workers > 1 ? 2 : 1;
     size_t side = std::min_element(medians.begin() + own, medians.end()) - medians.begin();
     for (const auto& [peer, why] : measured.missing) {
@@ -146,7 +146,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
   return absl::OkStatus();
 }
 
-// Measures one replica against two, each with a batch of its own; 1 would be perfect.
+// Compares one replica with two, at the same batch size per replica. Perfect scaling has ratio 1.
 absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report* report) {
   MF_ASSIGN_OR_RETURN(ReadyStep one, PrepareTraining({model, batch_size, 1}));
   MF_ASSIGN_OR_RETURN(ReadyStep two, PrepareTraining({model, batch_size, 2}));
@@ -163,7 +163,7 @@ absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report
   return absl::OkStatus();
 }
 
-// Draws the ratio of every implementation's time to ours.
+// Draws the ratio of every implementation's time to Mirrorflow's.
 std::string StepChart(const std::vector<StepTime>& steps) {
   const std::vector<std::string> series = {Implementation().name, "tensorflow", "torch", "jax"};
   std::vector<BarGroup> groups;
@@ -182,7 +182,7 @@ std::string StepChart(const std::vector<StepTime>& steps) {
                      8);
 }
 
-// One measurement, and the gates for which it adds rows.
+// One measurement, and the gates that it adds rows for.
 struct GateCase {
   std::vector<std::string> gates;
   std::string what;

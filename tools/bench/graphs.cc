@@ -27,7 +27,7 @@ ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: number of nodes of the lar
 namespace mirrorflow {
 namespace {
 
-// Resets the peak of resident memory.
+// Resets the peak of the resident memory.
 void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 Output Chain(const Scope& root, Output x, int64_t nodes) {
@@ -47,7 +47,7 @@ Output AddInPairs(const Scope& root, std::vector<Output> level) {
   return level[0];
 }
 
-// A constant and a product for each leaf, then one sum fewer than leaves: 3 nodes per leaf.
+// Builds a constant and a product for each leaf, and a tree of sums: about 3 nodes per leaf.
 Output Wide(const Scope& root, Output x, int64_t nodes) {
   std::vector<Output> leaves;
   for (int64_t leaf = 0; leaf < nodes / 3; ++leaf) {
@@ -63,8 +63,8 @@ Output Equal(const Scope& root, Output x, int64_t nodes) {
   return AddInPairs(root, std::move(leaves));
 }
 
-// y = f_0(x), where f_i(x) = f_i+1(sin(x)): calls nested as deep as there are functions, each of
-// which contributes two nodes when inlined.
+// Builds y = f_0(x), where f_i(x) = f_i+1(sin(x)). Calls are nested as deep as there are functions,
+// and each function contributes two nodes when inlined.
 absl::StatusOr<proto::GraphDef> Functions(int64_t nodes) {
   Graph sample;
   const Scope root(&sample);

@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// Without a hook, workers may send rows in place of gradients (fuse_updates).
+// Without a hook, workers can send rows instead of gradients (fuse_updates).
 constexpr struct {
   const char* name;
   const char* hook;
@@ -33,8 +33,8 @@ constexpr struct {
 constexpr int kSteps = 500;
 constexpr double kRoundMs = 1000;
 
-// The bytes that one worker sends in a step to the others, and the loss of step kSteps. Hooks
-// compute the same in one process, with the replicas of all workers.
+// The bytes that one worker sends to the others in a step, and the loss of step kSteps. One process
+// with the replicas of all workers computes both, because hooks give the same results there.
 struct Effect {
   int64_t sent_bytes = 0;
   double loss = 0;

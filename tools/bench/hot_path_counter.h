@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts operations that do not belong on the hot path of a step. Linking this into a program
-// counts its allocations and locks, in all threads and libraries.
+// Counts operations that do not belong on a step's hot path. A program that links this file counts
+// its allocations and locks, in all threads and libraries.
 #ifndef MIRRORFLOW_TOOLS_BENCH_HOT_PATH_COUNTER_H_
 #define MIRRORFLOW_TOOLS_BENCH_HOT_PATH_COUNTER_H_
 
@@ -11,10 +11,10 @@ namespace mirrorflow {
 
 struct HotPathCounts {
   int64_t allocations = 0;         // by any caller
-  int64_t onednn_allocations = 0;  // the part that oneDNN makes in calls of primitives
-  int64_t locks = 0;               // of pthread mutexes, and so of std::mutex
-  int64_t onednn_locks = 0;        // the part that oneDNN takes
-  int64_t page_faults = 0;         // minor ones
+  int64_t onednn_allocations = 0;  // those that oneDNN makes when it executes primitives
+  int64_t locks = 0;               // of pthread mutexes, including std::mutex
+  int64_t onednn_locks = 0;        // those that oneDNN takes
+  int64_t page_faults = 0;         // minor page faults
 
   friend HotPathCounts operator-(const HotPathCounts& a, const HotPathCounts& b) {
     return {a.allocations - b.allocations, a.onednn_allocations - b.onednn_allocations,
@@ -22,7 +22,7 @@ struct HotPathCounts {
   }
 };
 
-// Returns the counts since the process started; those of oneDNN start with the first call.
+// Returns the counts since the process started. The oneDNN counts start with the first call.
 HotPathCounts CountHotPath();
 
 }  // namespace mirrorflow

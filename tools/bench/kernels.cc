@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kSameResult = 1e-3;
 
-// Must give the same numbers as kernels_peer.cc.
+// Must return the same numbers as kernels_peer.cc.
 absl::StatusOr<Tensor> Numbers(const Shape& shape, int64_t seed) {
   MF_ASSIGN_OR_RETURN(Tensor numbers, Tensor::Allocate(DT_FLOAT, shape));
   int64_t i = 0;
@@ -29,7 +29,7 @@ absl::StatusOr<Tensor> Numbers(const Shape& shape, int64_t seed) {
   return numbers;
 }
 
-// A peer that computes the same, and the bound of its goal.
+// A peer that computes the same results, and the bound of its goal.
 struct Rival {
   std::vector<std::string> args;  // for kernels_peer
   std::string name;
@@ -37,7 +37,7 @@ struct Rival {
   bool same_result = true;
 };
 
-// Our side: a step that computes `outputs` from placeholders.
+// Mirrorflow's side: a step that computes `outputs` from placeholders.
 struct Ours {
   std::string gate;
   std::string what;

@@ -56,7 +56,7 @@ std::optional<int64_t> MemoryFigure(absl::string_view process, absl::string_view
 }
 
 std::string OneDnnVersion() {
-  struct Version {  // the beginning of dnnl_version_t
+  struct Version {  // the first members of dnnl_version_t
     int major, minor, patch;
   };
   const auto version = reinterpret_cast<const Version* (*)()>(dlsym(RTLD_DEFAULT, "dnnl_version"));

@@ -10,19 +10,19 @@
 
 namespace mirrorflow {
 
-// Describes the machine of a measurement, for example
+// Describes this machine, for example
 // `AMD EPYC (family 26, model 2), 24 GB, Linux 6.18.5, 2 cores`.
 std::string DescribeMachine();
 
-// The version of oneDNN in this process, such as `2.6.3`; `none` without oneDNN.
+// Returns the version of oneDNN in this process, such as `2.6.3`, or `none` without oneDNN.
 std::string OneDnnVersion();
 
-// Returns a figure of the memory of a process, such as `VmHWM`, in bytes, and nothing if the
-// process has ended. `process` is its number, or `self`.
+// Returns a memory figure of a process, such as `VmHWM`, in bytes, or nothing if the process has
+// ended. `process` is its process id, or `self`.
 std::optional<int64_t> MemoryFigure(absl::string_view process, absl::string_view figure);
 
-// Pins the calling thread, and the threads that it starts, to `count` cores from `core` on, during
-// the lifetime of the object.
+// Pins the calling thread, and the threads that it starts, to `count` cores starting at `core`,
+// during the lifetime of the object.
 class PinnedTo {
  public:
   explicit PinnedTo(int core, int count = 1);

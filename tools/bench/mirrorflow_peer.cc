@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs this program as a benchmark peer, with the protocol of tests/benchmark/peers/peer.py. Among
+// Runs this program as a benchmark peer, with the protocol of tests/benchmark/peers/peer.py. With
 // several workers, only worker 0 talks to the benchmark.
 #include <sched.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@
 #include "tools/flags/step_flags.h"
 
 ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
-ABSL_FLAG(std::string, save_to, "", "bench peer: directory of checkpoints; empty: none");
+ABSL_FLAG(std::string, save_to, "", "bench peer: checkpoint directory; empty: none");
 ABSL_DECLARE_FLAG(std::vector<std::string>, cluster_spec);
 ABSL_DECLARE_FLAG(std::optional<int>, task_index);
 ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);
@@ -44,7 +44,7 @@ constexpr absl::Duration kTimeout = absl::Seconds(120);
 
 using Work = std::function<absl::Status()>;
 
-// Limits this process to `count` of its cores, from the `first` on, as the peers do.
+// Limits this process to `count` of its cores, starting at `first`, as the peers do.
 void UseCores(int first, int count) {
   const std::vector<int> cpus = UsableCpus();
   cpu_set_t chosen;
@@ -55,13 +55,14 @@ void UseCores(int first, int count) {
   if (CPU_COUNT(&chosen) > 0) sched_setaffinity(0, sizeof(chosen), &chosen);
 }
 
-// The cluster of StartTraining and StartAllReduce.
+// Returns the cluster that StartTraining or StartAllReduce started.
 absl::StatusOr<Cluster> ClusterOfBenchmark() {
   return ClusterResolver::FromEnvironment({}, {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
                                                .task_index = absl::GetFlag(FLAGS_task_index)});
 }
 
-// Warms up, says that this process is ready, and works as long as it is asked to.
+// Warms up, reports that this process is ready, and then runs steps for as long as each request
+// says.
 absl::Status ServeRuns(const Work& step) {
   MF_ASSIGN_OR_RETURN(const double step_ms, MeanCallMs(kWarmUpMs, step));
   std::puts("ready");
@@ -69,7 +70,7 @@ absl::Status ServeRuns(const Work& step) {
   for (double seconds = 0; std::scanf(" run %lf", &seconds) == 1;) {
     const double wanted = std::round(seconds * 1e3 / step_ms);
     const auto steps = static_cast<int64_t>(std::max(wanted, 1.0));
-    // The other workers have begun their next step while this one waited for the order.
+    // The other workers began their next step while this one waited for the request.
     MF_RETURN_IF_ERROR(step());
     const MonotonicTime begin = MonotonicTime::Now();
     for (int64_t i = 0; i < steps; ++i) MF_RETURN_IF_ERROR(step());
@@ -88,7 +89,7 @@ absl::Status TraceSteps(const ReadyStep& t, const Work& step, const std::string&
   return WriteTraceOfWorkers(*t.session, trace, path, *t.strategy);
 }
 
-// The other workers do what worker 0 does until it ends, which fails their work.
+// Runs steps with worker 0 until one fails, because worker 0 has ended.
 [[noreturn]] void Follow(const Work& step) {
   while (step().ok()) {
   }

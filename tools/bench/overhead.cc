@@ -19,8 +19,8 @@ namespace {
 constexpr int kChainLength = 10000;
 constexpr int kCountedSteps = 20;
 
-// Measures a step that computes `y` from the scalar `x`. Reports its time and, divided by `nodes`,
-// its goal.
+// Measures a step that computes `y` from the scalar `x`. Reports its time and, as the goal, its
+// time divided by `nodes`.
 absl::Status BenchScalar(const Graph& graph, const Output& x, const Output& y, int nodes,
                          absl::string_view name, Goal goal, double units_a_ms, Report* report) {
   MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
@@ -89,7 +89,7 @@ absl::Status BenchFixedCost(Report* report) {
   return BenchScalar(graph, x, ops::Neg(root, x), 1, "overhead/step", goal, 1e3, report);
 }
 
-// Measures the training of a hundred layers of several widths, and of the models.
+// Measures the training of a hundred layers of several widths, and of two models.
 absl::Status BenchArena(Report* report) {
   MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
   Graph graph;
@@ -112,7 +112,7 @@ absl::Status BenchArena(Report* report) {
   return absl::OkStatus();
 }
 
-// Counts allocations, locks and page faults of steps after the first ones.
+// Counts the allocations, locks and page faults of steps after a warm-up.
 absl::Status BenchSteadyState(Report* report) {
   for (const char* model : {"mlp", "cnn"}) {
     MF_ASSIGN_OR_RETURN(
@@ -126,7 +126,7 @@ absl::Status BenchSteadyState(Report* report) {
       ReportCount(gate, absl::StrCat(what, " a step, ", model),
                   static_cast<double>(count) / kCountedSteps, report);
     };
-    // oneDNN allocates small objects in each call of a primitive; its interface cannot avoid that.
+    // oneDNN allocates small objects in each primitive call, and its API offers no way around it.
     a_step("C17", "allocations", spent.allocations);
     a_step("C17", "allocations outside oneDNN", spent.allocations - spent.onednn_allocations);
     a_step("C17", "page faults", spent.page_faults);

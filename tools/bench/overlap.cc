@@ -39,7 +39,7 @@ bool IsStep(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan && event.category == "step";
 }
 
-// Returns the share of communication in the step time: the mean over replicas.
+// Returns communication as a fraction of the step time, averaged over the replicas.
 double ExposedShare(const TraceWriter& trace) {
   double exposed = 0, whole = 0;
   for (const TraceEvent& event : trace.events()) {

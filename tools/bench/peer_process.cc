@@ -74,8 +74,8 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
 }
 
 absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool talks) {
-  // One socket serves as its standard input and output: unlike a pipe, it can be written to without
-  // a signal after the peer has ended.
+  // One socket serves as the peer's standard input and output. Unlike a pipe, a socket can be
+  // written to without raising a signal after the peer has ended.
   int ends[2], errors[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return NetworkError(errno, "socketpair");
@@ -85,7 +85,7 @@ absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool t
     for (const int end : ends) close(end);
     return SystemError(error, "pipe");
   }
-  fcntl(errors[1], F_SETFL, 0);  // the peer's end blocks
+  fcntl(errors[1], F_SETFL, 0);  // the peer's end is blocking
   Child& child = children_.emplace_back();
   child.socket = ends[0];
   child.errors = errors[0];
@@ -126,7 +126,7 @@ PeerProcess::~PeerProcess() {
       if (MonotonicTime::Now() > end) kill(child.process, SIGKILL);
       if (!PrintErrors(worker)) absl::SleepFor(absl::Milliseconds(10));
     }
-    // A process that it left behind may still be writing.
+    // A process that the worker left behind may still be writing.
     while (PrintErrors(worker) && MonotonicTime::Now() < end) {
     }
     errors_.Finish(worker);
@@ -214,7 +214,7 @@ absl::StatusOr<int> PeerProcess::NumConnections(int worker) const {
   std::error_code error;
   int connections = 0;
   for (const auto& file : std::filesystem::directory_iterator(ProcFile(worker, "fd"), error)) {
-    std::error_code closed;  // meanwhile
+    std::error_code closed;  // set if the file has been closed in the meantime
     connections += established.count(std::filesystem::read_symlink(file, closed));
   }
   if (error) return Ended();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PeerProcess: child processes in which another framework trains the same case, one for each of its
-// workers, or a single process that serves a model. Start them, then call Run or Serve for each
-// round; tests/benchmark/peers/peer.py and serving.py describe the protocols.
+// PeerProcess: child processes that train a case, one for each worker, or one that serves a model,
+// usually with another framework. Start them, then call Run or Serve in each round.
+// tests/benchmark/peers/peer.py and serving.py describe the protocols.
 #ifndef MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
 #define MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
 
@@ -26,9 +26,9 @@ class PeerProcess {
  public:
   // Starts the workers' commands, each a program and its arguments, and waits until worker 0 is
   // ready. Only worker 0 talks to this process; the others exit at the end of their input. Returns
-  // Unavailable if worker 0 exits first, DeadlineExceeded if it prints nothing for longer than
-  // `timeout`, and InvalidArgument if it prints too much. Prints the workers' stderr, escaped for a
-  // terminal, while it waits for an answer and at the end.
+  // Unavailable if worker 0 exits before it is ready, DeadlineExceeded if it prints nothing for
+  // longer than `timeout`, and InvalidArgument if it prints too much. The workers' stderr, escaped
+  // for a terminal, is printed whenever this process waits for an answer, and at the end.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(
       const std::vector<std::vector<std::string>>& commands, absl::Duration timeout);
   // Ends the processes.
@@ -37,17 +37,17 @@ class PeerProcess {
   PeerProcess& operator=(const PeerProcess&) = delete;
 
   const std::string& version() const { return version_; }
-  // The losses of its first steps.
+  // The losses of the first steps.
   const std::vector<double>& losses() const { return losses_; }
-  // Its answer to the example, and the time of an empty call, if it serves.
+  // For a process that serves: its answer to the example, and the time of an empty call.
   const std::vector<double>& logits() const { return logits_; }
   double empty_call_ms() const { return empty_call_ms_; }
 
-  // The time from its start to the end of its first step.
+  // The time from the start of the processes to the end of the first step.
   double first_step_ms() const { return first_step_ms_; }
-  // The peak resident memory of a worker so far.
+  // Returns the peak resident memory of a worker so far.
   absl::StatusOr<int64_t> PeakBytes(int worker = 0) const;
-  // The number of TCP connections of a worker.
+  // Returns the number of TCP connections of a worker.
   absl::StatusOr<int> NumConnections(int worker) const;
 
   // Trains for about `round_ms`; returns the milliseconds per step.
@@ -59,20 +59,20 @@ class PeerProcess {
   struct Child {
     pid_t process = -1;
     int socket = -1;
-    int errors = -1;  // -1 after its end
+    int errors = -1;  // stderr; -1 after its end
   };
 
   PeerProcess(absl::string_view name, absl::Duration timeout, WorkerOutput errors)
       : name_(name), timeout_(timeout), errors_(std::move(errors)) {}
   absl::Status Launch(const std::vector<std::string>& command, bool talks);
   absl::StatusOr<std::string> ReadLine();
-  // Sends `VERB SECONDS` and returns the numbers of the answer, which must have the form of
-  // `expected`: its first word, and a positive number for each of the others.
+  // Sends `VERB SECONDS` and returns the numbers in the answer. The answer must have the form
+  // `expected`: the same first word, then a positive number for each further word.
   absl::StatusOr<std::vector<double>> Ask(absl::string_view verb, double round_ms,
                                           absl::string_view expected);
-  // Prints what a worker has written to its standard error. Returns false if there is no more.
+  // Prints what a worker has written to its stderr. Returns false if there is no more.
   bool PrintErrors(int worker);
-  // The name of a file of a worker below /proc.
+  // Returns the path of a worker's file `name` in /proc.
   std::string ProcFile(int worker, absl::string_view name) const;
   absl::Status Ended() const;
 
@@ -88,7 +88,7 @@ class PeerProcess {
   double first_step_ms_ = 0;
 };
 
-// Makes a side of the process, which lives as long as the side.
+// Makes a side from the process, which the side keeps alive.
 Side MakeSide(std::shared_ptr<PeerProcess> process);
 
 }  // namespace mirrorflow

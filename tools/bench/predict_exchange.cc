@@ -9,8 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The data that one domain sends for a collective, by the algorithms of
-// distribute/ALGORITHMS.md.
+// The data that one domain sends for a collective, according to distribute/ALGORITHMS.md.
 struct Traffic {
   double bytes = 0;
   int rounds = 1;
@@ -19,7 +18,7 @@ struct Traffic {
 Traffic TrafficOf(const PlannedCollective& c, int domains) {
   const auto bytes = static_cast<double>(c.bytes());
   const auto* update = std::get_if<PlannedUpdate>(&c.operation);
-  if (update != nullptr && !update->reduction.has_value()) return {};  // of values that all have
+  if (update != nullptr && !update->reduction.has_value()) return {};  // every domain has them
   if (c.is<PlannedAllReduce>() || update != nullptr) {
     if (RouteOf(domains, c.bytes(), {}) == ShardRoute::kOneRound) {
       return {.bytes = bytes * (domains - 1)};
@@ -27,7 +26,7 @@ Traffic TrafficOf(const PlannedCollective& c, int domains) {
     return {.bytes = 2 * bytes * (domains - 1) / domains, .rounds = 2};
   }
   if (c.is<Barrier>()) return {};
-  return {.bytes = bytes * (domains - 1) / domains};  // each domain's part, to all others
+  return {.bytes = bytes * (domains - 1) / domains};  // each domain sends its part to all others
 }
 
 }  // namespace
@@ -43,7 +42,7 @@ ExchangePrediction PredictExchange(const Plan& plan, absl::Span<const double> co
   }
   std::vector<double> arrival(plan.collectives.size(), 0);
   double now = 0, link_is_free = 0;
-  // The second step stands for all later ones.
+  // The second step represents all later steps.
   for (int step = 0; step < 2; ++step) {
     const double begin = now;
     prediction.exposed_ns = 0;
@@ -54,7 +53,7 @@ ExchangePrediction PredictExchange(const Plan& plan, absl::Span<const double> co
         const double wait = std::max(arrival[instruction.index] - now, 0.0);
         prediction.exposed_ns += wait;
         now += wait;
-        // Each domain computes the products of all.
+        // Each domain computes the products of all domains.
         if (plan.collectives[instruction.index].is<PlannedProductUpdate>()) cost *= domains;
       }
       now += cost;

@@ -58,7 +58,7 @@ absl::Status CompareLogits(const Tensor& ours, const std::vector<double>& theirs
   return absl::OkStatus();
 }
 
-// Returns a server's figures in the rounds that are kept.
+// Returns a server's figures in the rounds that were kept.
 std::vector<double> InRounds(const Server& server, const Rounds& rounds,
                              double (*figure)(const LoadTiming&)) {
   std::vector<double> values;
@@ -113,7 +113,7 @@ void ReportServer(absl::string_view model, int threads, const Server& server, co
   report->AddLine(text, json);
 }
 
-// Reports the peer's times divided by ours.
+// Reports the peer's times divided by Mirrorflow's.
 void ReportRatios(absl::string_view model, int threads, const Server& ours, const Server& peer,
                   const Rounds& rounds, Report* report) {
   std::string text = absl::StrFormat("serving/%-5s threads=%d %s / %s:", model, threads,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the coordination service of a large cluster on one machine. Its clients use the real
+// Measures the coordination service of a large cluster on one machine. The clients use the real
 // protocol, but each is only a few threads of this process, so thousands of them fit.
 #include <signal.h>
 #include <spawn.h>
@@ -62,7 +62,7 @@ class ServiceProcess {
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-  // The CPU time that it has used, in seconds.
+  // Returns the CPU time that the service has used, in seconds.
   double CpuSeconds() const {
     clockid_t clock;
     timespec time = {};
@@ -117,7 +117,7 @@ absl::StatusOr<Figures> Simulate(int count) {
   MonotonicTime begin = MonotonicTime::Now();
   double cpu = service->CpuSeconds();
   int phase = 0;
-  // Called when all workers have come to the end of a phase.
+  // Called when all workers have finished a phase.
   const auto end_phase = [&]() noexcept {
     const MonotonicTime now = MonotonicTime::Now();
     const double cpu_now = service->CpuSeconds();

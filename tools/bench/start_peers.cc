@@ -21,7 +21,7 @@ ABSL_FLAG(std::vector<std::string>, peers, {},
           "onnxruntime, tensorflow");
 ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: folder of the peers' programs");
 ABSL_FLAG(std::string, peers_python, "",
-          "bench: the Python that has the peers' frameworks; default: the one that "
+          "bench: the Python interpreter with the peers' frameworks; default: the one that "
           "tests/benchmark/peers/setup installs");
 
 namespace mirrorflow {
@@ -31,7 +31,7 @@ constexpr absl::Duration kPeerTimeout = absl::Seconds(120);
 
 std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// Returns the path of the Python that has the frameworks.
+// Returns the path of the Python interpreter with the peers' frameworks.
 std::string PeersPython() {
   const std::string given = absl::GetFlag(FLAGS_peers_python);
   if (!given.empty()) return given;
@@ -95,7 +95,7 @@ absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known) {
 }
 
 std::string PeersVersions() {
-  // In the root of the virtual environment, above the folder of its Python.
+  // The file is in the root of the virtual environment, above the folder of its Python.
   std::ifstream file(absl::StrCat(DirectoryOf(DirectoryOf(PeersPython())), "/requirements.txt"));
   std::string versions;
   for (std::string line; std::getline(file, line);) {
@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
   if (access(command[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(absl::StrCat(
         name, ": not found in ", absl::GetFlag(FLAGS_peers_dir), " or ", DirectoryOf(python),
-        "; run tests/benchmark/peers/setup, and bench in the ", "root of the source tree"));
+        "; run tests/benchmark/peers/setup, and run bench in the ", "root of the source tree"));
   }
   command.insert(command.end(), args.begin(), args.end());
   return StartWorkers(command, workers, hosts);

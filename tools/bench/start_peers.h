@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts the processes that a benchmark measures: this program, as one that has just started or as
-// several workers, and the programs of tests/benchmark/peers, which `setup` there installs outside
-// the tree.
+// Starts the processes that a benchmark measures: this program, as a new process or as several
+// workers, and the programs of tests/benchmark/peers, which the `setup` script there installs
+// outside the tree.
 #ifndef MIRRORFLOW_TOOLS_BENCH_START_PEERS_H_
 #define MIRRORFLOW_TOOLS_BENCH_START_PEERS_H_
 
@@ -20,7 +20,7 @@
 
 namespace mirrorflow {
 
-// Starts processes that train the case: `training.workers` of them, each pinned to a core.
+// Starts `training.workers` processes that train the case, each pinned to a core.
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training,
                                                            const WorkerHosts& hosts = {});
 // Starts two workers that all-reduce `bytes` of floats over `transport` (--transport).
@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
                                                        int workers = 1,
                                                        const WorkerHosts& hosts = {});
 
-// Returns InvalidArgument, naming --peers, unless it names only `known` peers.
+// Returns InvalidArgument, which names --peers, unless the flag lists only `known` peers.
 absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known);
 
 // Returns the versions that `setup` installed: `tensorflow-cpu==2.21.0, …`.

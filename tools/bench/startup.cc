@@ -19,7 +19,7 @@ constexpr int kStartupRounds = 9;
 constexpr int kMemoryRounds = 3;
 constexpr int kStartedWorkers = 4;
 
-// A measurement of a training process.
+// Returns a figure of a training process.
 using Figure = absl::StatusOr<double> (*)(const PeerProcess& process);
 
 absl::StatusOr<double> FirstStepMs(const PeerProcess& process) { return process.first_step_ms(); }
@@ -29,7 +29,7 @@ absl::StatusOr<double> PeakMegabytes(const PeerProcess& process) {
   return static_cast<double>(bytes) / 1e6;
 }
 
-// One goal for each model: the ratio of the best peer's figure to ours.
+// One goal for each model: the ratio of the best peer's figure to Mirrorflow's.
 struct ProcessGoal {
   const char* gate;
   const char* what;

@@ -20,8 +20,8 @@ struct Timing {
   double median_ms = 0;
   double min_ms = 0;
   double iqr_ms = 0;  // interquartile range
-  int rounds = 0;     // that count
-  int discarded = 0;  // in which the machine was disturbed
+  int rounds = 0;     // rounds that count
+  int discarded = 0;  // rounds in which the machine was disturbed
 };
 
 struct TimingOptions {
@@ -37,23 +37,23 @@ using Side = std::function<absl::StatusOr<double>(double round_ms)>;
 // The times of each side in each round.
 struct Rounds {
   std::vector<std::vector<double>> ms;  // by side, then round; the same rounds for every side
-  std::vector<int> kept;                // which rounds those are, from 0; the warm-up is not one
+  std::vector<int> kept;                // the numbers of these rounds, from 0 after the warm-up
   int discarded = 0;
 };
 
 // Runs each side once per round, in reverse order in every second round. A burst of multiply-adds
 // before each side measures the speed of the cores. Rounds in which a burst is more than 5 % slower
-// than the best are left out, unless fewer than 7 would remain.
+// than the best one are discarded, unless fewer than 7 would remain.
 absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const TimingOptions& options);
 
 Timing TimingOf(const Rounds& rounds, size_t side);
 
-// Measures repeated calls of `work`, as the only side.
+// Measures repeated calls to `work` as the only side.
 absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options = {});
 // Repeats `work` until `round_ms` milliseconds have passed, and returns the mean time per call.
 absl::StatusOr<double> MeanCallMs(double round_ms, const std::function<absl::Status()>& work);
-// Makes a side of `work`: warms it up, then calls it as often as fits into a round.
+// Makes a side from `work`: warms it up, then calls it as often as fits into a round.
 Side MakeSide(std::function<absl::Status()> work);
 
 // Results of a closed-loop load test over all clients.
@@ -65,9 +65,9 @@ struct LoadTiming {
   double p99_ms = 0;
 };
 
-// Runs `clients` threads, each of which sends its next request when it has the answer to the last
-// one: it calls request(client) repeatedly until `time` has passed, at least once. If a request
-// fails, the clients stop after their current request, and the first error is returned.
+// Runs `clients` threads, each of which calls request(client) repeatedly until `time` has passed,
+// at least once. A client thus sends its next request when it has the answer to the last one. If a
+// request fails, the clients stop after their current request; returns the first error.
 absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,
                                          const std::function<absl::Status(int client)>& request);
 
@@ -90,7 +90,7 @@ Estimate RatioOf(absl::Span<const double> a, absl::Span<const double> b);
 const char* VerdictAtLeast(const Estimate& figure, double bound);
 const char* VerdictAtMost(const Estimate& figure, double bound);
 
-// Returns the value below which a share `q` of `values` lies, interpolated; 0 if `values` is empty.
+// Returns the `q` quantile of `values`, interpolated; 0 if `values` is empty.
 double Quantile(std::vector<double> values, double q);
 
 }  // namespace mirrorflow

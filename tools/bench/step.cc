@@ -93,7 +93,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     }
   }
   for (const std::string& name : peers) {
-    // PyTorch has a process for each replica.
+    // PyTorch runs one process per replica.
     const int workers = name == "torch" ? training.num_replicas() : training.workers;
     auto started = StartPeer(name,
                              {training.model, absl::StrCat(training.num_replicas()), file->path(),

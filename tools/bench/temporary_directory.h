@@ -10,7 +10,7 @@
 namespace mirrorflow {
 
 // A new directory that only this user can access; the destructor removes it with its contents. If
-// it cannot be made, path() does not exist, and writing to it fails with an error that names it.
+// it cannot be created, path() does not exist, and writing to it fails with an error that names it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

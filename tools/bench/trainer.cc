@@ -19,10 +19,10 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kBatch = 64;           // per replica
-constexpr int64_t kStepsPerEpoch = 100;  // few, so that what an epoch costs counts
+constexpr int64_t kStepsPerEpoch = 100;  // few, so that the cost per epoch counts
 constexpr int kRounds = 21;
 
-// A terminal whose output is not shown.
+// A terminal that discards its output.
 class HiddenTerminal final : public ProgressHost {
  public:
   absl::Time Now() override { return absl::Now(); }
@@ -37,7 +37,7 @@ class HiddenTerminal final : public ProgressHost {
   size_t written_ = 0;
 };
 
-// A model, ready to train. With a metric or without.
+// A model that is ready to train, with or without a metric.
 struct Training {
   std::unique_ptr<Strategy> strategy;
   Graph graph;
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Training>> Prepare(int replicas, bool with_metric
   return t;
 }
 
-// Makes a side that runs whole epochs, and whose time is that of a step.
+// Makes a side that runs whole epochs and returns the time per step.
 Side MakeEpochSide(std::function<absl::Status()> epoch) {
   return [epoch = std::move(epoch)](double round_ms) -> absl::StatusOr<double> {
     MF_ASSIGN_OR_RETURN(const double epoch_ms, MeanCallMs(round_ms, epoch));

@@ -65,8 +65,8 @@ void BuildBig(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) 
   t->loss = losses::SparseSoftmaxCrossEntropy(root, t->logits, t->labels);
 }
 
-// An LSTM (Hochreiter and Schmidhuber, "Long short-term memory", 1997; forget gates: Gers et al.,
-// 2000) of plain ops, unrolled in time, followed by a classifier of its last output.
+// Builds an LSTM (Hochreiter and Schmidhuber, "Long short-term memory", 1997; forget gates: Gers et
+// al., 2000) from elementary ops, unrolled in time, followed by a classifier of its last output.
 void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {-1, kLstmSteps, kLstmWidth});
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
@@ -91,7 +91,7 @@ void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t)
   t->loss = losses::SparseSoftmaxCrossEntropy(root, t->logits, t->labels);
 }
 
-// Sines of sines of one number, which measure only dispatch. There is nothing to learn.
+// Builds nested sines of one number, which measure only dispatch. There is nothing to learn.
 void BuildChain(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {});
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
@@ -195,7 +195,7 @@ absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape) {
 
 namespace {
 
-// Returns a value for the placeholder: floats are noise, integers are below `classes`.
+// Returns a random value for the placeholder. Integers are below `classes`.
 absl::StatusOr<Tensor> NoiseFor(const TrainingGraph& training, Output placeholder, int64_t rows) {
   Shape shape = training.graph.values().shape(placeholder);
   if (shape.rank() > 0) shape.set_dim(0, rows);
@@ -213,7 +213,7 @@ absl::StatusOr<Tensor> NoiseFor(const TrainingGraph& training, Output placeholde
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows) {
   MF_ASSIGN_OR_RETURN(Tensor inputs, NoiseFor(training, training.inputs, rows));
   MF_ASSIGN_OR_RETURN(Tensor labels, NoiseFor(training, training.labels, rows));
-  // The label of a token is the next token: predicting the token that it sees would be trivial.
+  // The label of a token is the next token, because predicting the input token would be trivial.
   if (inputs.dtype() == DT_INT32) {
     const absl::Span<int32_t> next = labels.flat<int32_t>();
     std::rotate(next.begin(), next.begin() + 1, next.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The training steps that `mirrorflow bench` measures: a model, an optimizer, and a batch of noise
+// The training steps that `mirrorflow bench` measures: a model, an optimizer, and a random batch
 // that is in memory before the step.
 #ifndef MIRRORFLOW_TOOLS_BENCH_TRAINING_CASE_H_
 #define MIRRORFLOW_TOOLS_BENCH_TRAINING_CASE_H_
@@ -26,12 +26,12 @@ struct TrainingCase {
   std::string model;
   int64_t batch_size = 64;                // per replica
   int replicas = 1;                       // per worker
-  std::vector<std::string> without = {};  // compiler passes to leave out
+  std::vector<std::string> without = {};  // compiler passes to skip
   std::string optimizer = "sgd";
   std::string hook = "none";  // the reduction of the gradients
   int workers = 1;
-  // Options of training in processes of its own:
-  std::string trace = {};  // file for a trace of some steps of all workers
+  // Options for training in separate processes:
+  std::string trace = {};  // file for a trace of some steps, with all workers
   CollectiveKind collective = CollectiveKind::kAuto;
   std::string checkpoint_dir = {};  // empty: without checkpoints
   absl::Duration heartbeat_timeout = absl::Seconds(10);
@@ -49,7 +49,7 @@ struct TrainingGraph {
   int64_t classes = 10;            // number of labels, and of tokens if the inputs are tokens
 };
 
-// A step, ready to run, and what keeps it alive.
+// A step that is ready to run, with the objects that it needs.
 struct ReadyStep {
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Session> session;
@@ -65,34 +65,34 @@ struct ReadyStep {
 //   gpt2              GPT-2 with 124M parameters
 //   resnet50          ResNet-50 for 224×224 pixels and 1,000 classes
 //   chain             1,000 sines of a number, without a train op
-// An empty `optimizer` stands for the usual one of the model. `hook` is none, bf16, fp16, powersgd
-// (of rank 4, from the first step) or adasum. Returns InvalidArgument for an unknown model,
-// optimizer or hook.
+// If `optimizer` is empty, uses the model's default. `hook` is none, bf16, fp16, powersgd (rank 4,
+// from the first step on) or adasum. Returns InvalidArgument for an unknown model, optimizer or
+// hook.
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
                                             absl::string_view optimizer = "",
                                             absl::string_view hook = "none");
 
-// Returns InvalidArgument unless BuildTraining knows the optimizer, or the hook.
+// Return InvalidArgument unless BuildTraining knows the optimizer, or the hook.
 absl::Status CheckOptimizer(absl::string_view optimizer);
 absl::Status CheckHook(absl::string_view hook);
 
-// Returns pseudo-random floats in [0, 1), equal in every run. Other dtypes give zeros, which are
-// valid labels and indices everywhere.
+// Returns pseudo-random floats in [0, 1), equal in every run. For other dtypes, returns zeros,
+// which are valid labels and indices everywhere.
 absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape);
 
-// Returns inputs, which are noise or random tokens, and valid labels.
+// Returns inputs, which are random numbers or tokens, and valid labels.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
 
 // Prepares the step in one process, with the replicas of all workers. Feeds are the inputs and
 // labels of the global batch.
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training);
-// Prepares it as a worker of the cluster, which may have only this one.
+// Prepares the step as a worker of the cluster, which may have only one worker.
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
 // Prepares it with a strategy that outlives the step, which does not own it.
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Strategy& strategy);
 
-// Prepares the step of a server with OneDeviceStrategy on CPU:0, which takes an example and returns
-// its logits, [1, classes]. Feeds are one example and its label, for CaseFile. Returns
+// Prepares a serving step with OneDeviceStrategy on CPU:0. The step takes an example and returns
+// its logits, [1, classes]. The feeds are one example and its label, for CaseFile. Returns
 // InvalidArgument for a model without logits.
 absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model);
 

@@ -17,14 +17,14 @@
 ABSL_FLAG(int, max_workers, 0,
           "bench world_sizes: number of workers of the largest job; 0: 16, or 2000 if simulated");
 ABSL_FLAG(bool, simulated, false,
-          "bench world_sizes: measure the coordination service with simulated workers instead, 125 "
-          "and more");
+          "bench world_sizes: measure the coordination service with at least 125 simulated workers "
+          "instead");
 
 namespace mirrorflow {
 namespace {
 
 constexpr int kRounds = 7;
-constexpr int64_t kGlobalBatch = 64;  // equal for all jobs, so that their feeds have one size
+constexpr int64_t kGlobalBatch = 64;  // equal for all jobs, so that their feeds have the same size
 constexpr int kMostWorkers = kGlobalBatch;
 constexpr int kMostSimulated = 16'000;
 
@@ -34,7 +34,7 @@ int MaxWorkers() {
   return absl::GetFlag(FLAGS_simulated) ? 2000 : 16;
 }
 
-// The figures of a job; of the worker that has the most of each.
+// The figures of a job; each is the maximum over its workers.
 struct Figures {
   double first_step_ms = 0;
   int64_t peak_bytes = 0;
@@ -56,7 +56,7 @@ absl::StatusOr<Figures> MeasureJob(int workers) {
   return figures;
 }
 
-// Measures several jobs; returns the median time, and the most of the rest.
+// Measures several jobs. Returns the median time, and the maximum of the other figures.
 absl::StatusOr<Figures> MeasureJobs(int workers) {
   std::vector<double> times;
   Figures all;

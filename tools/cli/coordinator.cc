@@ -24,10 +24,11 @@ ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
 namespace mirrorflow {
 namespace {
 
-// Passes the first SIGTERM or SIGINT of this process on to all workers. A second one ends it.
+// Forwards the first SIGTERM or SIGINT to all workers. A second one ends this process.
 class StopRelay {
  public:
-  // The thread of the relay alone takes the signals: threads that start later inherit the mask.
+  // Blocks the signals, so that only the relay's thread receives them: later threads inherit the
+  // mask.
   StopRelay() {
     for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals_, number);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
@@ -39,7 +40,7 @@ class StopRelay {
     thread_.join();
   }
 
-  // The server of the workers; null for none.
+  // Sets the server that currently serves the workers, or null.
   void SetServer(CoordinationServer* server) {
     MutexLock lock(&mu_);
     server_ = server;
@@ -111,7 +112,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitCluster;
   MF_RETURN_IF_ERROR(WaitUntilResolved(bind, MonotonicTime::Now() + flags.connect_timeout));
   while (true) {
-    // A server for each start of the workers: it does not know the sessions of earlier ones.
+    // Start a new server each time the workers start, with no record of earlier sessions.
     auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);
     if (absl::IsInvalidArgument(started.status())) *code = kExitUsage;
     MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server, std::move(started));
@@ -120,7 +121,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);
-    if (over.ok()) {  // a signal that came too late has stopped nothing
+    if (over.ok()) {  // any signal came too late to stop a worker
       *code = kExitOk;
       return over;
     }

@@ -20,7 +20,7 @@ ABSL_FLAG(int64_t, rows, 5, "data: how many rows to print");
 ABSL_FLAG(int, data_threads, 1, "data: threads that read rows");
 ABSL_FLAG(std::string, label, "", "data: the column of a CSV file that is the label");
 ABSL_FLAG(int64_t, skip_bad_records, 0,
-          "data: leave out up to this many records that are damaged; one more is an error");
+          "data: skip up to this many damaged records; one more is an error");
 ABSL_FLAG(bool, shuffle, false, "data: read the rows in random order, as training does");
 
 namespace mirrorflow {
@@ -36,8 +36,8 @@ bool HasEnding(absl::string_view path, std::initializer_list<absl::string_view> 
   });
 }
 
-// The names of the arrays that can be read. Warns about the others, and returns the error of the
-// last one if all are such.
+// Returns the names of the arrays that can be read, and warns about the others. If none can be
+// read, returns the error of the last one.
 absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path) {
   MF_ASSIGN_OR_RETURN(const auto statuses, CheckNpz(path));
   std::vector<std::string> readable;
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path)
       continue;
     }
     unreadable = status;
-    PrintErrorLine(absl::LogSeverity::kWarning, absl::StrCat("left out: ", unreadable.ToString()),
+    PrintErrorLine(absl::LogSeverity::kWarning, absl::StrCat("skipped: ", unreadable.ToString()),
                    "WARNING: ");
   }
   if (readable.empty()) MF_RETURN_IF_ERROR(unreadable);
@@ -111,7 +111,7 @@ std::string NumberAt(const Tensor& t, int64_t i) {
   }
 }
 
-// `float[784] {0, 0.5, …}`; a batch of one row.
+// Formats a batch of one row, such as `float[784] {0, 0.5, …}`.
 std::string TextOf(const Tensor& batch) {
   constexpr int64_t kShown = 6;
   std::vector<std::string> numbers;
@@ -182,8 +182,8 @@ absl::Status ShowData(const std::vector<std::string>& args, ExitCode* code) {
   if (absl::GetFlag(FLAGS_shuffle)) {
     dataset = dataset.Shuffle(/*seed=*/1, {.buffer_size = dataset.size() ? 0 : 10'000});
   }
-  dataset = dataset.Repeat();  // a small one is read several times
-  // Threads read where Map() asks for them.
+  dataset = dataset.Repeat();  // reads a small dataset several times
+  // Map() is what runs the reads on several threads.
   if (threads > 1) {
     dataset = dataset.Map([](Row*) { return absl::OkStatus(); }, {.num_parallel_calls = threads});
   }

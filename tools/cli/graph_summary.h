@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The summary of a graph that `mirrorflow inspect` shows first: one row for each layer, with its
-// output shape and parameters.
+// The graph summary that `mirrorflow inspect` shows first: one row for each layer, with its output
+// shape and parameter count.
 #ifndef MIRRORFLOW_TOOLS_CLI_GRAPH_SUMMARY_H_
 #define MIRRORFLOW_TOOLS_CLI_GRAPH_SUMMARY_H_
 
@@ -23,14 +23,15 @@ struct LayerSummary {
 struct GraphSummary {
   std::vector<std::string> inputs;   // `images float[?,28,28,1]`
   std::vector<LayerSummary> layers;  // in order of creation
-  // Numbers of elements of variables.
+  // Element counts of the variables.
   int64_t trainable = 0;
   int64_t optimizer_state = 0;
   int64_t other = 0;  // moving averages
 };
 
-// A layer consists of the nodes that depend on a placeholder and whose names start with the same
-// part (`conv2d/…`). Leaves out gradients, updates and the copies that inference makes.
+// Summarises `graph` by layer. A layer consists of the nodes that depend on a placeholder and whose
+// names share their first part (`conv2d/…`). Omits gradients, updates, and the copies made by
+// ForInference.
 GraphSummary Summarize(const Graph& graph);
 
 // Formats a table of the layers, at most `max_layers` of them, and the totals.

@@ -39,9 +39,9 @@ ABSL_FLAG(
     "pass");
 ABSL_FLAG(
     std::string, output, "",
-    "inspect: write the graph to this file, in the format of its extension (.pb, .pbtxt, .txt, "
-    ".dot); with --replicas, write the step for --global_batch_size rows as a graph for one device "
-    "with a copy of each node for each replica");
+    "inspect: write the graph to this file, in the format that its extension names (.pb, .pbtxt, "
+    ".txt, .dot); with --replicas, write the step for --global_batch_size rows as a graph for one "
+    "device that contains the nodes of every replica");
 
 namespace mirrorflow {
 namespace {
@@ -49,7 +49,7 @@ namespace {
 constexpr int kShownElements = 8;
 constexpr size_t kShownLayers = 30;
 
-// Prints a text whose lines end with \n.
+// Prints text whose lines all end with \n.
 void PrintLines(absl::string_view text) {
   for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     PrintLine(line);
@@ -107,7 +107,7 @@ struct Compiled {
   StepPlans plans;
 };
 
-// Compiles the step in a session of its own.
+// Compiles the step in a new session.
 absl::StatusOr<Compiled> Compile(const Graph& graph, const StepSelection& step,
                                  const Strategy& strategy, int64_t batch_size) {
   Compiled compiled;
@@ -121,7 +121,7 @@ absl::StatusOr<Compiled> Compile(const Graph& graph, const StepSelection& step,
 
 double Megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-// Prints one line on memory and one on collectives.
+// Prints one line about memory and one about collectives.
 void PrintTotals(const Plan& plan, const VariableLayout& layout) {
   int64_t variables = 0, sent = 0;
   for (const LayoutRegion& region : layout.regions()) variables += region.bytes;
@@ -154,7 +154,7 @@ absl::Status PrintCompiled(const Graph& graph, const StepSelection& step, const 
   return absl::OkStatus();
 }
 
-// Matches a pass by the name of its class or of its file: ScheduleNodes or schedule_nodes.
+// Returns whether `name` is the pass's class or file name: ScheduleNodes or schedule_nodes.
 bool IsCalled(absl::string_view pass, absl::string_view name) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(pass, {{"_", ""}})) ==
          absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", ""}}));
@@ -169,7 +169,7 @@ class RecordPass final : public PassObserver {
   void BeforePass(absl::string_view pass, const Compilation& c) override {
     if (passes_.empty()) first_ = std::string(pass);
     passes_.insert(std::string(pass));
-    // Initial values are compiled before the step; only the step counts.
+    // The initialisers are compiled before the step; forget them.
     if (pass == first_) before_ = after_ = "";
     // A pass may run several times: record from before the first to after the last.
     if (Matches(pass, c) && before_.empty()) before_ = c.ToString(kShownElements);
@@ -198,8 +198,8 @@ class RecordPass final : public PassObserver {
 
   std::string pass_;
   std::string before_, after_;
-  std::set<std::string> passes_;  // all that have run
-  std::string first_;             // the first of them to run
+  std::set<std::string> passes_;  // every pass that has run
+  std::string first_;             // the first pass to run
 };
 
 // Only these two characters are special in a quoted string of DOT.
@@ -240,7 +240,7 @@ absl::Status Convert(const Graph& graph, const std::string& path) {
   return WriteGraphFile(graph, path);
 }
 
-// Writes the step as a graph with the nodes of all replicas.
+// Writes the step as one graph that contains the nodes of all replicas.
 absl::Status WriteReplicated(const Graph& graph, const StepSelection& selection, int replicas,
                              int64_t batch_size, const std::string& path) {
   MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, batch_size));

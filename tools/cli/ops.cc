@@ -21,7 +21,7 @@
 #include "tools/cli/commands.h"
 
 ABSL_FLAG(std::string, markdown, "",
-          "ops: write the reference of all ops as pages into this directory, which must exist");
+          "ops: write the op reference as Markdown pages into this directory, which must exist");
 
 namespace mirrorflow {
 namespace {
@@ -52,20 +52,20 @@ std::vector<Page> AllPages() {
   return pages;
 }
 
-// `matrix_diag` -> `Matrix diag`.
+// Returns the title of a page: `Matrix diag` for `matrix_diag`.
 std::string TitleOf(absl::string_view name) {
   std::string title = absl::StrReplaceAll(name, {{"_", " "}});
   title[0] = absl::ascii_toupper(title[0]);
   return title;
 }
 
-// Text of a schema in a cell of a table, so that Markdown shows it unchanged.
+// Escapes schema text for a table cell, so that Markdown shows it unchanged.
 std::string InCell(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"*", "\\*"}, {"<", "\\<"}});
 }
 
-// Breaks text into lines of at most kWidth bytes, except in long words. `indent` starts all but
-// the first.
+// Breaks text into lines of at most kWidth bytes, unless a single word is longer. All lines but the
+// first start with `indent`.
 std::string Wrapped(absl::string_view text, absl::string_view indent = "") {
   std::string lines;
   size_t column = 0;
@@ -96,7 +96,7 @@ std::string Arguments(absl::Span<const ArgDef> args) {
   });
 }
 
-// `MatMul(a: T, b: T) -> (product: T)`, in two lines if one would be too long.
+// Returns `MatMul(a: T, b: T) -> (product: T)`, on two lines if one would be too long.
 std::string Signature(const OpDef& op) {
   const std::string inputs = absl::StrCat(op.name, "(", Arguments(op.inputs), ")");
   const std::string outputs = absl::StrCat("-> (", Arguments(op.outputs), ")");
@@ -135,7 +135,7 @@ std::string AttributeTable(const OpDef& op) {
   return table;
 }
 
-// Describes the rule if it is one that many ops share. `stem` is that of the op's file.
+// Describes the op's sharding rule. `stem` is that of the op's file.
 std::string ShardingText(const OpDef& op, absl::string_view stem) {
   if (op.sharding == nullptr) return absl::StrCat("no rule: ", op.no_sharding_reason);
   const std::pair<ShardingFn, absl::string_view> shared[] = {
@@ -195,7 +195,7 @@ std::vector<std::string> TraitTexts(const OpDef& op) {
   return texts;
 }
 
-// The section of one op, which the file `stem` in ops/ defines.
+// Returns the section of one op, which ops/`stem`.cc defines.
 std::string Section(const OpDef& op, absl::string_view stem) {
   std::string text = absl::StrCat("## ", op.name, "\n\n```text\n", Signature(op), "\n\n  ",
                                   Wrapped(op.doc, "  "), "\n```\n\n");

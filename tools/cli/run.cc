@@ -31,13 +31,13 @@
 ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
 ABSL_FLAG(
     std::vector<std::string>, feed, {},
-    "run: NAME=FILE.npy, a tensor to feed and its (global) value; separate several with commas "
-    "or repeat the flag");
+    "run: NAME=FILE.npy, a tensor to feed and its (global) value; for several, separate them with "
+    "commas or repeat the flag");
 ABSL_FLAG(int64_t, steps, 1, "run: number of steps; the last one's fetches are printed or written");
 ABSL_FLAG(std::string, variables, "",
           "run: a .safetensors file with a value for each variable that the step reads");
 ABSL_FLAG(bool, partial_variables, false,
-          "run: allow --variables to lack variables that the step reads, which keep their initial "
+          "run: allow --variables to omit variables that the step reads, which keep their initial "
           "values");
 ABSL_FLAG(std::string, save_variables, "",
           "run: write the variables to this .safetensors file at the end");
@@ -70,7 +70,7 @@ std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std:
   return files;
 }
 
-// On an error, `*code` is the exit code.
+// On error, `*code` is the exit code.
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Cluster>& cluster,
                                                        ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOfFlags());
@@ -155,8 +155,8 @@ absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feed
   return values;
 }
 
-// Prints or writes what this worker outputs: files with {worker} in their names, and the rest if it
-// is worker 0.
+// Prints or writes the fetches that this worker outputs: those whose file names contain {worker},
+// and on worker 0 all others.
 absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutputs& outputs,
                            const Strategy& strategy) {
   for (size_t i = 0; i < fetches.size(); ++i) {
@@ -197,8 +197,9 @@ absl::StatusOr<Graph> ReadGraph() {
   return ReadGraphFile(absl::GetFlag(FLAGS_graph), AllOps(), GraphLimitsOfFlags());
 }
 
-// Requires the variables that the step reads. State of an optimizer has initial values in a graph
-// of ours; in one of TensorFlow, where it is not marked, it is required like the others.
+// Requires the variables that the step reads, except optimizer state and variables synchronised on
+// read. Optimizer state has initial values in a Mirrorflow graph; TensorFlow graphs do not mark it,
+// so there it is required as well.
 absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
   std::set<std::string> required = VariablesReadBy(step);
   for (const VariableInfo& variable : session.layout().variables()) {
@@ -209,7 +210,7 @@ absl::Status LoadForStep(const std::string& path, const StepSelection& step, Ses
   return LoadVariables(path, session, options).status();
 }
 
-// On an error, `*code` is the exit code.
+// On error, `*code` is the exit code.
 absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
                       std::vector<NamedFile> fetches, ExitCode* code) {
   const std::string path = absl::GetFlag(FLAGS_graph);

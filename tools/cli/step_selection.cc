@@ -18,7 +18,7 @@
 #include "ops/registry.h"
 
 ABSL_FLAG(std::vector<std::string>, fetch, {},
-          "run: NAME or NAME=FILE.npy, a tensor to print or to write; inspect, explain: NAME, a "
+          "run: NAME to print a tensor, NAME=FILE.npy to write it; inspect, explain: NAME of a "
           "tensor that the step computes");
 ABSL_FLAG(std::vector<std::string>, target, {},
           "run, inspect, explain: a node to run for its side effects");
@@ -26,7 +26,7 @@ ABSL_FLAG(std::vector<std::string>, target, {},
 namespace mirrorflow {
 namespace {
 
-// Larger graphs get no hints: the cost of the search for near names grows with their number.
+// Larger graphs get no hints, because the cost of finding similar names grows with the graph.
 constexpr int kMaxNodesForHints = 100'000;
 constexpr size_t kMaxHints = 3;
 
@@ -39,7 +39,8 @@ void SelectAll(const Graph& graph, StepSelection* step) {
   for (Node* node : all.unknown) step->targets.push_back({node});
 }
 
-// The nodes that the fetches and targets of a step need, without those that only a feed needs.
+// Returns the nodes that the fetches and targets of a step need, except those needed only to
+// compute a fed value.
 absl::flat_hash_set<const Node*> NeededBy(const StepSelection& step) {
   std::vector<const Node*> pending;
   const auto add = [&](const Output& output) {
@@ -81,7 +82,7 @@ absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name) 
   MF_ASSIGN_OR_RETURN(Node * node, NodeByName(graph, name.substr(0, colon)));
   if (node->op().role == OpRole::kUnknown && AllOps().Find(node->op().name) != nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        OpAndName(*node), ": it handles text or another dtype that no tensor here can hold"));
+        OpAndName(*node), ": handles strings or another dtype that tensors cannot hold"));
   }
   if (node->op().role == OpRole::kUnknown) {
     std::vector<std::string> ops;

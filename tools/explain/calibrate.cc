@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kFmaIterations = 20000;
 constexpr int kBursts = 20;
-// Number of independent chains: more than the latency of a multiply-add, 4 cycles, times the two
-// that start in each cycle; no more than there are registers.
+// Number of independent dependency chains: enough to hide the latency of a multiply-add (4 cycles)
+// at two issues per cycle, and few enough to fit in registers.
 constexpr int kChains = 12;
 
 double NowNs() { return absl::ToDoubleNanoseconds(MonotonicTime::Now() - MonotonicTime()); }
@@ -49,9 +49,9 @@ MF_INLINE inline float Burst() {
 MF_AVX512 float Burst512() { return Burst<16>(); }
 float Burst256() { return Burst<8>(); }
 
-// Measures the arithmetic limit of a core in float operations per nanosecond, a multiply-add
-// counted as two. Runs independent multiply-adds in registers, in the widest vectors of the
-// processor, and returns the best of some bursts of about 0.1 ms.
+// Measures the arithmetic limit of a core in float operations per nanosecond, where a multiply-add
+// counts as two. Runs independent multiply-adds in registers, with the processor's widest vectors,
+// and returns the best of several bursts of about 0.1 ms.
 double FmaFlopsPerNs() {
   const bool wide = HasAvx512();
   const double flops = 2.0 * kFmaIterations * kChains * (wide ? 16 : 8);
@@ -68,13 +68,13 @@ double FmaFlopsPerNs() {
 
 // ---- the prices of instructions -----------------------------------------------------------------
 
-// Networks of one form in four sizes: weights that exceed every cache; weights that stay in the
-// last one; much arithmetic for few bytes, without which the two prices could not be separated; and
-// a working set that stays in the first cache.
+// The same network in four sizes: with weights that exceed every cache; with weights that fit in
+// the last-level cache; with much arithmetic on few bytes, without which the fit could not separate
+// the two prices; and with a working set that fits in the first cache.
 struct Net {
   int64_t rows;     // per replica
-  int64_t width;    // factor of the widths of dense layers
-  int64_t filters;  // factor of the filters of convolutions
+  int64_t width;    // multiplies the widths of dense layers
+  int64_t filters;  // multiplies the filter counts of convolutions
   int64_t side;     // length of an image's side
 };
 constexpr Net kNets[] = {{48, 8, 8, 40}, {96, 4, 1, 10}, {320, 2, 8, 10}, {6, 1, 1, 5}};
@@ -83,7 +83,7 @@ constexpr int kMinTracedSteps = 4;
 constexpr int kMaxTracedSteps = 100;
 constexpr absl::Duration kBudget = absl::Milliseconds(200);  // per network
 
-// The share of a core's multiply-add rate that products are assumed to reach.
+// The fraction of a core's multiply-add rate that matrix products are assumed to reach.
 constexpr double kShareOfFma = 0.8;
 
 struct Sample {
@@ -94,7 +94,7 @@ using Samples = std::map<std::string, std::vector<Sample>>;  // by the key of th
 
 // Refits prices by ridge regression of the samples' relative errors, with coordinate descent from
 // `prices`; no price falls below `least`. Samples slower than `prices` predict count less, because
-// a disturbance never makes a measurement faster.
+// noise on the machine only ever makes a measurement slower.
 Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const Amounts& guess,
               const Amounts& least) {
   constexpr double kTrustInGuess = 0.01;
@@ -157,7 +157,7 @@ struct CalibrationStep {
   Operation train;
 };
 
-// Builds a training step of layers of many kinds, in sizes that no known model has.
+// Builds a training step with many kinds of layers, in sizes that no known model has.
 CalibrationStep BuildStep(const Scope& root, const Net& net) {
   CalibrationStep t;
   t.feeds = {ops::Placeholder(root.WithName("rows"), DT_FLOAT, {-1, 40 * net.width}),
@@ -266,14 +266,14 @@ absl::StatusOr<Machine> Calibrate(int replicas) {
   for (const Net& net : kNets) {
     MF_RETURN_IF_ERROR(AddSamples(*strategy, net, table, &samples));
   }
-  std::vector<Sample> passes;  // of ops that only pass over memory
+  std::vector<Sample> passes;  // of ops without products and convolutions
   for (const auto& [op, of_op] : samples) {
     for (const Sample& sample : of_op) {
       if (sample.demands[kFlops] == 0) passes.push_back(sample);
     }
   }
   const double flop_ns = 1 / (kShareOfFma * machine.fma_flops_per_ns);
-  // Typical prices, of no particular machine, from which the fit starts.
+  // Typical prices, not specific to any machine, from which the fit starts.
   const Amounts usual = {50, flop_ns, 0.01, 0.005, 0.02, 0.01, 0.005, 0.02};
   Amounts least = {};
   least[kFlops] = 1 / machine.fma_flops_per_ns;

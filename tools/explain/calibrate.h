@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the cost table of this machine, and the instructions of a step.
+// Measures this machine's cost table, and the instructions of a step.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 
@@ -20,14 +20,14 @@ struct Machine {
   CostTable table;
 };
 
-// Measures, in about a second, what kernels cost one of `replicas` replicas while the others run
-// the same. Runs some training steps of layers of all kinds, in sizes that no known model has, and
-// fits prices to the fastest run of each kernel. All other ops share one set of prices: memory
-// prices fitted to the measured ops without products and convolutions, and an assumed rate of
-// arithmetic.
+// Measures what each kernel costs one replica while all `replicas` replicas run it; takes about a
+// second. Runs training steps of networks with many kinds of layers, in sizes that no known model
+// has, and fits prices to the fastest run of each kernel. Ops that do not occur in these networks
+// share one set of prices: memory prices fitted to the measured ops that are neither matrix
+// products nor convolutions, and an assumed arithmetic rate.
 absl::StatusOr<Machine> Calibrate(int replicas);
 
-// Runs `step` for `budget`, at least 4 and at most 100 times. `plan` is that of the first replica.
+// Runs `step` for `budget`, at least 4 and at most 100 times. `plan` is the first replica's plan.
 // Returns the shortest time of each of its instructions in nanoseconds; 0 for an instruction that
 // was not dispatched.
 absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,

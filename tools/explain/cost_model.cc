@@ -52,8 +52,8 @@ class ReuseDistances {
   int64_t time_ = 0;
 };
 
-// Returns the share of accesses at this reuse distance that miss a cache. It rises gradually around
-// the size of the cache, because no real cache has a sharp limit.
+// Returns the fraction of accesses at this reuse distance that miss a cache. It rises gradually
+// around the size of the cache, because no real cache has a sharp limit.
 double ShareBeyond(int64_t distance, int64_t cache_bytes) {
   const double octaves = std::log2(static_cast<double>(distance) /
                                    static_cast<double>(std::max<int64_t>(cache_bytes, 1)));
@@ -114,7 +114,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       levels[2] += bytes * ShareBeyond(distance, table.shared_bytes);
     }
   };
-  // A write to memory that the same instruction has read needs no second trip to memory.
+  // A write to memory that the same instruction has read already hits the cache.
   auto was_read = [&](size_t i, const MemoryAccess& access) {
     if (!access.is_write) return false;
     const std::vector<MemoryAccess>& all = plan.accesses[i];
@@ -123,7 +123,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
              other.operand.offset == access.operand.offset && other.bytes >= access.bytes;
     });
   };
-  // The first pass has no earlier touches; the second stands for every later step.
+  // The first pass has no earlier touches; the second represents every later step.
   for (int time = 0; time < 2; ++time) {
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
@@ -163,7 +163,7 @@ std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs) 
     int instruction;
   };
   struct Uses {
-    std::vector<Use> reads, writes;  // those that no later write has covered
+    std::vector<Use> reads, writes;  // not covered by a later write
   };
   absl::flat_hash_map<int32_t, Uses> by_value;
   const int count = static_cast<int>(plan.instructions.size());

@@ -9,8 +9,8 @@
 // their inner product. The level of memory that a byte comes from follows from its reuse distance:
 // a cache of C bytes holds a byte until more than C other bytes have been touched.
 //
-// A branch costs what its costlier side costs. A loop costs one iteration, because a plan does not
-// say how many there will be.
+// The cost of a branch is that of its more expensive side. The cost of a loop is that of one
+// iteration, because a plan does not contain the number of iterations.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_COST_MODEL_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_COST_MODEL_H_
 
@@ -40,16 +40,16 @@ enum Resource {
 };
 using Amounts = std::array<double, kNumResources>;
 
-// The inner product of demands and prices.
+// Returns the inner product of demands and prices.
 double CostOf(const Amounts& demands, const Amounts& prices);
 
 // The machine as one replica sees it while the others run.
 struct CostTable {
-  int64_t near_bytes = 0;    // of the core's own caches
+  int64_t near_bytes = 0;    // size of the core's own caches
   int64_t shared_bytes = 0;  // a replica's share of the last-level cache
   // Nanoseconds per unit of each resource, by the key that PricedAs returns.
   absl::flat_hash_map<std::string, Amounts> prices;
-  Amounts other = {};  // of every op that is not in `prices`
+  Amounts other = {};  // for every op that is not in `prices`
 };
 
 // Returns the key of an instruction in `prices`: its op, or `start AllReduce` for the start of a
@@ -60,7 +60,7 @@ std::string PricedAs(const Plan& plan, const Instruction& instruction);
 // a collective.
 int64_t FlopsOf(const Plan& plan, const Instruction& instruction);
 
-// Returns, by instruction of `plan`, the demands in a step that runs repeatedly.
+// Returns the demands of each instruction of `plan` in a step that runs repeatedly.
 std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table);
 
 // Returns the cost of each instruction in nanoseconds.

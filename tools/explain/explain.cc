@@ -40,7 +40,8 @@ absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& se
   return ready;
 }
 
-// The replicas of `e`, each worker a memory domain unless they share memory.
+// Returns the topology of the replicas of `e`. Each worker is a memory domain, unless workers share
+// memory.
 Topology TopologyOf(const Explanation& e) {
   Topology topology;
   for (int worker = 0; worker < e.workers; ++worker) {

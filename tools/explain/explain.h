@@ -11,13 +11,15 @@
 namespace mirrorflow {
 
 // Implements `mirrorflow explain [GRAPH]`: shows where the time of a step on --replicas replicas
-// goes. The step is what --fetch and --target select in the graph file, or everything; without a
-// file it is the training step of --model. Feeds whose leading dimension is unknown have
-// --batch_size rows for each replica. Prints the contents of the plan, its critical path, bytes and
-// arithmetic, and the time that the cost table of this machine predicts, next to the measured time
-// of steps on noise. With --workers=N it explains the step of one of N workers with so many
-// replicas each, which exchange data over --transport: how long they are predicted to wait for one
-// another. Nothing then runs. On error, `*code` is the exit code of the program.
+// goes. --fetch and --target select the step in the graph file; by default, it computes the whole
+// graph. Without a file, it is the training step of --model. Feeds whose leading dimension is
+// unknown have --batch_size rows per replica. Prints the plan's contents, its critical path, bytes
+// and arithmetic, and the time predicted from this machine's cost table next to the time measured
+// on random feeds.
+//
+// With --workers=N, explains the step of one of N workers that have --replicas replicas each and
+// exchange data over --transport, and predicts how long they wait for one another. The step is then
+// not run. On error, `*code` is the exit code of the program.
 absl::Status Explain(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

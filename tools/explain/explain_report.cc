@@ -23,14 +23,14 @@ double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// True for starts and finishes of collectives, except finishes that update by a matrix product:
-// arithmetic dominates those.
+// Returns true for starts and finishes of collectives, except for finishes whose update computes a
+// matrix product: arithmetic dominates those.
 bool Communicates(const Plan& plan, const Instruction& instruction) {
   return instruction.kind == InstructionKind::kStart ||
          (Finishes(instruction.kind) && FlopsOf(plan, instruction) == 0);
 }
 
-// A row of the table of ops.
+// A row of the op table.
 struct OpRow {
   std::string op;
   int count = 0;
@@ -63,7 +63,7 @@ struct Totals {
 struct Breakdown {
   Totals totals;
   std::vector<OpRow> ops;  // the most expensive first
-  std::vector<int> path;   // indices of instructions
+  std::vector<int> path;   // instruction indices
 };
 
 Breakdown BreakDown(const Explanation& e) {
@@ -146,7 +146,7 @@ void PrintTotals(const Explanation& e, const Totals& t) {
   PrintFigure("predicted", t.predicted_ns,
               absl::StrFormat("the limit is %.0f %% of it", Percent(t.limit_ns, t.predicted_ns)));
   if (!e.not_run.empty()) {
-    PrintLine(absl::StrCat("measured       not: ", e.not_run));
+    PrintLine(absl::StrCat("measured       not run: ", e.not_run));
   } else {
     PrintFigure(
         "measured", measured_ns,
@@ -160,7 +160,7 @@ void PrintTotals(const Explanation& e, const Totals& t) {
   }
   if (e.exchange.has_value()) {
     PrintFigure("with others", e.exchange->step_ns,
-                absl::StrFormat("%.3f ms of it exposed: waits for other hosts, which get %.3f MB",
+                absl::StrFormat("%.3f ms of it waits for other hosts; sends them %.3f MB",
                                 e.exchange->exposed_ns * 1e-6,
                                 static_cast<double>(e.exchange->sent_bytes) * 1e-6));
     PrintFigure("network", e.exchange->network_ns,

@@ -27,12 +27,13 @@ struct Explanation {
   const Plan* plan = nullptr;                                 // of the first replica
   Machine machine;
   std::vector<double> predicted_ns;  // by instruction
-  std::string not_run;               // the reason, if the step could not be run
+  std::string not_run;               // why the step was not run; empty if it was
   Timing measured;                   // of the whole step
   std::vector<double> fastest_ns;    // by instruction; empty if the step was not run
 };
 
-// Prints tables. A long one shows only its most expensive rows; the one of ops sums up the others.
+// Prints the explanation as tables. A long table shows only its most expensive rows; the op table
+// adds the sum of the others.
 void PrintExplanation(const Explanation& e);
 
 // Returns one JSON object per line: the step, then each op (`op`), then each node of the critical

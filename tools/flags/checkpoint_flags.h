@@ -15,21 +15,21 @@
 
 namespace mirrorflow {
 
-// Checkpoints in --checkpoint_dir, and where training goes on.
+// Manages the checkpoints in --checkpoint_dir and says where training continues.
 struct Checkpoints {
   std::unique_ptr<CheckpointManager> manager;  // null without --checkpoint_dir
   TrainingPosition start;
   int64_t every = 0;  // steps
 };
 
-// --checkpoint_dir.
+// Returns the value of --checkpoint_dir.
 std::string CheckpointDirOfFlags();
 
-// InvalidArgument, naming the flag, for a value out of range.
+// Returns InvalidArgument, which names the flag, for a value out of range.
 absl::Status CheckCheckpointFlags();
 
-// Opens the directory and restores the session as --resume says. On an error, `*code` is the exit
-// code. `settings`: as CheckpointManager::Options::settings.
+// Opens the directory and restores the session as --resume says. `settings` becomes
+// CheckpointManager::Options::settings. On error, `*code` is the exit code.
 absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                                                std::map<std::string, std::string> settings,
                                                ExitCode* code);

@@ -28,49 +28,50 @@
 #include "framework/session/session.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
-          "mirrored (this process alone), multi_worker, or auto: what the environment says");
+          "mirrored (this process alone), multi_worker, or auto (as the environment says)");
 ABSL_FLAG(std::vector<std::string>, cluster_spec, {},
           "addresses of all workers, HOST:PORT,…; the first serves the coordination service");
 ABSL_FLAG(std::optional<int>, task_index, std::nullopt,
-          "which address of --cluster_spec is this worker's");
+          "index of this worker's address in --cluster_spec");
 ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
           "how long to wait for the coordination service and the other workers");
 ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(10),
-          "how long a worker may be silent before the others take it for gone");
+          "how long a worker may send no heartbeat before the others consider it lost");
 ABSL_FLAG(absl::Duration, progress_timeout, absl::Minutes(5),
           "how long a worker may be inside a step without starting a collective before the others "
-          "take it for hanging");
+          "consider it hung");
 ABSL_FLAG(absl::Duration, prepare_timeout, absl::Minutes(30),
-          "how long the others wait for a worker that is alive but late, because it loads data, "
-          "compiles or runs a callback");
+          "how long the others wait for a worker that is alive but busy loading data, compiling or "
+          "running a callback");
 ABSL_FLAG(std::optional<absl::Duration>, collective_timeout, std::nullopt,
           "how long workers wait for each other in a collective; default: 10 minutes more than "
           "--prepare_timeout");
 ABSL_FLAG(std::optional<absl::Duration>, rejoin_timeout, std::nullopt,
-          "how long the other workers, on CPUs, wait for a lost one to return instead of ending; "
-          "`mirrorflow launch` starts it again, and the program uses RunWithRejoin; 0: they end; "
-          "default: $MIRRORFLOW_REJOIN_TIMEOUT, which launch sets, or 0");
+          "how long workers on CPUs wait for a lost worker to return instead of ending; requires a "
+          "program that uses RunWithRejoin and a launcher that restarts the worker, such as "
+          "`mirrorflow launch`; 0: they end; default: $MIRRORFLOW_REJOIN_TIMEOUT, which launch "
+          "sets, or 0");
 ABSL_FLAG(std::string, secret_file, "",
-          "file, of mode 0600, with the secret that all workers share; default: "
+          "file of mode 0600 with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
 ABSL_FLAG(
     std::string, job, "",
-    "name of the job, which distinguishes it from others with the same secret or without one; "
+    "name of the job, which distinguishes it from jobs with the same secret or with no secret; "
     "default: $MIRRORFLOW_JOB, or the job id of SLURM, torchrun or MPI; none with an external "
     "coordinator");
 ABSL_FLAG(std::string, bind, "",
-          "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
+          "ADDRESS or ADDRESS:PORT of this host on which to serve the coordination service; "
           "default: the address that the cluster names");
 ABSL_FLAG(std::string, advertise, "",
           "ADDRESS or ADDRESS:PORT at which the other workers reach this process; default: --bind, "
-          "or the address of the network device on the way to the coordination service");
+          "or the address of the network interface that routes to the coordination service");
 ABSL_FLAG(std::string, external_coordinator, "",
-          "HOST:PORT of a `mirrorflow coordinator`, which serves the coordination service instead "
-          "of worker 0");
+          "HOST:PORT of a `mirrorflow coordinator` that runs the coordination service instead of "
+          "worker 0");
 ABSL_FLAG(
     std::string, tls_cert, "",
-    "PEM file with the certificate of this process, which encrypts the coordination service and "
-    "data over TCP; with --tls_key and --tls_ca");
+    "PEM file with this process's certificate, for encrypting connections to the coordination "
+    "service and data over TCP; requires --tls_key and --tls_ca");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of mode 0600 with the key of this process");
 ABSL_FLAG(std::string, tls_ca, "", "PEM file with the authorities that sign the certificates");
 ABSL_FLAG(
@@ -80,11 +81,11 @@ ABSL_FLAG(
     "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has "
     "neither a secret nor certificates)");
 ABSL_FLAG(int, ring_from, 0,
-          "with so many hosts or more, all-reduces of CPUs go around a ring; 0: never");
+          "minimum number of hosts from which all-reduces of CPUs use a ring; 0: never");
 ABSL_FLAG(
     std::string, wire_dtype, "float",
-    "how CPUs of different hosts send all-reduced floats: float, or bfloat16, which halves the "
-    "bytes and rounds");
+    "dtype in which CPUs on different hosts send all-reduced floats: float, or bfloat16, which "
+    "halves the bytes but rounds the values");
 ABSL_FLAG(bool, insecure, false,
           "allow workers on several hosts without a secret, in a network where every process is "
           "trusted");
@@ -103,7 +104,7 @@ absl::StatusOr<std::string> SecretOfFlags() {
   return Annotate(ReadSecretFile(path), by_flag ? "--secret_file" : "MIRRORFLOW_SECRET_FILE");
 }
 
-// Below it, a busy host would look like a dead one.
+// With a shorter timeout, a busy host would look like a dead one.
 constexpr absl::Duration kLeastTimeout = absl::Milliseconds(100);
 
 absl::Status CheckTimeouts() {
@@ -122,13 +123,14 @@ absl::Status CheckTimeouts() {
                            absl::ZeroDuration());
 }
 
-// Errors about a worker carry its number.
+// Returns kExitCluster for an error that carries the number of a worker, otherwise `code`.
 ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
   const std::optional<Failure> failure = FailureOf(status);
   return failure.has_value() && failure->worker >= 0 ? kExitCluster : code;
 }
 
-// Other errors are about this worker's settings.
+// Returns the exit code for an error from joining the cluster. Errors other than those listed here
+// are about this worker's settings, unless they carry the number of a worker.
 ExitCode CodeOfJoining(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:

@@ -38,7 +38,7 @@ bool HasLimit(__rlimit_resource_t resource) {
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// The error of a process that cannot allocate memory. Allocates none.
+// Returns the error of a process that cannot allocate memory. Does not allocate.
 const char* MemoryError() {
   if (HasLimit(RLIMIT_DATA)) {
     return HasLimit(RLIMIT_AS)
@@ -54,7 +54,8 @@ const char* MemoryError() {
 }
 
 // Ends the process with an error line and an exit code when an exception reaches the top of any
-// thread. The standard library throws when memory runs out; any other exception is a bug of ours.
+// thread. The standard library throws when memory runs out; any other exception is a bug in
+// Mirrorflow.
 [[noreturn]] void EndByException() {
   const char* error = "INTERNAL process: terminated";
   ExitCode code = kExitInternal;
@@ -79,16 +80,17 @@ const char* MemoryError() {
   std::_Exit(code);
 }
 
-// Opens closed standard streams, so that no file of the program takes their place. Reads end at
-// once and writes fail.
+// Opens closed standard streams, so that no file that the program opens gets their descriptors.
+// Reads return end of file and writes fail.
 void OpenClosedStandardStreams() {
   for (const int fd : {0, 1, 2}) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", O_RDONLY);
   }
 }
 
-// The main thread's stack can grow to the current limit, so raising the limit takes effect at once.
-// Other threads get the limit at program start as their stack size, unless it is too small.
+// The main thread's stack can grow up to the current limit, so raising the limit takes effect
+// immediately. Other threads get the limit at program start as their stack size, unless it is too
+// small.
 absl::Status RaiseStackLimit() {
   constexpr rlim_t kUsual = rlim_t{8} << 20, kLeast = rlim_t{1} << 20;
   RaiseThreadStackSize();
@@ -113,9 +115,9 @@ absl::Status UnknownFlag(absl::string_view name) {
 
 const char* KindOf(const absl::CommandLineFlag& flag) {
   if (flag.IsOfType<bool>()) return "true or false";
-  if (flag.IsOfType<int>() || flag.IsOfType<std::optional<int>>()) return "an integer of 32 bits";
-  if (flag.IsOfType<int64_t>()) return "an integer of 64 bits";
-  if (flag.IsOfType<uint64_t>()) return "a non-negative integer of 64 bits";
+  if (flag.IsOfType<int>() || flag.IsOfType<std::optional<int>>()) return "a 32-bit integer";
+  if (flag.IsOfType<int64_t>()) return "a 64-bit integer";
+  if (flag.IsOfType<uint64_t>()) return "a non-negative 64-bit integer";
   if (flag.IsOfType<double>() || flag.IsOfType<std::optional<double>>()) return "a number";
   if (flag.IsOfType<absl::Duration>()) return "a duration such as 90s or 5m";
   return "a valid value";
@@ -140,8 +142,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   OpenClosedStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGCHLD,
-              SIG_DFL);  // a parent that ignores it would keep us from waiting for children
+  // A parent that ignores SIGCHLD would otherwise keep this process from waiting for its children.
+  std::signal(SIGCHLD, SIG_DFL);
   std::set_terminate(EndByException);
   MF_RETURN_IF_ERROR(RaiseStackLimit());
   MF_RETURN_IF_ERROR(CheckLogFormat());

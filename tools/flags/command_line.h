@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines and exit codes of our programs. Parses Abseil flags, with errors as Status where
-// Abseil would exit, and reports the error that ends a program in one common format.
+// Command lines and exit codes of Mirrorflow's programs. Parses Abseil flags, but returns a Status
+// where Abseil would exit, and reports the error that ends a program in one common format.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
@@ -18,7 +18,7 @@
 
 namespace mirrorflow {
 
-// Exit codes of all our programs.
+// Exit codes of all Mirrorflow programs.
 enum ExitCode {
   kExitOk = 0,
   kExitUsage = 2,                   // flags, configuration
@@ -27,8 +27,8 @@ enum ExitCode {
   kExitResources = 5,
   kExitNumeric = 6,  // see IsNumericError
   kExitInternal = 70,
-  kExitPreempted = 75,     // asked to end, and goes on when it starts again
-  kExitInterrupted = 130,  // the same, by SIGINT
+  kExitPreempted = 75,     // ended on request; resumes when restarted
+  kExitInterrupted = 130,  // the same, but ended by SIGINT
 };
 
 struct CommandLine {
@@ -38,40 +38,43 @@ struct CommandLine {
 };
 
 // Sets the program's ABSL_FLAGs from `--name=value`, `--name value`, `--name` and `--noname`
-// (bools); `--` ends the flags. Returns InvalidArgument, naming the flag, for an unknown flag (with
-// the nearest known one) or a value that does not parse.
+// (bools); `--` ends the flags. Returns InvalidArgument, which names the flag, for an unknown flag
+// (with the nearest known one) or a value that does not parse.
 //
-// Also prepares the process for where it runs. A write beyond the limit on file sizes, or to a pipe
-// without a reader, makes the call fail instead of killing the process, which would leave half of a
-// file behind. When memory or threads run out, the process exits with kExitResources instead of by
-// a signal. Writes to a standard stream that was closed fail, instead of reaching the next file
-// that the program opens. A small stack grows, or is ResourceExhausted.
+// Also makes the process robust against its environment:
+//  - A write beyond the file size limit, or to a pipe without a reader, fails instead of killing
+//    the process, which would leave a partial file behind.
+//  - When memory or threads run out, the process exits with kExitResources instead of by a signal.
+//  - Writes to a standard stream that was closed at the start fail, instead of going to the next
+//    file that the program opens.
+//  - A stack that is too small is enlarged; returns ResourceExhausted if the limit forbids that.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
-// Returns whether `flags` contains the flag: its name, or a part of the path of the file that
-// defines it, such as `tools/launch/`. Both are separated by spaces.
+// Returns whether `flags`, a list separated by spaces, contains the flag: either its name or a part
+// of the path of the file that defines it, such as `tools/launch/`.
 bool IsOneOf(absl::string_view flag, absl::string_view flags);
-// Returns the name, default and help text of each flag that IsOneOf `flags`.
+// Returns the name, default and help text of each flag in `flags` (see IsOneOf).
 std::string FlagHelp(absl::string_view flags);
 
-// Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
+// Returns InvalidArgument, which names the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,
                             int64_t most = std::numeric_limits<int64_t>::max());
-// Returns InvalidArgument, naming the flag, if `value` is less than `least`.
+// Returns InvalidArgument, which names the flag, if `value` is less than `least`.
 absl::Status CheckFlagDuration(absl::string_view flag, absl::Duration value, absl::Duration least);
-// Returns InvalidArgument, naming the flag, if `value` is none of `choices`.
+// Returns InvalidArgument, which names the flag, if `value` is not one of `choices`.
 absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
                          std::initializer_list<absl::string_view> choices);
-// Returns an error, naming the flag, if `path` cannot be written. An empty path means no output.
+// Returns an error, which names the flag, if `path` cannot be written. An empty path means no
+// output.
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 
-// Writes `ERROR <CODE> <where>: <what>` to standard error, one line for each error if the message
-// has several, and as JSON to the file that $MIRRORFLOW_ERROR_FILE names, if any. Returns the exit
-// code: that of the status if it is a numeric, resource or internal error or a timeout, which
-// neither flags nor the form of an input can cause, otherwise `code`.
+// Writes `ERROR <CODE> <where>: <what>` to standard error, with one line for each error in the
+// message, and as JSON to the file that $MIRRORFLOW_ERROR_FILE names, if set. Returns the exit
+// code. Numeric, resource and internal errors and timeouts, which neither flags nor malformed input
+// can cause, have their own; all others exit with `code`.
 int ExitWithError(const absl::Status& status, ExitCode code);
-// Flushes standard output. Returns kExitOk, or the code of an error if not all of it, or of
-// standard error, was written.
+// Flushes standard output. Returns kExitOk, or the code of an error if any output to standard
+// output or standard error was lost.
 int FlushOutput();
 
 }  // namespace mirrorflow

@@ -8,17 +8,18 @@
 #include "tools/flags/command_line.h"
 
 ABSL_FLAG(std::string, compute_dtype, "float",
-          "dtype in which matrix products, convolutions and attention of floats compute: float, or "
+          "dtype in which float matrix products, convolutions and attention compute: float, or "
           "bfloat16 or half (mixed precision)");
 ABSL_FLAG(bool, allow_tf32, false,
-          "on GPUs, let matrix products, convolutions and attention of floats round their "
-          "operands to TensorFloat-32");
+          "on GPUs, let float matrix products, convolutions and attention round their operands to "
+          "TensorFloat-32");
 ABSL_FLAG(
     bool, autotune, false,
     "on GPUs, time the algorithms of each matrix product and convolution and use the fastest; "
-    "between hosts, time the network and choose the size of buckets by it");
+    "between hosts, time the network and choose the bucket size accordingly");
 ABSL_FLAG(int64_t, bucket_bytes, 0,
-          "an all-reduce carries gradients of at most so many bytes, or a single one; 0: chosen");
+          "maximum size of a gradient bucket, which one all-reduce carries; a larger gradient has "
+          "its own bucket; 0: automatic");
 
 namespace mirrorflow {
 

@@ -9,10 +9,11 @@
 #include "tools/flags/command_line.h"
 
 ABSL_FLAG(int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
-          "inspect, explain, run: the most nodes of a graph, with all function calls inlined");
+          "inspect, explain, run: maximum number of nodes in a graph, with all function calls "
+          "inlined");
 ABSL_FLAG(int64_t, max_memory, 0,
-          "inspect, explain, run: limit in MiB for the graph, and again for its variables and one "
-          "step; 0: 2048 for the graph, and all memory that the process may use");
+          "inspect, explain, run: limit in MiB for the graph, and separately for its variables and "
+          "one step; 0: 2048 for the graph, all memory that the process may use for the rest");
 
 namespace mirrorflow {
 namespace {

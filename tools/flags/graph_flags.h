@@ -11,13 +11,14 @@
 
 namespace mirrorflow {
 
-// Returns InvalidArgument, naming the flag, if one is out of range.
+// Returns InvalidArgument, which names the flag, if one is out of range.
 absl::Status CheckGraphFlags();
 
-// The limits that --max_graph_nodes and --max_memory set. Requires that CheckGraphFlags succeeded.
-GraphLimits GraphLimitsOfFlags();
-// Limit on the memory of the variables and one step, in bytes. Requires that CheckGraphFlags
+// Returns the limits that --max_graph_nodes and --max_memory set. Requires that CheckGraphFlags
 // succeeded.
+GraphLimits GraphLimitsOfFlags();
+// Returns the limit in bytes on the memory of the variables and one step. Requires that
+// CheckGraphFlags succeeded.
 int64_t MaxBytesOfFlags();
 
 }  // namespace mirrorflow

@@ -11,8 +11,8 @@
 
 ABSL_FLAG(std::string, metrics, "",
           "HOST:PORT at which each worker serves /metrics (for Prometheus), /healthz and /readyz; "
-          "PORT or :PORT serves only this host. A worker adds its number on its host to the port; "
-          "port 0 chooses one");
+          "PORT or :PORT serves only this host. Each worker adds its index on its host to the "
+          "port; 0 chooses a free port");
 ABSL_DECLARE_FLAG(std::string, job);
 ABSL_DECLARE_FLAG(absl::Duration, progress_timeout);
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsOfFlags(
                "--metrics"));
   if (cluster.has_value() && cluster->num_workers > 1) {
     server->SetWaiting(absl::StrCat("the ", cluster->num_workers,
-                                    " workers of the cluster, which meet at ",
+                                    " workers of the cluster, whose coordination service is at ",
                                     cluster->coordinator));
   }
   return server;

@@ -7,8 +7,8 @@ ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
           "number of CPU replicas; default: 2 for inspect, explain and bench, one device for run");
 ABSL_FLAG(
     std::string, trace, "",
-    "run, explain, bench step with --workers: write a Chrome trace of some steps to this file, of "
-    "all workers unless its name contains {worker}: each worker then writes its own");
+    "run, explain, bench step with --workers: write a Chrome trace of some steps to this file; it "
+    "shows all workers, unless its name contains {worker}: each worker then writes its own file");
 ABSL_FLAG(std::string, model, "mlp",
           "bench, explain: mlp, cnn, big, resnet, resnet50, lstm, transformer, gpt2 or chain");
 ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples per step and replica");
@@ -17,15 +17,13 @@ ABSL_FLAG(std::string, optimizer, "sgd",
 ABSL_FLAG(std::string, hook, "none",
           "bench step, explain: how replicas reduce gradients: none (all-reduce), bf16, fp16, "
           "powersgd or adasum");
-ABSL_FLAG(
-    std::vector<std::string>, without, {},
-    "bench step: also measure without these compiler passes; explain: leave these passes out");
+ABSL_FLAG(std::vector<std::string>, without, {},
+          "bench step: also measure without these compiler passes; explain: skip these passes");
 ABSL_FLAG(
     int, workers, 1,
-    "bench step: processes, on --hosts or this machine, with --replicas each, whose steps are "
-    "measured; explain: of the cluster whose steps are predicted");
-ABSL_FLAG(
-    std::string, transport, "threads",
-    "bench allreduce: between threads of one process, or between two processes over "
-    "shared_memory, tcp or ucx; the last two also between --hosts; explain: between --workers");
+    "bench step: number of processes to measure, on --hosts or this machine, with --replicas each; "
+    "explain: number of workers in the cluster whose steps are predicted");
+ABSL_FLAG(std::string, transport, "threads",
+          "bench allreduce: threads (of one process), or shared_memory, tcp or ucx between two "
+          "processes; the last two also between --hosts; explain: what connects --workers");
 ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object per line to this file");

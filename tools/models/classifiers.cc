@@ -90,7 +90,7 @@ constexpr struct {
   Output (*build)(const Scope&, Output);
 } kModels[] = {{"mlp", true, Mlp}, {"cnn", false, Cnn}, {"resnet", false, ResNet20}};
 
-// Makes a classifier of images of this shape, whose logits `build` computes.
+// Builds a classifier of images of this shape. `build` computes its logits.
 template <typename Build>
 Classifier Classify(const Scope& scope, const Shape& images, const Build& build) {
   Classifier c;
@@ -98,7 +98,7 @@ Classifier Classify(const Scope& scope, const Shape& images, const Build& build)
   c.labels = ops::Placeholder(scope.WithName("labels"), DT_INT32, {-1});
   const Output trained = build(scope, c.images);
   c.loss = losses::SparseSoftmaxCrossEntropy(scope, trained, c.labels);
-  // A fixed name, so that programs that run the saved graph can fetch it.
+  // The name is fixed, so that programs that run the saved graph can fetch it.
   c.logits = ops::Identity(scope.WithName("logits"), ForInference(scope, trained));
   c.test_loss = losses::SparseSoftmaxCrossEntropy(scope, c.logits, c.labels);
   c.accuracy = metrics::Accuracy(scope, c.logits, c.labels);

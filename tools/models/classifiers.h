@@ -39,8 +39,8 @@ struct ResNet50Config {
 };
 
 // Builds ResNet-50 of section 4.1 of the same paper for images [pixels, pixels, 3]: 25,557,032
-// parameters. As in most implementations, the stride of a stage is in its 3×3 convolution and not
-// in the 1×1 convolution before it. Errors are recorded in the scope.
+// parameters. As in most implementations, the 3×3 convolution of a stage has its stride, not the
+// 1×1 convolution before it. Errors are recorded in the scope.
 Classifier BuildResNet50(const Scope& scope, const ResNet50Config& config = {});
 
 }  // namespace mirrorflow

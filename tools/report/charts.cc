@@ -19,7 +19,7 @@ namespace {
 
 // ---- the arrangement ----------------------------------------------------------------------------
 
-// Whether the word names the data on which a series is measured.
+// Returns whether the word names the data that a series is measured on.
 bool IsSplit(absl::string_view word) {
   for (const char* split : {"train", "training", "valid", "validation", "val", "test", "eval"}) {
     if (word == split) return true;
@@ -70,7 +70,7 @@ constexpr double kLeft = 58, kRight = kWidth - 12, kTop = 10, kBottom = kHeight 
 constexpr size_t kColumns = 400;     // of a long series; each keeps its extremes
 constexpr size_t kSmoothFrom = 200;  // points
 constexpr double kSmoothing = 0.9;
-constexpr size_t kDots = 12;              // up to so many points are drawn
+constexpr size_t kDots = 12;              // points of a series, at most, that are drawn as dots
 constexpr size_t kHits = 60;              // points of a series that show their value
 constexpr size_t kMaxHitName = 200;       // bytes; each of them repeats the name
 constexpr double kLogarithmicFrom = 100;  // the ratio of the largest and the smallest value
@@ -84,7 +84,7 @@ struct Range {
   }
 };
 
-// Short enough for the space beside the axis.
+// Formats a tick label, short enough for the space beside the axis.
 std::string TickText(double tick) {
   for (const auto& [unit, name] : {std::pair(1e9, "G"), std::pair(1e6, "M"), std::pair(1e3, "k")}) {
     const bool fits = std::abs(tick) >= unit && std::abs(tick) < 1e5 * unit;
@@ -160,7 +160,7 @@ class Axes {
   bool is_logarithmic_;
 };
 
-// The mean of the values so far, each with a weight that decreases by a factor for every later one.
+// Returns the bias-corrected exponential moving average of the points.
 std::vector<Point> Smoothed(const std::vector<Point>& points) {
   std::vector<Point> out = points;
   double sum = 0, weight = 0;
@@ -173,7 +173,7 @@ std::vector<Point> Smoothed(const std::vector<Point>& points) {
   return out;
 }
 
-// The smallest and the largest value of each column, in their order.
+// Returns the smallest and the largest value of each column, in their original order.
 std::vector<Point> Thinned(const std::vector<Point>& points) {
   if (points.size() <= 2 * kColumns) return points;
   std::vector<Point> out;
@@ -181,7 +181,7 @@ std::vector<Point> Thinned(const std::vector<Point>& points) {
     const auto begin = points.begin() + static_cast<ptrdiff_t>(column * points.size() / kColumns);
     const auto end =
         points.begin() + static_cast<ptrdiff_t>((column + 1) * points.size() / kColumns);
-    // A value that is not finite would make the comparisons below meaningless.
+    // A non-finite value would make the comparisons below meaningless.
     const auto gap =
         std::find_if(begin, end, [](const Point& p) { return !std::isfinite(p.value); });
     if (gap != end) {
@@ -207,7 +207,7 @@ std::string Path(const Axes& axes, const std::vector<Point>& points, absl::strin
     }
     absl::StrAppendFormat(&path, "%s%.1f %.1f", pen_is_down ? "L" : "M", axes.X(point.step),
                           axes.Y(point.value));
-    // A line of no length is a dot, which shows a point without neighbours.
+    // A zero-length line shows as a dot, so that isolated points are visible.
     if (!pen_is_down) path += "h0";
     pen_is_down = true;
   }
@@ -245,7 +245,7 @@ std::vector<Chart> ChartsOf(const std::map<std::string, std::vector<Point>>& ser
   }
   for (Chart& chart : charts) {
     for (LineSeries& line : chart.lines) {
-      // In Keras, the series without a prefix is that of training.
+      // In Keras, the series without a prefix is the training series.
       if (line.name.empty()) line.name = chart.lines.size() > 1 ? "training" : chart.title;
     }
   }
@@ -265,7 +265,7 @@ std::vector<Point> StepsPerSecond(const std::map<std::string, std::vector<Point>
   }
   std::vector<Point> rates;
   if (longest == nullptr || longest->size() < 3) return rates;
-  // Over several points, because the times of single ones vary.
+  // Average over several points, because the times of single points vary.
   const size_t stride = std::max<size_t>(1, longest->size() / kIntervals);
   for (size_t i = stride; i < longest->size(); i += stride) {
     const Point &before = (*longest)[i - stride], &after = (*longest)[i];

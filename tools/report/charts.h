@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arranges the series of a run as charts, and draws them for its page.
+// Arranges a run's series as charts, and draws them for its page.
 #ifndef MIRRORFLOW_TOOLS_REPORT_CHARTS_H_
 #define MIRRORFLOW_TOOLS_REPORT_CHARTS_H_
 
@@ -19,18 +19,18 @@ struct LineSeries {
   const std::vector<Point>* points;
 };
 
-// Draws values over steps as SVG that is part of an HTML page. The page sets the colours: the
-// classes `axis`, `grid`, `line`, `raw`, `dot` and `hit`, and the variables --c0 … --c5, one for
-// each series in turn. A line has gaps where values are not finite. A series of more than 200
-// points is smoothed by an exponential moving average, with the values themselves behind it. If
-// `may_be_logarithmic`, values that span at least two decades get a logarithmic axis.
+// Draws values over steps as SVG to embed in an HTML page. The page sets the colours through the
+// classes `axis`, `grid`, `line`, `raw`, `dot` and `hit`, and the variables --c0 … --c5, which the
+// series use in turn. A line has gaps where values are not finite. A series of more than 200 points
+// is smoothed by an exponential moving average, drawn over the raw values. If `may_be_logarithmic`,
+// values that span at least two decades get a logarithmic axis.
 std::string LineChart(absl::string_view title, const std::vector<LineSeries>& series,
                       bool may_be_logarithmic = false);
 
 // The number of colours.
 inline constexpr size_t kChartColours = 6;
 
-// A chart of the series that measure the same, such as the losses of training and of validation.
+// A chart of series that measure the same quantity, such as the training and validation losses.
 struct Chart {
   enum Section { kLosses, kMetrics, kLearningRate, kThroughput, kMemory };
   Section section;
@@ -41,14 +41,15 @@ struct Chart {
 inline constexpr const char* kSectionTitles[] = {"Losses", "Metrics", "Learning rate", "Throughput",
                                                  "Memory"};
 
-// Arranges all series by section. Names follow the conventions of Keras and PyTorch:
+// Arranges all series by section. Names follow Keras and PyTorch conventions:
 //   loss, val_loss          →  loss: training, validation
 //   loss/train, loss/test   →  loss: train, test
 //   train/epoch_loss, …     →  epoch_loss: train, …
 // The series must outlive the charts.
 std::vector<Chart> ChartsOf(const std::map<std::string, std::vector<Point>>& series);
 
-// Steps per second between the points of the longest series with times; empty without one.
+// Returns the steps per second between the points of the longest series with times; empty without
+// one.
 std::vector<Point> StepsPerSecond(const std::map<std::string, std::vector<Point>>& series);
 
 }  // namespace mirrorflow

@@ -41,11 +41,11 @@ std::optional<double> ScalarOf(const proto::Summary::Value& value) {
 
 // Estimated overhead per series, text or hyperparameter, in RunData and on the page.
 constexpr uint64_t kEntryBytes = 512;
-constexpr uint64_t kCopiesOfTag = 4;  // as the name of a series and on the page
+constexpr uint64_t kCopiesOfTag = 4;  // in series names and on the page
 
-// Reads the files of a run. The scalars of a folder reach the run only at the folder's end:
-// dropping points at each session start would take time proportional to the number of starts times
-// the number of series.
+// Reads the files of a run. Scalars are added to the run only at the end of their folder: dropping
+// points at each session start would take time proportional to the number of starts times the
+// number of series.
 class EventReader {
  public:
   EventReader(RunData* run, const EventFileLimits& limits) : run_(*run), limits_(limits) {}
@@ -75,9 +75,8 @@ class EventReader {
       run_.notes.emplace_back(more.status().message());
     }
     if (too_long > 0) {
-      run_.notes.push_back(absl::StrCat(file.path, ": left out ", too_long,
-                                        " records of more than ", limits_.max_event_bytes,
-                                        " bytes"));
+      run_.notes.push_back(absl::StrCat(file.path, ": skipped ", too_long, " records of more than ",
+                                        limits_.max_event_bytes, " bytes"));
     }
     if (unreadable > 0) {
       run_.notes.push_back(absl::StrCat(file.path, ": ", unreadable, " records are not events"));
@@ -89,8 +88,8 @@ class EventReader {
   }
 
   void EndFolder() {
-    // A session start drops the earlier scalars of its step or a later one. Going backwards, it is
-    // enough to know the smallest step of the starts seen.
+    // A session start drops the earlier scalars of its own step and later steps. Going backwards,
+    // it is enough to know the smallest step of the starts seen.
     std::optional<int64_t> dropped_from;
     for (auto scalar = scalars_.rbegin(); scalar != scalars_.rend(); ++scalar) {
       const int64_t step = scalar->point.step;
@@ -107,7 +106,7 @@ class EventReader {
   }
 
  private:
-  // A scalar. `series` is null for one that has been dropped, and for a session start.
+  // A scalar. `series` is null if it has been dropped, or if this is a session start.
   struct Scalar {
     std::vector<Point>* series;
     Point point;
@@ -165,7 +164,7 @@ class EventReader {
   }
 
   void AddScalar(const Scalar& scalar) {
-    kept_bytes_ += sizeof(Scalar) + 2 * sizeof(Point);  // a vector has up to twice what it needs
+    kept_bytes_ += sizeof(Scalar) + 2 * sizeof(Point);  // a vector may have twice the capacity
     scalars_.push_back(scalar);
   }
 
@@ -189,7 +188,7 @@ class EventReader {
   std::deque<Scalar> scalars_;     // of the folder
   uint64_t total_bytes_ = 0;       // without the bytes of the current file
   uint64_t kept_bytes_ = 0;
-  std::string full_;  // the limit that is reached; empty: none
+  std::string full_;  // the limit that was reached; empty: none
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ int64_t StepsOf(const RunData& run) {
   return steps;
 }
 
-// Orders metrics by interest: accuracies first, then those that were measured most often.
+// Orders metrics by interest: accuracies first, then the most frequently measured ones.
 bool IsBetter(const Chart& a, const Chart& b) {
   auto key = [](const Chart& chart) {
     return std::pair(absl::StrContains(chart.title, "accuracy"), chart.lines[0].points->size());
@@ -109,7 +109,7 @@ std::string FormatTime(double seconds) {
 
 // ---- tables -------------------------------------------------------------------------------------
 
-constexpr size_t kMostEvents = 500;  // the latest
+constexpr size_t kMostEvents = 500;  // the latest are shown
 constexpr size_t kMostNames = 500;
 
 // Builds a table; columns whose heading begins with `#` hold numbers.
@@ -168,7 +168,7 @@ std::string NamesTable(absl::string_view title, const RunData::Names& names) {
     table.Add({names[i].first, names[i].second});
   }
   if (names.size() > kMostNames) {
-    table.Add({absl::StrCat(names.size() - kMostNames, " more are left out"), ""});
+    table.Add({absl::StrCat(names.size() - kMostNames, " more are not shown"), ""});
   }
   return table.Html();
 }
@@ -209,7 +209,7 @@ std::string Tiles(const RunData& run, const std::vector<Chart>& charts) {
     html += Tile(unit, FormatCount(rate->lines[0].points->back().value));
   }
   if (run.timeline) {
-    html += Tile("a traced step", absl::StrCat(FormatThreeDigits(run.timeline->ms), " ms"));
+    html += Tile("traced step", absl::StrCat(FormatThreeDigits(run.timeline->ms), " ms"));
   }
   const std::string replicas = ReplicasOf(run);
   if (!replicas.empty()) html += Tile("replicas", replicas);
@@ -254,13 +254,13 @@ std::string MemorySection(const RunData& run) {
     if (name == "parameters") table.Add({"parameters", value});
   }
   if (!run.checkpoints.empty()) {
-    table.Add({"a checkpoint: parameters and the state of the optimizer",
-               Bytes(run.checkpoints.back().bytes)});
+    table.Add(
+        {"one checkpoint: parameters and optimizer state", Bytes(run.checkpoints.back().bytes)});
     uint64_t all = 0;
     for (const SavedCheckpoint& saved : run.checkpoints) all += saved.bytes;
     table.Add({"all checkpoints", Bytes(all)});
   }
-  return Section("Size of the model", {table.Html()});
+  return Section("Model size", {table.Html()});
 }
 
 std::string EventSection(const RunData& run) {

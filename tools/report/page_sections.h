@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The head of the report, and its tables. Each function returns HTML, empty without contents.
+// The head and the tables of the report. Each function returns HTML, which is empty if there is
+// nothing to show.
 #ifndef MIRRORFLOW_TOOLS_REPORT_PAGE_SECTIONS_H_
 #define MIRRORFLOW_TOOLS_REPORT_PAGE_SECTIONS_H_
 
@@ -12,19 +13,19 @@
 
 namespace mirrorflow {
 
-// A line about the run.
+// Returns one line about the run.
 std::string Subtitle(const RunData& run);
-// Its most important figures.
+// Returns the run's most important figures.
 std::string Tiles(const RunData& run, const std::vector<Chart>& charts);
-// How each replica spends the step.
+// Shows how each replica spends the step.
 std::string ReplicaTable(const StepTimeline& timeline);
-// The time of kernels by op, of all replicas.
+// Shows the kernel time by op, summed over all replicas.
 std::string OpTable(const StepTimeline& timeline);
-// The number of parameters and the size of checkpoints.
+// Shows the number of parameters and the checkpoint sizes.
 std::string MemorySection(const RunData& run);
-// Checkpoints, and the events of the training.
+// Lists the checkpoints and the training's events.
 std::string EventSection(const RunData& run);
-// Hyperparameters, and the first line of the log.
+// Lists the hyperparameters and what the first line of the log says.
 std::string FactsSection(const RunData& run);
 
 }  // namespace mirrorflow

@@ -34,11 +34,11 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   }
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
-  // A machine that crashes leaves zero bytes in a log, whose other lines still count.
+  // A machine crash can leave zero bytes in a log; its other lines still count.
   return PlainText(text).value_or(text);
 }
 
-// Files are read in this order: of two that have a value for the same step, the later one counts.
+// Files are read in this order. If two have a value for the same step, the later one counts.
 enum Kind { kLog, kJson, kEvents, kOther };
 
 Kind KindOf(const std::string& name) {
@@ -83,13 +83,13 @@ absl::Status List(const fs::path& directory, const std::string& below, int depth
   return absl::ErrnoToStatus(error.value(), absl::StrCat(directory.string(), ": cannot list"));
 }
 
-// Returns whether the file is one of a run.
+// Returns whether the file belongs to a run.
 absl::StatusOr<bool> ReadLogOrTrace(Kind kind, const std::string& path, RunData* run) {
   MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   if (kind == kJson && absl::StrContains(text, "\"traceEvents\"")) {
     MF_ASSIGN_OR_RETURN(StepTimeline timeline, Annotate(ReadStepTimeline(text), path));
     if (run->timeline) {
-      run->notes.push_back(absl::StrCat(path, ": another trace; the page shows only one"));
+      run->notes.push_back(absl::StrCat(path, ": another trace; the page shows only the first"));
     } else {
       run->timeline = std::move(timeline);
     }
@@ -118,7 +118,7 @@ void ReadCheckpoints(const std::string& directory, RunData* run) {
 void SortEvents(std::vector<RunEvent>* events) {
   std::stable_sort(events->begin(), events->end(),
                    [](const RunEvent& a, const RunEvent& b) { return a.time < b.time; });
-  // The launcher keeps each line twice.
+  // The launcher stores each line twice.
   std::set<std::tuple<std::string, std::string, std::string>> seen;
   std::erase_if(*events, [&](const RunEvent& event) {
     return !seen.emplace(event.time, event.what, event.details).second;
@@ -159,8 +159,8 @@ absl::StatusOr<RunData> ReadRun(const std::string& directory) {
   if (run.files.empty() && run.checkpoints.empty()) {
     std::string message = absl::StrCat(
         directory,
-        ": no file of a run; expected event files (*tfevents*), logs of --log_format=json or "
-        "--loss_log (*.jsonl, *.log, *.txt), a trace (*.json) or checkpoints");
+        ": no file of a run; expected event files (*tfevents*), logs written with "
+        "--log_format=json or --loss_log (*.jsonl, *.log, *.txt), a trace (*.json) or checkpoints");
     for (const std::string& note : run.notes) absl::StrAppend(&message, "\n", note);
     return absl::InvalidArgumentError(message);
   }

@@ -17,7 +17,7 @@
 #include "tools/report/read_run.h"
 #include "tools/report/svg_chart.h"
 
-ABSL_FLAG(std::string, html, "", "report: the page; default: report.html in the directory");
+ABSL_FLAG(std::string, html, "", "report: output file; default: report.html in RUN_DIR");
 
 namespace mirrorflow {
 namespace {
@@ -30,7 +30,7 @@ std::string Number(double value) {
                               : absl::StrCat("<span class=\"bad\">", value, "</span>");
 }
 
-// The key to the lines of a chart, with their last and extreme values.
+// Returns the legend of a chart, with the last and extreme values of each line.
 std::string Legend(const Chart& chart) {
   std::string rows;
   for (size_t i = 0; i < chart.lines.size(); ++i) {
@@ -76,20 +76,20 @@ std::string ChartSections(const std::vector<Chart>& charts) {
   if (!charts.empty()) html += "</div>\n";
   if (charts.size() > kMostCharts) {
     absl::StrAppend(&html, "<p class=\"dim\">", charts.size() - kMostCharts,
-                    " more charts are left out.</p>\n");
+                    " more charts are not shown.</p>\n");
   }
   return html;
 }
 
 std::string TimelineSection(const StepTimeline& timeline) {
   std::string html =
-      absl::StrFormat("<h2>Time of a step</h2>\n<div class=\"card timeline\">\n%s</div>\n",
+      absl::StrFormat("<h2>Step time</h2>\n<div class=\"card timeline\">\n%s</div>\n",
                       Timeline(absl::StrFormat("%s, %.3g ms", timeline.step, timeline.ms),
                                timeline.rows, timeline.kinds, timeline.spans));
   absl::StrAppendFormat(&html, "<p class=\"dim\">The step of median length of %d traced steps.",
                         timeline.step_ms.size());
   if (timeline.spans_left_out > 0) {
-    absl::StrAppend(&html, " ", timeline.spans_left_out, " spans are left out.");
+    absl::StrAppend(&html, " ", timeline.spans_left_out, " spans are not shown.");
   }
   absl::StrAppend(&html, "</p>\n<div class=\"grid\">\n", ReplicaTable(timeline), OpTable(timeline),
                   "</div>\n");
@@ -133,7 +133,7 @@ std::string ReportPage(absl::string_view title, const RunData& run) {
   }
   std::string html = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      // Nothing in the files of a run can make the page load or run anything.
+      // Prevents anything in the run's files from making the page load or run anything.
       "<meta http-equiv=\"Content-Security-Policy\" "
       "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of a run's files, from which `mirrorflow report` makes its page.
+// The contents of a run's files, from which `mirrorflow report` builds its page.
 #ifndef MIRRORFLOW_TOOLS_REPORT_RUN_DATA_H_
 #define MIRRORFLOW_TOOLS_REPORT_RUN_DATA_H_
 
@@ -21,7 +21,7 @@ struct Point {
   double time = 0;  // seconds since 1970; 0: unknown
 };
 
-// In the life of a training: started, saved, lost, …
+// An event of the training: started, saved, lost, …
 struct RunEvent {
   std::string time;
   std::string what;
@@ -37,10 +37,11 @@ struct SavedCheckpoint {
 
 // One step of a trace.
 struct StepTimeline {
-  // The time of one process (a replica) in the step, in milliseconds.
+  // The times of one process (a replica) in the step, in milliseconds.
   struct Process {
     std::string name;
-    double kernels = 0, waiting = 0, in_flight = 0;  // in flight: at least one collective is
+    // `in_flight`: at least one collective is in flight.
+    double kernels = 0, waiting = 0, in_flight = 0;
   };
   std::string step;  // its name
   double ms = 0;
@@ -49,7 +50,7 @@ struct StepTimeline {
   std::vector<Process> processes;
   std::vector<std::pair<std::string, double>> ms_by_op;  // of kernels, the longest first
   std::vector<double> step_ms;                           // of all steps in the trace
-  size_t spans_left_out = 0;                             // too short to be seen
+  size_t spans_left_out = 0;                             // too short to be visible
 };
 
 struct RunData {
@@ -63,10 +64,11 @@ struct RunData {
   std::vector<SavedCheckpoint> checkpoints;
   std::optional<StepTimeline> timeline;
   bool finished = false;           // a log says so
-  std::vector<std::string> files;  // that were read
+  std::vector<std::string> files;  // the files that were read
   std::vector<std::string> notes;  // what could not be read
 
-  // A run that resumes from a checkpoint repeats steps: drops the points from this step on.
+  // Adds a point and drops earlier points from its step on, because a run that resumes from a
+  // checkpoint repeats steps.
   void AddPoint(const std::string& name, const Point& point) { AddPoint(series[name], point); }
   static void AddPoint(std::vector<Point>& points, const Point& point) {
     DropFrom(point.step, points);

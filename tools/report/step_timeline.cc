@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostSpans = 6000;  // of the picture; the shortest are left out
+constexpr size_t kMostSpans = 6000;  // per picture; the shortest spans are omitted
 constexpr size_t kMostRows = 64;
 constexpr size_t kMostOps = 12;
 
@@ -92,7 +92,8 @@ absl::StatusOr<Trace> ParseTrace(const std::string& text) {
   return trace;
 }
 
-// The index in kKinds, or its size for a span of another category, such as a whole step.
+// Returns the span's index in kKinds, or the size of kKinds for another category, such as a whole
+// step.
 size_t KindOf(const Span& span) {
   return std::find(kKinds.begin(), kKinds.end(), span.category) - kKinds.begin();
 }
@@ -101,7 +102,8 @@ struct Range {
   double begin, end;
 };
 
-// The steps by name, from the first process that begins one to the last that ends it.
+// Returns the steps by name. A step lasts from the first process that begins it to the last that
+// ends it.
 std::map<std::string, Range> StepsOf(const Trace& trace) {
   std::map<std::string, Range> steps;
   for (const Span& span : trace.spans) {
@@ -114,7 +116,7 @@ std::map<std::string, Range> StepsOf(const Trace& trace) {
   return steps;
 }
 
-// The time that at least one of the ranges covers.
+// Returns the total time that at least one of the ranges covers.
 double Covered(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -179,7 +181,7 @@ class Builder {
                             : thread != trace_.threads.end() ? thread->second
                                                              : absl::StrCat("thread ", lane.second);
     const bool has_room = out_.rows.size() < kMostRows;
-    // The name of a process is long, and its lanes follow each other.
+    // Process names are long, and the lanes of a process are adjacent: name it only once.
     if (has_room) out_.rows.push_back(is_first ? absl::StrCat(process, ", ", row) : row);
     std::vector<Range> flights;
     for (const Span* span : spans) {

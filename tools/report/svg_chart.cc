@@ -62,7 +62,7 @@ class Canvas {
   std::string svg_;
 };
 
-// The place of a span in its row: overlapping spans are stacked.
+// The vertical position of a span in its row, where overlapping spans are stacked.
 struct Place {
   int level;
   int levels;  // in the row

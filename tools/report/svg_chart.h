@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws charts as SVG: light, in the reader's own sans-serif font, without scripts, complete in one
-// file.
+// Draws charts as self-contained SVG, in a light scheme and the reader's sans-serif font, without
+// scripts.
 #ifndef MIRRORFLOW_TOOLS_REPORT_SVG_CHART_H_
 #define MIRRORFLOW_TOOLS_REPORT_SVG_CHART_H_
 
@@ -18,8 +18,8 @@ struct BarGroup {
   std::vector<double> values;  // by series; 0: no bar
 };
 
-// Draws groups of bars side by side, with a line at 1. A bar higher than `most` is cut off there;
-// the number above it is its true value. `what` is a caption.
+// Draws groups of bars side by side, with a line at 1. A bar higher than `most` is cut off; the
+// number above it shows its true value. `what` is a caption.
 std::string GroupedBars(absl::string_view title, absl::string_view what,
                         const std::vector<std::string>& series, const std::vector<BarGroup>& groups,
                         double most);
@@ -42,8 +42,8 @@ std::vector<double> RoundTicks(double low, double high, int count);
 
 inline constexpr size_t kMaxHtmlBytes = 64 << 10;
 
-// Escapes a text for HTML and SVG. A byte that is not UTF-8 becomes U+FFFD, a control character a
-// space. What follows the first `max_bytes` of the result, roughly, becomes an ellipsis.
+// Escapes text for HTML and SVG. A byte that is not valid UTF-8 becomes U+FFFD, a control character
+// a space. The result is cut after about `max_bytes` and then ends with an ellipsis.
 std::string HtmlText(absl::string_view text, size_t max_bytes = kMaxHtmlBytes);
 
 }  // namespace mirrorflow

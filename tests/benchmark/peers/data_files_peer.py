@@ -21,7 +21,7 @@ EXAMPLES, FEATURES = 20_000, 100
 
 
 def write_images(folder, random):
-    """Smooth pictures, whose files have the size of photographs."""
+    """Writes smooth pictures whose files are as large as photographs."""
     for i in range(IMAGES):
         small = random.integers(0, 256, (HEIGHT // 8, WIDTH // 8, 3), np.uint8)
         large = np.asarray(Image.fromarray(small).resize((WIDTH, HEIGHT), Image.BICUBIC), np.int16)

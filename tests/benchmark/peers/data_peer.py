@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers of `mirrorflow bench data` share. They are started as `PEER.py TASK THREADS FOLDER`
-on as many cores as threads.
+"""Code that the peers of `mirrorflow bench data` share. They are started as `PEER.py TASK THREADS
+FOLDER`, on one core per thread.
 
-A step is a batch, or a whole pass for `csv`, so that opening and parsing the file counts. The
-`loss` of a step is the mean of its last batch: of the labels for `jpeg`, whose pictures are random,
-and of the features for the others.
+A step is a batch or, for `csv`, a whole pass, so that opening and parsing the file counts. The
+`loss` of a step is a mean over its last batch: of the labels for `jpeg`, whose pictures are random,
+and of the features for the other tasks.
 
-jpeg: decodes pictures in the order of their paths, cuts out 224x224 pixels at random, flips half of
-    them, and makes floats in [0, 1]; batches of 64
+jpeg: decodes pictures in the order of their paths, crops 224x224 pixels at random, flips half of
+    them, and converts them to floats in [0, 1]; batches of 64
 csv, tfrecord: floats and an integer label, in order; batches of 256
 """
 
@@ -19,7 +19,7 @@ IMAGE_BATCH, BATCH = 64, 256
 
 
 def steps_of(passes):
-    """Returns run(steps), which takes batches of one pass after another."""
+    """Returns run(steps), which reads batches, one pass after another."""
     batches = (batch for batch_of_pass in passes for batch in batch_of_pass)
 
     def run(steps):
@@ -31,7 +31,7 @@ def steps_of(passes):
 
 
 def passes_of(passes):
-    """Returns run(steps), which takes whole passes."""
+    """Returns run(steps), which reads whole passes."""
 
     def run(steps):
         for _ in range(steps):

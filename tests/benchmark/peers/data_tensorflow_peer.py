@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.data: the stages that can work on whole batches do."""
+"""tf.data, with stages on whole batches where possible."""
 
 import glob
 import itertools

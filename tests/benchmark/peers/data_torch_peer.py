@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's DataLoader with as many worker processes as threads; without any for a table in memory,
-which is indexed by whole batches. Pictures by Pillow, tables by pandas, records by TensorFlow's
-protocol buffers."""
+"""PyTorch's DataLoader with one worker process per thread. A table in memory has no worker process
+and is indexed by whole batches. Pillow decodes pictures, pandas reads tables, and TensorFlow's
+protocol buffers parse records."""
 
 import glob
 import itertools

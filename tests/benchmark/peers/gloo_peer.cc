@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gloo: all-reduce of floats between two processes over TCP, each on its host and its core. Usage:
-// `gloo_peer ring|bcube BYTES DIRECTORY ADDRESSES WORKER`; they meet in the empty DIRECTORY.
-// peer.py describes the rest, and the protocol.
+// Gloo: an all-reduce of floats between two processes over TCP, each on its own host and core.
+// Usage: `gloo_peer ring|bcube BYTES DIRECTORY ADDRESSES WORKER`. The processes find each other
+// through files in DIRECTORY, which must be empty. peer.py describes the other arguments and the
+// protocol.
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
 #include <gloo/config.h>
@@ -32,7 +33,7 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Before Gloo starts its thread, which then uses the same core.
+// Call this before Gloo starts its thread, so that the thread uses the same core.
 void PinToCore(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -51,7 +52,7 @@ class Worker {
     attr.hostname = address;
     auto device = gloo::transport::tcp::CreateDevice(attr);
     gloo::rendezvous::FileStore store(directory);
-    context_->setTimeout(std::chrono::minutes(5));  // other programs take their turns
+    context_->setTimeout(std::chrono::minutes(5));  // other programs run in between
     context_->connectFullMesh(store, device);
   }
 
@@ -76,7 +77,7 @@ class Worker {
     }
   }
 
-  // Returns the seconds that `steps` steps take.
+  // Runs `steps` steps and returns how many seconds they took.
   double Time(int64_t steps) {
     Agree(steps);
     const double began = Seconds();
@@ -90,7 +91,7 @@ class Worker {
   const std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
-// Does what worker 0 does, until the input ends.
+// Repeats what worker 0 does until the input ends.
 void Follow(Worker& worker) {
   std::thread([] {
     while (std::getchar() != EOF) {
@@ -117,7 +118,7 @@ void Talk(Worker& worker) {
   }
 }
 
-// Returns HOST of the HOST:PORT of a worker.
+// Returns HOST from a worker's HOST:PORT.
 std::string HostOf(std::string addresses, int worker) {
   while (worker-- > 0) addresses.erase(0, addresses.find(',') + 1);
   return addresses.substr(0, addresses.find(':'));

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 
-# Other programs take turns with this one on the GPU.
+# Do not reserve GPU memory, because other programs take turns with this one on the GPU.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 if "--device=cpu" in sys.argv:
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -53,7 +53,7 @@ def he_normal(random, shape):
 
 
 def make_resnet(random, stages):
-    """Weights and moving statistics of each convolution, in the order of `resnet`."""
+    """Returns weights and moving statistics of each convolution, in the order of `resnet`."""
     weights, moving = [], []
 
     def conv_norm(size, a, b):

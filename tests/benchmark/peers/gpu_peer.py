@@ -2,12 +2,12 @@
 """Code that the peers on a GPU share: flags, turns and output.
 
 On its own, a peer prepares its variants, trains them in turns for --rounds rounds, in reverse order
-every other round, and prints one line of JSON per variant. With --serve it prints `ready` when they
-are prepared, takes one turn of each and prints `done` for every line that it reads, and prints the
-JSON when its input ends. In this way several programs take turns on one GPU.
+every other round, and prints one line of JSON per variant. With --serve, it prints `ready` when
+they are prepared. For every line that it reads, it runs one turn of each and prints `done`; it
+prints the JSON when its input ends. This lets several programs take turns on one GPU.
 
-A variant that is not prepared within --seconds, or that fails, has a line with the reason. Peak
-memory is what the framework has allocated for a variant, without what it keeps for later.
+A variant that fails, or is not prepared within --seconds, has a line with the reason. Peak memory
+is what the framework has allocated for a variant, without the memory that it caches.
 """
 
 import argparse
@@ -22,15 +22,15 @@ import numpy as np
 
 BEGAN = time.monotonic()
 CHECKED_STEPS = 3  # steps whose losses are compared
-LEARNING_RATE = 0.01  # for SGD of mlp, cnn and resnet50; only the last has MOMENTUM
+LEARNING_RATE = 0.01  # for SGD in mlp, cnn and resnet50; only resnet50 uses MOMENTUM
 MOMENTUM = 0.9
 ADAM_LEARNING_RATE = 1e-4  # for language models
 CLASSES = {"resnet50": 1000}
-# (layers, width, heads, vocabulary, positions): GPT-2 of 124M parameters, its vocabulary rounded up
-# to a multiple of 128, and a model small enough for launches to matter.
+# (layers, width, heads, vocabulary, positions): GPT-2 with 124M parameters and its vocabulary rounded
+# up to a multiple of 128, and a model so small that kernel launches matter.
 LANGUAGE_MODELS = {"gpt2": (12, 768, 12, 50304, 1024), "transformer": (4, 256, 4, 8192, 256)}
 TINY_LANGUAGE_MODEL = (2, 32, 2, 128, 16)
-# Blocks of each stage, and the height and width of an image.
+# Blocks in each stage, and the height and width of an image.
 RESNET50 = ((3, 4, 6, 3), 224)
 TINY_RESNET = ((1, 1, 1, 1), 32)
 MLP_LAYERS = ((784, 512), (512, 512), (512, 10))
@@ -67,7 +67,7 @@ def arguments(variants):
 
 
 class Case:
-    """Inputs, labels and, for mlp and cnn, weights: the kernel and bias of each layer."""
+    """The inputs, the labels and, for mlp and cnn, the weights: each layer's kernel and bias."""
 
     def __init__(self, args):
         random = np.random.default_rng(1)
@@ -129,11 +129,11 @@ class Variant:
 
 
 class TooLate(BaseException):
-    """Not an Exception: PyTorch's compiler goes on with its next trial after any of those."""
+    """Not an Exception, because PyTorch's compiler catches any and continues with its next trial."""
 
 
 def prepare(name, args, make, deadline):
-    """Returns a Variant, or the reason why there is none."""
+    """Returns a Variant, or the reason why it could not be prepared."""
 
     def too_late(signum, frame):
         raise TooLate(f"the variants were not all prepared within {args.seconds:.0f} s")

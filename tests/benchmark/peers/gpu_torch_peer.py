@@ -136,7 +136,7 @@ def make_optimizer(args, model, capturable):
 
 
 class Capture:
-    """A step that is captured once it has run often enough for libraries to be set up."""
+    """A step that is captured after enough runs for the libraries to be initialised."""
 
     def __init__(self, step, optimizer):
         self.step, self.optimizer = step, optimizer
@@ -182,7 +182,7 @@ def make_variant(name, args, case):
     def precision():
         if args.precision != "bf16":
             return contextlib.nullcontext()
-        # The cache of casts would outlive a captured step.
+        # Autocast's weight cache would outlive a captured step.
         return torch.autocast(args.device, torch.bfloat16, cache_enabled=name != "graph")
 
     def step():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX: one jitted step whose weights are donated. One device only: with two host devices it aborts
-in its own all-reduce (jax 0.10.2)."""
+"""JAX: one jitted step whose weights are donated. Uses one device only: with two host devices, JAX
+aborts in its own all-reduce (jax 0.10.2)."""
 
 import functools
 import os
@@ -44,7 +44,7 @@ def lstm(weights, moving, x):
         return (jax.nn.sigmoid(o) * jnp.tanh(state), state), None
 
     zeros = jnp.zeros_like(x[:, 0])
-    # Two steps per iteration; a single long graph takes 1.8 times as long.
+    # Run two steps per iteration; a single long graph takes 1.8 times as long.
     (output, _), _ = lax.scan(cell, (zeros, zeros), x.swapaxes(0, 1), unroll=2)
     return output @ last_kernel + last_bias, moving
 

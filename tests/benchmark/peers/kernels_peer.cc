@@ -22,7 +22,7 @@
 
 #include "dnnl.hpp"
 
-extern "C" void omp_set_num_threads(int);  // of oneDNN's OpenMP runtime
+extern "C" void omp_set_num_threads(int);  // in oneDNN's OpenMP runtime
 
 namespace {
 
@@ -39,7 +39,7 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The same numbers as in tools/bench/kernels.cc.
+// Returns the same numbers as Numbers() in tools/bench/kernels.cc.
 Floats Numbers(long count, long seed) {
   Floats numbers(count);
   for (long i = 0; i < count; ++i) {
@@ -59,7 +59,7 @@ Work Peak(const Dims& d) {
   auto sums = std::make_shared<Floats>();
   auto step = [turns, sums] {
     Vector chain[kChains];
-    // Different from one another and unknown to the compiler, which would merge equal chains.
+    // The values differ and are unknown to the compiler, which would merge equal chains.
     volatile float first = 1;
     for (Vector& v : chain) v = Vector{} + (first = first * 1.1f);
     const Vector factor = Vector{} + 0.999f, summand = Vector{} + 0.001f;
@@ -157,8 +157,7 @@ Work OneDnnConv(const Dims& d) {
           }};
 }
 
-// Processes one image at a time, so that its patches are still in the cache when they are
-// multiplied.
+// Processes one image at a time, so that its patches are still cached when they are multiplied.
 struct EigenConv {
   using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Map = Eigen::Map<Matrix>;

@@ -5,10 +5,11 @@ A peer is started as `PEER.py MODEL REPLICAS CASE.npz [ADDRESSES WORKER]`. The c
 `labels` of the global batch, and the initial weights in the order in which the model created them.
 The peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`. For each
 line `run SECONDS` that it reads, it trains for about that long and prints `ran STEPS SECONDS`. It
-ends when its input does.
+exits at the end of its input.
 
-A peer of several workers is started once for each, on its host. ADDRESSES are HOST:PORT of all
-workers, separated by commas. They share the replicas, and only worker 0 reads and prints.
+With several workers, a peer is started once for each worker, on the worker's host. ADDRESSES are the
+HOST:PORT of all workers, separated by commas. The workers divide the replicas among themselves, and
+only worker 0 reads and prints.
 """
 
 import os
@@ -19,7 +20,7 @@ import time
 ADDRESSES, WORKER = (sys.argv[4].split(","), int(sys.argv[5])) if len(sys.argv) > 4 else ([""], 0)
 WORKERS = len(ADDRESSES)
 
-# One core per replica, set before any library asks how many there are.
+# Use one core per replica. Set this before any library queries the number of cores.
 LOCAL_REPLICAS = int(sys.argv[2]) // WORKERS
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[WORKER * LOCAL_REPLICAS:][:LOCAL_REPLICAS])
 
@@ -28,21 +29,21 @@ import numpy as np
 LEARNING_RATE = 0.01
 CHECKED_STEPS = 3
 RESNET_STRIDES = [1, 1, 1, 2, 1, 1, 2, 1, 1]
-MOVING_FACTOR, EPSILON = 0.01, 1e-3  # of batch normalisation
+MOVING_FACTOR, EPSILON = 0.01, 1e-3  # for batch normalisation
 CHAIN_LENGTH = 1000
 
 
 class Case:
     """One model with its weights and its batch, as arrays.
 
-    mlp, cnn, big: the kernel and bias of each layer. A kernel of rank 4 is that of a 3x3
-        convolution without padding, [h, w, in, out], followed by ReLU and max-pooling; the others,
-        except the last, are followed by ReLU.
+    mlp, cnn, big: the kernel and bias of each layer. A kernel of rank 4, [h, w, in, out], belongs to
+        a 3x3 convolution without padding, followed by ReLU and max-pooling; all other layers,
+        except the last one, are followed by ReLU.
     lstm: one kernel for [input, output] and all gates in the order input, forget, new, output, with
         its bias; then the kernel and bias of the layer that classifies the last output.
-    resnet: the kernel, gamma and beta of each convolution, whose mean and variance are in `moving`;
-        then the kernel and bias of the last layer. RESNET_STRIDES are those of its blocks of two
-        convolutions.
+    resnet: the kernel, gamma and beta of each convolution, with its mean and variance in `moving`;
+        then the kernel and bias of the last layer. RESNET_STRIDES are the strides of its blocks of
+        two convolutions.
     chain: no weights; CHAIN_LENGTH sines of one number.
     """
 
@@ -58,7 +59,7 @@ class Case:
         self.weights = [w for w, m in zip(weights, moves) if not m]
 
     def rows_of(self, replica):
-        """The rows of the batch that a replica trains on."""
+        """Returns the rows of the batch that a replica trains on."""
         rows = len(self.inputs) // self.replicas
         part = slice(replica * rows, (replica + 1) * rows)
         return self.inputs[part], self.labels[part]
@@ -78,7 +79,7 @@ def say(*words):
 
 
 def follow(run, agree):
-    """Does what worker 0 does, until the input ends."""
+    """Repeats what worker 0 does until the input ends."""
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     while True:
         run(agree(0))
@@ -92,7 +93,7 @@ def talk(version, run, agree=lambda steps: steps):
     say("version", version)
     for _ in range(CHECKED_STEPS):
         say("loss", repr(float(run(agree(1)))))
-    # Warms up, and measures how long a step takes.
+    # Warm up, and measure how long a step takes.
     steps = 1
     while True:
         began = time.perf_counter()

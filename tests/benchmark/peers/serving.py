@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol and the clients of the peers of `mirrorflow bench serving`.
+"""The protocol and the clients that the peers of `mirrorflow bench serving` share.
 
 A peer is started as `PEER.py MODEL THREADS CASE.npz`, with one core per client. The case holds one
 example in `inputs`, and the weights (peer.py). The peer prints `version TEXT`, the logits of the
 example as `logit NUMBER`, the time of an empty call as `call NANOSECONDS`, and `ready`. For each
 line `serve SECONDS` on stdin, THREADS clients send requests in a closed loop for that long, and the
-peer prints `served REQUESTS SECONDS P50 P99`, with the latencies in nanoseconds. It exits at end of
-input.
+peer prints `served REQUESTS SECONDS P50 P99`, with the latencies in nanoseconds. It exits at the end
+of its input.
 
 Each client is a process with its own copy of the model, because threads would contend for the GIL:
 on two cores, two TensorFlow threads answer fewer requests than one, and two ONNX Runtime threads a

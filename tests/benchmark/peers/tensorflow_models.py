@@ -42,7 +42,7 @@ def batch_norm(x, gamma, beta, mean, variance):
         mean.assign(new_mean)
         variance.assign(new_variance)
         return y
-    # Statistics of all replicas, as in Keras with synchronized=True.
+    # The statistics cover all replicas, as in Keras with synchronized=True.
     moments = tf.stack([tf.reduce_mean(x, [0, 1, 2]), tf.reduce_mean(x * x, [0, 1, 2])])
     moments = context.all_reduce(tf.distribute.ReduceOp.MEAN, moments)
     batch_mean, batch_variance = moments[0], moments[1] - moments[0] * moments[0]

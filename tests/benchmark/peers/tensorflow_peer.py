@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow: one tf.function per step and one intra-op thread per replica; MirroredStrategy over
 logical CPUs, with the gradients reduced together. With several workers,
-MultiWorkerMirroredStrategy over as many processes of one replica each."""
+MultiWorkerMirroredStrategy over one process per worker, with one replica each."""
 
 import json
 import os

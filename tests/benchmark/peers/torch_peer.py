@@ -58,7 +58,7 @@ class FeedForward(nn.Module):
 
 
 class Lstm(nn.Module):
-    """PyTorch orders the gates as we do, but has two biases, of which one stays zero."""
+    """PyTorch orders the gates as Mirrorflow does, but has two biases, one of which stays zero."""
 
     def __init__(self, case):
         super().__init__()
@@ -84,7 +84,7 @@ class ResNet(nn.Module):
         weights, moving = iter(case.weights), iter(case.moving)
 
         def conv_norm(strides):
-            # With stride 2 and an even size, "SAME" pads only below and to the right.
+            # With stride 2 and an even size, "SAME" pads only at the bottom and on the right.
             kernel = next(weights)
             norm = nn.BatchNorm2d(kernel.shape[3], peer.EPSILON, peer.MOVING_FACTOR)
             with torch.no_grad():
@@ -133,7 +133,7 @@ def chain(case):
 
 
 def network_device(address):
-    """The name of the device with this address."""
+    """Returns the name of the network device with this address."""
     SIOCGIFADDR = 0x8915  # netdevice(7)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         for _, name in socket.if_nameindex():

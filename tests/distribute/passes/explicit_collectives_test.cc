@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives that a graph contains: their sharding, what becomes of them, and their errors.
+// Collectives that a graph contains: their sharding, how they are compiled, and their errors.
 #include <string>
 
 #include "distribute/passes/count_replicas.h"
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-// The step for `replicas` replicas as text, with shardings.
+// Returns the step for `replicas` replicas as text, with shardings.
 absl::StatusOr<std::string> Compile(const std::string& text, const StepNames& names, int replicas) {
   MF_ASSIGN_OR_RETURN(const auto step, ParseStep(text, names));
   Compilation& c = step->c;
@@ -58,7 +58,7 @@ y = Mul(sum, sum) {T=float}
             "y = Mul(sum, sum) : replicated\n");
 }
 
-// The value is used as a partial one, too: only the collective that the graph has reduces it.
+// The value is also used while it is partial: only the graph's own collective reduces it.
 TEST(ExplicitCollectives, ReducedValueStaysPartialForOtherUses) {
   EXPECT_EQ(Compiled(std::string(kPart) + R"(
 sum = AllReduce(part) {N=1, T=float}
@@ -91,7 +91,7 @@ y = AllReduce(narrow) {N=1, T=bfloat16, reduction="max"}
             "y = AllReduce(narrow) : replicated\n");
 }
 
-// The decay of weights in a loss must not cause a reduction of the gradient before the hook's.
+// Weight decay in a loss must not cause a reduction of the gradient before the hook's reduction.
 TEST(ExplicitCollectives, ReplicatedTermOfPartIsAddedOnFirstReplica) {
   const std::string sum = std::string(kPart) + R"(
 v = Placeholder() {dtype=float, shape=<4>}
@@ -114,7 +114,7 @@ y = AllReduce(mine) {N=1, T=float}
             "turned = Neg(total) : partial(sum)\n"
             "mine = LocalPart(turned) : per-replica\n"
             "y = AllReduce(mine) : replicated\n");
-  // It is, if the sum is used in another way, too.
+  // `part` is reduced first if `total` is also used in another way.
   EXPECT_THAT(Compiled(sum + R"(
 mine = LocalPart(turned) {T=float}
 all = AllReduce(mine) {N=1, T=float}
@@ -124,7 +124,7 @@ y = Mul(all, total) {T=float}
               HasSubstr("part/all_reduce = AllReduce(part) : replicated\n"));
 }
 
-// Otherwise the parts would not add up to the value.
+// The other replicas have zeros; otherwise, the parts would not add up to the value.
 TEST(ExplicitCollectives, LocalPartOfReplicatedValueIsOnFirstReplica) {
   EXPECT_EQ(Compiled(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}

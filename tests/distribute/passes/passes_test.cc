@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of docs/design.md ("Sharding rules", "Partial sums" and "Where collectives come from"),
-// each as a small graph from text to text: the sharding of values, and the placement, joining and
-// ordering of collectives.
+// Tests the rules in docs/design.md ("Sharding rules", "Partial sums" and "Where collectives come
+// from"). Each test compiles a small graph from text to text and checks the sharding of its values,
+// or the placement, fusion and order of its collectives.
 #include <string>
 
 #include "distribute/passes/bucket_collectives.h"
@@ -19,7 +19,8 @@
 namespace mirrorflow {
 namespace {
 
-// The step as text, with the collectives that its values need and the sharding of each value.
+// Returns the step as text, with the collectives that its values need and the sharding of each
+// value.
 absl::StatusOr<std::string> Shard(absl::string_view text, const StepNames& names) {
   MF_ASSIGN_OR_RETURN(const auto step, ParseStep(text, names));
   MF_RETURN_IF_ERROR(RunPasses(step->c, InferAndFold(), PropagateSharding(), InsertCollectives()));
@@ -375,7 +376,7 @@ sum = AddV2(x, index) {T=int32}
             "sum = AddV2(x/gather/AllGather, index) : per-replica\n");
 }
 
-// The collectives of the step after joining and ordering, one per line with the attributes.
+// Returns the step's collectives after fusion and ordering, one per line with their attributes.
 std::string Ordered(absl::string_view text, const StepNames& names, int64_t small_bucket_bytes) {
   const auto step = ParseStep(text, names);
   if (!step.ok()) return step.status().ToString();
@@ -484,7 +485,7 @@ TEST(InsertCollectivesTest, OneDeviceGetsNoCollectives) {
   EXPECT_EQ(StepToText(c), before);
 }
 
-// Both updates wait for the gate, which lies deeper in the graph than their gradients.
+// Both updates wait for the gate, which is deeper in the graph than their gradients.
 TEST(OrderCollectivesTest, UpdatesBehindGateFollowGradientReadiness) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>, shared_name="v"}

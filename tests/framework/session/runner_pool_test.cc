@@ -191,7 +191,7 @@ TEST_F(RunnerPoolTest, WaitForMemoryTimesOut) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "40 bytes"));
 }
 
-// Exclusive leases exclude all others under contention.
+// Under contention, an exclusive lease never overlaps another lease.
 TEST_F(RunnerPoolTest, WriterNeverOverlapsOtherThreads) {
   constexpr int kThreads = 8, kMaxRunners = 3;
   RunnerPool& pool = Start({.max_runners = kMaxRunners, .timeout = absl::Minutes(5)});

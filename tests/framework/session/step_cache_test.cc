@@ -50,7 +50,7 @@ TEST_F(StepCacheTest, EqualShapesAreCompiledOnce) {
   EXPECT_EQ(parts.cache->size(), 3u);
 }
 
-// Programs do not depend on row shares; a plan depends only on its replica's share.
+// Programs do not depend on the row shards; a plan depends only on its replica's shard.
 TEST_F(StepCacheTest, RowShardsHaveSeparatePlansOfOneProgram) {
   SessionParts parts(graph_, {.replicas = 2});
   const auto step = parts.Prepare({x_}, {y_});
@@ -78,7 +78,7 @@ TEST_F(StepCacheTest, LeastRecentlyUsedStepIsEvicted) {
   Get(parts, *step, 4);
   EXPECT_TRUE(three->evicted);
   EXPECT_FALSE(one->evicted);
-  parts.cache->Touch(*three);  // may happen after eviction
+  parts.cache->Touch(*three);  // has no effect after eviction
   EXPECT_EQ(parts.cache->size(), 2u);
 }
 

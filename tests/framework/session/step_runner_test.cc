@@ -78,7 +78,7 @@ TEST_F(StepRunnerTest, WritingStepInitialisesVariableAndIsCounted) {
   EXPECT_EQ(parts.log.counters.reading, 1u);
 }
 
-// Row 3 belongs to rank 1: its failure also ends the waits of the other replicas.
+// Row 3 belongs to rank 1. When rank 1 fails, the other replicas stop waiting for it.
 TEST_F(StepRunnerTest, FailureOfOneReplicaIsReportedAsTheCause) {
   const Output indices = ops::Placeholder(root_.WithName("indices"), DT_INT32, {-1});
   const Output table = ops::Const(root_, Tensor::Vector<float>({1, 2}));

@@ -16,11 +16,11 @@ _OPS = {
     "Softplus": FLOATING,
     "Softsign": FLOATING,
 }
-# In half and bfloat16 TensorFlow rounds the other ops after each step.
+# In half and bfloat16, TensorFlow rounds after each step of the other ops.
 _ROUNDED_ONCE = ("Elu", "LeakyRelu", "Relu6", "Selu")
 _ALPHAS = (0.0, 0.5, 1.5)
 
-# None slightly below 0, where TensorFlow's Elu and Selu lose precision.
+# No value is slightly below 0, where TensorFlow's Elu and Selu lose precision.
 _SPECIAL = [-_INF, -100, -20, -1, -0.25, -0.0, 0, 1e-6, 1, 5.5, 6, 7, 20, 100, _INF, _NAN]
 _INTEGERS = {"int32": [-7, 0, 1, 6, 7], "int64": [-7, 0, 1, 6, 7], "uint8": [0, 1, 5, 6, 255]}
 

@@ -53,11 +53,11 @@ def _arrays(one_case):
 
 
 def _differs_in_tensorflow(one_case):
-    """Returns whether TensorFlow's gradient rejects an operand or is not the derivative."""
+    """Returns whether TensorFlow's gradient rejects an operand or differs from the derivative."""
     arrays = list(_arrays(one_case))
     if one_case.op == "Conv2D":
-        return arrays[0].shape[3] != arrays[1].shape[2]  # in groups
-    if one_case.op == "DynamicStitch":  # the last one wins, but each gets the gradient
+        return arrays[0].shape[3] != arrays[1].shape[2]  # grouped convolution
+    if one_case.op == "DynamicStitch":  # the last duplicate wins, but each gets the gradient
         indices = np.concatenate([array.flatten() for array in one_case.operands[0]])
         return len(set(indices)) < len(indices)
     if one_case.op in ("MatrixDiagPartV3", "MatrixDiagV3", "PadV2"):
@@ -92,7 +92,7 @@ def _has_gradient(one_case):
 
 
 def _in_double(one_case):
-    """Returns the case with its floats in double precision, with the same few digits."""
+    """Returns the case with its floats in double precision, keeping their few digits."""
 
     def convert(value):
         if isinstance(value, list):
@@ -104,7 +104,7 @@ def _in_double(one_case):
 
 
 def cases():
-    """The cases in float, which are more than those in double."""
+    """The float cases, converted to double, because there are fewer double cases."""
     for module in _MODULES:
         yield from map(_in_double, filter(_has_gradient, module.cases()))
 

@@ -47,7 +47,7 @@ def _training():
     yield _norm(sample("float", [2, 1, 2, 3, 2]), 2, data_format="NDHWC")
     yield _norm(sample("float", [2, 3, 1, 2, 9]), 3, data_format="NCDHW")
     yield _grad([2, 3, 1, 2, 9], 3, data_format="NCDHW")
-    # No rows, no moving average, and special values.
+    # Cases with no rows, with no moving average, and with special values.
     empty = sample("float", [0])
     for shape in ([2, 2, 2, 2], [0, 2, 2, 2]):
         yield case("FusedBatchNormV3", sample("float", shape), *_vectors(2)[:2], empty, empty)

@@ -58,7 +58,7 @@ _SHAPES = (
 )
 _FEW_SHAPES = _SHAPES[:3]
 
-# Each element of the first list is paired with each one of the second.
+# Each element of the first list is paired with each element of the second.
 _FLOAT_SPECIAL = [-_INF, -2.5, -1, -0.0, 0, 1, 3, _INF, _NAN]
 _SIGNED_SPECIAL = ([-7, -6, -1, 0, 1, 6, 7], [-7, -3, -2, -1, 1, 2, 3, 7])
 _SPECIAL = {
@@ -91,7 +91,7 @@ def _all_pairs(op, dtype):
 
 
 def _refused():
-    """Integer operands without a result: the kernel reports an error, the process survives."""
+    """Integer operands without a result: the kernel reports an error and the process survives."""
     for dtype in INTEGER:
         for op in _INTEGER_DIVISIONS:
             if dtype not in _OPS[op]:

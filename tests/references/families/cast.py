@@ -14,11 +14,11 @@ _VALUES = {
     "float": _FLOATS,
     "double": _FLOATS,
     "int32": _INTEGERS,
-    "int64": [*_INTEGERS, 2**33 + 5, 2**53 + 1],  # not representable as int32, as double
+    "int64": [*_INTEGERS, 2**33 + 5, 2**53 + 1],  # not representable as int32, or as double
     "bool": [True, False, True],
     "uint8": [0, 1, 127, 128, 255],
 }
-# Ties, numbers that float or double cannot represent, and the largest ones.
+# Ties, numbers that float or double cannot represent, and the largest numbers.
 _UNSIGNED = {
     "uint32": [0, 1, 3, 255, 257, 2049, 65535, 16777217, 2**31, 2**32 - 1],
     "uint64": [0, 1, 3, 255, 257, 2049, 65535, 2**33 + 5, 2**53 + 1, 2**63, 2**64 - 1],

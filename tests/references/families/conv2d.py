@@ -83,7 +83,7 @@ def _dilated(dtype, images_shape, filter_shape, strides, padding, dilations):
     )
 
 
-# By op: the operands that are images, and those that are sizes of images.
+# By op: the operands that are images, and those that are image sizes.
 _IMAGES = {
     "Conv2D": {},
     "Conv2DBackpropInput": {"images": (2,), "sizes": (0,)},

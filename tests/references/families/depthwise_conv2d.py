@@ -35,7 +35,7 @@ def _convolution(dtype, images_shape, filter_shape, stride, padding, **more):
     backprop_input = case(f"{_FORWARD}BackpropInput", sizes, kernel, gradient, **attributes)
     yield backprop_input, {"images": (2,), "sizes": (0,)}
     if images_shape[0] == 0:
-        return  # TensorFlow does not write the gradient of the filter; ours is 0
+        return  # TensorFlow does not write the filter gradient; Mirrorflow's is 0
     sizes = tensor("int32", filter_shape)
     backprop_filter = case(f"{_FORWARD}BackpropFilter", images, sizes, gradient, **attributes)
     yield backprop_filter, {"images": (0, 2), "outputs": ()}

@@ -31,7 +31,7 @@ def _has_gradient(one_case):
     if one_case.op in _WITH_INT32_AXES and any(array.dtype == "int64" for array in arrays):
         return False
     if one_case.op == "Prod" and not np.isfinite(arrays[0]).all():
-        return False  # ours divides by the element, TensorFlow's multiplies all others
+        return False  # Mirrorflow's divides by the element, TensorFlow's multiplies all others
     return (
         not one_case.fails
         and one_case.op not in _WITHOUT

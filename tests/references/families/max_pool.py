@@ -54,7 +54,7 @@ def _in_nchw(one_case):
 
 
 def _infinities():
-    """No NaN, which TensorFlow takes for the largest only if it comes first."""
+    """No NaN, which TensorFlow treats as the maximum only if it comes first."""
     images = np.zeros([1, 2, 4, 1])
     images[0, 0, 0, 0], images[0, 1, 3, 0] = -float("inf"), float("inf")
     for dtype in ("float", "double"):
@@ -63,7 +63,7 @@ def _infinities():
 
 
 def cases():
-    """Random images, then images that are mostly ties; some of them with channels first."""
+    """Random images, then images that are mostly ties; some with channels first."""
     yield from map(_in_nchw, _explicit_paddings("float"))
     yield from _explicit_paddings("double")
     for shape, *pooling in (_POOLINGS[0], _POOLINGS[2], _POOLINGS[8], _POOLINGS[-1]):

@@ -50,7 +50,7 @@ def cases():
         for index, (shape, paddings) in enumerate(_MIRRORED[rows]):
             for mode in ("REFLECT", "SYMMETRIC"):
                 yield from _mirrored(dtype, INDEX[index % 2], shape, paddings, mode)
-    # As long as the dimension: possible only if the outermost element is repeated.
+    # Padding as long as the dimension is possible only if the outermost element is repeated.
     whole = tensor("int32", [[3, 3]])
     yield case("MirrorPad", sample("float", [3]), whole, mode="SYMMETRIC")
     yield case("MirrorPadGrad", sample("float", [9]), whole, mode="SYMMETRIC")

@@ -69,7 +69,7 @@ def _nested(dtype, rows):
         index_type = INDEX[index % 2]
         indices = _indices(index_type, shape, whole)
         yield case("GatherNd", sample(dtype, whole), indices)
-        # TensorFlow rejects some empty ones.
+        # TensorFlow rejects some empty operands.
         if dtype in NUMERIC and len(shape) > 1 and all((*whole, *shape)):
             updates = sample(dtype, [*shape[:-1], *whole[shape[-1]:]], seed=7)
             yield case("ScatterNd", indices, updates, tensor(index_type, whole))

@@ -26,7 +26,7 @@ _UNARY_GRADIENTS = ("ReluGrad", "SigmoidGrad", "TanhGrad", "RsqrtGrad", "SqrtGra
 
 
 def _conversions(dtype):
-    """To and from every type; halfway cases from double and int64."""
+    """Casts to and from every type; halfway cases from double and int64."""
     for other in (*ALL, *REDUCED):
         target = NUMPY_TYPES[other]
         if other == "uint8":

@@ -65,7 +65,7 @@ _STRIDED = (
 
 
 def _strided(dtype, index_type, shape, begin, end, strides, masks):
-    """The slice, and the gradient that puts its result back in place."""
+    """The slice, and the gradient that puts the slice's result back."""
     bounds = [tensor(index_type, values) for values in (begin, end, strides)]
     yield case("StridedSlice", sample(dtype, shape), *bounds, **masks)
     (result,) = compute("StridedSlice", sample(dtype, shape), *bounds, **masks)

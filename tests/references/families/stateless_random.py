@@ -9,7 +9,7 @@ from tensors import FLOATING, INDEX, REDUCED, WIDE, tensor
 
 _SEEDS = ([0, 0], [1, 2], [-7, 2**31 - 1], [-(2**31), 12345])
 _LARGE_SEEDS = ([2**40 + 3, -(2**62)], [-1, -1])
-# A key and a counter. A part of each of the last two wraps around while blocks are counted.
+# A key and a counter. In the last two, a part of the counter wraps around as blocks are counted.
 _STREAMS = (
     (0, [0, 0]),
     (2**63 + 12345, [3, 2**40]),
@@ -31,7 +31,7 @@ def _shape(index, shape):
 
 
 def _seed(index):
-    """Returns the seeds of the case with this number, alternating between both types."""
+    """Returns the seeds of the case with this number, alternating between the two types."""
     seeds = (*_SEEDS, *_LARGE_SEEDS) if index % 2 else _SEEDS
     return tensor(INDEX[index % 2], seeds[index // 2 % len(seeds)])
 
@@ -43,7 +43,7 @@ def _stream(index):
 
 
 def _of_both(op, dtype, rows, *more):
-    """The op with seeds and the one with a key, in each shape."""
+    """The op with seeds and the op with a key, in each shape."""
     says = {} if more else {"dtype": NUMPY_TYPES[dtype]}
     for index, shape in enumerate(rows):
         yield case(op, _shape(index // 2, shape), _seed(index), *more, **says)

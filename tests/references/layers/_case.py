@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 @dataclasses.dataclass
 class Case:
-    """A layer on inputs of these shapes; ((7, 3), 5) are integers below 5."""
+    """A layer on inputs of these shapes; ((7, 3), 5) stands for integers below 5."""
 
     name: str
     make: Callable  # returns the layer
     inputs: tuple
-    call: Callable | None = None  # call(layer, *inputs) in place of layer(*inputs)
-    compiled: bool = False  # by XLA, which has gradients that TensorFlow's kernels lack
+    call: Callable | None = None  # call(layer, *inputs) instead of layer(*inputs)
+    compiled: bool = False  # with XLA, which has gradients that TensorFlow's kernels lack

@@ -13,7 +13,7 @@ _MASKED = ((7, 5, 6), ((7, 5, 5), 4))
 
 _on_itself = lambda layer, x: layer(x, x)
 _causal = lambda layer, x: layer(x, x, use_causal_mask=True)
-# Scores make Keras use products of its own, which allow values of another width than keys.
+# Scores make Keras use its own products, which allow values to have a different width from keys.
 _with_key = lambda layer, *x: layer(*x, return_attention_scores=True)[0]
 _masked = lambda layer, x, mask: layer(x, x, attention_mask=mask > 0)
 _masked_and_causal = lambda layer, x, mask: layer(
@@ -22,14 +22,14 @@ _masked_and_causal = lambda layer, x, mask: layer(
 
 
 def _dropped(layer, x, factors):
-    """Multiplies the attention weights by factors in place of those that dropout would draw."""
+    """Multiplies the attention weights by fixed factors instead of those that dropout draws."""
     if layer.built:
         layer._dropout_layer = lambda weights, training: weights * factors
     return layer(x, x, training=True)
 
 
 class _SelfAttention(layers.Layer):
-    """Keras' attention between dense layers of Keras, with the names of ours."""
+    """Keras' attention between Keras' dense layers, with the names that Mirrorflow uses."""
 
     def __init__(self, heads, causal=False):
         super().__init__(name="self_attention")

@@ -6,7 +6,7 @@ from keras import layers
 
 from layers._case import Case
 
-# A step is kept if both masks are positive. The second one masks whole sequences.
+# A step is kept if both masks are positive. The second mask applies to whole sequences.
 _MASKS = (((7, 5), 4), ((7, 1), 2))
 _MASKED = ((7, 5, 3), *_MASKS)
 _WITH_STATE = (*_MASKED, (7, 4))
@@ -21,7 +21,7 @@ _with_states = lambda layer, *x: keras.ops.concatenate(_from_state(layer, *x), -
 
 
 def _marked(value):
-    """Returns a call of the layer on x, whose masked steps have this value."""
+    """Returns a call to the layer on x, whose masked steps have this value."""
     return lambda layer, x, steps: layer(keras.ops.where(steps[..., None] > 0, x, value))
 
 

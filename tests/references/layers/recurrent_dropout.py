@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers in training, with factors in place of those that dropout draws.
+"""Recurrent layers in training, with fixed factors instead of those that dropout draws.
 
 The factors of x are [batch, factors, in], those of the state [batch, gates, units].
 """

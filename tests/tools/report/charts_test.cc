@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Each chart as `section: title: line, line`.
+// Formats each chart as `section: title: line, line`.
 std::vector<std::string> ChartsOfNames(const std::vector<std::string>& names) {
   std::map<std::string, std::vector<Point>> series;
   for (const std::string& name : names) series[name] = {{1, 1}};
@@ -66,7 +66,7 @@ TEST(StepsPerSecondTest, RateBetweenPoints) {
   EXPECT_THAT(StepsPerSecond({}), IsEmpty());
 }
 
-// The series name is repeated at every point, so a long one must be cut there.
+// The series name is repeated at every point, so a long name must be cut.
 TEST(LineChartTest, LongNameIsNotRepeatedInFull) {
   const std::vector<Point> points = {{0, 1}, {1, 2}, {2, 3}};
   const std::string svg = LineChart("x", {{std::string(100'000, 'n'), &points}});
@@ -90,7 +90,7 @@ TEST(LineChartTest, DrawsEverySeriesInItsColour) {
 TEST(LineChartTest, LineFollowsTheValues) {
   const std::vector<Point> points = {{0, 0}, {1, 10}};
   const std::string svg = LineChart("x", {{"x", &points}});
-  // From the lower left to the upper right, with a margin of a twentieth above and below.
+  // The line runs from the lower left to the upper right, with margins of 5 % above and below.
   EXPECT_THAT(svg, HasSubstr("d=\"M58.0 204.7h0L548.0 19.3\""));
 }
 
@@ -120,7 +120,7 @@ TEST(LineChartTest, LongSeriesIsSmoothedAndKeepsItsExtremes) {
   EXPECT_EQ(CountOf(svg, "class=\"raw\""), 1);
   EXPECT_EQ(CountOf(svg, "class=\"line\""), 1);
   EXPECT_LT(svg.size(), 60'000u);
-  // The values reach the top. The mean of the last ones does not.
+  // The values reach the top of the chart. Their moving average does not.
   const std::string raw = svg.substr(svg.find("class=\"raw\""));
   const size_t line = raw.find("class=\"line\"");
   EXPECT_THAT(raw.substr(0, line), HasSubstr(" 19."));

@@ -126,7 +126,7 @@ TEST(ReadEventFilesTest, SessionStartKeepsLaterPoints) {
   EXPECT_EQ(ValuesOf(run, "y"), (Values{{5, 7}}));
 }
 
-// In time proportional to starts times series, this test would hang.
+// This test would time out if reading took time proportional to starts times series.
 TEST(ReadEventFilesTest, ManySessionStartsWithManySeriesTakeLinearTime) {
   constexpr int kMany = 400'000, kTagsOfEvent = 500;
   std::vector<proto::Event> events;
@@ -146,7 +146,8 @@ TEST(ReadEventFilesTest, ManySessionStartsWithManySeriesTakeLinearTime) {
   EXPECT_THAT(run.notes, IsEmpty());
 }
 
-// In time proportional to files times series or hyperparameters, this test would hang.
+// This test would time out if reading took time proportional to files times series, or to files
+// times hyperparameters.
 TEST(ReadEventFilesTest, ManyFilesWithManyNamesTakeLinearTime) {
   constexpr int kMany = 400'000, kNamesOfEvent = 500;
   std::vector<proto::Event> events;
@@ -182,7 +183,7 @@ TEST(ReadEventFilesTest, LongEventIsLeftOut) {
   ReadEventFiles({{path, ""}}, &run, {.max_event_bytes = 100});
   EXPECT_THAT(run.series, ElementsAre(Pair("a", SizeIs(1)), Pair("b", SizeIs(1))));
   EXPECT_THAT(run.notes,
-              ElementsAre(absl::StrCat(path, ": left out 1 records of more than 100 bytes")));
+              ElementsAre(absl::StrCat(path, ": skipped 1 records of more than 100 bytes")));
 }
 
 TEST(ReadEventFilesTest, RecordBeyondTheLimitEndsTheFile) {
@@ -195,7 +196,7 @@ TEST(ReadEventFilesTest, RecordBeyondTheLimitEndsTheFile) {
   EXPECT_THAT(run.notes[0], StartsWith(absl::StrCat(path, ": record 2 at byte ")));
 }
 
-// The limit is on the sum over all files, and on what compressed files inflate to.
+// The limit applies to the sum over all files, and to the uncompressed size of compressed files.
 TEST(ReadEventFilesTest, TotalOfBytesEndsTheReading) {
   const std::vector<proto::Event> events(1000, Scalar(std::string(1000, 'x'), 1, 1));
   const std::string plain = Contents(Write(events));
@@ -205,8 +206,8 @@ TEST(ReadEventFilesTest, TotalOfBytesEndsTheReading) {
     ReadEventFiles({{path, ""}, {path, ""}, {path, ""}}, &run,
                    {.max_event_bytes = 10, .max_total_bytes = plain.size() * 3 / 2});
     ASSERT_THAT(run.notes,
-                ElementsAre(HasSubstr(": left out 1001 records of more than 10 bytes"),
-                            HasSubstr(": left out "), HasSubstr("are too large; expected at most"),
+                ElementsAre(HasSubstr(": skipped 1001 records of more than 10 bytes"),
+                            HasSubstr(": skipped "), HasSubstr("are too large; expected at most"),
                             HasSubstr(": not read, because the event files")));
     EXPECT_THAT(run.notes[2], StartsWith(absl::StrCat(path, ": stopped at byte ")));
   }
@@ -214,7 +215,7 @@ TEST(ReadEventFilesTest, TotalOfBytesEndsTheReading) {
 
 TEST(ReadEventFilesTest, TotalOfBytesCountsDamagedRecords) {
   std::string damaged = Contents(Write({Scalar(std::string(1'000'000, 'x'), 1, 1)}));
-  damaged.erase(0, Contents(Write({})).size());  // the record of the version
+  damaged.erase(0, Contents(Write({})).size());  // the version record
   damaged.back() ^= 1;
   const std::vector<EventFile> files(6, {WriteTemporary("damaged.tfevents", Gzip(damaged)), ""});
   RunData run;
@@ -224,7 +225,7 @@ TEST(ReadEventFilesTest, TotalOfBytesCountsDamagedRecords) {
   EXPECT_THAT(run.notes[4], HasSubstr(": not read, because the event files"));
 }
 
-// A record of few bytes may take much memory when it is parsed.
+// A record of few bytes can take much memory once it is parsed.
 TEST(ReadEventFilesTest, TotalOfBytesCountsParsedEvents) {
   proto::Event event;
   for (int i = 0; i < 10'000; ++i) event.mutable_summary()->add_value();

@@ -34,7 +34,7 @@ RunData Read(absl::string_view text, int expected_lines) {
   return run;
 }
 
-// As Progress writes them.
+// Lines in the format that Progress writes.
 constexpr char kProgress[] =
     R"({"time":"2026-01-05T12:00:00Z","worker":0,"event":"start","strategy":"MirroredStrategy","replicas":2,"ex_per_s":"of all replicas"}
 {"time":"2026-01-05T12:00:10Z","worker":0,"epoch":1,"step":4,"steps":5,"ms_per_step":2.5,"ex_per_s":400,"eta_s":1,"loss":2.25}
@@ -172,7 +172,7 @@ TEST(ReadLogLinesTest, LineThatNestsTooDeeplyIsIgnored) {
   }
 }
 
-// nlohmann::ordered_json compares a key with all keys before it.
+// nlohmann::ordered_json compares each key with all keys before it.
 TEST(ReadLogLinesTest, LineWithTooManyFieldsIsIgnored) {
   std::string line = R"({"time":"t","event":"e")";
   for (int i = 0; i < 1'000'000; ++i) absl::StrAppend(&line, ",\"", i, "\":1");

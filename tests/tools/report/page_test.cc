@@ -50,7 +50,7 @@ TEST(ReportPageTest, HasEveryPartOfTheRun) {
         "finished</b><span>state<", "0.5</b><span>last loss, training<",
         "0.75</b><span>last loss, validation<", "0.875</b><span>last accuracy<",
         "12.3k</b><span>examples per second<", "2</b><span>replicas<", "1.23M</b><span>parameters<",
-        "3</b><span>steps<", "12.5 ms</b><span>a traced step<",
+        "3</b><span>steps<", "12.5 ms</b><span>traced step<",
         // Charts.
         "<h2>Losses</h2>", "<h2>Metrics</h2>", "<h2>Learning rate</h2>", "<h2>Throughput</h2>",
         "<h2>Memory</h2>", "training, step 2: 1<",
@@ -71,7 +71,7 @@ TEST(ReportPageTest, OneFileHasEverything) {
   for (const char* part : {"<script", "<link", "<img", "src=", "href=", "url(", "@import"}) {
     EXPECT_THAT(page, Not(HasSubstr(part)));
   }
-  // The only address is the name of SVG.
+  // The only address is the SVG namespace.
   EXPECT_EQ(CountOf(page, "http"), CountOf(page, "http://www.w3.org/2000/svg") + 1);
   EXPECT_EQ(CountOf(page, "http-equiv"), 1);
 }
@@ -98,7 +98,7 @@ TEST(ReportPageTest, ManyHyperparametersAreCut) {
   const std::string page = ReportPage("x", run);
   EXPECT_EQ(WellFormed(page), "");
   EXPECT_EQ(CountOf(page, "<td>a name"), 500);
-  EXPECT_THAT(page, HasSubstr("99500 more are left out"));
+  EXPECT_THAT(page, HasSubstr("99500 more are not shown"));
 }
 
 TEST(ReportPageTest, AnyPartMayBeMissing) {

@@ -17,8 +17,8 @@ using ::testing::Pair;
 
 constexpr int64_t kMs = 1'000'000;
 
-// Three steps of two replicas, of 12, 10 and 14 ms. In each, a kernel of 4 ms is followed by a
-// collective, which replica 1 awaits.
+// Returns the trace of three steps (12, 10 and 14 ms) of two replicas. In each step, a kernel of
+// 4 ms is followed by a collective, which replica 1 waits for.
 std::string TraceOfThreeSteps() {
   TraceWriter trace;
   for (int replica = 0; replica < 2; ++replica) {
@@ -133,7 +133,7 @@ TEST(ReadStepTimelineTest, OtherTextIsAnError) {
         << text;
   }
   for (const char* text : {R"({"traceEvents":[]})",
-                           // Fields of other types than a trace has.
+                           // Fields with types that a trace does not have.
                            R"({"traceEvents":[7,{"ph":1},{"ph":"M","name":"process_name","args":[]},
             {"ph":"e","name":"x","id":3},{"ph":"X","cat":"kernel","ts":"x","pid":1e99}]})"}) {
     EXPECT_THAT(ReadStepTimeline(text).status(),

@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// Returns the first error in HTML whose elements are all closed, but for `meta`, or in SVG; "" if
-// there is none. A bare `<`, `&` or quotation mark in a text or an attribute is an error.
+// Returns the first error in SVG, or in HTML whose elements are all closed except `meta`; returns
+// "" if it is well formed. A bare `<`, `&` or quotation mark in text or an attribute is an error.
 std::string WellFormed(absl::string_view html);
 
 int CountOf(absl::string_view text, absl::string_view part);
