@@ -215,7 +215,7 @@ TEST_P(NanTest, MakesTheResultNanUntilReset) {
   }
 }
 
-TEST_P(NanTest, IsIgnoredWhereWeightIsZero) {
+TEST_P(NanTest, ZeroWeightMasksNan) {
   for (const Row& row : Table()) {
     MetricRun run(row, GetParam());
     ASSERT_TRUE(run.ok()) << row.name;
