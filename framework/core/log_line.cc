@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -17,7 +18,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/civil_time.h"
 #include "absl/time/clock.h"
 #include "framework/core/json.h"
 #include "framework/core/mutex.h"
@@ -30,8 +30,8 @@ constexpr char kVariable[] = "MIRRORFLOW_LOG_FORMAT";
 
 absl::StatusOr<LogLineFormat> ReadFormat() {
   const char* const text = std::getenv(kVariable);
-  const absl::string_view name = text != nullptr ? text : "text";
-  if (name == "text") return LogLineFormat::kText;
+  const absl::string_view name = text != nullptr ? text : "";
+  if (name.empty() || name == "text") return LogLineFormat::kText;
   if (name == "plain") return LogLineFormat::kPlain;
   if (name == "json") return LogLineFormat::kJson;
   return absl::InvalidArgumentError(absl::StrCat(
@@ -42,11 +42,14 @@ absl::StatusOr<LogLineFormat> ReadFormat() {
 class TimeText {
  public:
   explicit TimeText(absl::Time time) {
-    const absl::TimeZone::CivilInfo at = absl::UTCTimeZone().At(time);
-    std::snprintf(text_, sizeof(text_), "%04lld-%02d-%02dT%02d:%02d:%02d.%06lldZ",
-                  static_cast<long long>(at.cs.year()), at.cs.month(), at.cs.day(), at.cs.hour(),
-                  at.cs.minute(), at.cs.second(),
-                  static_cast<long long>(absl::ToInt64Microseconds(at.subsecond)));
+    // Not absl::UTCTimeZone(), which allocates when it is first used.
+    const time_t seconds = absl::ToTimeT(time);
+    tm at = {};
+    gmtime_r(&seconds, &at);
+    const absl::Duration rest = time - absl::FromTimeT(seconds);
+    std::snprintf(text_, sizeof(text_), "%04d-%02d-%02dT%02d:%02d:%02d.%06lldZ", at.tm_year + 1900,
+                  at.tm_mon + 1, at.tm_mday, at.tm_hour, at.tm_min, at.tm_sec,
+                  static_cast<long long>(absl::ToInt64Microseconds(rest)));
   }
   const char* c_str() const { return text_; }
 

@@ -31,9 +31,11 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-std::atomic<int> signal_event{-1};  // an eventfd, readable once a signal has been received
+std::atomic<int> signal_event{-1};     // an eventfd, readable once a signal has been received
+std::atomic<pid_t> signal_process{0};  // forked processes inherit the eventfd, and do not report
 
 void OnSignal(int) {
+  if (getpid() != signal_process) return;
   const int error = errno;
   const uint64_t one = 1;
   (void)!write(signal_event, &one, sizeof one);
@@ -50,6 +52,7 @@ void AwaitSignals() {
 absl::Status Install() {
   signal_event = eventfd(0, EFD_CLOEXEC);
   if (signal_event < 0) return SystemError(errno, "eventfd");
+  signal_process = getpid();
   // The thread inherits the mask: it must not take signals that others wait for.
   sigset_t all, before;
   sigfillset(&all);

@@ -118,6 +118,21 @@ class LogFormatTest(programs.WorkersTestCase):
         self.assertEqual("ERROR " + line["message"] + "\n", text.stderr)
         self.assertFalse({"job", "worker"} & set(line))
 
+    def test_lines_that_strict_parsers_refuse_become_objects(self):
+        script = r"printf '\357\273\277{\"a\":1}\n{\"b\":2}\r\n{\"c\":3}\n' >&2"
+        result = self.launch(environment("json"), "-n", "1", "--", "sh", "-c", script)
+        lines = [json.loads(line) for line in result.stderr.decode("utf-8").splitlines()]
+        self.assertIn({"c": 3}, lines)
+        messages = [line.get("message", "") for line in lines]
+        self.assertTrue(any('{"a":1}' in message for message in messages), messages)
+        self.assertTrue(any('{"b":2}' in message for message in messages), messages)
+
+    def test_empty_variable_counts_as_unset(self):
+        env = {**environment(), "MIRRORFLOW_LOG_FORMAT": ""}
+        result = subprocess.run([MIRRORFLOW, "devices"], cwd=self.root, env=env, text=True,
+                                capture_output=True, timeout=SECONDS, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_unknown_format_is_a_usage_error(self):
         result = subprocess.run([MIRRORFLOW, "devices"], cwd=self.root, env=environment("xml"),
                                 text=True, capture_output=True, timeout=SECONDS, check=False)

@@ -46,8 +46,8 @@ constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
 // How long workers may take to end by themselves that know more of the first failure: the one that
 // another blames, or those that lose one that a signal has ended.
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
-// Workers that are lost within this time of one another, by one cause such as a lack of memory,
-// count as one restart.
+// Workers that are lost within this time of a counted loss, probably by the same cause, such as a
+// lack of memory, are not counted again.
 constexpr absl::Duration kSameLossTimeout = absl::Seconds(1);
 // How long supervisors may take to end after their orders.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
@@ -232,7 +232,8 @@ launch::Order Attempt::StartOrder(int index) {
   for (auto& [name, value] : VariablesOfWorker(placed_, index, ports_)) variables[name] = value;
   variables["MIRRORFLOW_JOB"] = job_;
   // The output of the launcher names the worker of each line.
-  if (std::getenv("MIRRORFLOW_LOG_FORMAT") == nullptr) variables["MIRRORFLOW_LOG_FORMAT"] = "plain";
+  const char* const format = std::getenv("MIRRORFLOW_LOG_FORMAT");
+  if (format == nullptr || *format == '\0') variables["MIRRORFLOW_LOG_FORMAT"] = "plain";
   variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restart_.count);
   variables["MIRRORFLOW_RESTART_REASON"] = restart_.reason;
   variables["MIRRORFLOW_REJOIN_TIMEOUT"] = absl::FormatDuration(options_.rejoin_timeout);

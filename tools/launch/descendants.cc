@@ -107,10 +107,10 @@ void SignalDescendantsThatCatch(int signal) {
   }
 }
 
-void KillDescendants(absl::Span<const pid_t> kept) {
+void KillDescendants(absl::Span<const pid_t> kept, absl::Duration timeout) {
   // A process may have started another one just before it was killed. One that may not be killed,
   // or waits for a device, is left behind.
-  const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(5);
+  const MonotonicTime deadline = MonotonicTime::Now() + timeout;
   while (MonotonicTime::Now() < deadline) {
     const std::vector<Process> left = Descendants(kept);
     if (left.empty()) return;

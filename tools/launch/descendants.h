@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace mirrorflow {
@@ -18,9 +19,9 @@ void SignalDescendantsThatCatch(int signal);
 // Signals a process that the caller has found as a child of `parent`, a descendant or this process.
 // Returns false, without a signal, if the process has ended: its number may have been reused.
 bool SignalChildOf(pid_t parent, pid_t process, int signal);
-// Kills all descendants and waits until they are gone, except the children in `kept` and what
-// descends from these.
-void KillDescendants(absl::Span<const pid_t> kept = {});
+// Kills all descendants except the children in `kept` and their descendants, and waits at most
+// `timeout` until they have ended.
+void KillDescendants(absl::Span<const pid_t> kept = {}, absl::Duration timeout = absl::Seconds(5));
 
 }  // namespace mirrorflow
 

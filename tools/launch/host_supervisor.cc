@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "framework/core/end_requests.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
@@ -28,6 +29,9 @@
 
 namespace mirrorflow {
 namespace {
+
+// How long the descendants of a worker whose supervisor was killed may take to end.
+constexpr absl::Duration kOrphanTimeout = absl::Seconds(1);
 
 class HostSupervisor {
  public:
@@ -241,7 +245,8 @@ class HostSupervisor {
     for (const Slot& slot : slots_) {
       if (slot.channel >= 0) supervisors.push_back(slot.supervisor);
     }
-    KillDescendants(supervisors);
+    // The other workers wait meanwhile for their orders, and the launcher for this event.
+    KillDescendants(supervisors, kOrphanTimeout);
   }
 
   // `event` says how the worker of the slot has ended.

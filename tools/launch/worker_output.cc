@@ -12,6 +12,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -53,7 +54,9 @@ absl::Status MakeLogDirectory(const std::string& path) {
 
 // Returns a line on the standard error of a worker as JSON: unchanged, if it is an object already.
 std::string JsonLineOf(int worker, const std::string& line) {
-  if (OutputForTerminal(line) == line) {
+  // Log collectors parse strictly: no byte order mark, and no carriage return at the end.
+  const bool has_braces = absl::StartsWith(line, "{") && absl::EndsWith(line, "}");
+  if (has_braces && OutputForTerminal(line) == line) {
     const absl::StatusOr<nlohmann::json> json = ParseJson(line);
     if (json.ok() && json->is_object()) return line;
   }

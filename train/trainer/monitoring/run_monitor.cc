@@ -71,6 +71,7 @@ void RunMonitor::SetWaiting(std::string what) {
   MutexLock lock(&mutex_);
   waiting_ = std::move(what);
   failure_ = absl::OkStatus();
+  loss_is_known_ = progress_ != nullptr && progress_->is_broken();
 }
 
 void RunMonitor::Watch(const std::shared_ptr<RunProgress>& progress) {
@@ -79,6 +80,7 @@ void RunMonitor::Watch(const std::shared_ptr<RunProgress>& progress) {
   MutexLock lock(&mutex_);
   if (progress_ != nullptr) waited_before_ += progress_->waited();
   progress_ = progress;
+  loss_is_known_ = false;
   seen_ = {};
   last_watched_ = progress.get();
 }
@@ -147,7 +149,9 @@ std::string RunMonitor::WhyUnhealthy() {
 std::string RunMonitor::WhyNotReady() {
   if (std::string failure = Failure(); !failure.empty()) return failure;
   MutexLock lock(&mutex_);
-  if (progress_ != nullptr && progress_->is_broken()) return "a worker is lost or has failed";
+  if (progress_ != nullptr && progress_->is_broken() && !loss_is_known_) {
+    return "a worker is lost or has failed";
+  }
   if (has_stepped_.load(std::memory_order_relaxed)) return "";
   return ForTerminal(absl::StrCat(kWaiting, waiting_));
 }

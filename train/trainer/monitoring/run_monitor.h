@@ -109,6 +109,8 @@ class RunMonitor {
   std::string waiting_ ABSL_GUARDED_BY(mutex_) = "starting";
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<RunProgress> progress_ ABSL_GUARDED_BY(mutex_);
+  // SetWaiting() has been called since progress_ broke, so the caller is handling the loss.
+  bool loss_is_known_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration waited_before_ ABSL_GUARDED_BY(mutex_);  // before progress_
   // The position of progress_ that was seen last, and when it was seen first.
   RunProgress::Position seen_ ABSL_GUARDED_BY(mutex_);

@@ -73,6 +73,10 @@ TEST(RunMonitorTest, LostWorkerMakesItUnready) {
   EXPECT_THAT(monitor.Answer("/healthz"), kYes);
   monitor.Watch(after);
   EXPECT_THAT(monitor.Answer("/readyz"), kYes);
+  // Whoever handles the loss says what the worker waits for.
+  after->SetBroken();
+  monitor.SetWaiting("all workers to return");
+  EXPECT_THAT(monitor.Answer("/readyz"), Says(503, "waiting: all workers to return"));
 }
 
 TEST(RunMonitorTest, FailureIsOneLine) {
