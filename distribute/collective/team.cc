@@ -268,12 +268,12 @@ class Team final : public LocalTeam {
   }
 
   absl::Status Meet(const TeamOffer& offer, Work work) override {
-    return WorkTogether(offer, NumberOf(offer), work, &Slot::met);
+    return WorkTogether(offer, NumberOf(offer), work, &Slot::met, "through its first half");
   }
 
   absl::Status Finish(const TeamOffer& offer, Work work) override {
     const uint64_t number = NumberOf(offer);
-    MF_RETURN_IF_ERROR(WorkTogether(offer, number, work, &Slot::done));
+    MF_RETURN_IF_ERROR(WorkTogether(offer, number, work, &Slot::done, "finished"));
     in_flight_[number % kMaxInFlight] = false;
     while (finished_ < started_ && !in_flight_[(finished_ + 1) % kMaxInFlight]) ++finished_;
     return absl::OkStatus();
@@ -446,7 +446,8 @@ class Team final : public LocalTeam {
 
   // Calls `work` between two waits: until all ranks have started, and until all have returned from
   // it. `counter` says so.
-  absl::Status WorkTogether(const TeamOffer& offer, uint64_t number, Work work, Counter counter) {
+  absl::Status WorkTogether(const TeamOffer& offer, uint64_t number, Work work, Counter counter,
+                            const char* what) {
     if (number == 0) [[unlikely]]
       return Fail(NotStarted(offer));
     const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
@@ -458,7 +459,7 @@ class Team final : public LocalTeam {
     Waiter::Deadline deadline;
     MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
     MF_RETURN_IF_ERROR(WorkInside(offer, number, work, counter));
-    return WaitForAll(returned, number, offer, "finished", &deadline);
+    return WaitForAll(returned, number, offer, what, &deadline);
   }
 
   // Calls `work` once all ranks have started, and then publishes `counter`, unless it is null.

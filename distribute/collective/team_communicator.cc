@@ -15,6 +15,7 @@
 #include "distribute/collective/team_update.h"
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
+#include "framework/runtime/failure.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {
@@ -177,9 +178,9 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   }
 
   absl::Status Start(const Collective& collective, Lane*) override {
-    absl::Status status = CheckCollective(collective, rank(), world_size());
+    const absl::Status status = CheckCollective(collective, rank(), world_size());
     if (!status.ok()) [[unlikely]] {
-      team_->Abort(status);
+      team_->Abort(WithFailure(status, {.rank = rank()}));
       return team_->Start({});  // returns the first failure
     }
     if (IsUpdate(collective)) return StartUpdate(collective);
@@ -232,7 +233,9 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   absl::Status StartUpdate(const Collective& collective) {
     const absl::StatusOr<TeamUpdate*> held = updates_.Start(collective);
     if (!held.ok()) [[unlikely]] {
-      team_->Abort(held.status());
+      team_->Abort(WithFailure(
+          Annotate(held.status(), CollectiveToString(collective)),
+          {.rank = rank(), .sequence = collective.sequence, .name = std::string(collective.name)}));
       return team_->Start({});  // returns the first failure
     }
     TeamUpdate* const update = *held;

@@ -199,6 +199,8 @@ class RowsUpdate final : public TeamUpdate {
       ends_[holder] += RowsBytes(rank);
     }
     if (ends_[place_.index] > shared_bytes_) {
+      shared_.reset();  // first, so that both need not fit
+      shared_bytes_ = 0;
       MF_ASSIGN_OR_RETURN(shared_, team_.Allocate(ends_[place_.index]));
       shared_bytes_ = ends_[place_.index];
     }

@@ -62,7 +62,7 @@ class TeamUpdate : public CollectiveInFlight {
  public:
   // Takes over an update, whose memory stays until it is finished.
   virtual absl::Status Hold(const Collective& collective) = 0;
-  // Whether other domains have a part of its gradient.
+  // Whether it needs gradients or rows of other domains.
   virtual bool needs_domains() const = 0;
   // Whether Take updates what arrives from other domains. Otherwise RunShard does, once all ranks
   // of the domain have received their part of it.

@@ -44,6 +44,7 @@ struct ReduceScatter {  // in [sum of counts] -> out [counts[rank]]
   Reduction reduction = Reduction::kSum;
   absl::Span<const int64_t> counts;
 };
+// Across hosts, `out` is memory that the device has allocated: ranks of a host write each other's.
 struct AllGather {  // in [counts[rank]] -> out [sum of counts]
   absl::Span<const int64_t> counts;
 };

@@ -200,13 +200,17 @@ TEST(HostsProductUpdateTest, WorkersOfAHostShareTheRowsOfOthers) {
     counts.push_back(rank % 3);
     want += static_cast<float>(counts[rank] * (1 + rank));
   }
+  std::vector<std::shared_ptr<std::byte>> memory;
+  for (int rank = 0; rank < world_size; ++rank) {
+    auto allocated = hosts->memory[rank]->Allocate(kRows * sizeof(float));
+    ASSERT_TRUE(allocated.ok()) << allocated.status();
+    memory.push_back(*std::move(allocated));
+  }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
-      const auto memory = hosts->memory[rank]->Allocate(kRows * sizeof(float));
-      ASSERT_TRUE(memory.ok()) << memory.status();
-      float* const variable = reinterpret_cast<float*>(memory->get());
-      std::byte* const variables[] = {memory->get()};
+      float* const variable = reinterpret_cast<float*>(memory[rank].get());
+      std::byte* const variables[] = {memory[rank].get()};
       OuterProduct rule(variable);
       for (int round = 1; round <= 20; ++round) {
         const std::vector<float> left(counts[rank] * kRows, static_cast<float>(round));

@@ -53,7 +53,8 @@ class Callers {
   // those that have completed their handshakes, wait as bare descriptors, which no newcomer
   // replaces and which have no deadline, until they have sent something and one of `places`
   // handshakes is free. So callers and their connections take one descriptor for each caller that
-  // is expected. A place goes to the address that has the fewest, so callers of one address delay
+  // is expected, and at most one more for each of `places`, if strangers of that address hold them.
+  // A place goes to the address that has the fewest, so callers of one address delay
   // those of the others by one timeout at most. Further callers from an address are strangers. Call
   // before the first Add.
   void Expect(const std::map<std::string, size_t>& callers, size_t places);
@@ -105,7 +106,7 @@ class Callers {
   struct Caller {
     std::string peer;
     Source* source;       // of its address; null if none are expected from there
-    bool is_stranger;     // or has one of the places for callers from sources_
+    bool is_stranger;     // false: it has one of the places for callers from sources_
     MonotonicTime begin;  // of the handshake
     Conversation conversation;
   };

@@ -82,8 +82,10 @@ class Connector {
     }
     // The listener, its event and that of the callers, and a caller that has no place yet.
     constexpr int64_t kListening = 4;
-    MF_RETURN_IF_ERROR(EnsureDescriptors("connections for data",
-                                         num_missing_ + int64_t{kMaxStrangers} + kListening));
+    const int64_t callers_at_once =
+        kMaxStrangers + std::min(num_missing_, static_cast<int64_t>(options_.max_handshakes));
+    MF_RETURN_IF_ERROR(
+        EnsureDescriptors("connections for data", num_missing_ + callers_at_once + kListening));
     Callers callers(
         kMaxStrangers, tls_,
         [this](int fd) {

@@ -11,6 +11,7 @@
 #include "framework/core/status.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/topology.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/connect_domains.h"
 #include "tests/fakes/cluster/memory_transport.h"
@@ -25,16 +26,16 @@ TEST(RingAllReduceTest, MissingRankIsNamedByAll) {
   constexpr int64_t kCount = 100'000;
   for (int missing = 0; missing < kRanks; ++missing) {
     SCOPED_TRACE(absl::StrCat("without rank ", missing));
-    const auto create = [](int world_size) -> absl::StatusOr<Transports> {
-      const auto network = MemoryNetwork::Create(world_size);
+    const auto create = [](const Topology& topology) -> absl::StatusOr<Transports> {
+      const auto network = MemoryNetwork::Create(topology);
       Transports transports;
-      for (int rank = 0; rank < world_size; ++rank) {
+      for (int rank = 0; rank < topology.world_size(); ++rank) {
         transports.push_back(network->TransportOf(rank));
       }
       return transports;
     };
-    const auto ranks =
-        ConnectDomains(kRanks, kRanks, absl::Milliseconds(500), create, {.ring_from = kRanks});
+    const auto ranks = ConnectDomains(DomainsOfEqualSize(kRanks, kRanks), absl::Milliseconds(500),
+                                      create, {.ring_from = kRanks});
     ASSERT_TRUE(ranks.ok()) << ranks.status();
     std::vector<absl::Status> results(kRanks);
     std::vector<std::thread> threads;

@@ -103,7 +103,8 @@ TEST(TeamMeetTest, RankThatDoesNotMeetIsNamedByAllAfterTimeout) {
     return status;
   });
   for (const absl::Status& status : results) {
-    EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "two halves", "by rank 2"));
+    EXPECT_THAT(status,
+                IsError(absl::StatusCode::kDeadlineExceeded, "two halves", "first half by rank 2"));
   }
 }
 
