@@ -371,7 +371,7 @@ TEST_P(DataConnectionsTest, MembershipIsClosed) {
     bool after_another;  // that claims to be the same rank
     const char* log;
   } cases[] = {
-      {kValid, "127.0.0.1", true, "rank 4 is connected already, from 127.0.0.1"},
+      {kValid, "127.0.0.1", true, "rank 4 is already connected, from 127.0.0.1"},
       {kValid, "127.0.0.2", false, "connects from another address; expected 127.0.0.1"},
       {{.connecting = 5, .accepting = 0}, "127.0.0.1", false, "rank 5 does not connect to rank 0"},
       {{.connecting = 2, .accepting = 4}, "127.0.0.1", false, "rank 2 does not connect to rank 4"},
