@@ -187,8 +187,8 @@ absl::Status MultiWorkerMirroredStrategy::Rejoin(const absl::Status& why) {
         why.message()));
   }
   if (num_vain_ >= kMaxVainRejoins) {
-    return Annotate(
-        why, absl::StrCat("rejoined ", num_vain_, " times in a row without a new process"));
+    return Annotate(why,
+                    absl::StrCat("rejoined ", num_vain_, " times in a row without a new process"));
   }
   const absl::Duration timeout = *options_.join.rejoin_timeout;
   LogWarning(absl::StrCat("waiting up to ", absl::FormatDuration(timeout),

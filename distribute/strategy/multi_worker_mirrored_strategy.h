@@ -75,7 +75,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   mutable std::atomic<int> num_inputs_{0};       // since joining
   const uint64_t process_;                       // random; tells this process from its replacement
   std::vector<std::string> processes_;           // by worker, as of the last join
-  int num_vain_ = 0;  // consecutive rejoins without a new process
+  int num_vain_ = 0;                             // consecutive rejoins without a new process
 };
 
 }  // namespace mirrorflow

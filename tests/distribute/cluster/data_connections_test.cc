@@ -520,8 +520,7 @@ TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOu
     held.Release();
   }));
   EXPECT_EQ(workers.log(), "");
-  MonotonicTime::AdvanceForTest(
-      absl::Minutes(2));  // otherwise they wait for the other connections
+  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // otherwise they wait for the other connections
   for (std::thread& thread : threads) thread.join();
 }
 

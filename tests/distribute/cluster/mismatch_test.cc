@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that if one of three workers runs different collectives, over TCP, all workers fail with the
-// same error without waiting for a timeout. The error names the collectives of two ranks.
+// Tests that if one of three workers runs different collectives, over TCP, all workers fail with
+// the same error without waiting for a timeout. The error says what collectives two ranks are at.
 #include <algorithm>
 #include <functional>
 #include <iterator>

@@ -116,8 +116,8 @@ TEST_F(ServiceLinksTest, LinkThatWaitsForASlowReaderIsNotReady) {
   EXPECT_THAT(ended, ElementsAre("slow"));
 }
 
-// Simulates a network failure with a datagram to a closed port, which the kernel reports as a socket
-// error.
+// Simulates a network failure with a datagram to a closed port, which the kernel reports as an
+// error of the socket.
 TEST_F(ServiceLinksTest, FailureOfTheNetworkIsNoticedBeforeARead) {
   const auto bound = [] {
     OwnedSocket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
