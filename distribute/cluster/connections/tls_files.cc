@@ -56,7 +56,7 @@ absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
   };
   const Certificate certificate = FirstCertificate(texts.certificate);
   if (certificate == nullptr) return expected(files.certificate, "a certificate in PEM form");
-  // There is no terminal for the password of an encrypted key.
+  // Never prompt for the password of an encrypted key.
   const auto no_password = [](char*, int, int, void*) { return 0; };
   const PrivateKey key = {
       ReadPem(
