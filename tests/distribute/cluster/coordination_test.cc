@@ -189,7 +189,7 @@ TEST_F(CoordinationTest, SecondProcessWaitsForTheEndOfACompleteCluster) {
   std::thread other([&] { second = CoordinationClient::Connect(options, In(3600)).status(); });
   AwaitRefusal(proxy);
   clients[0]->reset();
-  AwaitText(proxy, "waiting for the end of the others");
+  AwaitText(proxy, "waiting for the others to end");
   MonotonicTime::AdvanceForTest(absl::Seconds(3600));
   other.join();
   EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded) << second;
