@@ -26,9 +26,9 @@ absl::StatusOr<bool> ChooseUcx(const JoinOptions& options, bool has_rdma, Worker
 // which does not encrypt, unless the job is `insecure`.
 absl::Status CheckUnencrypted(const JoinOptions& options, absl::string_view library);
 
-// Returns the costs of messages between CPUs of different hosts, if nothing was measured.
+// Returns assumed costs of messages between CPUs of different hosts, for when none were measured.
 inline LinkCosts LinkCostsOf(CollectiveKind transport) {
-  // UCX is for InfiniBand and RoCE: a link of 100 Gbit/s, by its data sheet.
+  // UCX runs on InfiniBand and RoCE: assume the data-sheet figures of a 100 Gbit/s link.
   if (transport == CollectiveKind::kUcx) return {.message_ns = 5'000, .byte_ns = 0.1};
   return {};  // TCP
 }

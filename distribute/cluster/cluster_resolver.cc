@@ -41,13 +41,13 @@ absl::StatusOr<Cluster> FromOptions(const ClusterResolver::Options& options) {
   return cluster;
 }
 
-// A variable that shows that this process is one of several, but not which one, or of how many.
+// A variable which shows that this process is one of several, but not which one or of how many.
 struct Hint {
   const char* launcher;
   const char* variable;
-  int least;  // the hint is a number of at least this
+  int least;  // smallest value that counts as a hint
   const char* advice;
-  // For a rank, the variable in which the launcher has the number of workers, if it has one.
+  // If the hint is a rank: the launcher's variable for the number of workers; null if it has none.
   const char* size = nullptr;
 };
 constexpr char kSrun[] = "start the program with srun for one worker per task";
@@ -59,7 +59,7 @@ constexpr Hint kHints[] = {
     // The inputs of torchrun.
     {"torchrun", "PET_NNODES", 2, kTorchrun},
     {"torchrun", "PET_NPROC_PER_NODE", 2, kTorchrun},
-    // Launchers whose variables do not tell where the workers meet.
+    // Launchers whose variables do not name a coordinator.
     {"Horovod", "HOROVOD_SIZE", 2, kOwn},
     {"Horovod", "HOROVOD_RANK", 0, kOwn, "HOROVOD_SIZE"},
     {"Flux", "FLUX_JOB_SIZE", 2, kOwn},
@@ -71,8 +71,8 @@ constexpr Hint kHints[] = {
     {"PMIx", "PMIX_RANK", 0, kOwn},
 };
 
-// Returns the number in a hint. The value of PET_NNODES may be a range, `1:4`, whose end counts.
-// A word is not a number: PET_NPROC_PER_NODE is `gpu` or `auto` for one worker per device.
+// Returns the number in a hint. For a range such as `1:4`, which PET_NNODES allows, that is its
+// end. Returns nullopt for a word: PET_NPROC_PER_NODE is `gpu` or `auto` for one worker per device.
 std::optional<int> NumberOf(absl::string_view value) {
   int number = 0;
   if (absl::SimpleAtoi(value.substr(value.rfind(':') + 1), &number)) return number;
@@ -85,9 +85,9 @@ std::optional<absl::string_view> Find(const Environment& environment, absl::stri
   return found->second;
 }
 
-// Whether the hint says that other workers exist, although this process is about to run alone.
-// A value that is not a number counts too: it may mean several workers. `launched_alone`: MPI or
-// SLURM has started this process as the only one, which explains rank 0 of their process managers.
+// Whether the hint suggests other workers, although this process is about to run alone. A value
+// that is not a number also counts, because it may mean several workers. `launched_alone`: MPI or
+// SLURM started this process as the only one, which explains a rank 0 from its process manager.
 bool TellsOfOthers(const Hint& hint, const Environment& environment, bool launched_alone) {
   const std::optional<absl::string_view> value = Find(environment, hint.variable);
   if (!value.has_value()) return false;
@@ -109,7 +109,7 @@ void WarnOfHints(const Environment& environment, Cluster* cluster) {
   }
   absl::string_view told;
   for (const Hint& hint : kHints) {
-    // torchrun has used its inputs when it starts a worker.
+    // Ignore torchrun's inputs in a worker that torchrun has started.
     const bool used = hint.advice == kTorchrun && cluster->source == "torchrun";
     if (used || told == hint.launcher) continue;
     if (!TellsOfOthers(hint, environment, launched_alone)) continue;
@@ -122,11 +122,11 @@ void WarnOfHints(const Environment& environment, Cluster* cluster) {
 
 bool IsSlurmStep(const Cluster& cluster) { return absl::StartsWith(cluster.source, "SLURM step"); }
 
-// Returns the cluster, which must say where its workers meet.
+// Returns the cluster, or an error if it must have a coordinator but names none.
 absl::StatusOr<Cluster> WithCoordinator(Cluster cluster, const ClusterResolver::Options& options) {
   if (cluster.num_workers == 1) return cluster;
   if (!cluster.coordinator.empty()) {
-    // All workers reach the coordinator of a loopback address, so they are on one host.
+    // The coordinator has a loopback address, so all workers are on this host.
     const absl::StatusOr<HostPort> coordinator = ParseHostPort(cluster.coordinator);
     const bool one_host = coordinator.ok() && IsLoopback(coordinator->host);
     if (one_host) {
@@ -166,10 +166,10 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
                                                  Printable(choice), "'"));
 }
 
-// Whether a launcher that a step of SLURM starts once per task, mpirun or torchrun, has started
-// `inner` in the step `outer`. Their numbers then differ, because the launcher starts several
-// workers for each task. Fewer workers than tasks are the variables of another launcher around the
-// step, or a launcher that each task runs for itself.
+// Whether a launcher that a SLURM step starts once per task (mpirun or torchrun) has started
+// `inner` within the step `outer`. The counts then differ, because the launcher starts several
+// workers per task. If there are fewer workers than tasks, the variables come from a launcher
+// around the step, or each task runs its own launcher.
 bool StartsInside(const Cluster& inner, const Cluster& outer) {
   return IsSlurmStep(outer) && inner.source != "TF_CONFIG" &&
          inner.source != "RANK and WORLD_SIZE" && inner.num_workers >= outer.num_workers;
@@ -212,7 +212,7 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
     if (!chosen.has_value()) {
       chosen = **std::move(found);
       is_explicit = source.name.empty();
-      if (is_explicit) break;  // nothing can contradict it
+      if (is_explicit) break;  // takes precedence over all other sources
     } else if (!StartsInside(*chosen, **found) && ((*found)->num_workers != chosen->num_workers ||
                                                    (*found)->task_index != chosen->task_index)) {
       return absl::InvalidArgumentError(

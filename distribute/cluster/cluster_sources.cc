@@ -28,11 +28,11 @@ using Json = nlohmann::json;
 using Found = absl::StatusOr<std::optional<Cluster>>;
 
 constexpr int kMaxWorkers = 1 << 20;
-// Derived ports, as in JAX: above the ephemeral ports of Linux.
+// Range of derived ports, as in JAX: above Linux's ephemeral ports.
 constexpr uint32_t kFirstDerivedPort = 61440;
 constexpr uint32_t kNumDerivedPorts = 4096;
 
-// Reads the variables of one source and notes which are missing.
+// Reads the variables of one source and records which are missing.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
@@ -43,7 +43,7 @@ class Reader {
   }
   bool Has(absl::string_view name) const { return Find(name) != nullptr; }
 
-  // The first error of the calls below; a missing variable is one, too.
+  // Returns the first error of the calls below. A missing variable is an error.
   absl::Status status() const {
     if (!missing_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -82,7 +82,7 @@ class Reader {
     }
     return "";
   }
-  // Reads the number of workers and which of them this is.
+  // Reads the number of workers and the index of this one.
   void Size(absl::string_view size, absl::string_view rank, Cluster* cluster) {
     cluster->num_workers = Number(size, 1, kMaxWorkers);
     cluster->task_index = Number(rank, 0, kMaxWorkers - 1);
@@ -99,14 +99,14 @@ class Reader {
   absl::Status status_;
 };
 
-// A port that the workers of a job agree on and that other jobs are unlikely to use.
+// Returns a port that all workers of a job derive alike and that other jobs are unlikely to use.
 int PortOfJob(absl::string_view job) {
   uint32_t hash = 2166136261u;  // FNV-1a
   for (const char c : job) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
   return static_cast<int>(kFirstDerivedPort + hash % kNumDerivedPorts);
 }
 
-// If all workers are on this host, they do not need the network.
+// Uses the loopback address if all workers are on this host, so they do not need the network.
 std::string CoordinatorOf(absl::string_view host, int port, bool one_host) {
   return HostPort{.host = one_host ? "127.0.0.1" : std::string(host), .port = port}.ToString();
 }
@@ -133,7 +133,7 @@ absl::Status TfConfigError(absl::string_view where, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG", where, ": ", what));
 }
 
-// The addresses of a job, a list of strings; empty if the cluster lacks the job.
+// Returns a job's addresses, a list of strings in the JSON; empty if the cluster lacks the job.
 absl::StatusOr<std::vector<std::string>> TfConfigJob(const Json& cluster, const char* job) {
   std::vector<std::string> addresses;
   const auto found = cluster.find(job);
@@ -147,19 +147,19 @@ absl::StatusOr<std::vector<std::string>> TfConfigJob(const Json& cluster, const 
   return addresses;
 }
 
-// Appends a warning for each job of the cluster whose tasks take no part.
+// Appends a warning for each job of the cluster whose tasks are ignored.
 void WarnOfOtherJobs(const Json& jobs, Cluster* cluster) {
   for (const auto& [job, addresses] : jobs.items()) {
     const bool takes_part = job == "chief" || job == "master" || job == "worker";
     if (takes_part || addresses.empty()) continue;
     cluster->warnings.push_back(absl::StrCat(
         "TF_CONFIG: cluster.", Printable(job),
-        ": its tasks take no part; expected only worker, and chief or master",
+        ": its tasks are ignored; expected only worker, and chief or master",
         job == "ps" ? ": gradients are reduced by the workers, without parameter servers" : ""));
   }
 }
 
-// The index of a task: TensorFlow writes a number, Kubeflow and many scripts a string.
+// Returns a task's index. TensorFlow writes a number, Kubeflow and many scripts a string.
 absl::StatusOr<int> TfConfigIndex(const Json& task) {
   const auto found = task.find("index");
   int64_t index = -1;
@@ -173,7 +173,7 @@ absl::StatusOr<int> TfConfigIndex(const Json& task) {
   return static_cast<int>(index);
 }
 
-// Empty if the task has no type.
+// Returns a task's type; empty if it has none.
 absl::StatusOr<std::string> TfConfigTaskType(const Json& task) {
   const auto found = task.find("type");
   if (found == task.end()) return std::string();
@@ -232,7 +232,7 @@ Found ReadTfConfig(const Environment& environment) {
   std::vector<std::string> warnings = std::move(cluster.warnings);
   MF_ASSIGN_OR_RETURN(cluster, ClusterOfAddresses(std::move(addresses), index, "TF_CONFIG"));
   cluster.source = "TF_CONFIG";
-  // One worker prints them.
+  // Only one worker prints the warnings.
   if (index == 0) cluster.warnings = std::move(warnings);
   return cluster;
 }
@@ -252,9 +252,9 @@ Found ReadTorchrun(const Environment& environment) {
   int port = reader.Number("MASTER_PORT", 1, kMaxPort);
   cluster.local_size = reader.OptionalNumber("LOCAL_WORLD_SIZE").value_or(1);
   MF_RETURN_IF_ERROR(reader.status());
-  // torchrun's agent itself listens on MASTER_PORT, which it has from the system unless the user
-  // chose one. Then a program that connects somewhere may already have the next port: for
-  // connections, Linux takes ports of the other parity.
+  // torchrun's agent itself listens on MASTER_PORT, which the system chooses unless the user does.
+  // In that case, an outgoing connection may already occupy the next port: Linux gives outgoing
+  // connections ports of the other parity.
   constexpr int kPortsAfterAgent = 2;
   const std::string* const agent_store = reader.Find("TORCHELASTIC_USE_AGENT_STORE");
   if (agent_store != nullptr && absl::EqualsIgnoreCase(*agent_store, "true")) {
@@ -267,7 +267,7 @@ Found ReadTorchrun(const Environment& environment) {
   return cluster;
 }
 
-// The first host of SLURM's list, and whether there are no others.
+// The first host in SLURM's node list, and whether it is the only one.
 absl::Status ReadSlurmHost(Reader& reader, std::string* host, bool* one_host) {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
     const std::string* const list = reader.Find(name);
@@ -295,7 +295,7 @@ std::string SlurmStep(const Reader& reader) {
 
 Found ReadSlurm(const Environment& environment) {
   Reader reader(environment);
-  // A batch script has SLURM_PROCID and SLURM_NTASKS, too, but is only one process.
+  // A batch script also has SLURM_PROCID and SLURM_NTASKS, but is only one process.
   if (!IsSlurmStep(reader)) return std::nullopt;
   const std::string step = SlurmStep(reader);
   const std::string name = absl::StrCat("SLURM step ", step);
@@ -320,7 +320,7 @@ Found ReadSlurm(const Environment& environment) {
   return cluster;
 }
 
-// The variables of an implementation of MPI.
+// The variables of one MPI implementation.
 struct MpiVariables {
   const char* name;
   const char* rank;
@@ -337,8 +337,9 @@ constexpr MpiVariables kMpi[] = {
      "MV2_COMM_WORLD_LOCAL_SIZE", ""},
 };
 
-// Finds the coordinator of an MPI job. MPI itself connects its processes in other ways, so only
-// Open MPI names a host: that of mpirun, which need not be the host of rank 0. Empty if none does.
+// Returns the coordinator of an MPI job; empty if no variable names a host. MPI connects its
+// processes by other means, so only Open MPI names one: the host of mpirun, which need not be that
+// of rank 0.
 absl::StatusOr<std::string> MpiCoordinator(Reader& reader, bool one_host) {
   if (const std::string* const own = reader.Find("MIRRORFLOW_COORDINATOR")) {
     MF_RETURN_IF_ERROR(Annotate(ParseHostPort(*own).status(), "MIRRORFLOW_COORDINATOR"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sources of ClusterResolver: what each launcher and cluster manager sets.
+// The sources of ClusterResolver: the variables that each launcher and cluster manager sets.
 //
 //   | launcher            | rank, size                        | address                          |
 //   |---------------------|-----------------------------------|----------------------------------|
@@ -19,13 +19,13 @@
 // (torchrun), from OMPI_MCA_ess_base_jobid, PMI_JOBID or PMIX_NAMESPACE (MPI), or from SLURM_JOB_ID
 // and SLURM_STEP_ID.
 //
-// PMIX_RANK is not a source: no variable has the size that belongs to it, and most launchers that
-// set it also set variables of this table. Nor are the variables of horovodrun, Flux and others,
-// which do not tell where the workers meet. If nothing else names several workers, they give a
-// warning (cluster_resolver.cc).
+// PMIX_RANK is not a source: no variable holds the matching size, and most launchers that set it
+// also set variables in this table. The variables of horovodrun, Flux and others are not sources
+// either, because they do not name a coordinator. If no source names several workers, these
+// variables cause a warning (cluster_resolver.cc).
 //
-// In TF_CONFIG, worker 0 is the chief or, as in TensorFlow 1, the master. Tasks of other types are
-// an error, and a cluster that has some is a warning.
+// In TF_CONFIG, worker 0 is the chief or, as in TensorFlow 1, the master. It is an error if this
+// process is a task of another type, and a warning if the cluster has such tasks.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 
@@ -40,17 +40,17 @@ namespace mirrorflow {
 
 struct ClusterSource {
   absl::string_view name;  // a value of MIRRORFLOW_CLUSTER; empty for Mirrorflow's own variables
-  absl::string_view main_variable;  // without it, the environment has nothing of this source
-  // Returns nothing if the environment has nothing of this source. InvalidArgument, naming the
+  absl::string_view main_variable;  // if it is unset, this source is absent
+  // Returns nullopt if this source is absent from the environment, and InvalidArgument, naming the
   // variable, if it is incomplete or invalid. The coordinator is empty if the source names none.
   absl::StatusOr<std::optional<Cluster>> (*read)(const Environment& environment);
 };
 
-// In order of precedence.
+// Returns all sources, in order of precedence.
 absl::Span<const ClusterSource> ClusterSources();
 
-// Checks the sizes and addresses of a cluster whose workers `addresses` names. The coordination
-// service is at the first. `what` is the flag or variable, for errors.
+// Returns the cluster whose workers have these `addresses`, after checking its size and addresses.
+// The first address is the coordinator's. `what` names the flag or variable in errors.
 absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, int task_index,
                                            absl::string_view what);
 

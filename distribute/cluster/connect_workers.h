@@ -25,16 +25,16 @@
 namespace mirrorflow {
 
 struct ConnectOptions {
-  absl::Duration timeout = absl::Minutes(5);  // of a collective
-  // Between domains: over UCX, or else over TCP.
+  absl::Duration timeout = absl::Minutes(5);  // per collective
+  // Whether domains exchange data over UCX rather than TCP.
   bool over_ucx = false;
-  std::string device;  // of the network, for UCX; empty: all that UCX finds
-  // For TCP; the incarnation is that of each connection.
+  std::string device;  // network device for UCX; empty: all devices that UCX finds
+  // For TCP. ConnectWorkers sets the incarnation.
   DataConnectionOptions data = {};
   ExchangeOptions exchange = {};
-  // Whether a core is left while the ranks of this worker compute.
+  // Whether a core stays free while the ranks of this worker compute.
   bool has_core = false;
-  // Shared by the workers of this one's domain; null if this worker is a domain of its own.
+  // Shared by all workers in this worker's domain; null if the domain has no other workers.
   std::shared_ptr<HostMemory> host_memory = nullptr;
 };
 

@@ -60,7 +60,7 @@ absl::StatusOr<std::string> BuildIdentity() {
   const int fd = open(kProgram, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return failed();
   const absl::Cleanup close_file = [fd] { close(fd); };
-  // Workers trust each other: a checksum tells builds apart, and takes a millisecond.
+  // Workers trust each other, so a checksum suffices to tell builds apart. It takes a millisecond.
   std::vector<char> buffer(1 << 18);
   uint32_t crc = 0;
   int64_t bytes = 0;

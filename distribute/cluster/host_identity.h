@@ -12,14 +12,14 @@ namespace mirrorflow {
 
 std::string HostName();
 
-// Equal for two processes only if they can share memory: on the same boot of the same kernel, of
-// the same user, in the same network namespace.
+// Equal for two processes only if they can share memory: they run under the same boot of the same
+// kernel, as the same user, and in the same network namespace.
 std::string HostIdentity();
 
-// The CPUs that this process may use: `0-3,8`.
+// Returns the CPUs that this process is allowed to use: `0-3,8`.
 std::string UsableCpuList();
 
-// The checksum and the size of the program's file, which differ between builds.
+// Returns the checksum and size of the program's executable, which differ between builds.
 absl::StatusOr<std::string> BuildIdentity();
 
 }  // namespace mirrorflow

@@ -23,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the two are the same address; ports do not count.
+// Whether the two addresses are equal, regardless of their ports.
 bool SameAddress(const sockaddr* a, const sockaddr_storage& b) {
   if (a == nullptr || a->sa_family != b.ss_family) return false;
   if (a->sa_family == AF_INET) {
@@ -87,7 +87,7 @@ absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
 
 namespace {
 
-// Returns the entries of the folder; none if it does not exist.
+// Returns the entries of the directory; none if it does not exist.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;
@@ -109,7 +109,8 @@ bool HasLine(const std::filesystem::path& file, absl::string_view line) {
 bool HasRdma(absl::string_view network_device, const std::string& sysfs) {
   const auto belongs = [&](const std::filesystem::path& rdma_device) {
     std::error_code error;
-    // Both devices belong to one card, or this is a software device on top of the network device.
+    // Either both devices belong to one card, or this is a software device on top of the network
+    // device.
     if (std::filesystem::exists(rdma_device / "device/net" / std::string(network_device), error) ||
         HasLine(rdma_device / "parent", network_device)) {
       return true;

@@ -12,16 +12,16 @@
 
 namespace mirrorflow {
 
-// The address of this host from which packets to `peer` leave: `10.0.0.2`. Resolves the peer's
+// Returns the source address of packets from this host to `peer`: `10.0.0.2`. Resolves the peer's
 // name. Sends nothing.
 absl::StatusOr<std::string> AddressTowards(const HostPort& peer);
 
-// The network device that packets to `peer` leave through: `lo`, `eth0`. Resolves the peer's name.
-// Sends nothing.
+// Returns the network device through which packets to `peer` leave: `lo`, `eth0`. Resolves the
+// peer's name. Sends nothing.
 absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer);
 
 // Returns whether the network device, such as `eth0`, belongs to an RDMA device: InfiniBand, RoCE
-// or iWARP. `sysfs`: where the kernel describes devices; tests pass another folder.
+// or iWARP. `sysfs`: the directory where the kernel describes devices; tests pass a fake one.
 bool HasRdma(absl::string_view network_device, const std::string& sysfs = "/sys");
 
 }  // namespace mirrorflow

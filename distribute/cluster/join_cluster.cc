@@ -38,14 +38,14 @@ absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text
   return address;
 }
 
-// Debian gives the name of a host the address 127.0.1.1 on that host.
+// Warns about a loopback address: on Debian, a host's own name resolves to 127.0.1.1.
 void WarnOfLoopback(const HostPort& own) {
   if (IsLoopback(own.host)) return;
   const absl::StatusOr<std::string> device = NetworkDeviceTowards(own);
   if (!device.ok() || *device != "lo") return;
   LogWarning(absl::StrCat(own.host,
-                          " is a loopback address on this host, so that workers of other ",
-                          "hosts cannot reach it; they need --bind=ADDRESS here"));
+                          " is a loopback address on this host, so workers on other hosts ",
+                          "cannot reach it; pass --bind=ADDRESS here"));
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ JoinedCluster::~JoinedCluster() {
   const absl::Status left = client_->Leave(
       MonotonicTime::Now() + (joined ? heartbeat_timeout_ : kLeaveTimeoutAfterFailure));
   if (left.ok() || !joined || worker_ != 0) return;
-  LogWarning(absl::StrCat("the other workers have not ended: ", left.message()));
+  LogWarning(absl::StrCat("the other workers have not left the cluster: ", left.message()));
 }
 
 ConnectFn JoinedCluster::Connect() const {
@@ -131,7 +131,7 @@ class ClusterJoiner {
       return absl::InvalidArgumentError(absl::StrCat(
           "no secret for a cluster that is reached at ", reached.ToString(),
           "; expected a secret that all workers share (--secret_file, MIRRORFLOW_SECRET_FILE), or "
-          "--insecure in a network where every process is trusted"));
+          "--insecure on a network where every process is trusted"));
     }
     if (on_gpus()) return CheckUnencrypted(options_, "NCCL");
     return options_.collective == CollectiveKind::kUcx ? CheckUnencrypted(options_, "UCX")
@@ -208,7 +208,7 @@ class ClusterJoiner {
     return absl::OkStatus();
   }
 
-  // Kernels for different instruction sets round differently.
+  // All workers use the same set, because kernels for different instruction sets round differently.
   absl::Status UseCommonInstructionSet() const {
     const auto least = std::min_element(
         members().begin(), members().end(),
@@ -232,7 +232,7 @@ class ClusterJoiner {
     Topology& topology = joined_->topology_;
     for (const coordination::Member& member : members()) {
       for (const std::string& device : member.devices()) {
-        // GPUs exchange data only through NCCL, so each is its own domain.
+        // GPUs exchange data only through NCCL, so each GPU is its own domain.
         const int domain = on_gpus() ? topology.world_size() : domains[member.worker()];
         topology.replicas.push_back(
             {.worker = member.worker(), .domain = domain, .device = device});
@@ -279,7 +279,7 @@ class ClusterJoiner {
         (!options_.secret.empty() || !options_.tls.empty())) {
       LogInfo(absl::StrCat(
           device,
-          " has RDMA, which is not used because UCX neither authenticates nor encrypts "
+          " has RDMA, but it is not used because UCX neither authenticates nor encrypts "
           "data; --collective=ucx selects it on a trusted network"));
     }
     LogInfo(absl::StrCat("workers exchange data over ", transport, " on ", device, ", ",
@@ -305,7 +305,7 @@ class ClusterJoiner {
     MF_ASSIGN_OR_RETURN(const auto communicators, joined_->ConnectReplicas(deadline_));
     MF_ASSIGN_OR_RETURN(joined_->link_, MeasureLink(communicators, group, deadline_));
     if (worker() == 0) {
-      LogInfo(absl::StrFormat("measured between hosts: %.1f us and %.2f ns a byte",
+      LogInfo(absl::StrFormat("measured between hosts: %.1f us per message and %.2f ns per byte",
                               joined_->link_.message_ns / 1000, joined_->link_.byte_ns));
     }
     return group.Barrier("measured the link", deadline_);
@@ -320,9 +320,9 @@ class ClusterJoiner {
   const WorkerReplicas& replicas_;
   JoinOptions options_;  // with the secret and the job of the cluster
   const MonotonicTime deadline_ = MonotonicTime::Now() + options_.connect_timeout;
-  HostPort coordinator_;  // as the other workers reach it
-  HostPort listen_;       // where worker 0 serves it
-  HostPort own_;          // this host lies on the way there
+  HostPort coordinator_;  // address at which the other workers reach the coordination service
+  HostPort listen_;       // address on which worker 0 serves it
+  HostPort own_;          // the route to it determines this host's address for data
   std::unique_ptr<JoinedCluster> joined_;
 };
 

@@ -36,47 +36,48 @@ namespace mirrorflow {
 // The replicas of this worker, as the other workers see them.
 struct WorkerReplicas {
   std::vector<std::string> devices = {};
-  std::vector<std::string> gpu_uuids = {};  // by device; empty if they are CPUs
+  std::vector<std::string> gpu_uuids = {};  // by device; empty for CPUs
   // Further settings, as {name, value}, that must be equal on all workers.
   std::vector<std::pair<std::string, std::string>> settings = {};
   absl::Duration collective_timeout = absl::Minutes(5);
-  // Measure the link between hosts, instead of assuming its costs.
+  // Whether to measure the link between hosts instead of assuming its costs.
   bool measures_link = false;
 
   bool on_gpus() const { return !gpu_uuids.empty(); }
 };
 
-// Worker `task_index` of a cluster of several workers, as long as it lives.
+// This process's membership in a cluster of several workers, which lasts as long as the object.
 class JoinedCluster {
  public:
-  // Leaves the cluster. Worker 0 waits for the others to leave as well, at most for
+  // Leaves the cluster. Worker 0 waits for the others to leave too, for at most
   // JoinOptions::heartbeat_timeout.
   ~JoinedCluster();
 
   const Topology& topology() const { return topology_; }
-  // The replicas of all workers that may use the same cores as this one.
+  // The replicas of all workers that can use the same cores as this one.
   const CoreSharers& core_sharers() const { return core_sharers_; }
   // Costs of messages between memory domains.
   const LinkCosts& link() const { return link_; }
-  // The device that routes to the other workers: `eth0`.
+  // The network device that routes to the other workers: `eth0`.
   const std::string& network_device() const { return connect_.device; }
-  // Null if this worker shares none.
+  // Null if this worker does not share memory with others.
   const std::shared_ptr<HostMemory>& host_memory() const { return connect_.host_memory; }
-  // For agreements that belong to no session.
+  // A group for agreements outside any session.
   const std::shared_ptr<WorkerGroup>& group() const { return group_; }
 
   // Whether a group of NewGroup() still exists, or group() is used elsewhere.
   bool is_in_use() const { return group_.use_count() > 1 || client_->num_live_groups() > 1; }
 
-  // Whether this worker was asked to end (WorkerGroup::SetStopped).
+  // Whether this worker was asked to stop (WorkerGroup::SetStopped).
   bool is_stopped() const { return client_->is_stopped(); }
 
   // Returns the group of a new session. All workers create the same sessions in the same order.
   std::unique_ptr<WorkerGroup> NewGroup() const { return client_->NewGroup(); }
-  // Returns the function that connects the replicas of a session on CPUs. It may outlive this.
+  // Returns the function that connects the replicas of a session on CPUs. It can outlive this
+  // object.
   ConnectFn Connect() const;
-  // Connects the replicas of this worker, on CPUs, without a session: to measure the link, or in a
-  // benchmark. All workers call it, once.
+  // Connects this worker's replicas, on CPUs, without a session, to measure the link or in a
+  // benchmark. All workers must call it once.
   absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectReplicas(
       MonotonicTime deadline) const;
 
@@ -84,7 +85,7 @@ class JoinedCluster {
   friend class ClusterJoiner;
   JoinedCluster() = default;
 
-  std::optional<LogIdentity> log_identity_;  // lives longest: leaving logs
+  std::optional<LogIdentity> log_identity_;  // destroyed last, because leaving the cluster logs
   int worker_ = 0;
   absl::Duration heartbeat_timeout_;
   std::unique_ptr<CoordinationServer> server_;  // in worker 0
@@ -96,8 +97,8 @@ class JoinedCluster {
   LinkCosts link_;
 };
 
-// Blocks until all workers of the cluster, of which there are several, have joined. InvalidArgument
-// for options that cannot work, and if workers differ; DeadlineExceeded, naming the missing
+// Blocks until all workers of the cluster, which must have several, have joined. Returns
+// InvalidArgument for invalid options, and if workers differ; DeadlineExceeded, naming the missing
 // workers, if one does not join, or if worker 0 cannot listen on its address.
 absl::StatusOr<std::unique_ptr<JoinedCluster>> JoinCluster(const Cluster& cluster,
                                                            const WorkerReplicas& replicas,

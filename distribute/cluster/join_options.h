@@ -20,14 +20,14 @@ enum class CollectiveKind {
   kAuto,
   kSharedMemory,  // only through shared memory: all workers are on one host
   kUcx,           // only over UCX: each worker is a memory domain
-  kTcp,           // only over TCP connections of our own: each worker is a memory domain
+  kTcp,           // only over Mirrorflow's TCP connections: each worker is a memory domain
 };
 
-// From `auto`, `shared_memory`, `ucx` or `tcp`; InvalidArgument for any other name.
+// Parses `auto`, `shared_memory`, `ucx` or `tcp`. Returns InvalidArgument for any other name.
 absl::StatusOr<CollectiveKind> ParseCollectiveKind(absl::string_view name);
 std::string CollectiveKindName(CollectiveKind kind);
 
-// How a worker joins its cluster, and how the workers reach, trust and watch one another.
+// How a worker joins its cluster, and how workers connect to, authenticate and monitor each other.
 struct JoinOptions {
   // The secret that all workers of the cluster share; default: the one in the cluster's
   // secret_file. Without it, every process that can reach the coordination service is trusted.
@@ -37,7 +37,7 @@ struct JoinOptions {
   // Distinguishes jobs that share a secret, or have none. Default: the cluster's job, or empty
   // with an external coordinator, which cannot know it.
   std::string job = "";
-  // Certificates of this worker. The coordination service, and data over TCP, are encrypted.
+  // Certificates of this worker. They encrypt the coordination service and data over TCP.
   TlsFiles tls = {};
   // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
   // Default: the coordinator's address in the cluster.
@@ -45,11 +45,11 @@ struct JoinOptions {
   // ADDRESS of this host at which the other workers reach it for data. Default: the address of the
   // network device that routes to `bind` or, if that is empty, to the coordinator.
   std::string advertise = "";
-  // A process of its own serves the coordination service, instead of worker 0.
+  // Whether a separate process, instead of worker 0, runs the coordination service.
   bool external_coordinator = false;
   CollectiveKind collective = CollectiveKind::kAuto;
   ExchangeOptions exchange = {};  // between CPUs of different hosts
-  // Limit for finding the coordination service and all other workers.
+  // How long to wait for the coordination service and all other workers.
   absl::Duration connect_timeout = absl::Minutes(5);
   // How long the others wait for a worker that is alive but late, before the first step or
   // between two, because it loads data, compiles or runs a callback. A warning names it each

@@ -40,7 +40,7 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
     return shares && workers.size() > 1;
   };
   const std::vector<int> neighbours = WorkersOn(hosts[group.worker()], hosts);
-  std::string outcome;  // empty if this worker has the memory of all others of its host
+  std::string outcome;  // empty if this worker has mapped the memory of all others on its host
   if (may_share(neighbours)) {
     auto memory = HostMemory::Connect(neighbours, group, deadline);
     if (memory.ok()) {
@@ -64,7 +64,7 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
       if (failure.empty()) continue;
       share = false;
       domains.warning = absl::StrCat("worker ", workers[i],
-                                     " cannot share memory with the others of its host: ", failure);
+                                     " cannot share memory with the others on its host: ", failure);
     }
     for (const int worker : workers) {
       if (domains.by_worker[worker] < 0) domains.by_worker[worker] = share ? next : next++;

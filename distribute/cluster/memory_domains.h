@@ -18,16 +18,17 @@
 namespace mirrorflow {
 
 struct MemoryDomains {
-  std::vector<int> by_worker;  // the number of each worker's domain
-  // Shared by this worker's domain; null if no other worker belongs to it.
+  std::vector<int> by_worker;  // domain number of each worker
+  // Shared by all workers in this worker's domain; null if the domain has no other workers.
   std::shared_ptr<HostMemory> host_memory;
-  // Why workers of one host do not share memory, although they might; empty if they do.
+  // Why workers on one host do not share memory although they should be able to; empty otherwise.
   std::string warning;
 };
 
-// Called by all workers; `hosts[worker]` are equal for workers that could share memory
-// (HostIdentity). InvalidArgument on all workers if `kind` does not fit the hosts;
-// FailedPrecondition if memory must be shared but cannot.
+// Groups the workers into memory domains. All workers must call it. `hosts[worker]` is equal for
+// workers that can be expected to share memory (HostIdentity). On all workers, returns
+// InvalidArgument if the hosts do not allow `kind`, and FailedPrecondition if memory must be shared
+// but cannot be.
 absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> hosts,
                                                 CollectiveKind kind, WorkerGroup& group,
                                                 MonotonicTime deadline);

@@ -33,7 +33,7 @@ SessionOptions ForSessions(const Options& options) {
   return session;
 }
 
-// Workers that fail in the same way every time would otherwise rejoin forever.
+// Limits consecutive rejoins, because workers that fail the same way each time would never stop.
 constexpr int kMaxVainRejoins = 3;
 
 absl::Status CheckRanges(const Options& options) {
@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   if (options.replicas.extensions != nullptr) {
     MF_RETURN_IF_ERROR(options.replicas.extensions->Check());
   }
-  // A worker inside a step may first wait for a late worker, and then for the step itself.
+  // A worker inside a step can first wait for a late worker, and then for the step itself.
   const absl::Duration late = options.join.prepare_timeout;
   options.replicas =
       options.replicas.WithTimeouts(late + absl::Minutes(10), late + absl::Minutes(20));
@@ -167,7 +167,7 @@ bool MultiWorkerMirroredStrategy::rejoins() const {
 absl::Status MultiWorkerMirroredStrategy::CheckJoined() const {
   if (joined_ != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(name(), ": has left its cluster; expected no use after Rejoin has failed"));
+      absl::StrCat(name(), ": has left its cluster; it cannot be used after Rejoin has failed"));
 }
 
 absl::Status MultiWorkerMirroredStrategy::AwaitOtherWorkers() const {
@@ -187,8 +187,8 @@ absl::Status MultiWorkerMirroredStrategy::Rejoin(const absl::Status& why) {
         why.message()));
   }
   if (num_vain_ >= kMaxVainRejoins) {
-    return Annotate(
-        why, absl::StrCat("joined again ", num_vain_, " times in a row without a new process"));
+    return Annotate(why,
+                    absl::StrCat("rejoined ", num_vain_, " times in a row without a new process"));
   }
   const absl::Duration timeout = *options_.join.rejoin_timeout;
   LogWarning(absl::StrCat("waiting up to ", absl::FormatDuration(timeout),

@@ -14,8 +14,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the least limit with which `count` more files can be open: descriptors are the smallest
-// numbers that are free. Asks for each number, because /proc may be absent or take a descriptor.
+// Returns the smallest limit that allows `count` more open files. New descriptors take the smallest
+// free numbers. Queries each number, because /proc may be absent or need a descriptor itself.
 rlim_t LimitFor(int64_t count) {
   rlim_t limit = 0;
   for (int64_t free = 0; free < count; ++limit) {
@@ -27,7 +27,7 @@ rlim_t LimitFor(int64_t count) {
 }  // namespace
 
 absl::Status EnsureDescriptors(absl::string_view what, int64_t needed, int64_t spare) {
-  static Mutex mu;  // otherwise a call could lower the limit that another one has just raised
+  static Mutex mu;  // keeps a call from lowering the limit that another has just raised
   MutexLock lock(&mu);
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return SystemError(errno, what);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limit on open files, which shells set to about 1,000 and a large cluster exceeds. Only this
-// file changes it.
+// Raises the limit on open files, which shells set to about 1,000 and a large cluster exceeds. Only
+// this file changes the limit.
 //
 //   MF_RETURN_IF_ERROR(EnsureDescriptors("connections for data", peers * connections));
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_DESCRIPTORS_H_
@@ -17,13 +17,13 @@ namespace mirrorflow {
 // How many descriptors EnsureDescriptors leaves for files that the process opens later.
 inline constexpr int64_t kSpareDescriptors = 256;
 
-// Ensures that `needed` more files can be open: raises the soft limit of the process if necessary,
-// also for `spare` further ones if the hard limit allows that. Never lowers the limit.
+// Ensures that `needed` more files can be opened, raising the process's soft limit if necessary. If
+// the hard limit allows, leaves room for `spare` further ones. Never lowers the limit. Returns
 // ResourceExhausted, beginning with `what`, if the hard limit is too low for `needed`; the error
 // names the limit that suffices.
 //
-// Call it before libraries that abort or hang without descriptors, and before work that would fail
-// halfway. Nothing is reserved: calls of two threads may count the same free descriptors.
+// Call it before using libraries that abort or hang without descriptors, and before work that would
+// otherwise fail halfway. It reserves nothing: two threads can count the same free descriptors.
 absl::Status EnsureDescriptors(absl::string_view what, int64_t needed,
                                int64_t spare = kSpareDescriptors);
 

@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// The process's sink. Static objects of other files may log before main and after its end.
+// The process's sink. Static objects in other files may log before main begins and after it ends.
 struct CurrentSink {
   Mutex mu;
   std::shared_ptr<const LogSink> sink ABSL_GUARDED_BY(mu);  // null: PrintToStderr
@@ -48,7 +48,7 @@ void SetLogSink(LogSink sink) {
 }
 
 void Log(absl::LogSeverity severity, absl::string_view line) {
-  // A sink may log or fail a check itself, so it runs without the lock, and not inside itself.
+  // A sink may log or fail a check itself, so it runs without the lock and is never re-entered.
   static thread_local bool in_sink = false;
   std::shared_ptr<const LogSink> sink;
   if (!in_sink) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logging of what a user should know although nothing failed: waits, skipped data and slower
+// Logs events that a user should know about although nothing failed: waits, skipped data and slower
 // fallbacks. Errors are returned as absl::Status, not logged.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_LOG_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_LOG_H_
@@ -12,8 +12,8 @@
 
 namespace mirrorflow {
 
-// Receives each line that is logged, without its severity and with control characters escaped. Must
-// be thread-safe. Must not throw, wait for other threads or run steps, because the library may hold
+// Receives each logged line, without its severity and with control characters escaped. Must be
+// thread-safe. Must not throw, wait for other threads or run steps, because the library may hold
 // locks while it logs. Lines that the sink itself logs go to stderr. After kFatal, the process
 // aborts.
 using LogSink = std::function<void(absl::LogSeverity severity, absl::string_view line)>;

@@ -38,7 +38,7 @@ absl::StatusOr<LogLineFormat> ReadFormat() {
       kVariable, ": unknown value; expected text, plain or json, got '", absl::CEscape(name), "'"));
 }
 
-// `2026-01-05T12:00:10.123456Z`. Allocates nothing.
+// Formats a time as `2026-01-05T12:00:10.123456Z`. Does not allocate.
 class TimeText {
  public:
   explicit TimeText(absl::Time time) {
@@ -70,7 +70,7 @@ std::string TextLabels(absl::string_view job, std::optional<int> worker) {
                       " worker=", *worker, " ");
 }
 
-// Writes a line like snprintf(), and returns its length. Allocates nothing. `labels` are those of
+// Writes a line and returns its length, like snprintf(). Does not allocate. `labels` come from
 // JsonLabels, and `quoted` is a JSON string.
 int FormatJson(char* line, size_t size, absl::Time time, std::optional<absl::LogSeverity> severity,
                const char* labels, std::optional<int> process, const char* quoted) {
@@ -98,11 +98,11 @@ std::string JsonLine(absl::Time time, std::optional<absl::LogSeverity> severity,
   return line;
 }
 
-// The labels of the process's lines.
+// Labels of the process's lines.
 struct Labels {
   std::string job, json, text;
 };
-// Null without labels. Takes no lock, because a process that has run out of memory may hold any.
+// Null without labels. Read without a lock, because a process that runs out of memory may hold any.
 std::atomic<const Labels*> current_labels{nullptr};
 
 std::string LabelsInJson() {
@@ -110,7 +110,7 @@ std::string LabelsInJson() {
   return labels != nullptr ? labels->json : "";
 }
 
-// The beginning of a line of text.
+// Returns the beginning of a text line.
 std::string TextBeginning() {
   const Labels* const labels = current_labels;
   if (labels == nullptr || labels->text.empty() || ProcessLogFormat() != LogLineFormat::kText) {
@@ -128,7 +128,7 @@ LogLineFormat ProcessLogFormat() {
 
 absl::Status CheckLogFormat() { return ReadFormat().status(); }
 
-// All identities that live.
+// All existing identities.
 class LogIdentities {
  public:
   static LogIdentities& Get() {
@@ -172,7 +172,7 @@ class LogIdentities {
 
   Mutex mu_;
   std::vector<const LogIdentity*> all_ ABSL_GUARDED_BY(mu_);
-  // Each that there has been, once: another thread may be reading it.
+  // Every set of labels so far, once each; none is freed, because another thread may be reading it.
   std::deque<Labels> rendered_ ABSL_GUARDED_BY(mu_);
 };
 

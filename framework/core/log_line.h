@@ -21,7 +21,7 @@
 namespace mirrorflow {
 
 enum class LogLineFormat {
-  kText,   // begins with the time, the job and the worker if the process is one of several workers
+  kText,   // starts with time, job and worker if the process is one of several workers
   kPlain,  // text without them
   kJson,   // one object per line
 };
@@ -29,21 +29,21 @@ enum class LogLineFormat {
 // Returns the value of $MIRRORFLOW_LOG_FORMAT (`text`, `plain` or `json`), which is read once;
 // kText without a valid one.
 LogLineFormat ProcessLogFormat();
-// InvalidArgument if the variable has another value.
+// Returns InvalidArgument if the variable has any other value.
 absl::Status CheckLogFormat();
 
-// Labels the lines of the process, for as long as this object lives, with the job and the worker
-// that the process is. If several live at once, because the process is in several clusters, lines
-// have only the labels that all of them share.
+// Labels the process's lines with its job and worker number while this object exists. If several
+// objects exist, because the process is in several clusters, lines have only the labels that all of
+// them share.
 class LogIdentity {
  public:
-  // An empty job and a missing worker are left out.
+  // Omits an empty job and a missing worker.
   LogIdentity(std::string job, std::optional<int> worker);
   ~LogIdentity();
   LogIdentity(const LogIdentity&) = delete;
   LogIdentity& operator=(const LogIdentity&) = delete;
 
-  // The job of the process's lines; empty if it is not known.
+  // Returns the job that labels the process's lines; empty if unknown.
   static std::string Job();
 
  private:
@@ -52,17 +52,17 @@ class LogIdentity {
   const std::optional<int> worker_;
 };
 
-// Prints one line, with control characters escaped. `prefix` is part of the text alone.
+// Prints one line, with control characters escaped. JSON lines omit `prefix`.
 void PrintErrorLine(absl::LogSeverity severity, absl::string_view line,
                     absl::string_view prefix = "");
-// Prints a report of several lines that end with \n: as one object in JSON. The text keeps its
+// Prints a report of several lines, each ending with \n; in JSON, as one object. Text keeps its
 // colours (OutputForTerminal).
 void PrintErrorReport(absl::LogSeverity severity, absl::string_view report);
-// Prints `ERROR LITERAL` for a process that has run out of memory: allocates none. The literal has
-// no characters that JSON escapes.
+// Prints `ERROR LITERAL` without allocating, for a process that has run out of memory. The literal
+// must not contain characters that JSON escapes.
 void PrintErrorLiteral(const char* literal);
 
-// Says where a line in JSON comes from. Fields that are not known are left out.
+// Where a JSON line comes from. Unknown fields are omitted.
 struct LogOrigin {
   absl::Time time;
   std::optional<absl::LogSeverity> severity = std::nullopt;
@@ -70,8 +70,8 @@ struct LogOrigin {
   std::optional<int> worker = std::nullopt;
   std::optional<int> process = std::nullopt;
 };
-// Returns a line in JSON, without its \n. Control characters of the message other than \n are
-// escaped, as in text; U+FFFD replaces what is not UTF-8.
+// Returns a JSON line, without its \n. Control characters in the message other than \n are escaped,
+// as in text; U+FFFD replaces invalid UTF-8.
 std::string JsonLogLine(const LogOrigin& origin, absl::string_view message);
 
 }  // namespace mirrorflow

@@ -23,7 +23,7 @@ namespace mirrorflow {
 namespace {
 
 struct Registry {
-  Mutex mu;  // held while reports are asked
+  Mutex mu;  // held while reports are called
   std::vector<const StateReport*> reports ABSL_GUARDED_BY(mu);
 };
 Registry& TheRegistry() {
@@ -53,7 +53,7 @@ absl::Status Install() {
   signal_event = eventfd(0, EFD_CLOEXEC);
   if (signal_event < 0) return SystemError(errno, "eventfd");
   signal_process = getpid();
-  // The thread inherits the mask: it must not take signals that others wait for.
+  // The thread inherits the signal mask, so it does not take signals that other threads wait for.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -81,7 +81,7 @@ StateReport::~StateReport() {
 }
 
 void StateReport::LogAll() {
-  // Logging may take a while, and objects that report must be able to end.
+  // Log after releasing the lock: logging can take a while, and must not block ~StateReport.
   std::vector<std::string> lines;
   bool is_empty;
   {

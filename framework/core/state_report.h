@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lets an operator ask a process what it is doing, without disturbing it. If its main begins with
+// Lets an operator ask a process what it is doing, without disturbing it. If it calls
 //
 //   MF_RETURN_IF_ERROR(StateReport::LogOnSignal());
 //
-// then `kill -USR1 PROCESS` logs where its sessions are and, in the process that serves the
-// coordination service, where all workers are.
+// early in its main function, then `kill -USR1 PROCESS` logs the progress of its sessions and, in the process that runs the
+// coordination service, the state of all workers.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 
@@ -17,15 +17,14 @@
 
 namespace mirrorflow {
 
-// A part of the process that has something to report, for as long as this object lives.
+// Registers a part of the process that has something to report, while this object exists.
 class StateReport {
  public:
-  // Returns lines to log, of which the first summarizes the others. Called by any thread at any
-  // time.
+  // Returns lines to log; the first summarizes the others. Any thread can call it at any time.
   using Lines = std::function<std::vector<std::string>()>;
 
   explicit StateReport(Lines lines);
-  // Waits until a call in progress has returned.
+  // Blocks until a call in progress has returned.
   ~StateReport();
   StateReport(const StateReport&) = delete;
   StateReport& operator=(const StateReport&) = delete;
@@ -34,8 +33,8 @@ class StateReport {
   static void LogAll();
   // Returns the first line of each report.
   static std::vector<std::string> Summary();
-  // From now on, calls LogAll, on a thread of its own, when the process receives SIGUSR1. Call it
-  // early in main: until then, the signal ends the process. Has no effect after the first call.
+  // Makes SIGUSR1 call LogAll, on a separate thread. Call it early in main: until then, the signal
+  // ends the process. Later calls have no effect.
   static absl::Status LogOnSignal();
 
  private:

@@ -16,8 +16,8 @@ namespace {
 
 bool IsC1(char c) { return (c & 0xe0) == 0x80; }  // 80 to 9F
 
-// The length of the control character at the start of `text`, which is not empty; 0 if there is
-// another character.
+// Returns the length of the control character at the start of `text`, which is not empty; 0 if
+// `text` starts with any other character.
 size_t ControlLength(absl::string_view text) {
   switch (Utf8CharacterLength(text)) {
     case 0:
@@ -31,8 +31,9 @@ size_t ControlLength(absl::string_view text) {
   }
 }
 
-// The length of the harmless sequence at the start of `text`: SGR, which selects colours and other
-// attributes (ESC [ 1;31 m), or EL, which erases within the line (ESC [ K). 0 if there is none.
+// Returns the length of the harmless sequence at the start of `text`: SGR, which selects colours
+// and other attributes (ESC [ 1;31 m), or EL, which erases within the line (ESC [ K). Returns 0 if
+// there is none.
 size_t HarmlessLength(absl::string_view text) {
   if (text[0] == '\t' || text[0] == '\n' || text[0] == '\r') return 1;
   if (!absl::StartsWith(text, "\033[")) return 0;

@@ -61,7 +61,7 @@ absl::Status VariableStore::CheckDeterminate(int v) const {
   if (states_[v] != State::kIndeterminate) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("variable '", info(v).name,
-                   "' is indeterminate, because a step failed while it updated variables (",
+                   "' is indeterminate, because a step failed while updating variables (",
                    indeterminate_cause_, "); expected an assignment before the next read"));
 }
 
@@ -75,7 +75,7 @@ absl::Status VariableStore::CheckOnRead(int v) const {
   if (info(v).on_read) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("variable '", info(v).name,
-                   "': expected one that is synchronised on read, got one whose copies are equal"));
+                   "': expected one that is synchronised on read, got one with equal copies"));
 }
 
 absl::Status VariableStore::CheckValue(int v, const Tensor& value) const {
@@ -165,8 +165,8 @@ absl::Status VariableStore::Assign(absl::Span<const Assignment> assignments) {
   for (const Assignment& assignment : assignments) {
     MF_RETURN_IF_ERROR(CheckValue(assignment.variable, assignment.value));
   }
-  // One worker writes a shared copy: after all workers have read what they still need, and before
-  // any of them continues.
+  // One worker writes a shared copy, after all workers have finished reading it and before any of
+  // them continues.
   MF_RETURN_IF_ERROR(WaitForSharers());
   for (const Assignment& assignment : assignments) {
     MF_RETURN_IF_ERROR(Set(assignment.variable, assignment.value));
@@ -226,7 +226,7 @@ absl::Status VariableStore::AssignPartsFromWorker0(int v, absl::Span<const Varia
   for (const VariablePart& part : parts) {
     if (part.rank <= last_rank || part.rank >= world_size) {
       return absl::InvalidArgumentError(
-          absl::StrCat("variable '", variable.name, "': expected a part of a rank from ",
+          absl::StrCat("variable '", variable.name, "': expected a part with a rank from ",
                        last_rank + 1, " to ", world_size - 1, ", got rank ", part.rank));
     }
     last_rank = part.rank;
@@ -282,7 +282,7 @@ absl::Status VariableStore::TakeValuesOfRank0(absl::Span<const int> variables) {
           {.operation = Broadcast{.count = v.shape.num_elements(), .root = 0},
            .dtype = v.dtype,
            .in = memory,
-           .out = memory,  // perhaps shared by several replicas
+           .out = memory,  // several replicas may share it
            .name = v.name},
           &lane));
     }

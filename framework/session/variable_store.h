@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VariableStore: reads and assigns the variables of a session, and tracks which of them have a
-// value. Not thread-safe, except for states(). The session grants exclusive access, finishes
-// pending updates and connects the replicas before it calls the store.
+// VariableStore reads and assigns the variables of a session, and tracks which of them have a
+// value. Not thread-safe, except for states(). Before the session calls the store, it acquires
+// exclusive access, finishes pending updates and connects the replicas.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_STORE_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_STORE_H_
 
@@ -32,8 +32,8 @@ class VariableStore {
 
   // How the workers of a memory domain use the regions that they share.
   struct Sharing {
-    bool with_workers = false;  // another worker shares regions
-    bool writes = true;         // this worker, not another one, writes them
+    bool with_workers = false;  // another worker shares regions with this one
+    bool writes = true;         // this worker, not another one, writes the shared regions
   };
 
   // All variables start uninitialised. `exchange` must outlive the store, and its replicas must
@@ -46,7 +46,7 @@ class VariableStore {
   // Returns the index of a variable, or NotFound for an unknown name.
   absl::StatusOr<int> Find(absl::string_view name) const;
 
-  // Any thread may read them. They change only under an exclusive lease.
+  // Safe to read from any thread. The states change only under an exclusive lease.
   using States = absl::Span<const std::atomic<State>>;
   States states() const { return states_; }
   void MarkSet(absl::Span<const int> variables);
@@ -81,8 +81,8 @@ class VariableStore {
     int variable = 0;
     Tensor value;
   };
-  // Sets variables on all local replicas or, if one is synchronised on read, the sum over all.
-  // Changes nothing if a value does not have the type and shape of its variable.
+  // Sets variables on all local replicas. For a variable that is synchronised on read, sets the sum
+  // over all ranks. Changes nothing if a value does not match its variable's type and shape.
   absl::Status Assign(absl::Span<const Assignment> assignments);
   // Sets one variable without waiting for the workers that share its copy.
   absl::Status Set(int variable, const Tensor& value);
@@ -94,14 +94,14 @@ class VariableStore {
   // Records that every worker has computed the values of the variables itself. Processors may round
   // differently, so the workers must take rank 0's values, unless they assign others first.
   void MarkInitial();
-  // The variables whose values the workers still have to take from rank 0 or to assign.
+  // Returns the variables whose values the workers have yet to take from rank 0 or to assign.
   const std::set<int>& initial() const { return initial_; }
   // Sets these variables to rank 0's values. All workers must call it.
   absl::Status TakeInitialValues();
   // Adds the other workers' initial() to this one's. All workers must call it after a failure,
   // because some may have taken the values while others failed to.
   absl::Status AgreeOnInitial(MonotonicTime deadline);
-  // Waits for the workers that share variables with this one, if any.
+  // Waits for any workers that share variables with this one.
   absl::Status WaitForSharers();
 
  private:
@@ -112,7 +112,7 @@ class VariableStore {
   void MarkEqual(absl::Span<const int> variables);
   absl::Status CheckDeterminate(int variable) const;
   bool is_chief() const { return connection_.worker() == 0; }
-  // Returns whether `replica` is the one that writes its copy of the variable, which may be shared.
+  // Returns whether `replica`, and not another one that shares its copy of the variable, writes it.
   bool Writes(const Replica& replica, const VariableInfo& variable) const;
 
   const std::unique_ptr<const VariableLayout> layout_;

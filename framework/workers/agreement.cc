@@ -29,7 +29,7 @@ absl::string_view Last(const std::string& hashes) {
   return absl::string_view(hashes).substr(hashes.size() - std::min(hashes.size(), kHashBytes));
 }
 
-// The index of the first line whose prefix hashes differ.
+// Returns the index of the first line whose prefix hashes differ.
 size_t FirstDifference(absl::string_view a, absl::string_view b) {
   const size_t lines = std::min(a.size(), b.size()) / kHashBytes;
   size_t low = 0, high = lines;
@@ -53,7 +53,7 @@ std::string WorkerAndRanks(const Topology& topology, int worker) {
   return absl::StrCat("worker ", worker, " (", numbers, ")");
 }
 
-// The last hash of each worker. If the wait times out, the missing worker is at fault.
+// Returns each worker's last hash. If the wait times out, the error blames the missing worker.
 absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::string_view name,
                                                       WorkerGroup& workers,
                                                       MonotonicTime deadline) {

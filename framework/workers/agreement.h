@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Agreement: everything that must be equal on all workers before a step first runs. Agree()
+// Agreement holds everything that must be equal on all workers before a step first runs. Agree()
 // compares hashes, and searches for the first difference only if they differ.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_AGREEMENT_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_AGREEMENT_H_
@@ -28,7 +28,7 @@ class Agreement {
   void AddText(absl::string_view text);
 
   const std::vector<std::string>& lines() const { return lines_; }
-  // One SHA-256 hash of 32 bytes for each line, over that line and all lines before it.
+  // One SHA-256 hash (32 bytes) per line, over that line and all lines before it.
   std::string PrefixHashes() const;
 
  private:

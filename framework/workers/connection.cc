@@ -24,13 +24,13 @@ namespace {
 
 constexpr absl::Duration kPollInterval = absl::Milliseconds(10);
 
-// The latest collectives of `worker`, as a JSON array for an error file: of each one its step,
-// sequence, name, whether it has finished here, and the ranks that had not started it when
-// `failure` was noticed, as far as that is known.
+// Returns the latest collectives of `worker` as a JSON array for an error file. Each entry holds
+// the step, sequence number and name, whether the collective has finished here, and, as far as
+// known, the ranks that had not started it when `failure` was noticed.
 std::string CollectivesJson(const RunProgress& progress, const Topology& topology, int worker,
                             const absl::Status& failure) {
   using Json = nlohmann::ordered_json;
-  // By rank: the number of collectives that it has started.
+  // Number of collectives that each rank has started.
   std::map<int, uint64_t> started;
   for (const auto& [other, count] : CollectivesOf(failure)) {
     if (other < 0 || other >= topology.num_workers() || other == worker) continue;
@@ -105,8 +105,8 @@ absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> repl
     const std::thread::id connecting = std::this_thread::get_id();
     workers_->OnFailure([this, connecting](const absl::Status& why) {
       TakeFailure(why);
-      // A failure that is already known is reported on this thread, which cannot wait for itself.
-      // It notices in its next step.
+      // A known failure is reported on this thread, which cannot wait for itself. The session
+      // notices it in its next step.
       if (std::this_thread::get_id() != connecting) AwaitNotice(why);
     });
   }
@@ -126,7 +126,7 @@ void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replic
         absl::StrCat("worker ", worker, ": ", progress->position().ToString())};
   });
   if (workers_ == nullptr) return;
-  progress_->TimeWaits();  // the worker that waits least slows all others down
+  progress_->TimeWaits();  // a straggler is the worker that waits least
   workers_->ShareProgress(progress_);
 }
 

@@ -33,15 +33,14 @@
 
 namespace mirrorflow {
 
-// Connects one communicator for each of `local_ranks`, for one incarnation of the world. Blocks
-// until all ranks are connected, at most until `deadline`. `workers` is null if there is only one
-// worker.
+// Connects one communicator for each of `local_ranks`, for one incarnation. Blocks until all ranks
+// are connected, at most until `deadline`. `workers` is null if there is only one worker.
 using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
     uint64_t incarnation, MonotonicTime deadline)>;
 
-// Ends a process that does not react to another worker's failure, because an instruction of its
-// step hangs, or its program hangs between two steps. Neither can be interrupted.
+// Ends a process that does not react to another worker's failure because it hangs inside an
+// instruction of a step, or between two steps. Neither can be interrupted.
 struct HangPolicy {
   // Time limits, counted from the failure.
   absl::Duration inside_step = absl::InfiniteDuration();
@@ -72,7 +71,7 @@ class Connection {
   State state() const { return state_; }
   // Returns the first cause of the last break, with its Failure as a payload; OK without a break.
   absl::Status failure() const;
-  // The number of the current incarnation; 0 before the first Join.
+  // Returns the number of the current incarnation; 0 before the first Join.
   uint64_t incarnation() const { return incarnation_; }
 
   // Begins a new incarnation. Blocks until all workers have called Join; workers() is usable from
@@ -84,10 +83,10 @@ class Connection {
 
   // Progress of the local replicas since Connect, which replaces it. Step runs update it.
   RunProgress& progress() const { return *progress_; }
-  // The same, for threads that look at it without the session.
+  // Like progress(), for threads that read it independently of the session.
   const std::shared_ptr<RunProgress>& shared_progress() const { return progress_; }
 
-  // Returns the failure that another rank has caused since Connect; OK if there is none.
+  // Returns the failure that another rank has caused since Connect; OK if none has.
   absl::Status Check() const;
 
   // Ends every wait of every rank, on all workers, and returns the first cause: `cause` unless
@@ -99,9 +98,9 @@ class Connection {
 
  private:
   void ShareProgress(absl::Span<const std::unique_ptr<Replica>> replicas);
-  // Ends the waits of the local replicas after a failure of another worker.
+  // Ends the local replicas' waits after another worker's failure.
   void TakeFailure(const absl::Status& why);
-  // Waits until the session has noticed the failure, as the hang policy says. Called on a thread
+  // Waits for the session to notice the failure, and enforces the hang policy. Runs on a thread
   // that the session does not use.
   void AwaitNotice(const absl::Status& why);
   // Attaches the step, and the rank and worker at fault.
@@ -117,9 +116,9 @@ class Connection {
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::vector<Replica*> replicas_;  // hold pointers to the communicators
+  std::vector<Replica*> replicas_;  // they hold pointers to the communicators
   std::shared_ptr<RunProgress> progress_;
-  std::unique_ptr<StateReport> report_;           // of progress_
+  std::unique_ptr<StateReport> report_;           // reports progress_
   mutable std::atomic<bool> has_noticed_{false};  // a failure since Connect
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalReplicas: the replicas of one worker, with their devices and the threads that run them.
+// LocalReplicas owns the replicas of one worker, with their devices and the threads that run them.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_LOCAL_REPLICAS_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_LOCAL_REPLICAS_H_
 

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Workers wait for one another in the first barriers; most of the others take one round trip.
+// Workers wait for each other in the first barriers; most later ones take one round trip.
 constexpr int kBarriers = 32;
 
 }  // namespace

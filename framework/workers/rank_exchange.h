@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankExchange: blocking collectives between ranks, outside of steps. All workers must make the
+// RankExchange runs blocking collectives between ranks, outside of steps. All workers must make the
 // same calls in the same order. A failure breaks the connection, and every worker returns its first
 // cause.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_RANK_EXCHANGE_H_
@@ -47,11 +47,11 @@ class RankExchange {
   absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
 
   absl::Status Barrier(absl::string_view name);
-  // Returns this worker's times at several barriers of the replicas, whose error is a fraction of
-  // that of worker-group barriers.
+  // Returns this worker's times at several barriers between replicas, which give a fraction of the
+  // error of worker-group barriers.
   absl::StatusOr<std::vector<Passage>> PassBarriers();
-  // Returns the numbers of all ranks, concatenated by rank. `own` has equally many for each local
-  // replica.
+  // Returns the numbers of all ranks, concatenated by rank. `own` holds the same count for each
+  // local replica.
   absl::StatusOr<std::vector<uint32_t>> AllGather(const std::vector<std::vector<uint32_t>>& own,
                                                   absl::string_view name);
   // Returns the `value` that the worker of rank `root` passes, with the variable's type and shape.

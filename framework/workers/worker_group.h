@@ -27,14 +27,15 @@ class WorkerGroup {
  public:
   virtual ~WorkerGroup() = default;
 
-  virtual int worker() const = 0;  // this one
+  virtual int worker() const = 0;  // this worker
   virtual int num_workers() const = 0;
 
   // Blocks until all workers have called it, and begins a new incarnation. Returns its number,
-  // which is equal on all workers and larger than all before.
+  // which is equal on all workers and larger than all earlier ones.
   virtual absl::StatusOr<uint64_t> Join(MonotonicTime deadline) = 0;
 
-  // A key-value store. Get waits until the key exists. Each key may be put only once.
+  // Put and Get access a key-value store. Get waits until the key exists. Each key can be put only
+  // once.
   virtual absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) = 0;
   // Like Put, for a key that `readers` workers get once each. The last Get removes it, so the store
   // does not grow.
@@ -46,7 +47,7 @@ class WorkerGroup {
   }
   virtual absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) = 0;
   // Like Get, but without a deadline and from a background thread. Any other call marks this worker
-  // as waiting, so that it does not count as late itself.
+  // as waiting, so it does not count as late itself.
   virtual absl::StatusOr<std::string> Watch(absl::string_view key) = 0;
 
   // Returns the values of all workers, by worker, once each has called it with this name. After the
@@ -69,7 +70,7 @@ class WorkerGroup {
   // Announces that this worker will leave for the reason `why` before its work is done, and
   // restart.
   virtual void SetStopped(std::string /*why*/) {}
-  // Shares this worker's progress with the others periodically, so that they can find a worker that
+  // Shares this worker's progress with the others periodically, so they can detect a worker that
   // makes none.
   virtual void ShareProgress(std::shared_ptr<const RunProgress> /*progress*/) {}
   // Sets the function to call, on any thread, when a worker, perhaps this one, reports the first

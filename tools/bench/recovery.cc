@@ -142,7 +142,7 @@ class Job {
   std::string unread_;
 };
 
-// Kills another worker in each round.
+// Kills a different worker in each round.
 Side SideOf(bool rejoins) {
   return [rejoins, round = 0](double) mutable -> absl::StatusOr<double> {
     MF_ASSIGN_OR_RETURN(const auto job, Job::Start(rejoins));

@@ -55,7 +55,8 @@ void ReadEventFiles(std::vector<EventFile> files, RunData* run, const EventFileL
 //   {"time":"…","event":"saved",…}                  by EventLog
 //   {"time":"…","severity":"WARNING","message":…}   by MIRRORFLOW_LOG_FORMAT=json
 //   STEP LOSS                                       by --loss_log, starting at the first line
-// Worker 0's values represent all workers, so lines of other workers contribute only warnings.
+// Worker 0's values represent all workers, so lines of other workers contribute only warnings and
+// errors.
 int ReadLogLines(absl::string_view text, RunData* run);
 
 // Reads a trace (TraceWriter) and returns the step of median length. Steps that have the same name

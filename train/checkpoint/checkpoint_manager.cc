@@ -47,7 +47,7 @@ constexpr int kMinKeep = 2;
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
 
-// Returns worker 0's error as the other workers do. It ends with the error, too.
+// Returns worker 0's error as the other workers return it: final, and marked as worker 0's.
 absl::Status ErrorOfWorker0(const absl::Status& error) {
   return FinalError(WithFailure(error, {.worker = 0}));
 }

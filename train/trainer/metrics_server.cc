@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// The launcher's, and torchrun's.
+// Variables of `mirrorflow launch` and torchrun.
 constexpr const char* kRestartVariables[] = {"MIRRORFLOW_RESTART_COUNT",
                                              "TORCHELASTIC_RESTART_COUNT"};
 
@@ -35,7 +35,7 @@ int64_t RestartsSoFar() {
   return 0;
 }
 
-// HOST:PORT, with the port of this worker.
+// Returns HOST:PORT, with this worker's port.
 absl::StatusOr<HostPort> AddressOf(const MetricsServerOptions& options) {
   const absl::string_view text = options.address;
   const size_t colon = text.rfind(':');
@@ -98,7 +98,7 @@ absl::Status MetricsServer::OnTrainBegin(TrainingState& state) {
                            : "the first step, which compiles");
   monitor_->SetReplicas(state.session.num_local_replicas(), state.session.world_size());
   monitor_->SetVariableBytes(state.session.variable_bytes());
-  return OnStepBegin(state);  // a resumed run may have called it before its checkpoint
+  return OnStepBegin(state);  // a resumed run can have called it before restoring its checkpoint
 }
 
 absl::Status MetricsServer::OnStepBegin(TrainingState& state) {

@@ -27,27 +27,27 @@ class RunMonitor;  // train/trainer/monitoring/run_monitor.h
 
 struct MetricsServerOptions {
   // HOST:PORT of this host. `PORT` and `:PORT` listen on the loopback device, 127.0.0.1. Port 0
-  // chooses a free port, which a log line names; to any other, a worker adds its number among the
-  // workers of its host (Cluster::local_rank). Everyone who reaches the port may read the metrics.
+  // chooses a free port, which a log line names. To any other port, a worker adds its index on its
+  // host (Cluster::local_rank). Anyone who can reach the port can read the metrics.
   std::string address;
-  Cluster cluster = {};  // of which this process is a worker
+  Cluster cluster = {};  // the cluster that this process belongs to
   std::string job = "";  // the label `job`; default: the cluster's
-  // As JoinOptions::progress_timeout.
+  // Same as JoinOptions::progress_timeout.
   absl::Duration progress_timeout = absl::Minutes(5);
 };
 
 class MetricsServer final : public Callback {
  public:
-  // Answers requests from now on, on threads of its own, which the steps do not wait for. Returns
+  // Starts to answer requests, on separate threads that steps do not wait for. Returns
   // InvalidArgument if the address is malformed or does not belong to this host; Unavailable if the
-  // port is in use. Both name the address.
+  // port is in use. Both errors name the address.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options);
   ~MetricsServer() override;
 
   int port() const;
 
-  // Sets what /readyz says until the next step has ended, such as `loading data`. Ends a failure,
-  // because it is going to be repaired.
+  // Sets what /readyz says until the next step has ended, such as `loading data`. Clears a failure:
+  // the process is recovering from it.
   void SetWaiting(std::string what);
   // Makes /healthz and /readyz answer 503. Fit reports its errors by itself.
   void Fail(const absl::Status& why);

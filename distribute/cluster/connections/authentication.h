@@ -17,20 +17,21 @@ namespace mirrorflow {
 
 inline constexpr size_t kNonceBytes = 32;
 
-// HMAC-SHA256 over the fields, each with its length, so that no two lists of fields are alike.
+// Returns the HMAC-SHA256 of the fields. Each is prefixed with its length, so different lists of
+// fields never produce the same input.
 std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view> fields);
 
 std::string Sha256(absl::string_view text);
 
-// Compares in a time that does not depend on where the texts differ.
+// Compares in constant time: the duration does not depend on where the texts differ.
 bool EqualSecrets(absl::string_view a, absl::string_view b);
 
-// Bytes from the system's random generator, and eight of them as a number.
+// Return `count` bytes from the system's random generator, and eight of them as a number.
 std::string RandomBytes(size_t count);
 uint64_t RandomNumber();
 
-// Reads the secret. The errors of ReadPrivateFile, and InvalidArgument if the secret has fewer than
-// 16 or more than 4096 bytes.
+// Reads the secret. Returns the errors of ReadPrivateFile, and InvalidArgument if the secret has
+// fewer than 16 or more than 4096 bytes.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace mirrorflow

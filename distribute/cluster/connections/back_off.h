@@ -10,8 +10,8 @@
 
 namespace mirrorflow {
 
-// The pauses between the attempts of one caller. They double from `first` to `longest`, and each is
-// random, from half of that to all of it, so that the attempts of many callers spread out.
+// Exponential back-off with jitter. Nominal pauses double from `first` to `longest`; each actual
+// pause is random, between half of the nominal one and all of it, so that many callers spread out.
 class BackOff {
  public:
   BackOff(absl::Duration first, absl::Duration longest)

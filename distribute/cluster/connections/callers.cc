@@ -21,9 +21,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
-// How fast RecentRefusals decays.
+// Decay rate of RecentRefusals.
 constexpr double kForgottenPerSecond = 100;
-// The pause after each batch during a flood. TLS handshakes cost much more CPU time.
+// Pause after each batch during a flood; longer with TLS, whose handshakes cost far more CPU time.
 constexpr absl::Duration kPause = absl::Milliseconds(10);
 constexpr absl::Duration kPauseOfTls = absl::Milliseconds(100);
 
@@ -76,7 +76,7 @@ void Callers::Serve(Waiting caller, Source* source, bool is_stranger) {
                       .conversation = Conversation(std::move(stream), handshake_(fd))});
 }
 
-// Finds the callers that have sent something, or are gone.
+// Moves callers that have sent something or closed their connections from `silent` to `ready`.
 void Callers::FindReady() {
   std::vector<pollfd> polled;
   for (const auto& [address, source] : sources_) {
@@ -144,7 +144,7 @@ void Callers::ExpectOneLess(Source& source) {
   if (source.expected == 0) return;
   --source.expected;
   if (source.present() <= source.expected || source.present() == source.served) return;
-  // An honest caller is silent only for a moment, and calls again.
+  // Prefer to drop a silent caller: an honest one is silent only briefly, and will call again.
   std::deque<Waiting>& waiting = source.silent.empty() ? source.ready : source.silent;
   Refuse(waiting.front().peer, "no more callers are expected from there");
   waiting.pop_front();
@@ -165,7 +165,7 @@ absl::Status Callers::failure() {
 }
 
 void Callers::Refuse(const std::string& peer, absl::string_view why) {
-  // The cap ends even a long flood's effect within a second.
+  // The cap limits the effect of even a long flood to a second after its end.
   refusals_ = std::min(RecentRefusals() + 1, static_cast<double>(limit_) + kForgottenPerSecond);
   last_refusal_ = MonotonicTime::Now();
   if (log_ != nullptr) log_->Log(peer, absl::StrCat("was refused: ", why));

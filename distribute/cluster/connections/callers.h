@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Callers: processes that have connected to a port of this process but have not completed the
-// handshake. Their number, the memory of each, and the time each may take (5 s) are bounded, no
-// matter what they send. During a flood, callers are accepted and served in batches, which also
-// bounds the CPU time: most of a refused caller's cost is in waking threads up for it.
+// handshake. Their number, the memory of each, and the time that each handshake can take (5 s) are
+// bounded, no matter what they send. During a flood, callers are accepted and served in batches,
+// which also bounds the CPU time: most of a refused caller's cost is in waking threads up for it.
 //
-// Callers from addresses that this process expects wait for their turn. All others are strangers,
-// of which each newcomer may replace another one.
+// Callers from addresses that this process expects wait for their turn. All others are strangers;
+// a new stranger can replace an earlier one.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 
@@ -36,27 +36,27 @@ namespace mirrorflow {
 
 class Callers {
  public:
-  // There are places for `limit` strangers. When all are taken, a new one replaces one from the
-  // network (NetworkOf) with the most strangers, so no network can lock out the others: one that
-  // has not sent a valid hello, if there is one, and a random one of these. Were it the oldest, a
-  // crowd could replace each honest caller just before it finishes; were it the newest, callers
-  // that wait on purpose would hold all places. `handshake` creates the accepting end for a caller
-  // on `fd`, on either thread. `tls` is null for plain connections. `log`, which may be
-  // null, logs refused callers.
+  // Serves up to `limit` strangers at a time. Beyond that, a new one replaces a stranger from the
+  // network (NetworkOf) with the most strangers, so no network can lock out the others. The victim
+  // is chosen at random, among those that have not sent a valid hello if any have not. Evicting
+  // the oldest would let a crowd displace each honest caller just before it finishes; evicting the
+  // newest would let callers that stall on purpose hold all slots. `handshake` creates the
+  // accepting end for a caller on `fd`, on either thread. `tls` is null for plain connections.
+  // `log`, which can be null, logs refused callers.
   Callers(size_t limit, TlsContext tls, std::function<Handshake(int fd)> handshake,
           RejectedPeerLog* log)
       : limit_(limit), tls_(std::move(tls)), handshake_(std::move(handshake)), log_(log) {}
   // Must succeed before other calls.
   absl::Status Start();
 
-  // How many callers are expected from an address (SourceOf), by address. That many from each, less
-  // those that have completed their handshakes, wait as bare descriptors, which no newcomer
-  // replaces and which have no deadline, until they have sent something and one of `places`
-  // handshakes is free. So callers and their connections take one descriptor for each caller that
-  // is expected, and at most one more for each of `places`, if strangers of that address hold them.
-  // A place goes to the address that has the fewest, so callers of one address delay
-  // those of the others by one timeout at most. Further callers from an address are strangers. Call
-  // before the first Add.
+  // Sets how many callers to expect from each address (SourceOf). That many from each address, less
+  // those that have completed their handshakes, wait as bare descriptors: they have no deadline,
+  // and no newcomer replaces them. A caller leaves the queue when it has sent something and one of
+  // the `places` concurrent handshakes is free, so callers and their connections take one
+  // descriptor for each expected caller, plus at most `places` for strangers at those addresses. A
+  // free slot goes to the address that occupies the fewest, so callers from one address delay those
+  // from others by one timeout at most. Further callers from an address are strangers. Call before
+  // the first Add.
   void Expect(const std::map<std::string, size_t>& callers, size_t places);
 
   // ---- called by the listener's thread ----------------------------------------------------------
@@ -81,49 +81,49 @@ class Callers {
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
   // Whether there are no callers.
   bool empty() const;
-  // Adds the events to poll() for before the next Advance. Use a timeout as well: callers have
+  // Appends the events to poll() for before the next Advance. Poll with a timeout: callers have
   // deadlines, and their sockets are not polled during a flood.
   void AddPolled(std::vector<pollfd>* polled) const;
   // Interrupts that poll().
   void Wake();
 
  private:
-  // A caller without a place.
+  // A caller whose handshake has not begun.
   struct Waiting {
     std::string peer;
     OwnedSocket socket;
   };
   // An address from which callers are expected.
   struct Source {
-    size_t expected = 0;  // that have not completed their handshakes
+    size_t expected = 0;  // callers that have not completed their handshakes
     std::deque<Waiting> silent = {};
-    std::deque<Waiting> ready = {};  // that have sent something
-    size_t served = 0;               // its callers that have a place
-    uint64_t turn = 0;               // when one of them last got it
+    std::deque<Waiting> ready = {};  // callers that have sent something
+    size_t served = 0;               // handshakes in progress
+    uint64_t turn = 0;               // turns_ when the last of them began
 
     size_t present() const { return silent.size() + ready.size() + served; }
   };
   struct Caller {
     std::string peer;
-    Source* source;       // of its address; null if none are expected from there
-    bool is_stranger;     // false: it has one of the places for callers from sources_
+    Source* source;       // null if no callers are expected from its address
+    bool is_stranger;     // if false, it holds one of places_
     MonotonicTime begin;  // of the handshake
     Conversation conversation;
   };
 
-  // Gives the caller a place.
+  // Begins the caller's handshake.
   void Serve(Waiting caller, Source* source, bool is_stranger) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FindReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Gives free places to callers that wait. Returns whether there were any.
+  // Begins the handshakes of waiting callers while slots are free. Returns whether any began.
   bool ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Drops a stranger.
+  // Evicts a stranger.
   void DropOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Expects one caller less, and drops one that waits if there are now too many.
+  // Expects one caller fewer, and drops a waiting one if too many are now waiting.
   void ExpectOneLess(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs and counts the refusal. Does not remove the caller.
   void Refuse(const std::string& peer, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   double RecentRefusals() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether more callers were refused recently than there are places for strangers.
+  // Whether recent refusals exceed the limit of strangers.
   bool IsFlooded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return RecentRefusals() > static_cast<double>(limit_);
   }
@@ -132,13 +132,14 @@ class Callers {
   const TlsContext tls_;
   const std::function<Handshake(int fd)> handshake_;
   RejectedPeerLog* const log_;
-  OwnedSocket wake_;  // an eventfd that does not block
+  OwnedSocket wake_;  // a non-blocking eventfd
   mutable Mutex mu_;
   std::map<std::string, Source> sources_ ABSL_GUARDED_BY(mu_);  // by address
-  size_t places_ ABSL_GUARDED_BY(mu_) = 0;                      // for callers from sources_
-  size_t num_served_ ABSL_GUARDED_BY(mu_) = 0, num_waiting_ ABSL_GUARDED_BY(mu_) = 0;  // of these
+  size_t places_ ABSL_GUARDED_BY(mu_) = 0;  // limit of concurrent handshakes for sources_
+  // Sums over sources_.
+  size_t num_served_ ABSL_GUARDED_BY(mu_) = 0, num_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t turns_ ABSL_GUARDED_BY(mu_) = 0;
-  std::list<Caller> callers_ ABSL_GUARDED_BY(mu_);  // that have a place
+  std::list<Caller> callers_ ABSL_GUARDED_BY(mu_);  // handshakes in progress
   double refusals_ ABSL_GUARDED_BY(mu_) = 0;        // RecentRefusals() at last_refusal_
   MonotonicTime last_refusal_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);

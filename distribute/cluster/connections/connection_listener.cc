@@ -33,19 +33,20 @@ namespace {
 constexpr int kBacklog = 1024;
 // How many connections each address accepts per wake-up.
 constexpr int kBatch = 16;
-// After accept(2) has failed, for instance for want of file descriptors.
+// Pause after accept(2) has failed, for instance because file descriptors have run out.
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
-// Connections of strangers, which end sooner, may take the last file descriptors.
+// How long accepting must fail before it is reported. Strangers' connections, which end sooner, can
+// take the last file descriptors.
 constexpr absl::Duration kPatience = absl::Seconds(6);
 
 absl::Status CannotListen(absl::StatusCode code, absl::string_view address, absl::string_view why) {
   return absl::Status(
       code, absl::StrCat(address, ": cannot listen on this address: ", why,
                          "; expected an address of this host with a port that this process may use "
-                         "and no other one does"));
+                         "and that is not in use"));
 }
 
-// Returns whether a retry may succeed, for example once another process has ended or the network is
+// Returns whether a retry can succeed, for example once another process has ended or the network is
 // up.
 bool MayPass(int error) { return error == EADDRINUSE || error == EADDRNOTAVAIL; }
 
@@ -67,7 +68,7 @@ int PortOf(int socket) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// A listening socket, or -1 with errno.
+// Returns a listening socket, or -1 with errno.
 int ListeningSocket(const addrinfo& address) {
   const int fd =
       socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
@@ -81,7 +82,7 @@ int ListeningSocket(const addrinfo& address) {
   return -1;
 }
 
-// A URI, in which an IPv4 address is never written as one of IPv6.
+// Returns a URI. An IPv4-mapped IPv6 address is written as IPv4.
 std::string PeerText(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "?";
   if (address.ss_family == AF_INET) {
@@ -138,7 +139,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     const int fd = ListeningSocket(*one);
     if (fd < 0) {
       const int failed = errno;
-      // The host may lack IPv6, for instance, but no other process may have the port.
+      // The host may lack IPv6, for instance, but it is an error if another process has the port.
       if (failed == EADDRINUSE || failed == EMFILE || failed == ENFILE) {
         return CannotListen(address, failed);
       }
@@ -176,7 +177,7 @@ absl::Status ConnectionListener::Start(OnConnection on_connection, OnError on_er
 }
 
 void ConnectionListener::Accept(const OnConnection& on_connection, const OnError& on_error) const {
-  // When accepting began to fail, or the last call of on_error.
+  // When accepting began to fail, or when on_error was last called.
   MonotonicTime failing_since = MonotonicTime::InfiniteFuture();
   std::vector<pollfd> wanted;
   for (const int fd : sockets_) wanted.push_back({.fd = fd, .events = POLLIN, .revents = 0});

@@ -36,23 +36,23 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kMaxStrangers = 16;  // served at a time
-// Calls in progress to each worker, so that no worker must answer all at once, and one that does
-// not answer delays no call to another.
+// Limits the calls in progress to each worker, so no worker has to answer all at once, and one that
+// does not answer does not delay calls to others.
 constexpr int kMaxCalls = 32;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50), kLongestPause = absl::Seconds(2);
-constexpr size_t kMostNamed = 10;  // ranks, in an error
+constexpr size_t kMostNamed = 10;  // ranks that an error names
 
-// Another worker that has peers of this one's ranks.
+// Another worker whose ranks are peers of this worker's ranks.
 struct Worker {
   std::string address;  // HOST:PORT
   std::string host;     // numeric
   // Connections that this process has yet to make. One that ends early is retried, because
-  // strangers may have used up the other end's slots.
+  // strangers may have taken all slots at the other end.
   std::deque<Handshake::Ranks> waiting = {};
   int num_calls = 0;  // in progress
   BackOff pause = BackOff(kFirstPause, kLongestPause);
   MonotonicTime next = MonotonicTime::InfinitePast();  // when to call again
-  absl::Status last = absl::OkStatus();                // why the last call has ended
+  absl::Status last = absl::OkStatus();                // why the last call ended
 };
 
 struct Call {
@@ -80,7 +80,7 @@ class Connector {
     if (!options_.tls.empty()) {
       MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
     }
-    // The listener, its event and that of the callers, and a caller that has no place yet.
+    // The listener, its eventfd, that of the callers, and one caller that has just been accepted.
     constexpr int64_t kListening = 4;
     const int64_t callers_at_once =
         kMaxStrangers + std::min(num_missing_, static_cast<int64_t>(options_.max_handshakes));
@@ -102,7 +102,8 @@ class Connector {
                         workers_.AllGather("data addresses", own.ToString(), deadline_));
     MF_RETURN_IF_ERROR(FindWorkers(addresses));
     callers.Expect(FindCalls(), options_.max_handshakes);
-    // Until now, callers had to wait in the kernel's queue: their addresses were unknown.
+    // Start accepting only here, when the callers' addresses are known. Earlier callers wait in the
+    // kernel's queue.
     MF_RETURN_IF_ERROR(
         listener->Start([&](int fd, const std::string& peer) { return callers.Add(fd, peer); },
                         [&](const absl::Status& why) { callers.Fail(why); }));
@@ -138,7 +139,7 @@ class Connector {
     }
   }
 
-  // The ranks with which any local rank exchanges data.
+  // Returns the ranks with which any local rank exchanges data.
   std::set<int> AllPeers() const {
     std::set<int> all;
     for (const std::vector<int>& peers : peers_) all.insert(peers.begin(), peers.end());
@@ -160,8 +161,8 @@ class Connector {
     return absl::OkStatus();
   }
 
-  // Divides the connections among the calls of this process and those that it expects. Returns how
-  // many it expects from each address.
+  // Divides the connections into those that this process makes and those that it accepts. Returns
+  // how many calls it expects from each address.
   std::map<std::string, size_t> FindCalls() {
     std::map<std::string, size_t> expected;
     ForEachMissing([&](int local, int peer) {
@@ -175,7 +176,7 @@ class Connector {
     return expected;
   }
 
-  // A caller that knows the secret claims to be a rank.
+  // Checks the rank that an authenticated caller claims.
   absl::Status Admit(const Handshake::Ranks& ranks, int fd) {
     const auto* connections = ConnectionsOf(ranks.accepting);
     const bool exists = ranks.connecting >= 0 && ranks.connecting < topology_.world_size();
@@ -187,8 +188,8 @@ class Connector {
     MF_ASSIGN_OR_RETURN(const std::string source, SourceOf(fd));
     if (const auto first = connections->find(ranks.connecting); first != connections->end()) {
       return absl::PermissionDeniedError(
-          absl::StrCat("rank ", ranks.connecting, " is connected already, from ",
-                       SourceOf(first->second->fd()).value_or("an address that is gone")));
+          absl::StrCat("rank ", ranks.connecting, " is already connected, from ",
+                       SourceOf(first->second->fd()).value_or("an unknown address")));
     }
     const std::string& host = WorkerOf(ranks.connecting).host;
     if (source == host) return absl::OkStatus();
@@ -197,7 +198,7 @@ class Connector {
                                                     host, ", got ", source));
   }
 
-  // Waits until a connection can go on, or it is time to look again.
+  // Waits until a connection can make progress, or until the next check is due.
   void Wait(const Callers& callers) const {
     constexpr int kLongestMs = 20;
     std::vector<pollfd> polled;
@@ -215,7 +216,7 @@ class Connector {
     return absl::OkStatus();
   }
 
-  // Starts the calls for which it is time. Returns whether there were any.
+  // Starts the calls that are due. Returns whether any were.
   absl::StatusOr<bool> StartCalls() {
     bool started = false;
     for (auto& [index, worker] : others_) {
@@ -250,7 +251,7 @@ class Connector {
         if (absl::IsUnavailable(status)) {
           worker.last = status;
           worker.waiting.push_back(call->ranks);
-          // Calls that end together are one failure.
+          // Calls that end together count as one failure.
           const MonotonicTime now = MonotonicTime::Now();
           if (now >= worker.next) worker.next = now + worker.pause.Next();
         } else if (!status.ok()) {
@@ -271,7 +272,7 @@ class Connector {
     }
   }
 
-  // Names the ranks that lack connections, the lowest one as the culprit.
+  // Returns an error that names the ranks that lack connections; its Failure blames the lowest.
   absl::Status TimedOut() {
     std::set<int> missing;
     ForEachMissing([&](int, int peer) { missing.insert(peer); });

@@ -25,21 +25,21 @@
 namespace mirrorflow {
 
 struct DataConnectionOptions {
-  // Numeric, of this host: it listens on it and connects from it, and others reach it there.
+  // Numeric address of this host. Its ranks listen on it and connect from it.
   std::string address;
   Handshake::Cluster cluster;
   TlsFiles tls = {};
   absl::Duration timeout = absl::Minutes(5);             // TCP_USER_TIMEOUT
-  std::shared_ptr<RejectedPeerLog> strangers = nullptr;  // of refused callers; may be null
-  // How many callers from the addresses of workers are served at a time. Each may take 100 KB.
+  std::shared_ptr<RejectedPeerLog> strangers = nullptr;  // logs refused callers; can be null
+  // Concurrent handshakes with callers from workers' addresses. Each can take 100 KB.
   size_t max_handshakes = 256;
 };
 
 // Connects each of `local_ranks` with its peers in other domains (DomainPartners): the higher rank
-// of a pair connects to the lower one. Called by all workers, which exchange their addresses
-// through `workers`: a rank must connect from the address of its worker. Returns, for each local
-// rank, its connections by peer; afterwards the port is closed. The Failure of an error names a
-// rank that did not connect by the deadline.
+// of a pair connects to the lower one. All workers must call this; they exchange their addresses
+// through `workers`, and a rank must connect from its worker's address. Returns, for each local
+// rank, its connections by peer, and closes the port. If a rank has not connected by the deadline,
+// the error's Failure names it.
 absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>> ConnectData(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup& workers,
     MonotonicTime deadline, const DataConnectionOptions& options);

@@ -27,14 +27,14 @@ constexpr absl::string_view kAnotherJob = "the caller belongs to another job";
 constexpr absl::string_view kRefused = "refused: ", kRefusedForNow = "refused for now: ";
 static_assert(kMaxRefusalBytes <= Handshake::kMaxMessageBytes);
 
-// Identifies a job in the hello, whose fields have fixed sizes.
+// Hashes the job's name, because the fields of the hello have fixed sizes.
 std::string JobDigest(absl::string_view job) { return Hmac("job", {job}).substr(0, kJobBytes); }
 
 template <typename T>
 void Append(T value, std::string* text) {
   for (size_t i = 0; i < sizeof(T); ++i) text->push_back(static_cast<char>(value >> (8 * i)));
 }
-// Takes a number from the front.
+// Removes a number from the front and returns it.
 template <typename T>
 T Take(absl::string_view* text) {
   T value = 0;
@@ -145,7 +145,7 @@ absl::Status Handshake::ReceiveAnswer(absl::string_view answer) {
   if (!EqualSecrets(answer, Proof("connecting"))) {
     return absl::PermissionDeniedError("it does not know the secret of this job");
   }
-  // Checked after the proof, so that only a caller with the secret learns the job or missing ranks.
+  // Check these after the proof, so only a caller with the secret learns the job or missing ranks.
   absl::Status refusal;
   if (!EqualSecrets(
           absl::string_view(hello_).substr(kHelloBytes - kNonceBytes - kJobBytes, kJobBytes),

@@ -47,10 +47,10 @@ class Handshake {
   };
   static constexpr size_t kMaxMessageBytes = 256;
 
-  // The end that connects. Its first message is sent at once.
+  // Creates the connecting end. Its first message can be sent at once.
   static Handshake Connecting(const Cluster& cluster, const Ranks& ranks);
-  // The end that accepts. `admits` returns an error for ranks that may not connect, or not again;
-  // the error's message is sent to the other end. Unavailable asks it to try again later.
+  // Creates the accepting end. `admits` returns an error for ranks that must not connect, or not
+  // again; the error's message is sent to the other end. Unavailable asks it to try again later.
   static Handshake Accepting(const Cluster& cluster,
                              std::function<absl::Status(const Ranks&)> admits);
 
@@ -65,7 +65,7 @@ class Handshake {
   // refuses the other one or was refused by it, Unavailable if it was refused for now, and
   // InvalidArgument if the other end speaks another protocol.
   absl::Status Receive(absl::string_view message);
-  // Whether both ends have proven themselves; there may still be output.
+  // Whether both ends have proven that they know the secret. Output can still be pending.
   bool done() const { return state_ == State::kDone; }
 
   // Whether the other end's first message, the hello or the challenge, has arrived and speaks the
@@ -97,7 +97,7 @@ class Handshake {
   uint64_t incarnation_ = 0;
   std::function<absl::Status(const Ranks&)> admits_;
   std::string binding_;
-  std::string hello_, nonce_;  // of the connecting and of the accepting end
+  std::string hello_, nonce_;  // sent by the connecting end; sent by the accepting end
   std::string output_;
   size_t refusal_bytes_ = 0;
 };

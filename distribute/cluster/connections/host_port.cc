@@ -65,7 +65,7 @@ constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Seconds(1);
 constexpr absl::Duration kReportInterval = absl::Seconds(10);
 
-// The error of getaddrinfo; 0 if the name has an address.
+// Returns the error of getaddrinfo; 0 if the name has an address.
 int Resolve(const HostPort& address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

@@ -21,12 +21,12 @@ struct HostPort {
   std::string ToString() const;  // `host:port`, `[::1]:port`
 };
 
-// Parses `host:port` or `[::1]:port`. InvalidArgument for any other text, and for a port outside 1
-// to 65535. With a default, the port may be left out.
+// Parses `host:port` or `[::1]:port`. The port is optional if there is a default. Returns
+// InvalidArgument for any other text, and for a port outside 1 to 65535.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text,
                                        std::optional<int> default_port = std::nullopt);
 
-// Whether the host stands for all addresses of this host: 0.0.0.0 or ::.
+// Whether the host is the wildcard address, 0.0.0.0 or ::.
 bool IsWildcard(absl::string_view host);
 
 // Whether the host is `localhost`, in 127.0.0.0/8 or ::1. Does not resolve other names.

@@ -19,7 +19,7 @@ absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, absl::strin
   const auto failed = [&](absl::string_view action) {
     return SystemError(errno, absl::StrCat(path, ": cannot ", action, " the ", what));
   };
-  // Without blocking, because the file may be a pipe.
+  // Open without blocking, because the path may name a pipe.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return failed("open");
   const absl::Cleanup close_file = [fd] { close(fd); };

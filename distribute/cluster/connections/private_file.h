@@ -10,10 +10,10 @@
 
 namespace mirrorflow {
 
-// Returns the contents of a file that holds a secret; read all such files with it. InvalidArgument
-// unless the file is a regular file of this user that no other user can access, and has at most
-// `max_bytes` bytes; the system's error (NotFound, …) if it cannot be read. `what` names it in
-// messages: "secret file".
+// Returns the contents of a file that holds a secret; read all such files with it. Returns
+// InvalidArgument unless the file is a regular file owned by this user that no other user can
+// access, and has at most `max_bytes` bytes. If it cannot be read, returns the system's error
+// (NotFound, …). `what` names the file in messages: "secret file".
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, absl::string_view what,
                                             size_t max_bytes);
 

@@ -12,8 +12,8 @@
 
 namespace mirrorflow {
 
-// Returns the network that one stranger may control, of a peer written as in
-// ConnectionListener::OnConnection: an IPv4 address, or the /64 of an IPv6 address.
+// Returns the network of a peer, written as in ConnectionListener::OnConnection, that one stranger
+// can be assumed to control: the IPv4 address, or the /64 of the IPv6 address.
 std::string NetworkOf(absl::string_view peer);
 
 // Logs refused callers, such as port scanners: at most one line a minute for each NetworkOf, so
@@ -29,7 +29,7 @@ class RejectedPeerLog {
  private:
   const std::string service_;
   Mutex mu_;
-  std::map<std::string, MonotonicTime> last_ ABSL_GUARDED_BY(mu_);  // by network: its last line
+  std::map<std::string, MonotonicTime> last_ ABSL_GUARDED_BY(mu_);  // time of last line, by network
 };
 
 }  // namespace mirrorflow

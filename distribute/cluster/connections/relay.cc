@@ -27,8 +27,8 @@ absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Relay::Create(
                    OwnedSocket(ends[1]));
 }
 
-// Returns whether any bytes moved. Receives only into an empty buffer, so that the end of one side
-// is seen after everything before it has been sent.
+// Returns whether any bytes moved. Receives only into an empty buffer, so the end of one side is
+// noticed only after all earlier bytes have been sent.
 absl::StatusOr<bool> Relay::Move(Stream& from, Stream& to, Buffer* buffer) {
   bool moved = false;
   if (buffer->empty()) {
@@ -47,7 +47,7 @@ absl::StatusOr<bool> Relay::Move(Stream& from, Stream& to, Buffer* buffer) {
   return moved;
 }
 
-// Returns whether any bytes moved; records an error, after which none do.
+// Returns whether any bytes moved. Records the first error, after which none move.
 bool Relay::Advance(Stream& from, Stream& to, Buffer* buffer) {
   if (buffer->has_ended()) return false;
   const absl::StatusOr<bool> moved = Move(from, to, buffer);
@@ -62,7 +62,7 @@ absl::Status Relay::Advance() {
     const bool out = Advance(*local_, *stream_, &outbound_);
     can_go_on_ = in || out;
   }
-  // When one direction ends, the other still delivers what has been sent in it.
+  // When one direction ends, the other still delivers the bytes in flight.
   const bool delivered = !can_go_on_ && (inbound_.has_ended() || inbound_.empty()) &&
                          (outbound_.has_ended() || outbound_.empty());
   if (!delivered) return absl::OkStatus();
@@ -74,7 +74,7 @@ void Relay::AddPolled(std::vector<pollfd>* polled) const {
   const auto add = [&](const Stream& side, const Buffer& received, const Buffer& to_send) {
     const int receive = received.empty() && !received.has_ended() ? side.receive_event() : 0;
     const int send = to_send.empty() || to_send.has_ended() ? 0 : side.send_event();
-    // poll() would report a closed connection over and over, even with no events requested.
+    // poll() reports a closed connection again and again, even if no events are requested.
     const int events = receive | send;
     polled->push_back(
         {.fd = events == 0 ? -1 : side.fd(), .events = static_cast<int16_t>(events), .revents = 0});

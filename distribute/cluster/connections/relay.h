@@ -24,8 +24,8 @@ namespace mirrorflow {
 
 class Relay {
  public:
-  // Also returns the library's end of the local socket. Returns ResourceExhausted if the process is
-  // out of descriptors.
+  // Returns the relay and the library's end of the local socket, or ResourceExhausted if the
+  // process is out of descriptors.
   static absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Create(
       std::unique_ptr<Stream> stream);
 
@@ -33,7 +33,7 @@ class Relay {
   // Returns Unavailable, with the reason, once either side has closed and its last bytes have been
   // forwarded, and DataLoss if TLS detects tampering.
   absl::Status Advance();
-  // Adds the events to poll() for before the next Advance.
+  // Appends the events to poll() for before the next Advance.
   void AddPolled(std::vector<pollfd>* polled) const;
   // Whether to call Advance again without polling.
   bool can_go_on() const { return can_go_on_; }

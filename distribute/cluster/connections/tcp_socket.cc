@@ -24,7 +24,7 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// The first address of a host, for TCP; port 0 is any.
+// Returns the first TCP address of a host; port 0 means any port.
 absl::StatusOr<Addresses> Resolve(const HostPort& target) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -48,7 +48,7 @@ absl::Status ConnectError(int error) {
   return error == ECONNREFUSED ? absl::FailedPreconditionError(status.message()) : status;
 }
 
-// Returns the error of a socket, which is then cleared.
+// Returns and clears the socket's error.
 int TakeError(int fd) {
   int error = 0;
   socklen_t size = sizeof error;
@@ -116,7 +116,7 @@ bool HasNetworkFailed(int fd) {
 }
 
 absl::Status SetConnectionOptions(int fd, absl::Duration timeout) {
-  constexpr int kMaxKeepalive = 32767;  // seconds, of Linux
+  constexpr int kMaxKeepalive = 32767;  // seconds; Linux's limit
   const auto seconds = [&](int fraction) {
     return static_cast<int>(
         std::clamp<int64_t>(absl::ToInt64Seconds(timeout / fraction), 1, kMaxKeepalive));
@@ -124,7 +124,7 @@ absl::Status SetConnectionOptions(int fd, absl::Duration timeout) {
   const int on = 1, idle = seconds(2), interval = seconds(8);
   const int wait_ms = static_cast<int>(
       std::min<int64_t>(absl::ToInt64Milliseconds(timeout), std::numeric_limits<int>::max()));
-  // Data are sent at once.
+  // Disable Nagle's algorithm, so data is sent at once.
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
       setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) != 0 ||
       setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) != 0 ||

@@ -14,8 +14,8 @@
 
 namespace mirrorflow {
 
-// Starts to connect from an address of this host to HOST:PORT, without blocking: the socket becomes
-// writable in the end.
+// Starts to connect from an address of this host to HOST:PORT, without blocking. The socket becomes
+// writable when the attempt succeeds or fails.
 absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::string& to);
 
 // Holds any kind of socket address.
@@ -29,19 +29,18 @@ absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to);
 // Like StartConnect above, from any address of this host. Returns FailedPrecondition if the other
 // host refuses the connection: no process listens on the port.
 absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to);
-// Checks that a socket that has become writable is connected. Returns FailedPrecondition, like
-// StartConnect, or Unavailable, with the reason, if not.
+// Checks that a socket that has become writable is connected. If not, returns FailedPrecondition,
+// like StartConnect, or Unavailable, with the reason.
 absl::Status CheckConnected(int fd);
-// Whether a connection has failed because of the network, and not because the other end has closed
-// or reset it. Clears the socket's error; call it when poll() reports POLLERR.
+// Returns whether a connection has failed because of the network, and not because the other end has
+// closed or reset it. Clears the socket's error; call it when poll() reports POLLERR.
 bool HasNetworkFailed(int fd);
 
-// Sets the options of a connection, which ends if the other host acknowledges nothing for
-// `timeout`, also while it is idle. A process that is stopped does not end it: its kernel still
-// acknowledges.
+// Makes a connection fail once the other host has acknowledged nothing for `timeout`, even while
+// idle. A stopped process at the other end does not break it: its kernel still acknowledges.
 absl::Status SetConnectionOptions(int fd, absl::Duration timeout);
 
-// The numeric address of the host at the other end of a connection, and that of a host.
+// Return the numeric address of the host at the other end of a connection, and of a named host.
 absl::StatusOr<std::string> SourceOf(int fd);
 absl::StatusOr<std::string> NumericHost(const std::string& host);
 

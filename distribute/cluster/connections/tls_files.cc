@@ -30,7 +30,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
-// OpenSSL's objects, which end with the pointers.
+// Owning pointers to OpenSSL objects.
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
@@ -47,7 +47,8 @@ Certificate FirstCertificate(const std::string& text) {
           &X509_free};
 }
 
-// gRPC would report any of this as a port that it cannot listen on, or as a failed handshake.
+// Checks the files up front: gRPC reports any of these errors as a failure to listen on a port, or
+// as a failed handshake.
 absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
   const absl::Cleanup forget_errors = [] { ERR_clear_error(); };
   const auto expected = [](const std::string& path, absl::string_view what) {
@@ -55,7 +56,7 @@ absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
   };
   const Certificate certificate = FirstCertificate(texts.certificate);
   if (certificate == nullptr) return expected(files.certificate, "a certificate in PEM form");
-  // No one can type the password of an encrypted key.
+  // Never prompt for the password of an encrypted key.
   const auto no_password = [](char*, int, int, void*) { return 0; };
   const PrivateKey key = {
       ReadPem(

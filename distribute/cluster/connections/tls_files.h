@@ -8,23 +8,23 @@
 
 namespace mirrorflow {
 
-// Files in PEM form. All empty: no TLS, and connections are neither encrypted nor, by TLS,
-// authenticated.
+// Paths of PEM files. If all are empty, there is no TLS: connections are not encrypted, and TLS
+// does not authenticate them.
 struct TlsFiles {
-  std::string certificate;  // of this process, and those between it and an authority
+  std::string certificate;  // this process's certificate, then any intermediate ones
   std::string key;
-  std::string authorities;  // that sign the certificates of the other side
+  std::string authorities;  // CA certificates to verify the other end's certificate against
 
   bool empty() const { return certificate.empty() && key.empty() && authorities.empty(); }
 };
 
-// Their contents.
+// Contents of the files.
 struct TlsTexts {
   std::string certificate, key, authorities;
 };
 
-// InvalidArgument if some but not all of the files are given, or if they do not fit together. The
-// system's error if one cannot be read, and those of ReadPrivateFile for the key.
+// Reads the files. Returns InvalidArgument if only some of them are given, or if they do not match;
+// the system's error if one cannot be read; and, for the key, the errors of ReadPrivateFile.
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files);
 
 }  // namespace mirrorflow

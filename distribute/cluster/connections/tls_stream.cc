@@ -24,9 +24,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-// Several records are received by one system call.
+// Lets one system call receive several records.
 constexpr size_t kReadBufferBytes = size_t{64} << 10;
-// Limits the other end's chain, which OpenSSL keeps in memory before it has verified it.
+// Limits the other end's certificate chain, which OpenSSL holds in memory before verifying it.
 constexpr long kMaxCertificateBytes = 32 << 10;
 
 std::string Reason() {
@@ -42,7 +42,7 @@ int SendToSocket(BIO* bio, const char* data, int size) {
   return static_cast<int>(count);
 }
 
-// Returns OpenSSL's method for sockets, without the SIGPIPE of a lost connection.
+// Returns OpenSSL's method for sockets, changed not to raise SIGPIPE when a connection is lost.
 const BIO_METHOD* SocketMethod() {
   static const BIO_METHOD* const method = [] {
     const BIO_METHOD* const socket = BIO_s_socket();
@@ -76,7 +76,7 @@ class TlsStreamOfSocket final : public Stream {
         SSL_set_tlsext_host_name(ssl_.get(), peer.c_str()) == 1) {
       return;
     }
-    // Without the name, OpenSSL would accept a certificate of any host.
+    // If the name cannot be set, OpenSSL accepts a certificate for any host.
     setup_ = absl::PermissionDeniedError(
         absl::StrCat("no TLS connection: expected a host name of at most ", TLSEXT_MAXLEN_host_name,
                      " bytes for the other end's certificate, got ", peer.size(), " bytes"));
@@ -95,7 +95,7 @@ class TlsStreamOfSocket final : public Stream {
       ERR_clear_error();
       if (SSL_write_ex(ssl_.get(), record.data(), record.size(), &count) != 1) {
         const absl::Status status = Failure("send", &send_event_);
-        if (moved > 0 || status.ok()) return moved;  // the next call finds an error again
+        if (moved > 0 || status.ok()) return moved;  // the next call reports the error
         return status;
       }
       moved += count;
@@ -135,8 +135,8 @@ class TlsStreamOfSocket final : public Stream {
   }
 
  private:
-  // The bytes of `parts` from `at` on that one record holds, so that a small part, such as a
-  // header, takes no record of its own.
+  // Returns the bytes of `parts` from offset `at` that fit one record. Joins small parts, such as a
+  // header, with the following ones, so they do not take a separate record.
   absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t at) {
     size_t size = 0;
     for (const iovec& part : parts) {
@@ -155,17 +155,17 @@ class TlsStreamOfSocket final : public Stream {
     return {record_.data(), size};
   }
 
-  // Changes the key for sending, if the message that announces it can be sent at once: until then
-  // nothing could be received either, and two ends that send would wait for each other.
+  // Changes the key for sending if the message that announces it can be sent at once. While that
+  // message is pending, nothing can be received, so two sending ends would wait for each other.
   void ChangeKey() {
     pollfd writable = {.fd = fd(), .events = POLLOUT, .revents = 0};
     if (poll(&writable, 1, /*timeout=*/0) != 1 || writable.revents != POLLOUT) return;
     if (SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) return;
-    SSL_do_handshake(ssl_.get());  // the next record finds an error again
+    SSL_do_handshake(ssl_.get());  // the next record reports any error
     bytes_of_key_ = 0;
   }
 
-  // Returns why OpenSSL's last call has failed; OK, with the event to wait for, if it would have
+  // Returns why OpenSSL's last call failed; OK, with the event to wait for, if it would have
   // blocked.
   absl::Status Failure(absl::string_view what, int16_t* event) {
     const int system_error = errno;
@@ -198,7 +198,7 @@ class TlsStreamOfSocket final : public Stream {
   const uint64_t bytes_per_key_;
   uint64_t bytes_of_key_ = 0;  // sent with the current key
   int16_t send_event_ = POLLOUT, receive_event_ = POLLIN;
-  bool proven_ = false;  // the other end has a certificate
+  bool proven_ = false;  // the other end's certificate has been verified
   absl::Status setup_;   // why the connection cannot be used; OK if it can
   std::array<char, kRecordBytes> record_;
 };
@@ -216,7 +216,7 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
   if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1) {
     return failed(files.certificate);
   }
-  // Parse the text that ReadTlsFiles has checked: the file may have been replaced since.
+  // Parse the text that ReadTlsFiles has checked, because the file may have been replaced since.
   BIO* const key_text = BIO_new_mem_buf(texts.key.data(), static_cast<int>(texts.key.size()));
   EVP_PKEY* const key = PEM_read_bio_PrivateKey(key_text, nullptr, nullptr, nullptr);
   const bool has_key = key != nullptr && SSL_CTX_use_PrivateKey(c, key) == 1;
@@ -229,9 +229,9 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
   SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION);
   SSL_CTX_set_max_cert_list(c, kMaxCertificateBytes);
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Every connection must do a full handshake. Without tickets, TLS 1.3 cannot resume a session.
+  // Every connection must do a full handshake: without tickets, TLS 1.3 cannot resume a session.
   SSL_CTX_set_num_tickets(c, 0);
-  // Frames have their lengths, so the end of a connection need not be announced.
+  // Frames carry their lengths, so a connection can end without a TLS closure alert.
   SSL_CTX_set_options(c, SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_default_read_buffer_len(c, kReadBufferBytes);

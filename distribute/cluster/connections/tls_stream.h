@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TlsStream encrypts a connection (TLS 1.3). Both ends present certificates, and each verifies that
-// one of its authorities has signed the other's. The ends of data connections compare no host
-// names: the ranks prove who they are by themselves (handshake.h).
+// one of its authorities has signed the other's. Data connections do not check host names: the
+// ranks authenticate each other in their own handshake (handshake.h).
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TLS_STREAM_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TLS_STREAM_H_
 
@@ -21,7 +21,7 @@ namespace mirrorflow {
 
 // The certificates and settings that all connections of a process share.
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
-// Errors are those of ReadTlsFiles.
+// Returns the errors of ReadTlsFiles.
 absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files);
 
 enum class TlsEnd { kConnecting, kAccepting };
@@ -29,10 +29,10 @@ enum class TlsEnd { kConnecting, kAccepting };
 // A key of AES-GCM is safe for 2^24.5 records of 16 KiB (RFC 8446, section 5.5).
 inline constexpr uint64_t kTlsBytesPerKey = uint64_t{1} << 36;
 
-// `socket`: connected or connecting, and non-blocking. The first Send or Receive begins TLS's own
-// handshake, so that either may have to wait for both events. The key for sending changes every
-// `bytes_per_key` bytes. `peer`: the host name or IP address that the other end's certificate
-// must name; empty accepts any.
+// Returns an encrypted stream over `socket`, which is connected or connecting, and non-blocking.
+// The first Send or Receive begins the TLS handshake, so either can have to wait for both events.
+// The key for sending changes every `bytes_per_key` bytes. `peer`: the host name or IP address that
+// the other end's certificate must name; empty accepts any.
 std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
                                   uint64_t bytes_per_key = kTlsBytesPerKey,
                                   const std::string& peer = "");

@@ -17,7 +17,7 @@ namespace mirrorflow {
 // Thread-safe.
 class Answer {
  public:
-  // Implicit, as those of absl::StatusOr.
+  // Implicit, like the constructors of absl::StatusOr.
   Answer(absl::StatusOr<std::string> result);
   Answer(const absl::Status& error) : Answer(absl::StatusOr<std::string>(error)) {}
   Answer(std::string value) : Answer(absl::StatusOr<std::string>(std::move(value))) {}

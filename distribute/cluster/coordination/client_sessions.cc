@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// How long the service may take for the handshake of one process.
+// Time that the service can need for one process's handshake.
 constexpr absl::Duration kTimeOfHandshake = absl::Milliseconds(10);
 
 void Deliver(const ClientSessions::OnAnswer& on_answer, const std::string& key, uint64_t sequence,
@@ -62,7 +62,7 @@ void ClientSessions::Disconnect(
   {
     MutexLock lock(&mu_);
     Session* const session = SessionOf(connection);
-    if (session == nullptr) return;  // another one has replaced it
+    if (session == nullptr) return;  // another connection has replaced it
     waiting = TakeWaiting(session);
     session->connection.clear();
     session->lost = MonotonicTime::Now() + patience(processes_[connection]);

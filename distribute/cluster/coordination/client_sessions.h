@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClientSessions: tracks the coordination service's client processes and their calls. A
-// session survives broken connections: the process connects again and repeats the calls it has no
-// answer for. Each call is performed once.
+// ClientSessions tracks the coordination service's client processes and their calls. A session
+// survives broken connections: the process reconnects and repeats its unanswered calls. Each call
+// is performed once.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_
 
@@ -41,26 +41,26 @@ class ClientSessions {
     coordination::Request request;
   };
 
-  // Makes `connection` the only one that calls of the process are accepted on. Returns the name of
-  // the connection that it replaces; empty if there is none.
+  // Makes `connection` the only connection on which the process's calls are accepted. Returns the
+  // name of the connection that it replaces, or an empty string.
   std::string Connect(const WorkerProcess& process, const std::string& connection,
                       const std::string& key);
   // Records that a connection has ended. The process is lost unless it reconnects within
   // `patience`.
   void Disconnect(const std::string& connection,
                   const std::function<absl::Duration(const WorkerProcess&)>& patience);
-  // Forgets and returns the processes that have not reconnected in time. Each has longer if the
-  // connections of others have ended as well: when a network device restarts, all of them reconnect
-  // at once.
+  // Forgets and returns the processes that have not reconnected in time. Each has more time if the
+  // connections of others have also ended: when a network device restarts, all of them reconnect at
+  // once.
   std::vector<WorkerProcess> TakeLost(MonotonicTime now);
   // Forgets and returns the other processes of the same worker that have no connection.
   std::vector<WorkerProcess> TakeReplaced(const WorkerProcess& by);
 
   // Authenticates a request. Returns the call to perform and to Answer, or nullopt for a repeated
-  // call, which gets the first one's answer. Without calling `on_answer`, returns Unauthenticated
-  // if the request is malformed or its signature wrong, or the connection is not the process's
-  // current one, and FailedPrecondition if the call is a replay: in progress on this connection, or
-  // answered and acknowledged.
+  // call, which gets the first one's answer. Returns Unauthenticated if the request is malformed,
+  // its signature is wrong, or the connection is not the process's current one; and
+  // FailedPrecondition if the call is a replay: in progress on this connection, or answered and
+  // acknowledged. After an error, does not call `on_answer`.
   absl::StatusOr<std::optional<Call>> Receive(const coordination::Signed& request,
                                               OnAnswer on_answer);
   // Answers a call that Receive has returned, from any thread.

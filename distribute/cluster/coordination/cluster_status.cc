@@ -15,7 +15,7 @@ namespace {
 
 using coordination::ClusterStatus;
 
-// A healthy worker comes further, and says so, in much less time.
+// A healthy worker makes progress, and reports it, in much less time.
 constexpr int64_t kLongMs = 5'000;
 
 std::string Seconds(int64_t milliseconds) {

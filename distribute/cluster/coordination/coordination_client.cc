@@ -37,17 +37,17 @@ using coordination::Signed;
 
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(25);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
-// Within this time, the service detects that another process has died, also with its host.
+// Within this time, the service detects that another process has died, alone or with its host.
 const absl::Duration kEndOfOther = 2 * kDeadConnection;
-// The others have received the failure, but their answers may be on the way.
+// The others have received the failure, but their answers may still be in flight.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
-// The service answers most calls at their deadline at the latest; this long after it, the service
-// is considered gone.
+// The service answers most calls by their deadlines. If it is still silent this long after one, it
+// is considered lost.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
 }  // namespace
 
-// The session of this process: its calls. Thread-safe.
+// This process's session with the service: its pending calls. Thread-safe.
 class CoordinationClient::Connection {
  public:
   explicit Connection(Options options) : options_(std::move(options)) {}
@@ -81,7 +81,7 @@ class CoordinationClient::Connection {
         last_refusal = std::min(last_refusal, now + kEndOfOther);
         if (now >= last_refusal) return absl::AlreadyExistsError(status.message());
       } else if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) {
-        return members;  // a service that is about to end cancels calls
+        return members;  // not Cancelled, which a service that is shutting down returns
       }
       const absl::Duration pause = back_off.Next();
       if (now + pause >= deadline) {
@@ -94,8 +94,8 @@ class CoordinationClient::Connection {
     }
   }
 
-  // Returns the number of a new call, for Cancel. Each request that is sent from now on tells the
-  // service that the call is pending. End with Perform or Forget.
+  // Returns the number of a new call, for Cancel. Every later request tells the service that the
+  // call is pending. End it with Perform or Forget.
   uint64_t NewCall() {
     MutexLock lock(&mu_);
     return NewCallLocked();
@@ -144,7 +144,7 @@ class CoordinationClient::Connection {
     return stopped_;
   }
 
-  // A failure of the cluster has been reported by this worker or to it.
+  // Records that a failure of the cluster was reported by this worker or to it.
   void SetFailed() { failed_ = true; }
   bool has_failed() const { return failed_; }
 
@@ -172,8 +172,8 @@ class CoordinationClient::Connection {
     return sequence_;
   }
 
-  // Sends heartbeats until the connection ends. If none is answered in time, the service is gone:
-  // ends all calls.
+  // Sends heartbeats until the connection ends. If none is answered in time, the service is lost,
+  // and all calls end.
   void SendHeartbeats() {
     const absl::Duration timeout = options_.heartbeat_timeout;
     const absl::Duration interval = std::min(timeout, options_.progress_timeout) / 4;
@@ -181,7 +181,7 @@ class CoordinationClient::Connection {
     MutexLock lock(&mu_);
     while (!stop_.WaitFor(lock, interval,
                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return over_; })) {
-      // A process that was stopped itself has not listened.
+      // Do not count the time during which this process itself was stopped.
       const MonotonicTime begin = MonotonicTime::Now();
       if (begin - awake > timeout / 2) answered = begin;
       const std::shared_ptr<const RunProgress> progress = progress_;
@@ -208,7 +208,7 @@ class CoordinationClient::Connection {
     }
   }
 
-  // Returns the signal by which the service has been asked to stop all workers, or 0.
+  // Returns the signal that asked the service to stop all workers, or 0.
   absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, MonotonicTime deadline,
                                     uint64_t call) {
     Request request;
@@ -344,7 +344,7 @@ class CoordinationClient::Connection {
   }
 
   const Options options_;
-  // Set before there are other threads:
+  // Set before other threads start:
   std::unique_ptr<ServiceLink> link_;
   std::string server_;  // the process that serves the service
   bool registered_ = false;
@@ -359,7 +359,7 @@ class CoordinationClient::Connection {
   std::shared_ptr<const RunProgress> progress_ ABSL_GUARDED_BY(mu_);  // of the latest session
   std::function<void(int)> on_stop_request_ ABSL_GUARDED_BY(mu_);
   int stop_request_ ABSL_GUARDED_BY(mu_) = 0;  // a signal
-  std::string stopped_ ABSL_GUARDED_BY(mu_);   // why this worker leaves before its work is done
+  std::string stopped_ ABSL_GUARDED_BY(mu_);   // why this worker leaves with its work unfinished
   std::thread heart_;
 };
 
@@ -394,8 +394,8 @@ class CoordinationClient::Group final : public WorkerGroup {
   absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) override {
     return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
   }
-  // A long value is put in parts, the first of them last, under the key itself. It begins with the
-  // number of parts.
+  // Splits a long value into parts. The first part, which begins with the number of parts, is
+  // stored last, under the key itself.
   absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
                              MonotonicTime deadline) override {
     const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
@@ -440,7 +440,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     const absl::StatusOr<std::string> answer = connection_->Perform(std::move(request), deadline);
     proto::Status first;
     if (answer.ok() && first.ParseFromString(*answer)) return StatusFromProto(first);
-    // If the service is gone, a peer has closed its connection because of that.
+    // If the service is lost, that is also why a peer has closed its connection.
     return absl::IsUnavailable(cause) && absl::IsUnavailable(answer.status()) ? answer.status()
                                                                               : cause;
   }
@@ -512,7 +512,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     }
   }
 
-  // Ends the call of the listening thread by a request, so that the service forgets it.
+  // Ends the listening thread's call with a request, so the service forgets it.
   void StopListening() {
     if (!listening_.joinable()) return;
     const bool told =

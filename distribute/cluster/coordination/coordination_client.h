@@ -24,39 +24,40 @@ class CoordinationClient {
  public:
   struct Options {
     std::string coordinator;  // HOST:PORT
-    bool external = false;    // a process of its own serves it, not worker 0
-    std::string name = {};    // of the service in its certificate; empty: the host
+    bool external = false;    // a separate process serves it, not worker 0
+    std::string name = {};    // the service's name in its certificate; empty: the host
     std::string secret;
     std::string job;
     TlsFiles tls = {};
     coordination::Member member;  // this worker
-    // The service considers this worker lost if it is silent for this long, and this worker the
-    // service if it does not answer. Infinite: neither does.
+    // The service considers this worker lost if it is silent for this long, and this worker
+    // considers the service lost if it does not answer for this long. Infinite disables both.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
-    // This worker hangs if it is inside a step for this long without progress. Workers may use
-    // different values. Infinite: never.
+    // This worker is considered hung if it is inside a step for this long without progress. Workers
+    // may use different values. Infinite: never.
     absl::Duration progress_timeout = absl::InfiniteDuration();
     // How long the others wait for this worker while it is between steps.
     absl::Duration prepare_timeout = absl::InfiniteDuration();
   };
-  // Registers this worker, and waits until all workers have. Tries again until `deadline` if the
-  // service cannot be reached. Returns DeadlineExceeded, naming the missing workers or the address;
-  // InvalidArgument, with both values, if workers differ; AlreadyExists if another process is this
-  // worker and still lives after 20 s; PermissionDenied if the service does not know the secret,
-  // this worker does not, or TLS refuses the certificate of one of them.
+  // Registers this worker, and blocks until all workers have registered. Retries until `deadline`
+  // if the service cannot be reached. Returns DeadlineExceeded, naming the missing workers or the
+  // address; InvalidArgument, with both values, if workers differ; AlreadyExists if another process
+  // is registered as this worker and is still alive after 20 s; PermissionDenied if the service or
+  // this worker does not know the secret, or TLS rejects the certificate of either.
   static absl::StatusOr<std::unique_ptr<CoordinationClient>> Connect(const Options& options,
                                                                      MonotonicTime deadline);
   ~CoordinationClient();
 
-  // Asks the service which worker is where, without being one: of `options`, only `coordinator` and
-  // how to prove oneself count. Same errors as Connect, except that none is about other workers.
+  // Asks the service for the state of each worker, without being a worker. Uses only `coordinator`
+  // and the credentials in `options`. Returns the errors of Connect, except those about other
+  // workers.
   static absl::StatusOr<coordination::ClusterStatus> GetStatus(const Options& options,
                                                                MonotonicTime deadline);
 
-  // By worker.
+  // Indexed by worker.
   const std::vector<coordination::Member>& members() const { return members_; }
 
-  // Returns the next group. The n-th call has the same group on all workers.
+  // Returns the next group. The n-th call returns the same group on all workers.
   std::unique_ptr<WorkerGroup> NewGroup();
 
   // How many of the groups still exist.
@@ -65,9 +66,9 @@ class CoordinationClient {
   // Whether WorkerGroup::SetStopped has been called on a group.
   bool is_stopped() const;
 
-  // Tells the service that this worker ends, so that this does not look like a failure. Worker 0
-  // waits until all workers have left, because it may serve the service; after a failure, which
-  // they have received, only for a moment.
+  // Tells the service that this worker is leaving, so its end is not taken for a failure. Worker 0
+  // blocks until all workers have left, because it may run the service. After a failure, which all
+  // of them have received, it waits only briefly.
   absl::Status Leave(MonotonicTime deadline);
 
  private:

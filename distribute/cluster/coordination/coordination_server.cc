@@ -48,8 +48,8 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 constexpr absl::Duration kTick = absl::Milliseconds(20);  // how late a deadline may be noticed
-// Each tick visits all workers. With more than 200 workers, ticks are less frequent, so that they
-// use less than 1 % of a core.
+// Each tick visits all workers. With more than 200 workers, ticks are less frequent, so they use
+// less than 1 % of a core.
 constexpr absl::Duration kTickOfWorker = absl::Microseconds(100);
 // If the time between ticks exceeds a tick by more than this, this process was suspended.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
@@ -58,7 +58,7 @@ constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
 constexpr int kMostWorkersInReport = 64;
 
-// Random, because processes of an earlier cluster may still be there and count as well.
+// Random, because processes of an earlier cluster may still be running with their own numbers.
 uint64_t RandomIncarnation() { return static_cast<uint32_t>(RandomNumber()); }
 
 // Serializes the answer as a coordination::Signed. The body is not copied, so that the same answer
@@ -97,7 +97,7 @@ class Server final : public CoordinationServer, public RawService {
 
   ~Server() override {
     membership_.WaitUntilMismatchIsKnown();
-    // If worker 0 gives up, the others learn why, or which workers it has waited for.
+    // If worker 0 gives up, tell the others why, or which workers it was waiting for.
     const absl::Status timeout = membership_.timeout();
     registration_.Fail(
         timeout.ok() ? WithFailure(absl::UnavailableError("the coordination service has ended "
@@ -105,7 +105,7 @@ class Server final : public CoordinationServer, public RawService {
                                    {.worker = 0})
                      : timeout);
     SetState(
-        State::kStopping);  // the ticker ends all other calls, for whose answers Shutdown waits
+        State::kStopping);  // the ticker ends all other calls; Shutdown waits for their answers
     port_ = nullptr;
     SetState(State::kStopped);
     if (ticker_.joinable()) ticker_.join();
@@ -250,7 +250,7 @@ class Server final : public CoordinationServer, public RawService {
       const absl::Status registered = mismatch.ok() ? joined.status() : mismatch;
       if (registered.ok()) {
         done(membership_.members());
-        // Answering thousands of workers takes a while, so the heartbeat timeout of each starts
+        // Answering thousands of workers takes a while, so each worker's heartbeat timeout starts
         // with its own answer.
         return membership_.Begin(process.worker);
       }
@@ -282,7 +282,7 @@ class Server final : public CoordinationServer, public RawService {
     LogWarning(absl::StrCat("coordination: refused a second process of worker ", process.worker));
   }
 
-  // The first failure is the answer, not an error of the call.
+  // Answers with the first failure, which is not an error of the call itself.
   void ReportFailure(CoordinationState* group, uint64_t incarnation, const absl::Status& failure,
                      CoordinationState::Done done) {
     if (failure.ok()) {
@@ -318,7 +318,7 @@ class Server final : public CoordinationServer, public RawService {
     return groups;
   }
 
-  // All workers, or only a summary of a large cluster.
+  // Describes all workers, or only a summary of a large cluster.
   std::vector<std::string> Report() {
     const coordination::ClusterStatus status = Status();
     std::vector<std::string> lines;
@@ -333,8 +333,9 @@ class Server final : public CoordinationServer, public RawService {
     return membership_.Status(MonotonicTime::Now(), std::move(calls));
   }
 
-  // Worker 0 waits until the others have left or are gone: it may serve this service for them. The
-  // others need not wait. `stopped`: why it has not done its work; empty if it has.
+  // Handles a worker that leaves. Worker 0 waits until the others have left or are lost, because it
+  // may run this service for them; the others need not wait. `stopped`: why the worker has not
+  // finished its work; empty if it has.
   void Leave(int worker, absl::string_view stopped, MonotonicTime deadline,
              CoordinationState::Done done) {
     const std::string left = absl::StrCat("worker ", worker, " has left the cluster");
@@ -359,7 +360,7 @@ class Server final : public CoordinationServer, public RawService {
 
   void End(int worker, const std::optional<Membership::Loss>& loss) {
     if (!loss.has_value()) return;
-    // Its own calls get the reason, too: it may only have been stopped, and must not go on.
+    // The lost worker's own calls also fail: it may only have been suspended, and must not go on.
     for (CoordinationState* const group : Groups()) {
       group->Fail(loss->why);
       if (loss->is_final) group->Leave(worker, loss->why);
@@ -381,7 +382,7 @@ class Server final : public CoordinationServer, public RawService {
     MutexLock lock(&mu_);
     const absl::Duration tick = std::max(kTick, options_.num_workers * kTickOfWorker);
     for (State last_state = State::kServing;;) {
-      // A service that stops must give its last answers at once.
+      // A service that is stopping must send its last answers at once.
       stop_.WaitFor(lock, last_state == State::kServing ? tick : kTick,
                     [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_ != last_state; });
       last_state = state_;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoordinationServer serves the coordination service of one cluster, in worker 0 or in a process of
-// its own. Only the workers 0 to num_workers - 1 can use it, each with one process at a time, and
-// only if they know the secret. It listens on one address, and its memory does not grow with
-// strangers.
+// CoordinationServer runs the coordination service of one cluster, in worker 0 or in a separate
+// process. Only workers 0 to num_workers - 1 can use it, each with one process at a time, and only
+// if they know the secret. It listens on one address, and strangers cannot make its memory grow.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_SERVER_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_SERVER_H_
 
@@ -24,16 +23,16 @@ class CoordinationServer {
   struct Options {
     std::string address;  // HOST:PORT to listen on; port 0 chooses one
     int num_workers = 1;
-    // Where the workers should be, HOST:PORT by worker, for messages; empty if that is not known.
+    // The expected HOST:PORT of each worker, for messages; empty if unknown.
     std::vector<std::string> worker_addresses = {};
     std::string secret;  // empty: every caller that can connect is trusted
     std::string job;     // distinguishes jobs that share a secret
     TlsFiles tls = {};
   };
-  // While the address cannot be used, retries until `deadline`: another process may still hold the
-  // port, or the host may not have the address yet. Returns DeadlineExceeded at the deadline, or
-  // Unavailable at once without one; InvalidArgument at once for an address that this process can
-  // never use.
+  // Starts the service. While the address cannot be used, retries until `deadline`: another process
+  // may still hold the port, or the host may not have the address yet. Returns DeadlineExceeded at
+  // the deadline, or Unavailable at once without one; InvalidArgument at once for an address that
+  // this process can never use.
   static absl::StatusOr<std::unique_ptr<CoordinationServer>> Start(
       const Options& options, MonotonicTime deadline = MonotonicTime::InfinitePast());
 
@@ -42,14 +41,14 @@ class CoordinationServer {
 
   virtual int port() const = 0;
 
-  // Asks all workers to stop (WorkerGroup::OnStopRequest), with the number of the signal that asks
-  // for it.
+  // Asks all workers to stop (WorkerGroup::OnStopRequest). `signal` is the number of the signal
+  // that caused the request.
   virtual void RequestStop(int signal) = 0;
 
-  // Waits until all workers have registered, and each of them has left again or is gone.
-  // DeadlineExceeded, naming those that are missing, if not all have registered by
-  // `start_deadline`; Cancelled if a stop was requested before. Unavailable, with the first reason,
-  // if one of them has failed, is gone or was stopped.
+  // Blocks until all workers have registered, and each has left again or is lost. Returns
+  // DeadlineExceeded, naming the missing workers, if not all have registered by `start_deadline`;
+  // Cancelled if a stop was requested before that; Unavailable, with the first reason, if a worker
+  // failed, was lost or was stopped.
   virtual absl::Status WaitUntilOver(MonotonicTime start_deadline) = 0;
 };
 

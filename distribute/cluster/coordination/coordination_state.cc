@@ -16,7 +16,7 @@
 
 namespace mirrorflow {
 
-// Declare before locking, so that the destructor, which delivers, runs after the unlock.
+// Declare before locking: the destructor, which delivers the answers, then runs after the unlock.
 class CoordinationState::Answers {
  public:
   ~Answers() {
@@ -89,7 +89,7 @@ std::vector<int> CoordinationState::MissingFrom(const Wait& wait) const {
   for (int w = 0; w < num_workers_; ++w) {
     bool is_present;
     if (wait.kind == Kind::kJoin) {
-      // A worker that was here, and gave up a moment earlier, is not the one to blame.
+      // A worker that also waited here, and gave up a moment earlier, is not to blame.
       const auto gave_up = gave_up_.find(w);
       is_present = joining_[w] || (gave_up != gave_up_.end() && gave_up->second >= wait.begun);
     } else {
@@ -301,8 +301,8 @@ void CoordinationState::Expire(MonotonicTime now) {
       if (wait->deadline <= now) expired.emplace_back(worker, wait);
     }
   }
-  std::vector<int> gave_up;  // those that joined count as present in the errors of all
-  // By name of the all-gather, because the calls of all workers usually expire together.
+  std::vector<int> gave_up;  // they still count as joined in the errors of all workers
+  // Cached by all-gather name, because the calls of all workers usually expire together.
   std::map<std::string, std::vector<int>> missing_from_gather;
   for (const auto& [worker, wait] : expired) {
     std::vector<int> missing;

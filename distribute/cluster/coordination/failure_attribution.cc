@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// How long another cause than the reported one may take to appear.
+// How long to wait for a cause other than the reported one to appear.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
 }  // namespace
@@ -44,7 +44,8 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
       it = next;
     }
   }
-  // A worker that has timed out closes its connections. Those who see them end know less.
+  // A worker that times out closes its connections, so its report precedes those of workers that
+  // only saw their connections end.
   decided.sort([](const UnattributedFailure& a, const UnattributedFailure& b) {
     return absl::IsDeadlineExceeded(a.report) && !absl::IsDeadlineExceeded(b.report);
   });
@@ -53,7 +54,7 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
   for (const UnattributedFailure& s : decided) {
     auto answer = answers.find({s.group, s.incarnation});
     if (answer == answers.end()) {
-      // A failure that has come in the meantime is the first one.
+      // If a failure was reported in the meantime, that one is the first.
       const absl::Status first = s.group->ReportFailure(
           s.incarnation,
           absl::IsDeadlineExceeded(s.report) ? membership.BlameSlowest(s.report) : s.report);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FailureAttribution: finds the worker that caused a failure. A worker whose wait has timed out, or
-// whose connection to another one has ended, is a victim; the worker at fault is known once the
-// others have said how far they have come, what has failed, or are gone.
+// FailureAttribution finds the worker that caused a failure. A worker whose wait has timed out, or
+// whose connection to another one has ended, is a victim. The worker at fault is known once the
+// others have reported their progress or their failure, or are lost.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 
@@ -25,8 +25,8 @@ class FailureAttribution {
   void Add(CoordinationState* group, uint64_t incarnation, const absl::Status& report,
            CoordinationState::Done done);
 
-  // Decides those of groups of which one's cause is known, or is older than 5 s; all of them if
-  // `now` is the infinite future.
+  // Answers the pending reports of each group that has one whose cause is known or that is older
+  // than 5 s. Answers all reports if `now` is the infinite future.
   void Decide(const Membership& membership, MonotonicTime now);
 
  private:

@@ -15,13 +15,13 @@
 namespace mirrorflow {
 namespace {
 
-// About as many as a server and a client have at once.
+// Approximate number of threads that a server and a client use together.
 constexpr int kThreads = 16;
-// The descriptors that a server or a client opens, besides those of connections.
+// Descriptors that a server or a client opens, not counting connections.
 constexpr int64_t kDescriptors = 8;
 
-// gRPC aborts the process if it can wait for events in none of the ways that the variable lists, or
-// if the first that it knows is `none`.
+// Rejects values for which gRPC aborts the process: it supports none of the listed strategies, or
+// the first that it supports is `none`.
 absl::Status CheckPollStrategy() {
   static constexpr char kVariable[] = "GRPC_POLL_STRATEGY";
   const char* const value = getenv(kVariable);

@@ -26,7 +26,7 @@ coordination::Membership JoinMembers(absl::Span<const coordination::Member> memb
   }
   *membership.mutable_replicas() = ValueListOf(replicas);
   if (!members.empty()) *membership.mutable_first() = members[0];
-  membership.mutable_first()->clear_settings();  // equal for all, as the service has checked
+  membership.mutable_first()->clear_settings();  // the service has checked that all are equal
   return membership;
 }
 

@@ -11,8 +11,9 @@
 namespace mirrorflow {
 
 // Encodes what workers learn about each other: the devices, cores, instruction set and host of
-// each, and everything about worker 0. Each worker gets it, so it must be small: about three bytes
-// per worker in a cluster of equal hosts. Replaces the identity of each host by a small number.
+// each, and everything about worker 0. Every worker receives the result, so it must be small: about
+// three bytes per worker in a cluster of equal hosts. Replaces each host identity by a small
+// number.
 coordination::Membership JoinMembers(absl::Span<const coordination::Member> members);
 // Decodes it. Returns Internal if `membership` does not describe `count` workers.
 absl::StatusOr<std::vector<coordination::Member>> SplitMembers(

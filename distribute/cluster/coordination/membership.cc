@@ -17,9 +17,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kWarningInterval = absl::Minutes(1);
-// A worker sends four heartbeats in its timeout.
+// Fraction of the heartbeat timeout after which a worker is slow; it sends four in each timeout.
 constexpr double kSlowFraction = 0.4;
-// How long a difference between workers is remembered for those that start later.
+// How long a mismatch is remembered for workers that start later.
 constexpr absl::Duration kMismatchLifetime = absl::Milliseconds(1500);
 
 std::string SecondsText(absl::Duration duration) {
@@ -38,16 +38,16 @@ Membership::Membership(int num_workers, std::vector<std::string> addresses)
 absl::Status Membership::Admit(const WorkerProcess& process, const coordination::Member& member) {
   MutexLock lock(&mu_);
   const int worker = member.worker();
-  // After that time, these are workers that have been started again.
+  // Workers that register after that time have been restarted.
   if (members_.empty() && MonotonicTime::Now() > mismatch_time_ + kMismatchLifetime) {
     mismatch_ = absl::OkStatus();
     know_mismatch_.clear();
   }
   MF_RETURN_IF_ERROR(mismatch_);
-  // A worker that has been started again waits for the next cluster.
+  // A restarted worker waits for the next cluster.
   if (complete_ && !left_.empty()) {
     return absl::UnavailableError(
-        absl::StrCat("worker ", left_[0].first, " has left; waiting for the end of the others"));
+        absl::StrCat("worker ", left_[0].first, " has left; waiting for the others to end"));
   }
   if (member.num_workers() != num_workers_) {
     return Differ(worker, "number of workers", absl::StrCat(num_workers_),

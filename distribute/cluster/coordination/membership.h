@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Membership: the workers of a cluster. It admits workers that agree, and knows which workers are
-// missing, have left or are gone. Thread-safe.
+// Membership tracks the workers of a cluster. It admits workers whose settings agree, and knows
+// which workers are missing, have left or are lost. Thread-safe.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 
@@ -31,27 +31,26 @@ namespace mirrorflow {
 
 class Membership {
  public:
-  // `addresses`: as CoordinationServer::Options::worker_addresses.
+  // `addresses`: see CoordinationServer::Options::worker_addresses.
   Membership(int num_workers, std::vector<std::string> addresses);
 
   int num_workers() const { return num_workers_; }
 
   // ---- registration -----------------------------------------------------------------------------
 
-  // Registers the process as the worker that `member` describes. Aborted if another process is
-  // registered as this worker: it may be dead, or the whole cluster may be about to end.
-  // Unavailable once a worker of the complete cluster has left or is gone: the next cluster is
-  // another one. InvalidArgument, from then on for all workers, if a setting differs from those of
-  // the workers before it, or a GPU is also another worker's.
+  // Registers the process as the worker that `member` describes. Returns Aborted if another process
+  // is registered as this worker: it may be dead, or the whole cluster may be about to end. Returns
+  // Unavailable once a worker of the complete cluster has left or is lost: a new cluster has to
+  // form. Returns InvalidArgument, from then on for all workers, if a setting differs from those of
+  // workers already registered, or if another worker uses the same GPU.
   absl::Status Admit(const WorkerProcess& process, const coordination::Member& member);
-  // Frees the place of a worker whose registration has ended with `why`, so that it can start
-  // again.
+  // Unregisters a worker whose registration has ended with `why`, so that it can start again.
   void Forget(const WorkerProcess& process, const absl::Status& why);
-  // The first difference between workers; OK if there is none.
+  // Returns the first difference between workers; OK if all agree.
   absl::Status mismatch() const;
-  // Why the last registration that waited too long has ended; OK if none has.
+  // Returns the error of the last registration that timed out; OK if none has.
   absl::Status timeout() const;
-  // Waits a moment for the workers that do not know of the mismatch yet. They may start later.
+  // Waits briefly for the workers that have not received the mismatch yet; some may start later.
   void WaitUntilMismatchIsKnown();
 
   // ---- members ----------------------------------------------------------------------------------
@@ -60,10 +59,10 @@ class Membership {
   absl::Status CheckMember(const WorkerProcess& process) const;
   // Returns how long a worker may be silent; infinite if it has not registered.
   absl::Duration HeartbeatTimeout(int worker) const;
-  // The workers as a serialized coordination::Membership. Unavailable until all have registered.
+  // Returns the workers as a serialized coordination::Membership; Unavailable until all have
+  // registered.
   Answer members() const;
-  // Starts the heartbeat timeout of a worker, which is called once the worker's answer to its
-  // registration has been sent.
+  // Starts a worker's heartbeat timeout. Call once the answer to its registration has been sent.
   void Begin(int worker);
   // Names the missing workers; empty once all workers have registered.
   std::string WaitingText(MonotonicTime now) const;
@@ -83,23 +82,24 @@ class Membership {
   // ---- heartbeats -------------------------------------------------------------------------------
 
   void Beat(int worker, const coordination::Heartbeat& heartbeat);
-  // This process has not listened for so long, because it was stopped.
+  // Extends all heartbeat deadlines, because this process was stopped and could not listen for
+  // `duration`.
   void ForgiveSilence(absl::Duration duration);
-  // The workers that have been silent for longer than they have said they would be.
+  // Returns the workers that have been silent for longer than their heartbeat timeouts.
   std::vector<int> SilentWorkers(MonotonicTime now) const;
   // Returns a line to log that names the workers that have been silent for longer than usual, or an
   // empty string. Names each worker at most once a minute.
   std::string SlowWorkersText(MonotonicTime now);
-  // As Lose, for a worker whose heartbeats have ended.
+  // Like Lose, for a worker whose heartbeats have stopped.
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
-  // Records which workers, by number, are waiting for others between two steps. A worker that is
-  // alive but neither inside a step nor waiting is late, since it last was one of the two.
+  // Records which workers, by number, are waiting for others between two steps. A worker is late
+  // while it is alive but neither inside a step nor waiting.
   void SetWaiting(MonotonicTime now, const std::vector<bool>& waiting);
   // Returns DeadlineExceeded, once for each standstill, if a worker has been inside a step without
   // progress for longer than its progress timeout. Another worker may be the cause. Returns OK
-  // while any worker is late. Progress is measured from the end of that: until then, the others
-  // could only wait.
+  // while any worker is late. The timeout starts anew when no worker is late any more: until then,
+  // the others can only wait.
   absl::Status Standstill(MonotonicTime now);
   // Returns a line to log about a worker that has been late for over a minute while others wait for
   // it, at most one a minute for each worker; empty if there is none.
@@ -109,18 +109,18 @@ class Membership {
   std::string StragglerText(MonotonicTime now);
   // Returns the time of the oldest of the last heartbeats, one per worker that has not left.
   MonotonicTime HeardFromAllSince() const;
-  // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
-  // is if all have come equally far.
+  // Rewrites the error of a worker whose wait has timed out to blame the worker that is furthest
+  // behind. Returns it unchanged if all have come equally far.
   absl::Status BlameSlowest(const absl::Status& timeout) const;
 
   // Returns where each worker is. `calls`: as CoordinationState::AddWaitTexts sets them.
   coordination::ClusterStatus Status(MonotonicTime now, std::vector<std::string> calls) const;
 
-  // The workers that have left or are gone, in this order, and why.
+  // Returns the workers that have left or are lost, oldest first, and why.
   std::vector<std::pair<int, absl::Status>> left() const;
-  // WaitUntilOver waits no longer for workers to register.
+  // Makes WaitUntilOver stop waiting for workers to register.
   void CancelStart();
-  // As CoordinationServer::WaitUntilOver.
+  // Implements CoordinationServer::WaitUntilOver.
   absl::Status WaitUntilOver(MonotonicTime start_deadline);
 
  private:
@@ -130,13 +130,13 @@ class Membership {
     MonotonicTime last_beat = MonotonicTime::InfiniteFuture();  // from Begin on
     coordination::Heartbeat heartbeat;                          // the last one
     MonotonicTime last_progress =
-        MonotonicTime::InfiniteFuture();  // when it last came further, or began
-    bool stands_still = false;            // and Standstill has said so
+        MonotonicTime::InfiniteFuture();  // when it last made progress, or began
+    bool stands_still = false;            // set once Standstill has reported it
     bool is_waiting = false;              // in the last call of SetWaiting
     MonotonicTime last_wait = MonotonicTime::InfinitePast();
     MonotonicTime last_warning = MonotonicTime::InfinitePast();
 
-    // How long it may be silent.
+    // Heartbeat timeout.
     absl::Duration timeout() const {
       const int64_t milliseconds = member.heartbeat_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
@@ -152,7 +152,7 @@ class Membership {
     // When it last made progress or waited for others, whichever is later. Lateness counts from
     // here.
     MonotonicTime busy_since() const { return std::max(last_progress, last_wait); }
-    // Grows as the worker comes further.
+    // Grows as the worker makes progress.
     std::pair<uint64_t, uint64_t> position() const {
       return {heartbeat.runs(), heartbeat.collectives()};
     }
@@ -181,7 +181,7 @@ class Membership {
   std::map<int, Registered> members_ ABSL_GUARDED_BY(mu_);
   StragglerWatch stragglers_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, int> gpu_users_ ABSL_GUARDED_BY(mu_);  // the worker, by UUID
-  Answer members_answer_ ABSL_GUARDED_BY(mu_);                 // of members()
+  Answer members_answer_ ABSL_GUARDED_BY(mu_);                 // the result of members()
   std::vector<std::pair<int, absl::Status>> left_ ABSL_GUARDED_BY(mu_);
   std::vector<bool> has_left_ ABSL_GUARDED_BY(mu_);  // by worker
   absl::Status mismatch_ ABSL_GUARDED_BY(mu_);

@@ -54,7 +54,7 @@ int64_t MillisecondsUntil(MonotonicTime deadline) {
 }
 
 MonotonicTime DeadlineIn(int64_t milliseconds) {
-  // A wait of a year has no end.
+  // Treat a wait of a year as infinite.
   const absl::Duration wait = absl::Milliseconds(std::max<int64_t>(milliseconds, 0));
   return wait > absl::Hours(24 * 365) ? MonotonicTime::InfiniteFuture()
                                       : MonotonicTime::Now() + wait;

@@ -18,13 +18,13 @@
 
 namespace mirrorflow {
 
-// A connection ends when the other host acknowledges nothing for this long. The session survives:
+// A connection breaks when the other host acknowledges nothing for this long. The session survives:
 // only heartbeats decide whether a silent process is lost.
 inline constexpr absl::Duration kDeadConnection = absl::Seconds(10);
 
-// Returns how long an end waits for the other one after their connection was closed, which usually
-// means that the other process has died. `handshake` is how long the last handshake took. It grows
-// with the round trip, TLS and load, as reconnecting does.
+// Returns how long one end waits for the other to reconnect after their connection was closed,
+// which usually means that the other process has died. `handshake` is the duration of the last
+// handshake, which grows with round-trip time, TLS and load, as the time to reconnect does.
 inline absl::Duration TimeToReturn(absl::Duration handshake, absl::Duration heartbeat_timeout) {
   return std::min(absl::Seconds(1) + 4 * handshake, heartbeat_timeout);
 }
@@ -38,8 +38,8 @@ enum class Role { kWorker, kServer };
 // `worker 1 (process 77 on host a)`
 std::string NameOf(const coordination::Member& member);
 
-// Names workers, each with its address if that is known: `3 (node3:2222), 4`. After the first ten,
-// says only how many more there are.
+// Names workers, each with its address if known: `3 (node3:2222), 4`. Names the first ten, and
+// counts the rest.
 std::string FirstOf(absl::Span<const int> workers, absl::Span<const std::string> addresses = {});
 
 // A message body and its digest, which messages to different workers can share.
@@ -49,11 +49,11 @@ struct Body {
   const std::string digest;  // SHA-256
 };
 
-// Returns the MAC of a message with this sequence number and body, with a connection's key.
+// Returns the MAC of a message with this sequence number and body, under a connection's key.
 std::string MacOf(absl::string_view key, Role role, uint64_t sequence, const Body& body);
 bool HasValidMac(absl::string_view key, Role role, const coordination::Signed& message);
 
-// Deadlines travel as the time that is left, because clocks differ.
+// Messages carry deadlines as the remaining time, because clocks differ.
 int64_t MillisecondsUntil(MonotonicTime deadline);
 MonotonicTime DeadlineIn(int64_t milliseconds);
 

@@ -30,9 +30,9 @@ namespace {
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
-// While the service is kept: the workers must soon learn that it is lost.
+// Limit of the pause after Keep(), when workers must learn quickly that the service is lost.
 constexpr absl::Duration kLongestPauseOfKept = absl::Milliseconds(500);
-// How long the service of another job may hold the port.
+// How long another job's service may still hold the port.
 constexpr absl::Duration kRefusalPatience = absl::Seconds(20);
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
 // The connection, and both ends of the relay's local socket.
@@ -224,7 +224,7 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddres
     const absl::Status status = conversation.Advance();
     const bool has_heard = conversation.handshake().has_heard();
     was_refused_ = absl::IsPermissionDenied(status) && has_heard;
-    // A service that expects TLS closes plain connections.
+    // A service with TLS closes plain connections.
     if (absl::IsUnavailable(status) && tls_ == nullptr && !has_heard) {
       return absl::UnavailableError(absl::StrCat(
           status.message(), "; perhaps the service expects TLS, or other callers took the place"));

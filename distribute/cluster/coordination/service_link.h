@@ -49,18 +49,18 @@ class ServiceLink {
 
   // Blocks until there is a connection. `broken` is the number of a connection that failed, which
   // is closed if it still exists; 0 means none. Returns DeadlineExceeded, with the last error, at
-  // the deadline; Cancelled once `is_cancelled`, followed by Wake(); and PermissionDenied if one
+  // the deadline; Cancelled if `is_cancelled` was set before Wake(); and PermissionDenied if one
   // end does not know the secret, the jobs or protocol versions differ, or TLS rejects a
-  // certificate. A service with another secret or job counts only after 20 s: it may be that of
-  // another job, which still holds the port.
+  // certificate. A service with another secret or job is an error only after 20 s: it may belong
+  // to another job that still holds the port.
   absl::StatusOr<std::shared_ptr<const Connection>> Get(uint64_t broken, MonotonicTime deadline,
                                                         const std::atomic<bool>& is_cancelled);
   // Makes all calls of Get look at their `is_cancelled`.
   void Wake();
 
-  // From now on, the service counts as lost, and Get returns Unavailable, if the link has not
-  // reconnected within the heartbeat timeout, or if the service's host still refuses connections
-  // after TimeToReturn: its process has ended.
+  // Begins to detect the loss of the service. From this call on, Get returns Unavailable if the
+  // link has not reconnected within the heartbeat timeout, or if the service's host still refuses
+  // connections after TimeToReturn, which means that its process has ended.
   void Keep(absl::Duration heartbeat_timeout);
   // Closes the link for good. Get returns the first `why`.
   void End(const absl::Status& why);
@@ -77,20 +77,20 @@ class ServiceLink {
   absl::Status WaitFor(int fd, int16_t event, MonotonicTime deadline) const;
   absl::StatusOr<std::unique_ptr<Relay>> Publish(Conversation& conversation);
   void ClearWake() const;
-  // Forwards bytes until the connection has ended or is given up.
+  // Forwards bytes until the connection ends or is abandoned.
   void Pass(Relay& relay) const;
   void NoteEnd();
   // Returns whether retrying is pointless.
   bool IsFinal(const absl::Status& why, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns why to give the service up; OK to try again.
+  // Returns why to give up on the service; OK to try again.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);
 
   const Options options_;
   const TlsContext tls_;
   const OwnedSocket wake_;  // a non-blocking eventfd
-  // Belong to the thread. The addresses are those that led to the first connection, so that each
-  // reconnection does without the name service. `was_refused_` is whether the last attempt ended
-  // with a refusal by the other process, `port_is_closed_` with one by its host.
+  // Used only by the thread. `addresses_` are those that led to the first connection, so
+  // reconnecting does not need the name service. `was_refused_`: the other process refused the
+  // last attempt; `port_is_closed_`: its host did.
   std::vector<SocketAddress> addresses_;
   absl::Duration handshake_;  // how long the last successful attempt took
   bool was_refused_ = false, port_is_closed_ = false;

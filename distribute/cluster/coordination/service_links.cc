@@ -60,8 +60,8 @@ void ServiceLinks::SetReady(Link* link) {
 bool ServiceLinks::Watch(End* end, int fd, int16_t events) {
   if (events == end->events) return true;
   epoll_event event = {.events = static_cast<uint32_t>(events), .data = {.ptr = end}};
-  // An end that waits for nothing must not be registered, because epoll would report over and over
-  // that it is closed.
+  // Unregister an end that waits for no event, because epoll reports again and again that it is
+  // closed.
   const int operation = events == 0        ? EPOLL_CTL_DEL
                         : end->events == 0 ? EPOLL_CTL_ADD
                                            : EPOLL_CTL_MOD;
@@ -86,7 +86,7 @@ bool ServiceLinks::Advance(const OnEnd& on_end) {
   for (int i = 0; i < count; ++i) {
     End* const end = static_cast<End*>(events[i].data.ptr);
     if (end == &end->link->network && (events[i].events & EPOLLERR) != 0) {
-      // Before the link advances, because a read would take the error.
+      // Check before the link advances, because a read clears the error.
       end->link->network_failed = HasNetworkFailed(end->fd);
     }
     SetReady(end->link);

@@ -17,8 +17,8 @@
 
 namespace mirrorflow {
 
-// The coordination service's connections to workers. Few of thousands are active at a time, and the
-// cost of waiting for them and serving them depends only on those (epoll). Not thread-safe.
+// The coordination service's connections to workers. Of thousands, few are active at a time; the
+// cost of polling and serving depends only on the active ones (epoll). Not thread-safe.
 class ServiceLinks {
  public:
   // Called when the link with this name, whose handshake took `handshake`, has ended: it was
@@ -31,7 +31,7 @@ class ServiceLinks {
 
   // Closes the link with this name if there is one.
   void Remove(const std::string& name);
-  // The name is not in use. `handshake` is how long the handshake took.
+  // Adds a link whose name is not in use. `handshake` is how long the handshake took.
   void Add(const std::string& name, int worker, absl::Duration handshake,
            std::unique_ptr<Relay> relay);
 

@@ -22,13 +22,13 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-// Places for callers before the handshake in addition to one for each worker, and the most in all:
-// each may take 100 KB.
+// Limits of concurrent handshakes: this many in addition to one per worker, and the total. Each can
+// take 100 KB.
 constexpr size_t kMoreCallers = 64;
 constexpr size_t kMaxCallers = 1024;
 constexpr int kMaxConnectionsOfWorker = 4;
 constexpr int kMaxObservers = 16;
-// Limits of gRPC, on the processes that have completed the handshake.
+// gRPC limits for processes that have completed the handshake.
 constexpr size_t kMaxGrpcBytes = size_t{256} << 20;
 constexpr int kMaxGrpcThreads = 64;
 constexpr int kMaxMetadataBytes = 8192;
@@ -54,8 +54,8 @@ ServicePort::ServicePort(Options options, TlsContext tls)
 
 absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
                                                                grpc::Service* service) {
-  // Each worker needs one connection, and may have more. Callers, one of whom has no place yet,
-  // must not take the descriptors of connections.
+  // Each worker needs one connection, and can have more. Callers, including one that has just been
+  // accepted, must not take the connections' descriptors.
   const int64_t connections = int64_t{kDescriptorsOfConnection} * options.num_workers;
   const auto callers = static_cast<int64_t>(MostCallers(options.num_workers)) + 1;
   MF_RETURN_IF_ERROR(PrepareGrpc(connections + callers,
@@ -108,7 +108,7 @@ ServicePort::~ServicePort() {
 }
 
 absl::Status ServicePort::Admit(int worker) const {
-  // Membership names a worker that does not exist.
+  // Membership reports a worker number that is out of range.
   const size_t most = static_cast<size_t>(kMaxConnectionsOfWorker) * options_.num_workers;
   if (links_.size() >= most) {
     return absl::UnavailableError(
@@ -155,7 +155,7 @@ void ServicePort::Serve() {
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();
     if (stopping && (links_.empty() || MonotonicTime::Now() >= stop)) return;
-    constexpr int kTickMs = 20;  // delays deadlines of callers, and all callers of a flood
+    constexpr int kTickMs = 20;  // delays callers' deadlines and, in a flood, all callers
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 

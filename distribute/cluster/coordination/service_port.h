@@ -44,7 +44,7 @@ class ServicePort {
   // Returns Unavailable, with the system's reason, if the address cannot be used, and
   // ResourceExhausted if the process cannot open a connection for each worker.
   static absl::StatusOr<std::unique_ptr<ServicePort>> Open(Options options, grpc::Service* service);
-  // Waits up to 2 s until calls in progress have ended and their answers are sent.
+  // Waits up to 2 s for calls in progress to end and for their answers to be sent.
   ~ServicePort();
 
   int port() const { return listener_->port(); }

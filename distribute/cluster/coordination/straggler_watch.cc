@@ -11,7 +11,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr double kLeastCost = 0.1;
-// With fewer steps in an interval, it matters in which part of a step the interval begins and ends.
+// With fewer steps, the result depends on where in a step the interval begins and ends.
 constexpr uint64_t kLeastRuns = 10;
 
 }  // namespace
@@ -24,7 +24,7 @@ void StragglerWatch::Beat(int worker, const coordination::Heartbeat& heartbeat, 
   const auto [found, is_new] =
       workers_.try_emplace(worker, Worker{.first = sample, .last = sample});
   if (is_new) return;
-  // The counts of another session begin at zero.
+  // A new session's counts begin at zero.
   Sample& last = found->second.last;
   if (sample.runs < last.runs || sample.in_runs < last.in_runs || sample.waited < last.waited) {
     is_interrupted_ = true;
@@ -44,7 +44,7 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now)
     BeginInterval(now);
   }
   if (now < began_ + kInterval) return std::nullopt;
-  std::vector<double> waited;  // by worker, as a part of the time
+  std::vector<double> waited;  // by worker, as a fraction of the time
   double least_waited = 0;
   int slowest = -1;
   for (const auto& [number, worker] : workers_) {
@@ -58,7 +58,7 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now)
     least_waited = waited.back();
   }
   if (waited.size() < 2) return std::nullopt;
-  // The upper one of two medians, so that of two workers it is the other one.
+  // Take the upper median, so with two workers it is the other one.
   const auto median = waited.begin() + static_cast<int64_t>(waited.size() / 2);
   std::nth_element(waited.begin(), median, waited.end());
   const auto [first, last] = workers_.at(slowest);
@@ -70,7 +70,7 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now)
   return Straggler{.worker = slowest,
                    .cost = *median - least_waited,
                    .interval = interval,
-                   // The waits of a run count before the run has ended.
+                   // Can be negative, because a run's waits count before the run has ended.
                    .computed = std::max(in_runs - own_waits, absl::ZeroDuration()),
                    .between = std::max(interval - in_runs, absl::ZeroDuration()),
                    .waited = own_waits,

@@ -13,25 +13,25 @@
 
 namespace mirrorflow {
 
-// Finds the worker that slows down the others. In synchronous training, every step takes as long on
-// all workers, so its duration says nothing. But the others wait for the straggler inside the
-// collectives, and the straggler waits for no one. Whether it is slow inside steps, or between them
-// (input, callbacks), makes no difference. Not thread-safe.
+// Finds the worker that slows down the others. In synchronous training, a step takes equally long
+// on all workers, so step times reveal nothing. But the others wait for the straggler inside the
+// collectives, and the straggler does not wait. This holds whether it is slow inside steps or
+// between them (input, callbacks). Not thread-safe.
 class StragglerWatch {
  public:
   static constexpr absl::Duration kInterval = absl::Minutes(1);
 
-  // Takes a heartbeat of a worker.
+  // Records a worker's heartbeat.
   void Beat(int worker, const coordination::Heartbeat& heartbeat, MonotonicTime now);
-  // The worker no longer takes part.
+  // Stops watching the worker.
   void Remove(int worker);
 
   struct Straggler {
     int worker = -1;
-    // The part of the time by which each step would be shorter if it were as fast as the median
+    // The fraction of the time that each step would save if this worker were as fast as the median
     // worker.
     double cost = 0;
-    absl::Duration interval;  // that these times are of:
+    absl::Duration interval;  // which the following times divide:
     absl::Duration computed;  // inside steps, without waits
     absl::Duration between;   // between steps
     absl::Duration waited;    // for others
@@ -40,9 +40,9 @@ class StragglerWatch {
     // Continues a line that begins with the name of the worker.
     std::string Text() const;
   };
-  // Call often. Returns, at the end of each interval, the worker that has cost the others more than
-  // 10 % of it; nullopt if none has. An interval takes kInterval, or longer if steps do: until all
-  // workers have run ten.
+  // Returns, at the end of each interval, the worker that has cost the others more than 10 % of the
+  // interval; nullopt if none has, and at other times. An interval lasts kInterval, or longer if
+  // all workers need more time to run ten steps. Call often.
   std::optional<Straggler> Find(MonotonicTime now);
 
  private:

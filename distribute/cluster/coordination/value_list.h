@@ -18,7 +18,7 @@ coordination::ValueList ValueListOf(absl::Span<const std::string> values);
 // Returns Internal if the list does not hold `count` values.
 absl::StatusOr<std::vector<std::string>> ValuesOf(const coordination::ValueList& list, int count);
 
-// The same with the message as text.
+// Like ValueListOf and ValuesOf, for the serialized message.
 std::string JoinValues(absl::Span<const std::string> values);
 absl::StatusOr<std::vector<std::string>> SplitValues(absl::string_view joined, int count);
 

@@ -7,7 +7,7 @@
 
 namespace mirrorflow {
 
-// The number, in place of a worker's, of a process that only asks for the status of the cluster.
+// Stands in for the worker number of a process that only asks for the cluster's status.
 inline constexpr int kObserver = -1;
 
 // A process that has completed the handshake as a worker.

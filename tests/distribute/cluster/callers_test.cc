@@ -101,7 +101,7 @@ TEST_F(CallersTest, NumberOfCallersIsLimited) {
 
 // --- callers from expected addresses ------------------------------------------------------------
 
-// Callers over TCP, which have addresses.
+// Connects callers over TCP, so they have addresses.
 class ExpectedCallersTest : public CallersTest {
  protected:
   ExpectedCallersTest() {
@@ -125,21 +125,21 @@ class ExpectedCallersTest : public CallersTest {
                  absl::StrCat("ipv4:", address, ":1"));
     return caller;
   }
-  // A caller that sends one byte, and then nothing.
+  // Connects a caller that sends one byte, and then nothing.
   OwnedSocket CallAndStop(const char* address) {
     OwnedSocket caller = CallFrom(address);
     EXPECT_EQ(send(caller.fd(), "M", 1, MSG_NOSIGNAL), 1);
     return caller;
   }
-  // A caller that knows the secret.
+  // Connects a caller that knows the secret.
   void CallHonestly(const char* address) {
     honest_.emplace_back(PlainStream(CallFrom(address)),
                          Handshake::Connecting(kCluster, {.connecting = 1, .accepting = 0}));
   }
-  // Lets the honest callers finish. Returns how many could.
+  // Lets the honest callers finish. Returns how many do.
   size_t FinishHonest() {
     size_t finished = 0;
-    for (int idle = 0; idle < 4; ++idle) {  // a handshake has fewer messages than that
+    for (int idle = 0; idle < 4; ++idle) {  // a handshake has fewer messages
       for (Conversation& one : honest_) EXPECT_TRUE(one.Advance().ok());
       const size_t proven = proven_.size();
       Advance();
@@ -200,7 +200,7 @@ TEST_F(ExpectedCallersTest, SilentOnesTakeNoPlace) {
   EXPECT_EQ(CountOpen(silent), 100);
   std::vector<pollfd> polled;
   callers_.AddPolled(&polled);
-  EXPECT_EQ(polled.size(), 101);  // any of them may go on, and the event of Wake
+  EXPECT_EQ(polled.size(), 101);  // all 100 callers, and Wake's eventfd
 }
 
 TEST_F(ExpectedCallersTest, SlowOnesDelayOtherAddressesByOneTimeout) {
@@ -215,7 +215,7 @@ TEST_F(ExpectedCallersTest, SlowOnesDelayOtherAddressesByOneTimeout) {
   EXPECT_EQ(CountOpen(slow), 96);
 }
 
-// Someone at the address of a worker cannot keep the worker out.
+// A stranger at a worker's address cannot keep the worker out.
 TEST_F(ExpectedCallersTest, CallersBeyondTheExpectedNumberAreStrangers) {
   callers_.Expect({{"127.0.0.1", 3}}, /*places=*/1);
   std::vector<OwnedSocket> silent;
@@ -226,7 +226,7 @@ TEST_F(ExpectedCallersTest, CallersBeyondTheExpectedNumberAreStrangers) {
   EXPECT_EQ(FinishHonest(), 1);
 }
 
-// Otherwise the descriptors of connections and of silent callers would add up.
+// Guards against the descriptors of connections and silent callers adding up.
 TEST_F(ExpectedCallersTest, ConnectionTakesTheDescriptorOfASilentCaller) {
   constexpr size_t kExpected = 3;
   callers_.Expect({{"127.0.0.1", kExpected}}, /*places=*/1);
@@ -247,7 +247,7 @@ TEST_F(CallersTest, FloodIsServedInBatches) {
   const auto num_polled = [this] {
     std::vector<pollfd> polled;
     callers_.AddPolled(&polled);
-    return polled.size() - 1;  // without the descriptor of Wake
+    return polled.size() - 1;  // without Wake's eventfd
   };
   const auto wakes_poll = [this] {
     std::vector<pollfd> polled;

@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 constexpr char kSecret[] = "0123456789abcdef";
 const TlsFiles kCertificates = {.certificate = "cert.pem", .key = "key.pem"};
 
-// Devices as the kernel describes them: `file` is relative to the folder of an RDMA device.
+// Devices as the kernel describes them. `file` is relative to the directory of an RDMA device.
 class Devices {
  public:
   explicit Devices(const std::string& file, const std::string& line = "")
@@ -49,14 +49,14 @@ TEST(RdmaDevicesTest, FindsTheNetworkDeviceOfEachKind) {
   EXPECT_TRUE(HasRdma("eth0", Devices("parent", "eth0").root()));
 }
 
-// A host may have an RDMA device while its name leads to another network.
+// A host can have an RDMA device although its name leads to another network.
 TEST(RdmaDevicesTest, OtherDevicesOfTheHostDoNotCount) {
   EXPECT_FALSE(HasRdma("eth0", Devices("device/net/eth1").root()));
   EXPECT_FALSE(HasRdma("eth0", Devices("ports/1/gid_attrs/ndevs/0", "eth01").root()));
   EXPECT_FALSE(HasRdma("lo", Devices("parent", "eth0").root()));
 }
 
-// Returns the choice of each worker.
+// Returns each worker's choice.
 std::vector<bool> Choose(const JoinOptions& options, const std::vector<bool>& has_rdma) {
   const auto groups = CreateMemoryWorkerGroups(static_cast<int>(has_rdma.size()));
   std::vector<char> over_ucx(has_rdma.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that calls are performed once, even if the connections of their process break.
+// Tests that calls are performed once, even if their process's connections break.
 #include "distribute/cluster/coordination/client_sessions.h"
 
 #include <optional>
@@ -107,7 +107,7 @@ TEST_F(ClientSessionsTest, OnlyTheCurrentConnectionIsAccepted) {
   EXPECT_EQ(answers, Answers{});
 }
 
-// The parser only sees bytes of a process that knows the key.
+// The parser only sees bytes from a process that knows the key.
 TEST_F(ClientSessionsTest, ForgedRequestIsNotParsed) {
   Answers answers;
   coordination::Signed malformed = Message(1, "first", "key");
@@ -151,7 +151,7 @@ TEST_F(ClientSessionsTest, ProcessThatDoesNotReconnectIsLost) {
   Answer(1, "value");  // ignored
 }
 
-// They all reconnect at once, so each must wait for the handshakes of the others.
+// All processes reconnect at once, so each must wait for the others' handshakes.
 TEST_F(ClientSessionsTest, ProcessesThatLoseTheirConnectionsTogetherHaveLonger) {
   constexpr int kCount = 200;
   const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };

@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(
          "127.0.0.1:PORT",
          "SLURM step 7.1",
          0},
-        // mpirun in an allocation: SLURM counts one task for each host.
+        // mpirun in an allocation: SLURM counts one task per host.
         {"OpenMpiInSlurmStep", Joined(kSlurm, kOpenMpi), 4, 1, "10.0.0.1:PORT", "Open MPI", 1},
         {"TorchrunInSlurmStep",
          Joined(kTorchrun, {{"SLURM_STEP_ID", "0"},
@@ -286,7 +286,7 @@ TEST(ClusterResolverTest, JobComesFromTheLauncher) {
        "Open MPI 77"},
       {Joined(kOpenMpi, {{"PMIX_NAMESPACE", "prterun-9@1"}}), "Open MPI prterun-9@1"},
       {Joined(mpich, {{"PMI_JOBID", "7.0"}}), "MPI (PMI) 7.0"},
-      // mpirun starts some ranks in a step and some without, so the step is not the same for all.
+      // mpirun starts some ranks inside a step and some outside, so not all share the step.
       {Joined(kSlurm, kOpenMpi), ""},
       {{{"TF_CONFIG", kKubeflow}}, ""},
       {own, ""},
@@ -348,7 +348,7 @@ TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatTakeNoPart) {
   }
 }
 
-// The environment names other processes, but not their number or which one this is.
+// The environment names other processes, but not their count or this process's index.
 TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
   const Environment cases[] = {
       {{"PMIX_RANK", "1"}},
@@ -416,7 +416,7 @@ TEST(ClusterResolverTest, OnlyWorkerOfItsLauncherDoesNotWarn) {
        {"SLURM_STEP_NUM_TASKS", "1"}},
       {{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "1"}},
       {{"PMIX_RANK", ""}, {"PET_NPROC_PER_NODE", ""}},
-      // torchrun has decided that one worker is what these ask for.
+      // torchrun has resolved these to one worker.
       {{"PET_NNODES", "1:4"},
        {"PET_NPROC_PER_NODE", "gpu"},
        {"RANK", "0"},
@@ -459,7 +459,7 @@ TEST(ClusterResolverTest, DerivedPortsAreEqualInOneJobAndDifferBetweenJobs) {
 struct Mistake {
   const char* name;
   Environment environment;
-  std::vector<std::string> message;  // parts of it
+  std::vector<std::string> message;  // substrings of the error
   ClusterResolver::Options options = {};
 };
 void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }

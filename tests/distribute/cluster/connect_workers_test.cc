@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions of several workers that meet through the coordination service and exchange data over
-// TCP or UCX, or through shared memory. The in-memory cluster is the reference: it runs the same
+// Tests sessions of several workers that meet through the coordination service and exchange data
+// over TCP, UCX or shared memory. The in-memory cluster is the reference: it runs the same
 // algorithms in one process.
 #include "distribute/cluster/connect_workers.h"
 
@@ -72,7 +72,7 @@ std::string HashOf(const Tensor& tensor) {
   return absl::StrCat(absl::Hex(absl::HashOf(bytes)));
 }
 
-// Hashes of the losses of some steps and of the variables after them.
+// Returns hashes of the losses of several steps and of the final variables.
 absl::StatusOr<std::string> Train(const Model& model, Session& session) {
   std::string log;
   MF_ASSIGN_OR_RETURN(Step step, session.Prepare({model.classifier.images, model.classifier.labels},
@@ -97,8 +97,8 @@ absl::StatusOr<std::string> Train(const Model& model, Session& session) {
 }
 
 // Lets the workers of `options` use the coordination service, and exchange data as separate
-// processes do: over the network or, if they are one domain, through shared memory, which each of
-// them has mapped at addresses of its own.
+// processes do: over the network or, if they form one domain, through shared memory, which each
+// worker maps at different addresses.
 class RealCluster {
  public:
   RealCluster(Link link, TestWorkersOptions* options) : link_(link) {
@@ -114,7 +114,7 @@ class RealCluster {
     };
   }
 
-  // All bytes of TCP connections between the workers.
+  // Returns all bytes of the TCP connections between the workers.
   std::string captured() { return proxied_[0]->captured() + proxied_[1]->captured(); }
 
  private:
@@ -279,7 +279,7 @@ TEST_P(CaptureTest, ShowsNoFloatsIfEncrypted) {
     return absl::OkStatus();
   });
   ASSERT_TRUE(status.ok()) << status;
-  // Each worker has sent its row to the other, or shares of its row and of the sums.
+  // Each worker has sent its row to the other, or shards of its row and of the sums.
   const std::string captured = real.captured();
   const auto bytes = [](const Tensor& tensor) {
     return absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes());
@@ -339,7 +339,7 @@ TEST_P(ConnectWorkersTest, WorkersReconnect) {
   }
 }
 
-// Only worker 1 still has to take initial values.
+// Only worker 1 has yet to take initial values.
 TEST_P(ConnectWorkersTest, WorkersReconnectAfterSomeHaveTakenInitialValues) {
   const auto model = Model::Build("mlp");
   ASSERT_TRUE(model.ok()) << model.status();

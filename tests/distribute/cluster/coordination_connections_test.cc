@@ -57,7 +57,7 @@ bool IsClosed(int fd, double seconds) {
   return false;
 }
 
-// A frame of HTTP/2.
+// Returns an HTTP/2 frame.
 std::string Frame(size_t size, char type, char flags, uint32_t stream, absl::string_view bytes) {
   std::string frame;
   for (const int shift : {16, 8, 0}) frame.push_back(static_cast<char>(size >> shift));
@@ -83,7 +83,7 @@ TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
               IsError(absl::StatusCode::kPermissionDenied, "job = test", "job = another"));
 }
 
-// The service of another job may still hold the port that this job's worker 0 waits for.
+// Another job's service may still hold the port that this job's worker 0 waits for.
 class AnotherJobTest : public CoordinationTest {
  protected:
   // Starts a worker of another job, and waits until it has logged why it waits.
@@ -124,7 +124,7 @@ TEST_F(AnotherJobTest, WorkerGivesUpAfterTwentySeconds) {
 
 class StrangerTest : public CoordinationTest, public testing::WithParamInterface<bool> {
  protected:
-  // Calls the service. The stranger has a good certificate if the service needs one.
+  // Calls the service. The stranger has a valid certificate if the service requires one.
   std::unique_ptr<Stream> Call() const {
     OwnedSocket socket(ConnectToPort(server_->port()));
     fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
@@ -184,7 +184,7 @@ TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
   std::vector<Client> clients = ConnectAll(2);
   for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
   for (const int fd : sockets) close(fd);
-  // The log has one line a minute for the strangers' host.
+  // The log has one line per minute for the strangers' host.
   const MonotonicTime deadline = In(30);
   while (log().empty() && MonotonicTime::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
   ASSERT_THAT(log(), SizeIs(1));
@@ -201,7 +201,7 @@ TEST_F(CoordinationTest, WorkersAreNotLoggedAsStrangers) {
       options->coordinator = absl::StrCat(host, ":", server_->port());
     });
     for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
-    MonotonicTime::AdvanceForTest(absl::Seconds(6));  // longer than a caller may take
+    MonotonicTime::AdvanceForTest(absl::Seconds(6));  // longer than a caller's deadline
     absl::SleepFor(absl::Milliseconds(100));
     EXPECT_THAT(log(), IsEmpty());
   }
@@ -222,7 +222,7 @@ TEST_F(CoordinationTest, SilentStrangersAreDisconnectedAfterFiveSeconds) {
   MonotonicTime::AdvanceForTest(absl::Seconds(1));
   EXPECT_TRUE(IsClosed(mute, 2));
   EXPECT_TRUE(IsClosed(slow, 2));
-  // A worker that waits keeps its connection.
+  // A waiting worker keeps its connection.
   EXPECT_EQ(group->Put("key", "value", In(5)), absl::OkStatus());
   close(mute);
   close(slow);
@@ -315,7 +315,7 @@ TEST_F(CoordinationTest, FifthProcessOfAWorkerIsAskedToTryAgain) {
   for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
 }
 
-// The service, as a process that has completed the handshake calls it.
+// Calls the service as a process that has completed the handshake.
 std::unique_ptr<coordination::Coordination::Stub> StubOf(const RawProcess& process) {
   return coordination::Coordination::NewStub(
       grpc::CreateInsecureChannelFromFd("service", process.fd));
@@ -451,14 +451,14 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
   server_ = nullptr;
   const absl::Status lost = group->Get("never", In(5)).status();
   EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "worker 0 (process 1000", "is gone"));
-  // A worker that heard of it before has closed its connections: that is not the cause.
+  // A worker that learned of it earlier has closed its connections, which is not the cause.
   const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");
   EXPECT_EQ(group->ReportFailure(closed, In(5)), lost);
   const absl::Status damaged = absl::DataLossError("rank 1: a damaged frame");
   EXPECT_EQ(group->ReportFailure(damaged, In(5)), damaged);
 }
 
-// Its heartbeat waits for a connection to a service that does not answer.
+// The worker's heartbeat waits for a connection to a service that does not answer.
 TEST_F(CoordinationTest, WorkerEndsAtOnceWhileItsServiceIsSilent) {
   Start(1);
   const std::string address = absl::StrCat("127.0.0.1:", server_->port());
@@ -504,7 +504,7 @@ TEST_P(BrokenConnectionTest, WorkerRegistersAgainWhileItWaitsForOthers) {
     ThroughProxy(&options);
     second = CoordinationClient::Connect(options, In(30));
   });
-  // Wait until it has sent its registration.
+  // Wait until the worker has sent its registration.
   const MonotonicTime deadline = In(30);
   while (!absl::StrContains(proxy_->captured(), "host1") && MonotonicTime::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));

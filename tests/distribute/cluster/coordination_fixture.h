@@ -24,7 +24,7 @@ using Client = absl::StatusOr<std::unique_ptr<CoordinationClient>>;
 
 inline MonotonicTime In(double seconds) { return MonotonicTime::Now() + absl::Seconds(seconds); }
 
-// A coordination service, and workers that are threads of this process.
+// Runs a coordination service, and workers as threads of this process.
 class CoordinationTest : public testing::Test {
  protected:
   void Start(int num_workers, const std::string& secret = kTestSecret,
@@ -38,7 +38,7 @@ class CoordinationTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  // Connects workers 0, 1, … side by side. `change` may change the options of each.
+  // Connects workers 0, 1, … concurrently. `change` can modify the options of each.
   std::vector<Client> ConnectAll(int count, double seconds = 30,
                                  const std::function<void(Options*)>& change = nullptr) {
     std::vector<Client> clients(count);

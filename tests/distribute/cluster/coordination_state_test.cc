@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// A worker that has given up does not pass a barrier together with one that comes later.
+// A worker that has given up does not pass a barrier together with one that arrives later.
 TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   const std::vector<std::unique_ptr<MemoryWorkerGroup>> groups = CreateMemoryWorkerGroups(2);
   const auto in = [](absl::Duration wait) { return MonotonicTime::Now() + wait; };
@@ -36,7 +36,7 @@ TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   EXPECT_THAT(*values, testing::ElementsAre("a", "b"));
 }
 
-// Nor does one that has left.
+// A worker that has left does not pass it either.
 TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   CoordinationState state(2);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();
@@ -54,7 +54,7 @@ TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   EXPECT_TRUE(has_answer);
 }
 
-// This is how the service knows which worker is late: the one that all others wait for.
+// The service identifies a late worker as the one that all others wait for.
 TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackground) {
   CoordinationState state(5);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();
@@ -86,7 +86,7 @@ TEST(CoordinationStateTest, WorkersShareTheAnswer) {
   for (const Answer& answer : answers) EXPECT_EQ(answer.reply(), answers[0].reply());
 }
 
-// More workers wait for the key than may get it: all of them do, because they came before.
+// If more workers wait for a key than it has readers, all get it, because they called first.
 TEST(CoordinationStateTest, KeyForOneReaderIsForAllThatWait) {
   constexpr int kWorkers = 4;
   CoordinationState state(kWorkers);

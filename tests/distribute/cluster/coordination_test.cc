@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the coordination service beyond the contract of WorkerGroup: which workers may take part,
-// what must be equal, and missing and late workers and services.
+// Tests the coordination service beyond the contract of WorkerGroup: which workers may register,
+// which settings must be equal, and missing or late workers and services.
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -189,13 +189,13 @@ TEST_F(CoordinationTest, SecondProcessWaitsForTheEndOfACompleteCluster) {
   std::thread other([&] { second = CoordinationClient::Connect(options, In(3600)).status(); });
   AwaitRefusal(proxy);
   clients[0]->reset();
-  AwaitText(proxy, "waiting for the end of the others");
+  AwaitText(proxy, "waiting for the others to end");
   MonotonicTime::AdvanceForTest(absl::Seconds(3600));
   other.join();
   EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded) << second;
 }
 
-// The earlier process of a worker may be dead without the service knowing it yet.
+// A worker's earlier process may be dead before the service has noticed.
 TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
   Start(2);
   Options first = TestWorkerOptions(server_->port(), 1, 2), second = first;
@@ -273,7 +273,7 @@ class ClusterStatusTest : public CoordinationTest {
     options.secret = secret;
     return CoordinationClient::GetStatus(options, In(seconds));
   }
-  // Waits until a worker is in this state.
+  // Blocks until a worker is in this state.
   coordination::ClusterStatus::Worker Await(int worker, coordination::ClusterStatus::State state) {
     for (int i = 0; i < 3000; ++i) {
       const auto status = GetStatus();
@@ -325,7 +325,7 @@ TEST_F(ClusterStatusTest, ObserverIsNoWorker) {
   Options options = TestWorkerOptions(server_->port(), 0, 1);
   options.member.set_worker(-1);
   EXPECT_FALSE(CoordinationClient::Connect(options, In(0.5)).ok());
-  const std::vector<Client> clients = ConnectAll(1);  // the cluster does not mind
+  const std::vector<Client> clients = ConnectAll(1);  // the cluster still works
   EXPECT_TRUE(clients[0].ok()) << clients[0].status();
 }
 
@@ -417,7 +417,7 @@ TEST(ConnectionListenerTest, PausesForAsLongAsOnConnectionReturns) {
                       [](const absl::Status&) {})
                   .ok());
   while (num_connected == 0) absl::SleepFor(absl::Milliseconds(1));
-  absl::SleepFor(absl::Milliseconds(100));  // without a pause, all would be accepted by now
+  absl::SleepFor(absl::Milliseconds(100));  // without a pause, all are accepted by now
   EXPECT_LT(num_connected, kCallers);
   listener->reset();  // interrupts the pause
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections between the ranks of workers, while strangers connect, too.
+// Tests connections between the ranks of workers while strangers also connect.
 #include "distribute/cluster/connections/data_connections.h"
 
 #include <arpa/inet.h>
@@ -47,7 +47,7 @@ namespace {
 
 const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
 
-// Worker w has sizes[w] ranks, and is a domain.
+// Returns a topology in which worker w has sizes[w] ranks and is one domain.
 Topology WorkersOf(const std::vector<int>& sizes) {
   Topology topology;
   for (size_t w = 0; w < sizes.size(); ++w) {
@@ -118,7 +118,7 @@ class Workers {
                         .tls = options.tls,
                         .strangers = strangers_});
   }
-  // All workers at the same time.
+  // Connects all workers concurrently.
   std::vector<Connections> ConnectAll(const std::function<Options(int worker)>& options_of) {
     std::vector<Connections> connections(3);
     std::vector<std::thread> threads;
@@ -137,7 +137,7 @@ class Workers {
   const std::shared_ptr<RejectedPeerLog> strangers_ = std::make_shared<RejectedPeerLog>("data");
 };
 
-// Each rank tells each peer which pair they are, and finds the same at the other end.
+// Each rank sends each peer the pair that they form, and receives the same pair from it.
 void ExpectPairs(std::vector<Connections>& of_worker) {
   const auto for_each = [&](const auto& call) {
     for (int worker = 0; worker < 3; ++worker) {
@@ -163,7 +163,7 @@ void ExpectPairs(std::vector<Connections>& of_worker) {
   });
 }
 
-// Without a socket if no process listens there.
+// Returns no socket if no process listens there.
 OwnedSocket ConnectTo(const std::string& address, const std::string& from = "127.0.0.1") {
   const HostPort target = ParseHostPort(address).value();
   sockaddr_in to = {};
@@ -188,7 +188,7 @@ class DataConnectionsTest : public testing::TestWithParam<bool> {
                             {.authority = &root_});
   }
 
-  // A caller with a certificate, if the workers have them.
+  // Connects a caller, with a certificate if the workers have them.
   std::unique_ptr<Stream> StreamTo(const std::string& address, const std::string& from) {
     OwnedSocket socket = ConnectTo(address, from);
     fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
@@ -250,7 +250,7 @@ TEST(DataConnectionsOfDomainsTest, OnlyRanksWhoseShardsOverlapAreConnected) {
   EXPECT_EQ(PairsOf(WorkersOf({8, 5})).size(), 12u);
 }
 
-// A domain of several workers: each connects the ranks that it has.
+// In a domain of several workers, each worker connects its own ranks.
 TEST(DataConnectionsOfDomainsTest, WorkersOfOneHostConnectTheirOwnRanks) {
   Topology topology = WorkersOf({1, 1, 1, 1});
   topology.replicas[2].domain = topology.replicas[0].domain;
@@ -278,7 +278,7 @@ TEST_P(DataConnectionsTest, CaptureShowsNoFloatsIfEncrypted) {
   exchange(*(*connections[2])[0].at(0));
   other.join();
 
-  // By chance, a pair of floats is anywhere in some hundred kilobytes once in 10^8 runs.
+  // By chance, a pair of floats occurs in a few hundred kilobytes once in 10^8 runs.
   const std::string captured = proxied.captured();
   EXPECT_GT(captured.size(), 2 * bytes.size());
   int readable = 0, pairs = 0;
@@ -322,7 +322,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   lie();
   if (!GetParam()) {
     std::string challenge(handshake.wanted(), '\0');
-    // A worker that calls later may take its place.
+    // A worker that calls later can replace it.
     const auto size = static_cast<ssize_t>(challenge.size());
     for (int tries = 0; recv(liar.fd(), challenge.data(), size, MSG_WAITALL) != size && tries < 100;
          ++tries) {
@@ -345,7 +345,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   EXPECT_EQ(ConnectTo(address).fd(), -1);                         // no process listens any more
 }
 
-// Claims to be a rank; knows the secret. Returns whether it is welcome.
+// Connects as a rank, with the secret. Returns whether the other end accepts.
 bool Claim(
     Stream& stream, const Handshake::Ranks& ranks, absl::FunctionRef<void()> after_hello = [] {}) {
   auto handshake = Handshake::Connecting(kCluster, ranks);
@@ -371,7 +371,7 @@ TEST_P(DataConnectionsTest, MembershipIsClosed) {
     bool after_another;  // that claims to be the same rank
     const char* log;
   } cases[] = {
-      {kValid, "127.0.0.1", true, "rank 4 is connected already, from 127.0.0.1"},
+      {kValid, "127.0.0.1", true, "rank 4 is already connected, from 127.0.0.1"},
       {kValid, "127.0.0.2", false, "connects from another address; expected 127.0.0.1"},
       {{.connecting = 5, .accepting = 0}, "127.0.0.1", false, "rank 5 does not connect to rank 0"},
       {{.connecting = 2, .accepting = 4}, "127.0.0.1", false, "rank 2 does not connect to rank 4"},
@@ -407,7 +407,7 @@ TEST_P(DataConnectionsTest, MembershipIsClosed) {
   }
 }
 
-// Callers of one host do not take the place of a caller of another, however many they are.
+// Callers from one host do not displace a caller from another, no matter how many they are.
 TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
   Workers workers;
   std::vector<std::thread> threads;
@@ -423,7 +423,7 @@ TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
   const auto first = StreamTo(held.AddressOf(0), "127.0.0.1");
   std::vector<OwnedSocket> crowd;
   for (int i = 0; i < 100; ++i) crowd.push_back(ConnectTo(held.AddressOf(0), "127.0.0.2"));
-  // At least 75 of 100 are dropped: there are 16 places for strangers.
+  // At least 75 of 100 are dropped, because 16 strangers are served at a time.
   int dropped = 0;
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(20);
   while (dropped < 75 && MonotonicTime::Now() < deadline) {
@@ -480,7 +480,7 @@ TEST(DescriptorsOfDataConnectionsTest, SoftLimitIsRaised) {
   for (const Connections& one : connections) EXPECT_TRUE(one.ok()) << one.status();
 }
 
-// Only a child process can lower its hard limit: there is no way back.
+// Lowers the hard limit in a child process, because that cannot be undone.
 TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersMeet) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto connect = [] {
@@ -488,7 +488,7 @@ TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersM
     if (setrlimit(RLIMIT_NOFILE, &low) != 0) std::exit(2);
     const Topology topology = TwoLargeWorkers();
     const auto groups = CreateMemoryWorkerGroups(2);
-    // The other worker never comes.
+    // The other worker never calls.
     const Connections connections = ConnectData(topology, topology.RanksOfWorker(0), *groups[0],
                                                 MonotonicTime::Now() + absl::Seconds(10),
                                                 {.address = "127.0.0.1", .cluster = kCluster});
@@ -498,7 +498,7 @@ TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersM
   EXPECT_EXIT(connect(), testing::ExitedWithCode(0), "connections for data: .*ulimit -n.*, got 64");
 }
 
-// A worker learns the addresses of the others late; their calls wait for it.
+// If a worker learns the others' addresses late, their calls wait for it.
 TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOut) {
   Workers workers;
   HeldWorkerGroup held(workers.group(0));
@@ -520,12 +520,11 @@ TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOu
     held.Release();
   }));
   EXPECT_EQ(workers.log(), "");
-  MonotonicTime::AdvanceForTest(
-      absl::Minutes(2));  // otherwise they would wait for the other connections
+  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // otherwise they wait for the other connections
   for (std::thread& thread : threads) thread.join();
 }
 
-// Holds open calls of a stranger, and calls again when one is dropped.
+// Holds a stranger's calls open, and calls again when one is dropped.
 class Flood {
  public:
   Flood(std::string address, std::string from)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A coordination service with as few file descriptors as it accepts.
+// Tests a coordination service with as few file descriptors as it accepts.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<CoordinationServer>> StartServer(rlim_t max_descr
       {.address = "127.0.0.1:0", .num_workers = 1, .secret = kTestSecret, .job = "test"});
 }
 
-// Runs `work` in a child process, which may lower its limits. Returns what it writes to `fd`.
+// Runs `work` in a child process, which can lower its limits. Returns what it writes to `fd`.
 template <typename Work>
 std::pair<pid_t, int> Fork(const Work& work) {
   int ends[2];

@@ -51,8 +51,8 @@ TEST(HandshakeTest, OtherSecretJobOrIncarnationIsRefused) {
   }
 }
 
-// The accepting end must not learn a proof from an end that does not know the secret, and an
-// answer of another handshake, or its own proof, does not help.
+// The accepting end must reject an end that does not know the secret, even if that end sends the
+// answer from another handshake or reflects the accepting end's own proof.
 TEST(HandshakeTest, ReplayedAndReflectedProofsAreRefused) {
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(kCluster, AdmitAll);
@@ -75,8 +75,8 @@ TEST(HandshakeTest, ReplayedAndReflectedProofsAreRefused) {
   EXPECT_EQ(third.Receive(own_proof).code(), absl::StatusCode::kPermissionDenied);
 }
 
-// Somebody with a certificate, but without the secret, passes the messages of two encrypted
-// connections on.
+// A process with a certificate, but without the secret, relays the messages between two encrypted
+// connections.
 TEST(HandshakeTest, MessagesOfAnotherConnectionAreRefused) {
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(kCluster, AdmitAll);

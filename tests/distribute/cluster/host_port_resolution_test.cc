@@ -15,11 +15,11 @@
 #include "tests/support/reserved_port.h"
 
 namespace {
-// How often `late.test` does not resolve yet.
+// How many more times `late.test` fails to resolve.
 std::atomic<int> failures_left{0};
 }  // namespace
 
-// Replaces that of the C library.
+// Replaces the C library's function.
 extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints,
                            addrinfo** found) {
   static const auto original =
@@ -54,7 +54,7 @@ TEST(NameResolutionTest, AddressNeedsNoWait) {
   EXPECT_TRUE(WaitUntilResolved({"10.0.0.1", 1}, MonotonicTime::InfinitePast()).ok());
 }
 
-// The name of a pod may not resolve when its worker starts, also on worker 0, which serves there.
+// A pod's name may not resolve yet when its worker starts, even on worker 0, which serves there.
 TEST(NameResolutionTest, WorkersMeetAtNameThatResolvesLate) {
   setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/1);
   const ReservedPort port;

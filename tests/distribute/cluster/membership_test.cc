@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests what the coordination service concludes from the heartbeats of workers.
+// Tests what the coordination service concludes from workers' heartbeats.
 #include "distribute/cluster/coordination/membership.h"
 
 #include <string>
@@ -233,7 +233,7 @@ TEST_F(MembershipTest, WorkersThatHaveWaitedForALateWorkerHaveTimeToGoOn) {
   const MonotonicTime arrival = begin_ + absl::Minutes(9);
   EXPECT_TRUE(membership_.Standstill(arrival).ok());
   Beat(0, 1, 3);
-  // The others' heartbeats have not said yet that they go on, too.
+  // The others' heartbeats do not yet report that they also continue.
   EXPECT_TRUE(membership_.Standstill(arrival + absl::Seconds(4)).ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(arrival + absl::Seconds(6))));
 }

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Forms the domains of workers on `hosts`, each worker on a thread.
+// Forms the memory domains of workers on `hosts`, with one thread per worker.
 std::vector<absl::StatusOr<MemoryDomains>> Form(const std::vector<std::string>& hosts,
                                                 CollectiveKind kind) {
   const auto groups = CreateMemoryWorkerGroups(static_cast<int>(hosts.size()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One of three workers runs other collectives than the others, over TCP: all of them fail with the
-// same error, which says what two ranks are at, and do not wait for a timeout.
+// Tests that if one of three workers runs different collectives, over TCP, all workers fail with
+// the same error without waiting for a timeout. The error says what collectives two ranks are at.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -66,7 +66,7 @@ class ChangingCommunicator final : public Communicator {
   const Change change_;
 };
 
-// The plan of a worker with a bug, made of a correct one that all have agreed on.
+// Derives a buggy worker's plan from the correct one that all have agreed on.
 template <void (*change)(Plan* plan)>
 absl::StatusOr<std::shared_ptr<const Plan>> CompileChanged(const Program& program,
                                                            const std::vector<int64_t>& rows,
@@ -117,7 +117,7 @@ void RunLastCollective(Plan* plan) {
   }
 }
 
-// The difference of one worker.
+// How one worker deviates.
 struct Case {
   const char* name;
   ChangingCommunicator::Change change = nullptr;
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"OneMore", nullptr, CompileChanged<RunLastCollective<2>>}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Two layers; the gradient of each variable has a bucket of its own.
+// Builds two layers. Each variable's gradient has a separate bucket.
 struct Model {
   Model() {
     const Scope root(&graph);
@@ -192,7 +192,7 @@ class Cluster {
   TestWorkersOptions options_{.workers = kWorkers, .replicas = 1};
 };
 
-// Trains for some steps. A worker with a collective less or more may notice it in the next one.
+// Trains for several steps: an extra or missing collective may be noticed only in the next one.
 std::vector<absl::Status> Train(const Model& model, TestWorkers& workers) {
   return workers.OnEach([&](int w) -> absl::Status {
     MF_ASSIGN_OR_RETURN(Step step,

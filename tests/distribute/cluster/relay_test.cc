@@ -77,7 +77,7 @@ TEST_P(RelayTest, LastBytesArriveBeforeTheEndOfEitherSide) {
   EXPECT_TRUE(absl::IsUnavailable(ReceiveAll(*remote_, 1).status()));
 }
 
-// Neither direction keeps bytes from arriving in the other one after it has ended.
+// After one direction has ended, bytes still arrive in the other.
 TEST(RelayEndTest, BytesOfClosedSideArriveThoughItTakesNoMore) {
   auto [ours, theirs] = ConnectedSockets();
   const std::unique_ptr<Stream> remote = PlainStream(std::move(theirs));

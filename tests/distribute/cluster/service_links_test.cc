@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 
 class ServiceLinksTest : public testing::Test {
  protected:
-  // The ends of a link: the worker's, and that of the library which serves it.
+  // The ends of a link: the worker's, and the serving library's.
   struct Ends {
     std::unique_ptr<Stream> worker, library;
   };
@@ -89,7 +89,7 @@ TEST_F(ServiceLinksTest, EndOfALinkIsReportedOnce) {
   EXPECT_EQ(links_.CountOf(1), 0);
 }
 
-// A link that cannot deliver keeps what it has, and does not keep the thread busy.
+// A link that cannot deliver keeps its bytes without keeping the thread busy.
 TEST_F(ServiceLinksTest, LinkThatWaitsForASlowReaderIsNotReady) {
   Ends ends = Add("slow", 1);
   std::string text(1 << 20, 'x');
@@ -116,8 +116,8 @@ TEST_F(ServiceLinksTest, LinkThatWaitsForASlowReaderIsNotReady) {
   EXPECT_THAT(ended, ElementsAre("slow"));
 }
 
-// A datagram to a closed port, which the kernel reports as an error of the socket, stands for a
-// network that fails.
+// Simulates a network failure with a datagram to a closed port, which the kernel reports as an
+// error of the socket.
 TEST_F(ServiceLinksTest, FailureOfTheNetworkIsNoticedBeforeARead) {
   const auto bound = [] {
     OwnedSocket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -83,7 +83,7 @@ TEST_F(StragglerWatchTest, SlowInputIsFound) {
 
 TEST_F(StragglerWatchTest, SmallDifferencesAndSlowMajoritiesAreNoStragglers) {
   EXPECT_TRUE(Run({{0.050, 0}, {0.048, 0}, {0.046, 0}}, absl::Minutes(3)).empty());
-  // Without one of them, steps would take as long.
+  // Removing either one alone does not shorten the steps.
   EXPECT_TRUE(Run({{0.09, 0}, {0.09, 0}, {0.05, 0}}, absl::Minutes(3)).empty());
 }
 
@@ -93,7 +93,7 @@ TEST_F(StragglerWatchTest, LongStepsMakeLongIntervals) {
   EXPECT_EQ(Run(load, absl::Seconds(120)).size(), 1u);
 }
 
-// Only one of them does: it evaluates the model.
+// Only one worker does this: it evaluates the model.
 TEST_F(StragglerWatchTest, WorkersThatRunNoStepsAreNotJudged) {
   Run({{0.05, 0}, {0.05, 0}}, absl::Seconds(60.2));
   now_ += absl::Minutes(2);

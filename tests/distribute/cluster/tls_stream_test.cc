@@ -48,7 +48,7 @@ void CountSent(const TlsContext& context) {
                            });
 }
 
-// The two ends send each other a byte. Returns what each of them got.
+// Sends a byte in each direction. Returns what each end received.
 std::pair<absl::Status, absl::Status> Greet(Stream& a, Stream& b) {
   const auto greet = [](Stream& stream) {
     const absl::Status status = ExchangeAll(stream, "x", 1).status();
@@ -98,8 +98,8 @@ TEST_F(TlsStreamTest, BytesOfAllSizesArriveInBothDirections) {
   }
 }
 
-// Neither end receives until the connection is full: then a Send that goes on must begin with the
-// same bytes, and what was sent arrives.
+// Neither end receives until the connection is full. A later Send must begin with the same bytes,
+// and everything that was sent arrives.
 TEST_F(TlsStreamTest, SendGoesOnWhereTheConnectionWasFull) {
   const auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
   const auto [of_a, of_b] = Greet(*a, *b);
@@ -205,7 +205,7 @@ TEST_F(TlsStreamTest, EndWithoutTlsIsRefused) {
   }
 }
 
-// OpenSSL cannot check such a name, and would accept the certificate of any host.
+// OpenSSL cannot check such a name, and accepts a certificate for any host.
 TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsTheStream) {
   auto [a, b] = ConnectedSockets();
   const auto tls = TlsStream(std::move(a), ContextOf(one_), TlsEnd::kConnecting, kTlsBytesPerKey,
@@ -225,7 +225,7 @@ TEST_F(TlsStreamTest, ForeignBytesAreFound) {
   std::string record(256, '\0');
   record.resize(recv(wire, record.data(), record.size(), 0));
   EXPECT_EQ(record.find("secret"), record.npos);
-  // Sent back, it is a record of another key.
+  // A reflected record was encrypted with a different key.
   ASSERT_EQ(send(wire, record.data(), record.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(record.size()));
   EXPECT_EQ(ReceiveAll(*one, 1).status().code(), absl::StatusCode::kDataLoss);

@@ -66,7 +66,7 @@ TEST_F(TlsTest, CertificatesOfAnotherAuthorityAreRefused) {
   EXPECT_LT(MonotonicTime::Now() - start, kPatience / 2);
 }
 
-// A worker's certificate does not make its process a coordinator, if it names another host.
+// A worker's certificate that names another host does not make its process a coordinator.
 TEST_F(TlsTest, ServiceWithAnotherNameIsRefused) {
   Start(own_);
   EXPECT_THAT(Connect(own_, "another.test"),

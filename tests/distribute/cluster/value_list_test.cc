@@ -81,7 +81,7 @@ TEST(MembersTest, WorkersLearnWhatTheyNeed) {
               IsError(absl::StatusCode::kInternal, "coordination", "malformed"));
 }
 
-// Each of 10,000 workers gets this.
+// Each of 10,000 workers receives this message.
 TEST(MembersTest, EqualHostsTakeThreeBytesEach) {
   EXPECT_LT(JoinMembers(Members(10'000)).SerializeAsString().size(), 30'000u);
 }

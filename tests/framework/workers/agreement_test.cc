@@ -47,7 +47,7 @@ TEST(AgreementTest, EqualLinesAgree) {
 }
 
 TEST(AgreementTest, FirstDifferenceIsReportedIdenticallyToAllWorkers) {
-  // The difference may be at any line; the lines after it are equal again.
+  // The difference can be at any line; the lines after it are equal again.
   for (int at = 0; at < 9; ++at) {
     std::vector<std::vector<std::string>> lines(kWorkers);
     for (int w = 0; w < kWorkers; ++w) {

@@ -9,10 +9,10 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kAhead = 5'000'000'000;  // of the other clock
+constexpr int64_t kAhead = 5'000'000'000;  // how far the other clock is ahead, in nanoseconds
 
-// Two processes that pass barriers. All times are in nanoseconds on the own clock. A barrier ends
-// at a process once it has heard of the arrival of the other.
+// Simulates two processes that pass barriers. All times are in nanoseconds on this process's clock.
+// A process leaves a barrier once it has learned that the other has arrived.
 struct Barriers {
   void Pass(int64_t own_enters, int64_t other_enters, int64_t to_own, int64_t to_other) {
     const int64_t own_leaves = std::max(own_enters, other_enters + to_own);
@@ -25,7 +25,7 @@ struct Barriers {
 
 TEST(ClockOffsetTest, ErrorIsBoundedByTheTightestBarrier) {
   Barriers barriers;
-  barriers.Pass(0, 9'000'000, 40'000, 60'000);           // the other comes late
+  barriers.Pass(0, 9'000'000, 40'000, 60'000);           // the other arrives late
   barriers.Pass(9'100'000, 9'105'000, 40'000, 50'000);   // 45 and 45 µs
   barriers.Pass(10'000'000, 9'700'000, 30'000, 90'000);  // the other waits
   const ClockOffset offset = OffsetOf(barriers.other, barriers.own).value();

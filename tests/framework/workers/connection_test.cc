@@ -51,7 +51,7 @@ TEST(ConnectionTest, ConnectReturnsAfterKnownFailure) {
                                   .between_steps = absl::ZeroDuration(),
                                   .end_process = [&](const absl::Status&) {
                                     process_would_end = true;
-                                    connection->Check().IgnoreError();  // ends a wait for itself
+                                    connection->Check().IgnoreError();  // ends its own wait
                                   }};
   connection = std::make_unique<Connection>(
       topology, own,

@@ -20,7 +20,7 @@ TraceWriter Example(int64_t begin_ns) {
              .start_ns = begin_ns,
              .duration_ns = 900,
              .args = {{"op", "MatMul"}, {"bytes", "4096"}}});
-  // Earlier than the event before it, as a whole step is.
+  // Starts before the previous event, as the event of a whole step does.
   trace.Add({.name = "step 1\xff", .category = "step", .pid = 3, .start_ns = begin_ns - 5});
   for (const auto kind : {TraceEvent::kAsyncBegin, TraceEvent::kAsyncEnd, TraceEvent::kFlowStart,
                           TraceEvent::kFlowFinish}) {

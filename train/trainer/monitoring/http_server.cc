@@ -88,7 +88,7 @@ HttpServer::HttpServer(std::unique_ptr<ConnectionListener> listener, OwnedSocket
     : handler_(std::move(handler)), wake_(std::move(wake)), listener_(std::move(listener)) {}
 
 HttpServer::~HttpServer() {
-  listener_ = nullptr;  // no call of Add from here on
+  listener_ = nullptr;  // Add is not called any more
   if (!thread_.joinable()) return;
   {
     MutexLock lock(&mutex_);
@@ -100,7 +100,7 @@ HttpServer::~HttpServer() {
 
 void HttpServer::Add(int fd) {
   OwnedSocket socket(fd);
-  // Without memory, the connection is closed.
+  // If memory runs out, close the connection.
   CatchOutOfMemory([&] {
     MutexLock lock(&mutex_);
     if (arrivals_.size() == kMaxClients) arrivals_.pop_front();

@@ -7,8 +7,8 @@
 //   };
 //   MF_ASSIGN_OR_RETURN(auto server, HttpServer::Start("127.0.0.1:9090", answer));
 //
-// Clients are not trusted: their number, the bytes of a request and the time that a client may take
-// are bounded. Each connection serves one request. There is no encryption and no authentication.
+// Clients are not trusted: their number, the size of a request and the time per client are bounded.
+// Each connection serves one request. Nothing is encrypted or authenticated.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_MONITORING_HTTP_SERVER_H_
 #define MIRRORFLOW_TRAIN_TRAINER_MONITORING_HTTP_SERVER_H_
 
@@ -42,13 +42,13 @@ class HttpServer {
   // The path of a request, without a query.
   using Handler = std::function<HttpReply(absl::string_view path)>;
 
-  static constexpr size_t kMaxClients = 32;  // a further one replaces the oldest
+  static constexpr size_t kMaxClients = 32;  // one more replaces the oldest
   static constexpr size_t kMaxRequestBytes = 8192;
   // From the connection to the end of the reply.
   static constexpr absl::Duration kTimeout = absl::Seconds(5);
 
-  // Listens on HOST:PORT; port 0 chooses one. Errors are those of ConnectionListener::Listen. Calls
-  // `handler` from a thread of the server; it must not block.
+  // Listens on HOST:PORT; port 0 chooses a free port. Returns the errors of
+  // ConnectionListener::Listen. Calls `handler` on the server's thread; it must not block.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(absl::string_view address,
                                                            Handler handler);
   ~HttpServer();
@@ -63,16 +63,16 @@ class HttpServer {
     MonotonicTime deadline;
     std::string request = {};
     bool is_answered = false;
-    std::string reply = {};  // what is still to be sent
-    // After the reply, what the client still sends is discarded: closing a socket with unread bytes
-    // resets the connection, and the client might lose the reply.
+    std::string reply = {};  // the part yet to be sent
+    // After the reply, discard further bytes from the client: closing a socket with unread bytes
+    // resets the connection, and the client could lose the reply.
     bool is_closing = false;
     size_t discarded = 0;
   };
 
   HttpServer(std::unique_ptr<ConnectionListener> listener, OwnedSocket wake, Handler handler);
   void Add(int fd);
-  // Waits for clients and serves what they send, until the server stops.
+  // Waits for clients and serves their requests until the server stops.
   void Serve(std::list<Client>& clients);
   // Returns false when the server stops.
   bool TakeArrivals(std::list<Client>& clients);

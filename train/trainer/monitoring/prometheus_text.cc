@@ -19,7 +19,7 @@ std::string NumberText(double value) {
   return std::string(text, end);
 }
 
-// Prometheus rejects a whole text for one byte that is not UTF-8.
+// Prometheus rejects the whole text if one byte is not valid UTF-8.
 std::string Escaped(absl::string_view value, bool quotes) {
   std::string escaped;
   while (!value.empty()) {

@@ -22,17 +22,17 @@ class PrometheusText {
  public:
   static constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-  // Names and values. Values may have any bytes.
+  // Names and values. Values can contain any bytes.
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
   // `common`: the labels of every sample.
   explicit PrometheusText(const Labels& common);
 
-  // Each metric is added once. `help` is a sentence.
+  // Add each metric once. `help` is a sentence.
   void AddGauge(absl::string_view name, absl::string_view help, double value);
   void AddCounter(absl::string_view name, absl::string_view help, double value);
-  // `bounds`: the inclusive upper bounds of all buckets but the last, which has none, in ascending
-  // order. `counts`: how many observations each bucket has, one more than bounds.
+  // `bounds`: the inclusive upper bounds of all buckets except the last, which is unbounded, in
+  // ascending order. `counts`: observations per bucket, one element more than `bounds`.
   void AddHistogram(absl::string_view name, absl::string_view help, absl::Span<const double> bounds,
                     absl::Span<const uint64_t> counts, double sum);
 
@@ -40,7 +40,7 @@ class PrometheusText {
 
  private:
   void AddHeader(absl::string_view name, absl::string_view help, absl::string_view type);
-  // `more`: a further label, in the form of common_, or empty.
+  // `more`: an additional label, in the format of common_, or empty.
   void AddSample(absl::string_view name, absl::string_view more, double value);
 
   const std::string common_;  // `name="value",…`

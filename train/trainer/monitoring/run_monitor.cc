@@ -20,13 +20,13 @@
 namespace mirrorflow {
 namespace {
 
-// A message may be a page long.
+// Limits failure messages, which can be a page long.
 constexpr size_t kMaxFailureBytes = 500;
 constexpr char kWaiting[] = "waiting: ";
-// How long an answer about the state of the process stays valid.
+// How long StateText() is cached.
 constexpr absl::Duration kStateInterval = absl::Seconds(1);
 
-// The memory of the process that is in RAM; 0 if it cannot be read.
+// Returns the process's resident memory; 0 if it cannot be read.
 double ResidentBytes() {
   long pages = 0;
   FILE* const file = std::fopen("/proc/self/statm", "re");
@@ -156,7 +156,7 @@ std::string RunMonitor::WhyNotReady() {
   return ForTerminal(absl::StrCat(kWaiting, waiting_));
 }
 
-// Other processes ask as often as they like, and a report looks at each worker.
+// Caches the text, because clients can ask at any rate and a report visits every worker.
 std::string RunMonitor::StateText() {
   MutexLock lock(&state_mutex_);
   const MonotonicTime now = MonotonicTime::Now();
@@ -195,7 +195,7 @@ std::string RunMonitor::Metrics() {
                   get(step_));
     text.AddGauge("mirrorflow_loss", "Loss of the last step.", get(loss_));
     text.AddGauge("mirrorflow_value_bytes",
-                  "Memory that steps of this worker use besides variables.", get(reserved_bytes_));
+                  "Memory that this worker's steps use besides variables.", get(reserved_bytes_));
   }
   text.AddCounter("mirrorflow_examples_total",
                   "Examples of all workers in the steps of this process.", get(examples_));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunMonitor: what a training process tells its operator. The thread that trains reports to it, at
-// the cost of a few stores per step; other threads ask for the metrics, for health and for
-// readiness at any time.
+// RunMonitor holds the state that a training process exposes to its operator. The training thread
+// reports to it, at the cost of a few stores per step; other threads can ask for metrics, health
+// and readiness at any time.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_MONITORING_RUN_MONITOR_H_
 #define MIRRORFLOW_TRAIN_TRAINER_MONITORING_RUN_MONITOR_H_
 
@@ -26,35 +26,35 @@ namespace mirrorflow {
 class RunMonitor {
  public:
   struct Options {
-    std::string job = "";  // empty: without a name
+    std::string job = "";  // empty if the job has no name
     int worker = 0;
     int num_workers = 1;
-    int64_t restarts = 0;  // of the job, before this process
-    // A process that is inside a step for this long without progress hangs.
+    int64_t restarts = 0;  // restarts of the job before this process
+    // A process that is inside a step for this long without progress is considered hung.
     absl::Duration progress_timeout = absl::Minutes(5);
   };
   explicit RunMonitor(const Options& options);
 
   // ---- called by the thread that trains ---------------------------------------------------------
 
-  // Says what the process waits for, perhaps after a failure that is going to be repaired: `the
-  // other workers`. It is ready after its next step.
+  // Sets what the process is waiting for, such as `the other workers`, possibly while it recovers
+  // from a failure. The process is ready after its next step.
   void SetWaiting(std::string what);
-  // Looks at the progress of a session from now on, and times its waits.
+  // Watches the progress of this session, in place of an earlier one, and times its waits.
   void Watch(const std::shared_ptr<RunProgress>& progress);
   void SetReplicas(int local, int all);
   void SetVariableBytes(int64_t bytes) { Set(variable_bytes_, bytes); }
 
   void BeginStep() { began_ = MonotonicTime::Now(); }
   struct StepReport {
-    int64_t step = 0;      // which has ended, from 1
-    int64_t examples = 0;  // of its global batch
+    int64_t step = 0;      // number of the step that has ended, from 1
+    int64_t examples = 0;  // examples in its global batch
     float loss = 0;
     int64_t reserved_bytes = 0;
     std::optional<MonotonicTime> checkpoint_time = {};  // as TrainingState's
   };
   void EndStep(const StepReport& report);
-  // The process cannot continue.
+  // Records that the process cannot continue.
   void Fail(const absl::Status& why);
 
   // ---- called by any thread ---------------------------------------------------------------------
@@ -71,18 +71,18 @@ class RunMonitor {
   static void Set(std::atomic<T>& place, T value) {
     place.store(value, std::memory_order_relaxed);
   }
-  // Only one thread adds.
+  // Only one thread may add.
   template <typename T>
   static void Add(std::atomic<T>& place, T value) {
     Set<T>(place, place.load(std::memory_order_relaxed) + value);
   }
 
   std::string Metrics();
-  // Each returns why the answer is no; empty for yes.
+  // Each returns why the answer is no, or an empty string for yes.
   std::string WhyUnhealthy();
   std::string WhyNotReady();
-  // Returns where the sessions of the process are and, if it serves the coordination service, how
-  // many workers are where: lines that begin with \n.
+  // Returns the state of the process's sessions and, if it runs the coordination service, how many
+  // workers are in each state. Each line begins with \n.
   std::string StateText();
   std::string Failure();
   absl::Duration Waited();
@@ -99,7 +99,7 @@ class RunMonitor {
   std::atomic<double> total_seconds_{0};
   std::atomic<int> local_replicas_{0}, all_replicas_{0};
   std::atomic<int64_t> variable_bytes_{0}, reserved_bytes_{0};
-  std::atomic<MonotonicTime> checkpoint_time_{MonotonicTime()};  // the start of the clock: none
+  std::atomic<MonotonicTime> checkpoint_time_{MonotonicTime()};  // MonotonicTime() means none
 
   Mutex state_mutex_;
   std::string state_ ABSL_GUARDED_BY(state_mutex_);
@@ -112,7 +112,7 @@ class RunMonitor {
   // SetWaiting() has been called since progress_ broke, so the caller is handling the loss.
   bool loss_is_known_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration waited_before_ ABSL_GUARDED_BY(mutex_);  // before progress_
-  // The position of progress_ that was seen last, and when it was seen first.
+  // The last observed position of progress_, and when it was first observed.
   RunProgress::Position seen_ ABSL_GUARDED_BY(mutex_);
   MonotonicTime seen_since_ ABSL_GUARDED_BY(mutex_);
 };
