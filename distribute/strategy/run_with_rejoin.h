@@ -25,9 +25,9 @@ namespace mirrorflow {
 // `run` if it is not the loss of a worker (IsLostWorker), if JoinOptions::rejoin_timeout is 0, or
 // if not all workers rejoin within that time. Without other workers, calls `run` once.
 //
-// Calls `on_loss` with the error when a worker is lost, before waiting for all workers to rejoin, or
-// returning if the options rule that out. A worker can also be lost after this worker's `run` has returned, while it waits for the others to
-// finish theirs.
+// Calls `on_loss` with the error when a worker is lost, before waiting for all workers to rejoin,
+// or returning if the options rule that out. A worker can also be lost after this worker's `run`
+// has returned, while it waits for the others to finish theirs.
 absl::Status RunWithRejoin(
     Strategy& strategy, absl::FunctionRef<absl::Status()> run,
     absl::FunctionRef<void(const absl::Status& loss)> on_loss = [](const absl::Status&) {});

@@ -4,8 +4,8 @@
 //
 //   MF_RETURN_IF_ERROR(StateReport::LogOnSignal());
 //
-// early in its main function, then `kill -USR1 PROCESS` logs the progress of its sessions and, in the process that runs the
-// coordination service, the state of all workers.
+// early in its main function, then `kill -USR1 PROCESS` logs the progress of its sessions and, in
+// the process that runs the coordination service, the state of all workers.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATE_REPORT_H_
 
