@@ -97,7 +97,7 @@ class DomainExchange {
   std::byte* Scratch(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The tag of the next collective.
   MessageTag NextTag(uint64_t fingerprint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // One message of a collective that has at most one from each rank to each other one.
+  // Start one message of a collective in which each rank sends at most one to each other rank.
   absl::Status Send(int rank, const MessageTag& tag, const void* memory, int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes)
@@ -145,7 +145,7 @@ class DomainExchange {
   std::vector<const void*> scattered_ ABSL_GUARDED_BY(mu_);
   // Transfers that the current blocking collective still waits for.
   int unfinished_ ABSL_GUARDED_BY(mu_) = 0;
-  // By element count, element size, and element size on the wire.
+  // Keyed by element count, element size, and element size on the wire.
   std::map<std::tuple<int64_t, int64_t, int64_t>, std::unique_ptr<Layout>> layouts_
       ABSL_GUARDED_BY(mu_);
   // Broadcasts are rare and as large as the variables, so each has a layout only while in flight.

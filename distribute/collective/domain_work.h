@@ -20,7 +20,7 @@ inline constexpr int kNoRoot = -1;
 // This rank's shard of a value. The exchange reduces it over the domains, or broadcasts it, and
 // hands the result back piece by piece.
 struct DomainShard {
-  int root = kNoRoot;  // of a broadcast: a rank, whose domain has the value; none: a reduction
+  int root = kNoRoot;  // a rank whose domain has the value to broadcast; kNoRoot: a reduction
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
   int64_t count = 0;  // elements of the whole value, of which the rank has ShardOf (shard_pieces.h)

@@ -14,7 +14,7 @@ namespace mirrorflow {
 
 class FirstFailure {
  public:
-  // The failure of one process, which only this process writes.
+  // One process's failure message. Only that process writes it.
   struct Text {
     uint32_t size = 0;
     char bytes[16380] = {};

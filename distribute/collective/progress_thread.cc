@@ -16,7 +16,7 @@
 namespace mirrorflow {
 namespace {
 
-// Between two steps of a training loop less time passes than this.
+// Longer than the gap between two steps of a training loop.
 constexpr timespec kPatience = {.tv_sec = 0, .tv_nsec = 1'000'000};
 constexpr int kLongestWaitMs = 10;
 

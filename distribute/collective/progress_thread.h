@@ -31,12 +31,12 @@ class ProgressThread {
     virtual bool PrepareToWait(std::vector<pollfd>* events) = 0;
   };
 
-  // `has_core`: the thread need not leave the cores to the ranks while they compute.
+  // `has_core`: a core is free for the thread, so it does not yield to the ranks.
   static absl::StatusOr<std::shared_ptr<ProgressThread>> Create(bool has_core);
   ~ProgressThread();
 
   void Add(Rank* rank);
-  // Returns when the thread does not use the rank any more.
+  // Blocks until the thread no longer uses `rank`.
   void Remove(Rank* rank);
 
   // Called by a rank that has begun something.
@@ -50,7 +50,7 @@ class ProgressThread {
  private:
   ProgressThread(bool has_core, int timer, int wake);
   void Loop();
-  // Makes progress until nothing is in flight or the ranks go on.
+  // Makes progress until nothing is in flight or the ranks continue.
   void MakeProgress();
   void Wake();
 

@@ -27,7 +27,7 @@
 
 namespace mirrorflow {
 
-// The message. Both ranks must agree on all of it; `sequence` and `part` say which one it is.
+// Tags a message. Sender and receiver must agree on every field; `sequence` and `part` identify it.
 struct MessageTag {
   uint64_t step = 0;         // of the session
   uint64_t sequence = 0;     // of the collective, counted from 1 since the ranks were connected
@@ -47,7 +47,7 @@ struct Transfer {
   MessageTag tag;
   // Where two messages could be sent, that of the smaller number goes first.
   int urgency = 0;
-  // One more from the start of the transfer until it is done.
+  // Incremented while the transfer is in flight.
   int* unfinished = nullptr;
   // Whether the peer can send these bytes only after it has received others.
   bool passed_on = false;

@@ -504,8 +504,8 @@ class Propagation {
     return restart;
   }
 
-  // Reduces a partial value for all its uses. Returns whether a node has already taken it as a
-  // partial value in this sweep.
+  // Marks a partial value as reduced for all its uses. Returns true if the sweep must restart,
+  // because a node visited earlier in it used the value unreduced.
   bool Reduce(const Output& value) {
     return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
   }

@@ -32,7 +32,7 @@ std::string ZeroText(DataType dtype);
 int64_t NumElementsBefore(const Shape& shape, int axis);
 int64_t NumElementsFrom(const Shape& shape, int axis);
 
-// Returns the expressions of the coordinates of element `index` of a value with these sizes.
+// Returns expressions for the coordinates of element `index` of a value with these sizes.
 std::vector<std::string> CoordinateTexts(absl::string_view index, absl::Span<const int64_t> sizes);
 
 // A dimension of an output. Its coordinates first, first + step, … correspond to the `count`

@@ -601,7 +601,7 @@ TEST(TeamCommunicatorTest, ProductUpdateWaitsForRowsThatOtherRanksReceive) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Also by those that exchange no data with it.
+// The missing rank is named even by ranks that exchange no data with it.
 TEST(TeamCommunicatorTest, RankMissingInAnotherDomainIsNamedByAll) {
   for (const char* const domains : {"0001", "0011", "01100"}) {
     const Topology topology = DomainsOfRanks(domains);

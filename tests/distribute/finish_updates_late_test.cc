@@ -223,7 +223,7 @@ TEST(FinishUpdatesLateSessionTest, SessionEndsWhileAnotherWorkerReads) {
                         session.Prepare({model.images, model.labels}, {model.loss}, {model.train}));
     MF_RETURN_IF_ERROR(step.Run(model.Batch(1, 12)).status());
     if (w == 0) return session.ReadVariable(session.layout().variables()[0].name).status();
-    return absl::OkStatus();  // waits for worker 0, without any call on its session
+    return absl::OkStatus();  // worker 1 makes no call while worker 0 reads
   }),
             absl::OkStatus());
 }

@@ -347,7 +347,7 @@ TEST(ForeignOutputs, TablesHaveEveryFunctionOfTheHeaders) {
   }
 }
 
-// Calls that return a status.
+// Passes foreign outputs to session calls, which report them in their Status.
 class ForeignOutputsOfSessionTest : public testing::Test {
  protected:
   void SetUp() override {

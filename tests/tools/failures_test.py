@@ -238,7 +238,7 @@ class FailuresTest(programs.ProgramTest):
                     err = worker.communicate(timeout=SECONDS)[1]
                     self.assertLess(time.monotonic() - begin, HEARTBEAT + SLACK)
                     self.assertEqual(worker.returncode, CLUSTER, err)
-                    # The service or a worker notices it first, in a step or between two epochs.
+                    # Either the service or another worker notices the loss first, in a step or between epochs.
                     self.assertRegex(
                         err.splitlines()[-1],
                         r"^ERROR UNAVAILABLE (step \d+: )?"

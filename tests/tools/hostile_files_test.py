@@ -344,7 +344,7 @@ class HostileFilesTest(ProgramTest):
                 member = gzip.compress(b"".join(map(record, events)))
                 self.write(path, copies * member)
                 self.run_within([MIRRORFLOW, "report", name], 0, mebibytes)
-                # At its end are the notes.
+                # The notes are at the end of the page.
                 with open(self.root / name / "report.html", "rb") as page:
                     self.assertLess(page.seek(0, os.SEEK_END), 2 << 20)
                     page.seek(-1000, os.SEEK_END)

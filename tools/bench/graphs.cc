@@ -27,7 +27,7 @@ ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: number of nodes of the lar
 namespace mirrorflow {
 namespace {
 
-// Resets the peak of the resident memory.
+// Resets the peak resident set size.
 void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 Output Chain(const Scope& root, Output x, int64_t nodes) {

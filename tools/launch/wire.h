@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// The largest part of a program's output in one message.
+// The most bytes of a program's output that one message carries.
 inline constexpr size_t kOutputBytes = size_t{16} << 10;
 // The largest part of a worker's error file that a supervisor sends.
 inline constexpr size_t kMaxErrorFile = size_t{64} << 10;

@@ -156,7 +156,7 @@ absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& la
 
 }  // namespace
 
-// The directory, and the thread that writes to it.
+// Owns the checkpoint directory and the thread that writes to it.
 class CheckpointManager::Writer {
  public:
   // `updated`: the variables whose values must be finite.

@@ -150,7 +150,7 @@ class CsvReader {
   const char* end_ = nullptr;
   bool at_end_ = false;            // the buffer has the end of the file
   bool ends_with_newline_ = true;  // the last line of the file has a line end
-  size_t held_ = 0;      // bytes from end_ on that are a possible final Ctrl-Z and what follows it
+  size_t held_ = 0;      // bytes held back at end_: a Ctrl-Z that may end the file, and the rest
   uint64_t offset_ = 0;  // offset of the text after those bytes
   int64_t line_ = 1;     // line number at begin_
   // To be appended to an error if the file has one column but would have several with another

@@ -131,7 +131,7 @@ Output Project(const Scope& s, Output x, const Cell& cell) {
   return ops::Reshape(s, y, Shape({kUnknownDim, n, cell.gates * cell.units}));
 }
 
-// The bias of LSTM, whose second quarter (the forget gate) starts at 1.
+// Initializes the LSTM bias: its second quarter (the forget gate) to 1, the rest by `others`.
 Initializer ForgetBias(const Initializer& others, int64_t units) {
   return [=](const Scope& s, const Shape&, DataType dtype) {
     return ops::ConcatV2(s,

@@ -45,7 +45,8 @@ class Accumulators {
     shapes_.push_back(shape);
   }
 
-  // Returns the sums over all replicas, in the order of Add; 0 if the step is not the last.
+  // Returns the sums over all replicas, in the order of the Add() calls; zeros before the last
+  // accumulated step.
   std::vector<Output> Reduce() const {
     return ops::If(
         s_, is_last_, totals_,

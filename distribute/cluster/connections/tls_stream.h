@@ -26,7 +26,7 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files);
 
 enum class TlsEnd { kConnecting, kAccepting };
 
-// A key of AES-GCM is safe for 2^24.5 records of 16 KiB (RFC 8446, section 5.5).
+// An AES-GCM key is safe for 2^24.5 records of 16 KiB (RFC 8446, section 5.5).
 inline constexpr uint64_t kTlsBytesPerKey = uint64_t{1} << 36;
 
 // Returns an encrypted stream over `socket`, which is connected or connecting, and non-blocking.

@@ -312,7 +312,7 @@ class Ucx final : public UcxTransport {
         absl::StrCat("UCX: rank ", options_.rank, " is not connected with rank ", rank));
   }
 
-  // Whether a transfer has ended, and well.
+  // Returns whether the transfer has completed. A failed transfer is an error.
   absl::StatusOr<bool> HasEnded(Flight& flight) const {
     if (UCS_PTR_IS_ERR(flight.request)) {
       return Lost(flight, UCS_PTR_STATUS(std::exchange(flight.request, nullptr)));

@@ -145,7 +145,7 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // Returns the bytes for the workspace and its alignment.
+  // Returns the scratch size: the workspace, and room to align it.
   int64_t scratch_bytes() const {
     if (chosen_.workspaceSize == 0) return 0;
     return static_cast<int64_t>(chosen_.workspaceSize + kWorkspaceAlignment - kBufferAlignment);

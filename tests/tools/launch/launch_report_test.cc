@@ -48,7 +48,7 @@ TEST(HasStoppedTest, SigtermToTheLauncherMayEndWorkersInAnyWay) {
 }
 
 TEST(HasStoppedTest, WorkerThatFailsByItselfHasNotStopped) {
-  // The last one was killed after the grace, and has not saved.
+  // `killed` ran past the grace period and has not saved.
   const WorkerEnd killed = {
       .process = 7, .exit_code = kKilled, .signal = SIGKILL, .asked_to_end = true};
   for (const WorkerEnd& end : {EndWith(9), EndWith(kExitCluster), EndWith(kKilled), killed}) {

@@ -37,7 +37,8 @@ std::vector<NumericRow> AllRows() {
   return rows;
 }
 
-// Returns DeadlineExceeded after 20 seconds; the thread then runs until the test ends.
+// Runs the call on its own thread and returns its status, or DeadlineExceeded if it takes longer
+// than 20 seconds; the detached thread is then left running.
 absl::Status StatusInTime(const NumericRow& row, double value) {
   std::packaged_task<absl::Status()> task([row, value] { return row.status_with(value); });
   std::future<absl::Status> status = task.get_future();

@@ -96,7 +96,7 @@ std::vector<NumericRow> FitRows() {
   };
   return {
       SIZE("FitOptions.epochs", FitWith({.epochs = v})),
-      // `steps` is the limit instead.
+      // 0 epochs are allowed if `steps` limits the run.
       COUNT("FitOptions.epochs", FitWith({.epochs = v, .steps = 1})),
       COUNT("FitOptions.steps", FitWith({.steps = v})),
       COUNT("FitOptions.validation_steps", FitWith({.validation_steps = v})),

@@ -50,7 +50,7 @@ std::string Get(int port, const std::string& path) {
   return all;
 }
 
-// A port that was free a moment ago, and the next one, too.
+// Returns the first of two ports, at least one of which was free a moment ago.
 int TwoFreePorts() {
   const auto server = MetricsServer::Start({.address = "0"});
   EXPECT_TRUE(server.ok()) << server.status();
