@@ -93,7 +93,8 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
   const std::set<int> different(gpus.begin(), gpus.end());
   if (different.size() > 1 && different.size() < gpus.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("devices: expected GPUs that all differ, or a single one (logical GPUs), "
+        absl::StrCat("devices: expected GPUs that all differ, or the same GPU for all replicas "
+                     "(logical GPUs), "
                      "got ",
                      absl::StrJoin(devices, ", ")));
   }

@@ -19,7 +19,8 @@
 namespace mirrorflow {
 
 // Checks that NCCL can connect the replicas on `gpus`, the GPUs of one of `num_workers` workers.
-// Returns InvalidArgument for logical GPUs with several workers, and if NCCL_COMM_ID is set.
+// Returns InvalidArgument for logical GPUs with several workers and, if NCCL connects the replicas
+// (more than one GPU or worker), if NCCL_COMM_ID is set.
 absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers);
 
 // Returns whether a step and its collectives are captured as one graph: by default, if each worker

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops whose outputs have the same elements as their inputs, in the same order. Most are views in a
-// plan; their kernels are for nodes that run on their own.
+// plan; their kernels are for runs of a single node outside a plan.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,7 @@
 //
 // Ops whose values are mostly known when the plan is made: Shape and related ops, Const, ListDiff,
 // BroadcastArgs, BroadcastGradientArgs, Fill, Range and LinSpace. Most are constants in a plan;
-// their kernels are for nodes that run on their own.
+// their kernels are for runs of a single node outside a plan.
 #include <string>
 #include <vector>
 

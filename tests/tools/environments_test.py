@@ -87,7 +87,9 @@ ENVIRONMENTS = [
     ("full errors", "exec 2>/dev/full", {}, WORKS, NO_ERRORS),
     ("no streams", "exec <&- >&- 2>&-", {}, NO_ERRORS, NO_ERRORS),
     # Limits.
-    ("few files", "ulimit -n 64", {}, WORKS, WORKS),
+    ("128 files", "ulimit -n 128", {}, WORKS, WORKS),
+    # Worker 0 also has places for callers that it has to refuse.
+    ("64 files", "ulimit -n 64", {}, WORKS, fails(RESOURCES, "ulimit -n")),
     *((f"{count} files", f"ulimit -n {count}", {}, WORKS, fails(RESOURCES, "ulimit -n"))
       for count in (12, 14, 15, 16, 17)),
     ("no space in files", "ulimit -f 0", {}, fails(RESOURCES, "ulimit -f"),

@@ -119,7 +119,7 @@ class LogFormatTest(programs.WorkersTestCase):
         self.assertFalse({"job", "worker"} & set(line))
 
     def test_lines_that_strict_parsers_refuse_become_objects(self):
-        script = r"printf '\357\273\277{\"a\":1}\n{\"b\":2}\r\n{\"c\":3}\n' >&2"
+        script = r"""printf '\357\273\277{"a":1}\n{"b":2}\r\n{"c":3}\n' >&2"""
         result = self.launch(environment("json"), "-n", "1", "--", "sh", "-c", script)
         lines = [json.loads(line) for line in result.stderr.decode("utf-8").splitlines()]
         self.assertIn({"c": 3}, lines)

@@ -181,7 +181,7 @@ absl::Status WriteCheckpointContents(const std::string& path, const CheckpointCo
   const std::string text = FormatManifest(manifest);
   if (text.size() > kMaxManifestBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        path, ": the values that callbacks save are too large; expected at most ",
+        path, ": the numbers and texts that callbacks save are too large; expected at most ",
         kMaxManifestBytes, " bytes with the manifest, got ", text.size(), "; save tensors"));
   }
   return WriteFileAtomically(absl::StrCat(path, "/", kManifestFile), {text},

@@ -21,7 +21,8 @@ struct CsvField {
   };
   absl::string_view text;  // without quotes; valid until the next call
   End end;
-  const char* next;  // after the delimiter or line end; unspecified for a malformed field
+  const char*
+      next;  // after the delimiter or line end; for a malformed field, the first wrong character
 };
 
 class CsvScanner {

@@ -84,8 +84,10 @@ GradientReducer PowerSGD(const PowerSGDOptions& options = {});
 // N x_r, where N is the number of replicas: the gradient of the mean loss over its own rows, if all
 // replicas have equally many. A replica without a partner (N is not a power of two) keeps its
 // gradient, and so does one whose partner's gradient is zero. With one replica the gradient is
-// unchanged; otherwise the result depends on N. A reduce-scatter sends each replica its shard of
-// all gradients, N - 1 times the variable's bytes in total; an all-gather then collects the result.
+// unchanged; otherwise the result depends on N. Each replica receives N - 1 times the variable's
+// bytes in a reduce-scatter, which leaves it an equal shard of every replica's gradient; an
+// all-gather then collects the shards of the result.
+// Source: Maleki et al., "Scaling distributed training with adaptive summation", 2020 (Horovod's
 // op=Adasum).
 GradientReducer Adasum();
 

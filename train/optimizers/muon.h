@@ -19,6 +19,7 @@ namespace mirrorflow {
 // with exclude_embeddings, those with "embedding" in their names (in any case). Its learning rate
 // is learning_rate * adam_lr_ratio. Exclude the output layer, too. Both rules have decoupled weight
 // decay.
+// Errors: InvalidArgument if ns_steps is negative.
 // Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024; Liu et
 // al., "Muon is scalable for LLM training", 2025 (rms_rate); Keras' form.
 class Muon final : public Adam {

@@ -31,8 +31,8 @@ namespace mirrorflow {
 // `val_`.
 using Logs = std::map<std::string, double>;
 
-// The state of training that callbacks see. It is equal on all workers, so all make the same
-// decisions.
+// The state of training that callbacks see. Its position, loss, rows, logs and reasons are equal on
+// all workers, so all make the same decisions; `checkpoint_time` is set only on worker 0.
 struct TrainingState {
   const Strategy& strategy;
   Session& session;
@@ -40,7 +40,7 @@ struct TrainingState {
   std::optional<int64_t> steps_per_epoch = {};  // unset if the dataset's size is unknown
   // Whether this run saves checkpoints or resumes from one, so that logs must be resumable.
   bool has_checkpoints = false;
-  TrainingPosition position = {};               // how many steps have run
+  TrainingPosition position = {};               // how far training has come
   float loss = 0;                               // of the last step
   int64_t rows = 0;                             // rows of the last global batch
   Logs logs = {};                               // set in OnValidationEnd, OnEpochEnd and OnTrainEnd

@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
 }
 
 PreemptionHandler::~PreemptionHandler() {
-  // Also after a failure: this worker is about to end, and the others must not wait for it.
+  // Also after a failure: this worker is about to end, so Rejoin must not wait for a lost worker.
   if (received_signal != 0) SetStopped(session_, received_signal);
   StopThreads();
   if (end_of_threads_ >= 0) close(end_of_threads_);

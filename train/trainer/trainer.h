@@ -114,7 +114,7 @@ class Trainer {
   //     Minimize updates unchanged, and no checkpoint of it is saved.
   //   DataLoss, naming the step, the variable and the ranks: the replicas' copies of a variable
   //     differ (FitOptions::check_replicas). No checkpoint of that step is saved.
-  //   FailedPrecondition: the model has no `train` operation.
+  //   FailedPrecondition: the model has no `train` operation, or this trainer is already in Fit().
   absl::StatusOr<TrainResult> Fit(const Dataset& dataset, const FitOptions& options = {});
 
   // Returns the mean loss, weighted by rows, and the metrics over a batched dataset. Resets the

@@ -158,7 +158,8 @@ class ConvolutionKernel final : public Kernel {
   static char* Mutable(const char* read) { return const_cast<char*>(read); }
 
   // Turns the library's failure into Unimplemented, so that another kernel can take over, and warns
-  // once per process. Returns CUDA errors unchanged, because the other kernel would fail, too.
+  // once per process. If CUDA has a pending error, returns that instead: the other kernel would
+  // fail, too.
   static absl::Status WhyNotProposed(const absl::Status& failure) {
     if (absl::IsUnimplemented(failure)) return failure;
     MF_RETURN_IF_CUDA_ERROR(cudaGetLastError());

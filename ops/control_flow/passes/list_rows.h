@@ -38,7 +38,7 @@ ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item);
 // Removes the last element and returns it.
 Output PopRow(const Scope& scope, ListRows* list);
 
-// Like GetRow, for a list of lists.
+// Like GetRow, PushRow and PopRow, for a list of lists.
 ListRows GetList(const Scope& scope, const ListRows& list, const Output& index);
 ListRows PushList(const Scope& scope, const ListRows& list, const ListRows& item);
 ListRows PopList(const Scope& scope, ListRows* list);
