@@ -21,8 +21,8 @@ struct CsvField {
   };
   absl::string_view text;  // without quotes; valid until the next call
   End end;
-  const char*
-      next;  // after the delimiter or line end; for a malformed field, the first wrong character
+  // After the delimiter or line end; for a malformed field, the first wrong character.
+  const char* next;
 };
 
 class CsvScanner {

@@ -68,8 +68,7 @@ struct PReLUOptions {
 // PReLU: x where x >= 0, alpha * x below, with trainable alpha.
 // Shapes:   x [batch, …]; variable alpha [the rest], with size 1 along the shared axes.
 // Errors:   InvalidArgument if a dimension other than the batch is unknown, or if `shared_axes`
-// names
-//           an axis that x does not have.
+//           names an axis that x does not have.
 // Source:   He et al., "Delving deep into rectifiers", 2015.
 Output PReLU(const Scope& scope, Output x, const PReLUOptions& options = {});
 

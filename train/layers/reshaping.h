@@ -38,9 +38,8 @@ Output RepeatVector(const Scope& scope, Output x, int64_t n);
 Output ZeroPadding1D(const Scope& scope, Output x, Border padding = 1);
 Output ZeroPadding2D(const Scope& scope, Output x, Border2D padding = 1);
 
-// Cropping1D, Cropping2D: removes `cropping` elements at the start and end of each of these
-// dimensions. Errors:   InvalidArgument for a negative number or another rank, and if no element
-// would remain.
+// Cropping1D, Cropping2D: removes `cropping` elements at both ends of each of these dimensions.
+// Errors:   InvalidArgument for a negative number or another rank, and if no element would remain.
 Output Cropping1D(const Scope& scope, Output x, Border cropping = 1);
 Output Cropping2D(const Scope& scope, Output x, Border2D cropping = 0);
 
