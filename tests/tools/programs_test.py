@@ -70,7 +70,7 @@ class ProgramsTest(ProgramTest):
             ("--bogus", "--bogus", "unknown flag"),
             ("--replica=2", "--replica", "did you mean --replicas?"),
             ("extra", "'extra'", "expected flags only"),
-            ("--steps", "--steps", "no value; expected an integer"),
+            ("--steps", "--steps", "no value; expected a 64-bit integer"),
             ("--steps=many", "--steps", "expected a 64-bit integer, got 'many'"),
             ("--steps=99999999999999999999", "--steps", "got '99999999999999999999'"),
             ("--steps=-1", "--steps", "expected at least 0, got -1"),

@@ -181,7 +181,7 @@ TEST(NpyTest, RejectsFilesWithoutNumericArray) {
        absl::StatusCode::kUnimplemented},
       {"{'descr': '=f4', 'fortran_order': False, 'shape': (), }", "got '=f4'",
        absl::StatusCode::kUnimplemented},
-      {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "records",
+      {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "structured dtypes",
        absl::StatusCode::kUnimplemented},
       {"{'descr': '<f4', 'fortran_order': 0, 'shape': (), }", "expected True or False"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "expected a dimension"},
