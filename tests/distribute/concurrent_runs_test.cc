@@ -446,7 +446,7 @@ TEST(ConcurrentRunsTest, WorkersEvictingDifferentStepsAreDetected) {
                     .Get(*steps[1].prepared(), {Shape({2, SmallModel::kIn})}, {}, states)
                     .ok());
     const absl::Status status = RunOnWorkers(*workers, steps, {6});
-    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "dropped"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "evicted"));
   }
 }
 

@@ -102,7 +102,7 @@ TEST_F(SharedLayersTest, SharedLayerCreatedInsideAnotherIsRejected) {
   ASSERT_TRUE(root_.ok()) << root_.status();
   outer(root_, Rows("y", 2));
   EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument,
-                                      "outer:", "got 'kernel' of inner", "outside of outer"));
+                                      "outer:", "got 'kernel' of inner", "outside outer"));
 }
 
 TEST_F(SharedLayersTest, InputOfAnotherWidthIsRejected) {
