@@ -117,7 +117,9 @@ class Job {
         last = unread_.substr(0, end);
         unread_.erase(0, end + 1);
         absl::string_view rest = last;
-        if (absl::ConsumePrefix(&rest, start)) absl::SimpleAtoi(rest, process);
+        if (absl::ConsumePrefix(&rest, start) && !absl::SimpleAtoi(rest, process)) {
+          return absl::InternalError(absl::StrCat("malformed process id: ", last));
+        }
         if (last == awaited) return absl::OkStatus();
       }
       pollfd ready = {.fd = output_, .events = POLLIN, .revents = 0};
