@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AddressSpace: the memory that the members of a team share, and names for places in it that are
-// the same in every process. The threads of one process share all its memory. Processes share
-// segments, which each of them has mapped at addresses of its own.
+// AddressSpace: the memory that the members of a team share. A Position names an address in it and
+// has the same value in every process. The threads of one process share all its memory. Processes
+// share segments, which each process maps at different addresses.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_ADDRESS_SPACE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_ADDRESS_SPACE_H_
 
@@ -18,7 +18,8 @@ namespace mirrorflow {
 
 class AddressSpace {
  public:
-  // (segment, offset) in one word: 16 bits and 48 bits. Position 0 is the null pointer.
+  // A segment index (16 bits) and an offset (48 bits), packed into one word. Position 0 is the null
+  // pointer.
   enum class Position : uint64_t { kNull = 0, kPrivate = ~uint64_t{0} };
 
   struct Segment {
@@ -26,14 +27,15 @@ class AddressSpace {
     uint64_t bytes = 0;
   };
 
-  // `segments[0]` holds the addresses that have no segment; in a single process, all of them.
+  // `segments[0]` stands for the addresses outside all other segments. For a single process, it
+  // covers every address; otherwise it is empty, so such addresses are private.
   explicit AddressSpace(std::vector<Segment> segments) : segments_(std::move(segments)) {}
   virtual ~AddressSpace() = default;
 
-  // Memory of one process: a position is an address.
+  // Returns the address space of a single process, where a position is an address.
   static std::shared_ptr<AddressSpace> OfThisProcess();
 
-  // kPrivate if other processes cannot reach the address.
+  // Returns kPrivate if other processes cannot access the address.
   Position PositionOf(const void* address) const {
     const auto value = reinterpret_cast<uint64_t>(address);
     for (size_t s = 0; s < segments_.size(); ++s) {
@@ -44,15 +46,15 @@ class AddressSpace {
   }
   std::byte* AddressOf(Position position) const {
     const auto value = static_cast<uint64_t>(position);
-    // In integers, because a base may be null.
+    // Integer arithmetic, because a base can be null.
     const auto base = reinterpret_cast<uint64_t>(segments_[value >> kOffsetBits].base);
     return reinterpret_cast<std::byte*>(base + (value & kMaxOffset));
   }
 
-  // Memory that all members can reach, zeroed.
+  // Allocates zeroed memory that all members can access.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
 
-  // The processes, this one included, and whether one of them still runs.
+  // The number of processes, the index of this process, and whether a process is still running.
   virtual int num_processes() const { return 1; }
   virtual int process() const { return 0; }
   virtual bool IsAlive(int process) const {

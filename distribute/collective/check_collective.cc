@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The fields that several kinds of collectives have; unset where a kind lacks one.
+// The fields that collectives have in common. A field is unset if this kind of collective lacks it.
 struct Fields {
   absl::string_view kind;
   std::optional<Reduction> reduction;

@@ -24,7 +24,7 @@ std::string Describe(const Collective& c, absl::string_view how) {
       c.sequence >= 0 ? absl::StrCat(", collective ", c.sequence, " of its step") : "");
 }
 
-// A text and the ranks that have it: `rank 0 has X; ranks 1, 2 have Y`.
+// Groups ranks by what they have: `rank 0 has X; ranks 1, 2 have Y`.
 class Positions {
  public:
   void Add(int rank, const std::string& text) {
@@ -45,7 +45,7 @@ class Positions {
   std::vector<std::pair<std::string, std::vector<int>>> ranks_;  // in the order of Add
 };
 
-// `odd`: a rank that differs from the first one. `c` is that of this rank.
+// `odd` is a rank that differs from the first one; `c` is this rank's collective.
 absl::Status Differ(uint64_t number, const Positions& positions, int odd, const Collective& c) {
   return WithFailure(
       absl::InvalidArgumentError(absl::StrCat("ranks differ at collective ", number,
@@ -77,7 +77,7 @@ CollectiveAgreement::CollectiveAgreement(const Topology& topology,
 
 void CollectiveAgreement::BeginStep(int r) {
   if (r != 0) return;
-  // A step that is replayed has started none of them. The collectives may not exist any more.
+  // A replayed step starts none of the announced collectives, and they may no longer exist.
   if (!announced_.empty() && positions_[0].number > begin_ && left_out_.ok()) {
     size_t left = 0;
     for (const Announced& list : announced_) left += list.collectives.size() - list.next;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CollectiveAgreement compares the collectives of all ranks before a library enqueues them that
-// does not compare them itself: NCCL hangs, or mixes up data, if ranks differ.
+// CollectiveAgreement compares the collectives of all ranks before they are enqueued in a library
+// that does not compare them: NCCL hangs or mixes up data if ranks differ.
 //
 //   agreement.BeginStep(r);
 //   agreement.Announce(r, collectives);
 //   MF_RETURN_IF_ERROR(agreement.Check(r, collective, "captured", deadline));  // for each
 //
 // The ranks of one worker are compared in memory, at every collective. Workers compare through
-// their WorkerGroup, which takes a round trip: once for each list of collectives that a step
-// announces, when they start it for the first time. From then on, each worker compares what it
-// starts with its own list. A hash of all collectives is compared, too, at the first, second,
-// fourth, … and later at every kInterval-th. Collectives outside of steps, which nothing announces,
-// are rare: each of them takes a round trip. A device that records a step and replays it enqueues
-// its collectives only for the recording.
+// their WorkerGroup, which takes a round trip. They do so once for each list of collectives that a
+// step announces, the first time they start it. After that, each worker compares what it starts
+// with its own list. Workers also compare a hash of all collectives at the first, second, fourth, …
+// and later at every kInterval-th collective. Collectives outside of steps are not announced, so
+// each takes a round trip; they are rare. A device that records a step and replays it enqueues its
+// collectives only for the recording.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_AGREEMENT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_AGREEMENT_H_
 
@@ -38,55 +38,57 @@ class CollectiveAgreement {
  public:
   static constexpr uint64_t kInterval = 1024;
 
-  // `workers` is null if there is only one; it outlives this object.
+  // `workers` is null if the job has a single worker; otherwise it must outlive this object.
   CollectiveAgreement(const Topology& topology, absl::Span<const int> local_ranks,
                       WorkerGroup* workers);
 
-  // As for a Communicator. Called, like Check, by the thread of local rank `r`.
+  // Same contract as in Communicator. The thread of local rank `r` calls these and Check.
   void BeginStep(int r);
   void Announce(int r, absl::Span<const Collective* const> collectives);
 
-  // Called before local rank `r` enqueues `collective`. `how` is compared, too: a collective that
-  // is captured into a graph does not meet one that is not. InvalidArgument, with what the ranks
-  // have, if they differ; DeadlineExceeded, with the missing worker, if another one does not
-  // compare by `deadline`.
+  // Called before local rank `r` enqueues `collective`. Also compares `how`: a collective that is
+  // captured into a graph never pairs with one that is not. Returns InvalidArgument, with the
+  // collective of each rank, if ranks differ; DeadlineExceeded, with the missing worker, if another
+  // worker does not compare by `deadline`.
   absl::Status Check(int r, const Collective& collective, absl::string_view how,
                      MonotonicTime deadline);
 
  private:
-  // The latest collective of a rank, counted from 1, and a hash of it and of all before it.
+  // The number of a rank's latest collective, counted from 1, and a hash of all collectives up to
+  // and including it.
   struct Position {
     uint64_t number = 0;
     uint64_t hash = 0;
   };
-  // A collective as the first local rank had it.
+  // A collective as the first local rank to start it described it.
   struct First {
     Position position;
     int rank = -1;
     std::string text;
   };
-  // A list that a step has announced. All are started in the same way.
+  // A list of collectives that a step has announced. All are started with the same `how`.
   struct Announced {
     absl::Span<const Collective* const> collectives;
     size_t next = 0;
     std::string how = "";
   };
-  // Local ranks that are further apart are not compared until they meet at a collective again.
+  // How many collectives are remembered. Local ranks that are further apart than this are compared
+  // again only once they are closer.
   static constexpr size_t kRemembered = 256;
-  // The first collectives are described in full if local ranks differ, and the others by name:
-  // steps of a program that has run for a while build no descriptions.
+  // If local ranks differ, errors describe this many collectives in full and later ones by name, so
+  // a program in steady state builds no descriptions.
   static constexpr uint64_t kDescribed = 256;
 
   absl::Status CompareRanks(int rank, const Position& at, const Collective& c,
                             absl::string_view how);
-  // Compares the collective with the one that has been announced, if any, after comparing all that
-  // have been announced with other workers if they are new. `before` is the position before it.
+  // Compares the collective with the announced one, if any. Before that, compares a new list of
+  // announced collectives with the other workers. `before` is the position before `c`.
   absl::Status CheckAnnounced(const Position& before, const Collective& c, absl::string_view how,
                               MonotonicTime deadline);
-  // Compares the collectives that come next, and all before them, with those of the other workers.
+  // Compares the next collectives, and all before them, with those of the other workers.
   absl::Status CompareWorkers(const Position& before, absl::Span<const Collective* const> next,
                               absl::string_view how, MonotonicTime deadline);
-  // The error of this worker, which has `own` where the others have `expected`.
+  // Returns the error for this worker, which has `own` where the others have `expected`.
   absl::Status DiffersFromAnnounced(uint64_t number, const Collective& expected,
                                     absl::string_view how, const std::string& own) const;
   int FirstRank(int worker) const { return topology_.RanksOfWorker(worker)[0]; }
@@ -95,10 +97,10 @@ class CollectiveAgreement {
   const std::vector<int> local_ranks_;
   WorkerGroup* const workers_;
   std::vector<Position> positions_;  // by local rank; each belongs to the thread of its rank
-  // These belong to the thread of local rank 0, which compares with other workers.
+  // Used only by the thread of local rank 0, which compares with other workers.
   std::vector<Announced> announced_;  // each is part of the one before it
   uint64_t begin_ = 0;                // number of the last collective before the step
-  std::set<uint64_t> agreed_;         // hashes of lists that all workers have
+  std::set<uint64_t> agreed_;         // hashes of lists on which all workers agree
   int comparisons_ = 0;
   absl::Status left_out_;  // the error of a step that did not start all that it had announced
   Mutex mu_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Defines a collective as a function on one device, from the inputs of all ranks to the outputs of
-// all ranks, in ops that TensorFlow has. Graphs with explicit replicas call it.
+// Defines a collective as a single-device function of TensorFlow ops that maps the inputs of all
+// ranks to the outputs of all ranks. Graphs with explicit replicas call it.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_FUNCTIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_FUNCTIONS_H_
 
@@ -16,7 +16,7 @@ namespace mirrorflow {
 // Adds the function to the library of `caller` and returns a reference to it, such as
 // `AllReduce_sum_2_…`. Its arguments are the inputs of `collective` on replica 0, then on replica
 // 1, …, with the dtypes and shapes of `inputs`, which are outputs in `caller`; its results are in
-// the same order. `rows`: the rows of each replica on the collective's axis, if it has one.
+// the same order. `rows` holds each replica's row count on the collective's axis, if it has one.
 absl::StatusOr<FunctionRef> DefineCollective(const Node& collective,
                                              absl::Span<const Output> inputs,
                                              absl::Span<const int64_t> rows, int num_replicas,

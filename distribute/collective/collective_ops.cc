@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// Shapes are global here: a value has the same shape whatever its sharding.
+// Shapes are global: the sharding of a value does not affect its shape.
 absl::Status SameShapes(ShapeContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
   return absl::OkStatus();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops of the nodes that passes insert into a graph (distribute/passes): collectives, which a graph
-// can also contain (ops/collectives.h), and ops that make shares or partial sums of a replicated
-// value. On one replica each of them is the identity.
+// Ops of the nodes that passes insert into a graph (distribute/passes): collectives, which a user's
+// graph can also contain (ops/collectives.h), and ops that turn a replicated value into shards or
+// partial sums. On one replica, each of these ops is the identity.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 
@@ -21,7 +21,7 @@ inline constexpr char kFirstReplicaOnly[] = "FirstReplicaOnly";
 void RegisterCollectiveOps(OpRegistry& ops);
 // Registers the kernels of ShardSlice and FirstReplicaOnly.
 void RegisterCollectiveKernelsCpu(KernelRegistry& kernels);
-// A registry of these ops and of the collectives only.
+// Returns a registry that holds only these ops and the collectives.
 const OpRegistry& CollectiveOps();
 
 }  // namespace mirrorflow

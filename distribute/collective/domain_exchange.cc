@@ -24,14 +24,14 @@ namespace {
 constexpr absl::Duration kSpin = absl::Microseconds(50);
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 
-// Waits for bytes that only pass through the peer last longer by this factor, so that a rank which
-// waits for the missing one itself is the first to name it.
+// A wait for bytes that the peer only forwards lasts longer by this factor. A rank that waits
+// directly for the missing rank thus times out first and names it.
 constexpr double kPassedOn = 1.25;
 
 constexpr int kNotAll = 0;
 
-// Reduces parts of domains to `out`. A mean is divided by the number of ranks, once: not here if
-// these are not all domains.
+// Reduces the parts of several domains to `out`. A mean is divided by the number of ranks only
+// once, when the parts of all domains are present.
 void ReduceDomains(Reduction reduction, DataType dtype, absl::Span<const void* const> parts,
                    void* out, int64_t count, int64_t ranks) {
   ReduceInRankOrder(WithinDomain(reduction), dtype, parts, {&out, 1}, count);
@@ -40,32 +40,33 @@ void ReduceDomains(Reduction reduction, DataType dtype, absl::Span<const void* c
 
 }  // namespace
 
-// The transfers of one work that is in flight. The memory serves later ones with the same layout.
+// The transfers of one piece of work in flight. Later work with the same layout reuses the memory.
 struct DomainExchange::Flight {
   struct Piece {
-    int values = 0, result = 0;  // unfinished transfers before it can go on
+    int values = 0, result = 0;  // unfinished transfers that the piece still waits for
     bool reduced = false, taken = false;
   };
   Layout* layout = nullptr;
   DomainWork* work = nullptr;
   DomainShard shard;
   MessageTag tag;
-  const std::byte* own = nullptr;   // this rank's values, as they travel
-  std::vector<std::byte> narrowed;  // those of float32 that travel as bfloat16
+  const std::byte* own = nullptr;   // this rank's values in wire format
+  std::vector<std::byte> narrowed;  // float32 values that travel as bfloat16
   std::vector<std::byte> received;
   std::vector<Piece> pieces;
-  size_t first_waiting = 0;  // all pieces before it are taken
-  int sends = 0;             // unfinished
-  int left = 0;              // pieces that are not taken, and one for all sends
+  size_t first_waiting = 0;  // all pieces before this index have been taken
+  int sends = 0;             // unfinished sends
+  int left = 0;              // pieces not yet taken, plus one for all sends together
 };
 
-// All reductions of one size, or one broadcast.
+// The layout of all reductions of one size, or of one broadcast.
 struct DomainExchange::Layout {
   std::vector<ShardPiece> pieces;
   Shard shard;
   int64_t wire_bytes = 0;  // of an element
-  // By piece of a reduction: where in Flight::received the values of other domains are, in order;
-  // the first becomes their sum. The result follows, if another rank reduces it.
+  // For each piece of a reduction, the offset in Flight::received of the values of other domains,
+  // in domain order; the first becomes their sum. If another rank reduces the piece, its result
+  // follows.
   std::vector<size_t> offset;
   size_t received_bytes = 0;
   std::vector<std::unique_ptr<Flight>> flights;
@@ -162,7 +163,7 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
     transfer.passed_on = !sends && piece.gets_sums;
   }
   if (!sends) transfer.unfinished = is_result ? &state.result : &state.values;
-  // In one round, values could arrive before this rank's own have left, and take their place.
+  // In one round, arriving values could overwrite this rank's own before those are sent.
   if (sends && piece.reduces() && !state.reduced) transfer.unfinished = &state.values;
   const absl::Span<std::byte> bytes(memory, static_cast<size_t>(flight.layout->bytes(piece)));
   if (sends) return transport_->StartSend(transfer, bytes);
@@ -248,7 +249,8 @@ absl::Status DomainExchange::Begin(DomainWork* work,
   return ProgressLocked().status();
 }
 
-// Reduces what has arrived of a piece and this rank's own. Returns the place of the sum.
+// Reduces the values of piece `p` that have arrived, together with this rank's own. Returns a
+// pointer to the sum.
 std::byte* DomainExchange::Reduce(Flight& flight, size_t p) {
   const Layout& layout = *flight.layout;
   const ShardPiece& piece = layout.pieces[p];
@@ -287,7 +289,7 @@ void DomainExchange::Take(const Flight& flight, size_t p, const std::byte* resul
   flight.work->Take(piece.first, values, piece.count);
 }
 
-// Takes and sends on the pieces whose values have arrived. Returns whether there were any.
+// Takes and forwards the pieces whose values have arrived. Returns whether any had.
 absl::StatusOr<bool> DomainExchange::Advance(Flight& flight) {
   const Layout& layout = *flight.layout;
   bool advanced = false;
@@ -335,7 +337,7 @@ absl::StatusOr<bool> DomainExchange::ProgressLocked() {
   return moved;
 }
 
-// Attaches the place in the step of the work that an error names.
+// Adds the sequence number of the work that `status` names, if that work is in flight.
 absl::Status DomainExchange::WithSequence(const absl::Status& status) const {
   const std::optional<Failure> failure = FailureOf(status);
   for (const Flight* flight : flights_) {
@@ -371,7 +373,7 @@ absl::Status DomainExchange::Finish(const DomainWork* work) {
   if (flight->shard.root == kNoRoot) {
     layout->free.push_back(flight);
   } else {
-    // Destroys the flight, too.
+    // This also destroys the flight.
     std::erase_if(broadcasts_, [layout](const auto& other) { return other.get() == layout; });
   }
   return absl::OkStatus();
@@ -379,7 +381,7 @@ absl::Status DomainExchange::Finish(const DomainWork* work) {
 
 absl::Status DomainExchange::WaitFor(const int& unfinished) {
   const MonotonicTime start = MonotonicTime::Now();
-  MonotonicTime last = start;  // when something moved
+  MonotonicTime last = start;  // when data last moved
   for (;;) {
     MF_ASSIGN_OR_RETURN(const bool moved, ProgressLocked());
     if (unfinished == 0) return absl::OkStatus();
@@ -388,12 +390,12 @@ absl::Status DomainExchange::WaitFor(const int& unfinished) {
     if (moved) last = now;
     if (waited >= timeout_ && (waited >= kPassedOn * timeout_ || !WaitsForPassedOn())) {
       transport_->Abort(TimedOut(waited));
-      continue;  // leaves memory alone from now on
+      continue;  // the next pass returns the failure; the transport no longer touches memory
     }
     if (now - last < kSpin) continue;
     events_.clear();
     if (!transport_->PrepareToWait(&events_)) continue;
-    std::vector<pollfd> events = std::exchange(events_, {});  // others may wait as well
+    std::vector<pollfd> events = std::exchange(events_, {});  // another thread may also wait
     const absl::Duration longest =
         waited < timeout_ ? std::min(timeout_ - waited, kLongestSleep) : kLongestSleep;
     mu_.Unlock();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DomainExchange: exchanges data between one rank and ranks of other memory domains, over any
-// transport (ALGORITHMS.md). Values are reduced in the order of the domains, whichever arrives
-// first, so all ranks get the same bits in every run.
+// transport (ALGORITHMS.md). Values are reduced in domain order, whichever arrives first, so all
+// ranks get the same bits in every run.
 //
-// All ranks begin the same work in the same order; what they have begun they may finish in any
-// order. Every call that waits or begins moves all that is in flight.
+// All ranks begin the same work in the same order, and may finish it in any order. Every call that
+// begins work or waits makes progress on everything in flight.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_EXCHANGE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_EXCHANGE_H_
 
@@ -38,29 +38,29 @@
 
 namespace mirrorflow {
 
-// Waits between domains last longer than waits within one by this factor, so that the domain of a
-// missing rank is the first to name it.
+// Waits between domains last longer than waits within a domain by this factor. The domain of a
+// missing rank thus times out first and names it.
 inline constexpr double kBetweenDomains = 1.25;
 
 class DomainExchange {
  public:
-  // `timeout`: of every wait.
+  // `timeout` limits each wait.
   DomainExchange(const Topology& topology, int rank, std::unique_ptr<Transport> transport,
                  absl::Duration timeout, const ExchangeOptions& options = {});
   ~DomainExchange();
 
-  // The session's step to which the next collectives belong. May be called from any thread.
+  // Sets the session step to which the next collectives belong. May be called from any thread.
   void set_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   const DomainPartners& partners() const { return partners_; }
   int num_domains() const { return partners_.num_domains(); }
-  // The ranks of other domains whose partner this rank is.
+  // Returns the ranks of other domains whose partner is this rank.
   absl::Span<const int> served() const { return served_; }
 
-  // Begins what `work` needs of the other domains: to reduce or broadcast a shard, whose pieces it
-  // takes as they become known, or to exchange parts.
+  // Begins the exchange that `work` needs: a shard to reduce or broadcast, or parts to exchange.
+  // `work` takes the pieces of a shard as they become known.
   absl::Status Begin(DomainWork* work, const std::variant<DomainShard, DomainPart>& needs);
-  // Waits until `work` has all, and the other domains what they need of this rank.
+  // Blocks until `work` has received everything and all its sends to other domains are done.
   absl::Status Finish(const DomainWork* work);
 
   // Moves what is in flight without waiting; returns whether anything moved.
@@ -68,23 +68,23 @@ class DomainExchange {
   // Adds the events to wait for, as Transport does; none if nothing is in flight.
   bool PrepareToWait(std::vector<pollfd>* events);
 
-  // The other collectives wait until they are done. `fingerprint` is that of the collective.
+  // The collectives below block until they are done. `fingerprint` is the collective's.
 
   // Writes this rank's part of a reduce-scatter, counts[rank] elements, to `out`.
-  // reduce_in_domain(r, out) writes the part of rank r, counts[r] elements, reduced over this
-  // rank's domain.
+  // reduce_in_domain(r, out) must write rank r's part, counts[r] elements, reduced over this rank's
+  // domain.
   absl::Status ReduceScatterParts(Reduction reduction, DataType dtype,
                                   absl::Span<const int64_t> counts, void* out,
                                   absl::FunctionRef<void(int rank, void* out)> reduce_in_domain,
                                   uint64_t fingerprint);
 
-  // Sends `own` to this rank's partners, and receives the parts of the ranks whose partner it is
-  // into their places in `all`.
+  // Sends `own` to this rank's partners. Receives the parts of the ranks whose partner is this
+  // rank, each at its offset in `all`.
   absl::Status GatherParts(DataType dtype, absl::Span<const int64_t> counts, const void* own,
                            void* all, uint64_t fingerprint);
 
-  // Called by all ranks. Only the first rank of each domain takes part: it returns when those of
-  // all domains have called it.
+  // All ranks call it, but only the first rank of each domain exchanges messages: it returns once
+  // the first ranks of all domains have called it.
   absl::Status Barrier(uint64_t fingerprint);
 
   void Abort(const absl::Status& why) { transport_->Abort(why); }
@@ -95,22 +95,22 @@ class DomainExchange {
 
   bool IsNear(int rank) const { return partners_.DomainOf(rank) == domain_; }
   std::byte* Scratch(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The tag of the next collective.
+  // Returns the tag of the next collective.
   MessageTag NextTag(uint64_t fingerprint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Start one message of a collective in which each rank sends at most one to each other rank.
+  // Start one message of a collective in which each rank sends each other rank at most one message.
   absl::Status Send(int rank, const MessageTag& tag, const void* memory, int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // The form in which the values travel.
+  // Returns the dtype in which the values travel.
   DataType WireTypeOf(const DomainShard& shard) const;
   Layout& LayoutOf(const DomainShard& shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Starts one message of piece `p`, with the rank of `domain`.
+  // Starts one message of piece `p` to or from the rank in `domain`.
   absl::Status Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
                      std::byte* memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Launch(const DomainShard& shard, Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Where the messages of piece `p` arrive.
+  // Returns the memory in which the messages of piece `p` arrive.
   static std::byte* Received(Flight& flight, size_t p);
   std::byte* Reduce(Flight& flight, size_t p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Take(const Flight& flight, size_t p, const std::byte* result)
@@ -141,7 +141,7 @@ class DomainExchange {
   uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;           // of the last collective
   std::vector<std::byte> scratch_ ABSL_GUARDED_BY(mu_);  // grows to the largest size needed
   std::vector<const void*> parts_ ABSL_GUARDED_BY(mu_);  // by domain, while a piece is reduced
-  // By domain, while a reduce-scatter waits.
+  // By domain, while a reduce-scatter is in flight.
   std::vector<const void*> scattered_ ABSL_GUARDED_BY(mu_);
   // Transfers that the current blocking collective still waits for.
   int unfinished_ ABSL_GUARDED_BY(mu_) = 0;
@@ -152,9 +152,9 @@ class DomainExchange {
   std::vector<std::unique_ptr<Layout>> broadcasts_ ABSL_GUARDED_BY(mu_);
   // For exchanges of parts, which have no pieces.
   std::unique_ptr<Layout> parts_layout_ ABSL_GUARDED_BY(mu_);
-  std::vector<Flight*> flights_ ABSL_GUARDED_BY(mu_);  // begun and not finished, in this order
-  std::vector<float> widened_ ABSL_GUARDED_BY(mu_);    // a piece of bfloat16
-  // Empty memory that the next wait reuses.
+  std::vector<Flight*> flights_ ABSL_GUARDED_BY(mu_);  // in flight, in the order they were begun
+  std::vector<float> widened_ ABSL_GUARDED_BY(mu_);    // a bfloat16 piece as float32
+  // Spare capacity that the next wait reuses.
   std::vector<pollfd> events_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -28,7 +28,7 @@ std::vector<int> DomainPartners::PeersOf(int rank) const {
   std::vector<int> peers;
   for (int d = 0; d < num_domains(); ++d) {
     if (d == DomainOf(rank)) continue;
-    // The partner is the first of the peers, which are neighbours.
+    // The partner is the first peer in the domain, and the peers are adjacent.
     const int size = static_cast<int>(domains_[d].size());
     for (int j = IndexOf(PartnerOf(rank, d)); j < size && ArePeers(rank, domains_[d][j]); ++j) {
       peers.push_back(domains_[d][j]);

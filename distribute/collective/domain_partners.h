@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DomainPartners: which ranks of different memory domains exchange data, and so need a connection.
+// DomainPartners determines which ranks of different memory domains exchange data, and so need a
+// connection.
 //
-// The ranks of a domain divide the unit interval evenly, in rank order, and two ranks of different
-// domains are peers if their parts of it overlap. Two domains of the same size thus need one
-// connection for each rank, and two of m and n ranks need m + n - 1 at most. Shards (ShardOf) that
+// The ranks of a domain divide the unit interval evenly, in rank order. Two ranks of different
+// domains are peers if their parts of the interval overlap. Two domains of equal size thus need one
+// connection per rank; domains of m and n ranks need at most m + n - 1. Shards (ShardOf) that
 // overlap belong to peers, whatever the size of the value.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_PARTNERS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_PARTNERS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DomainWork: a piece of a team's work that needs the other memory domains (DomainExchange).
+// DomainWork: team work that exchanges data with the other memory domains (DomainExchange).
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_WORK_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_WORK_H_
 
@@ -24,21 +24,21 @@ struct DomainShard {
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
   int64_t count = 0;  // elements of the whole value, of which the rank has ShardOf (shard_pieces.h)
-  // The shard, reduced over the rank's domain. Must stay until the work is finished, but elements
-  // that have been taken may be written. Unused by a broadcast from another domain.
+  // The shard, reduced over the rank's domain. Must stay valid until the work is finished; elements
+  // that have been taken may be overwritten. Unused by a broadcast from another domain.
   const void* in = nullptr;
-  // Where results may be written before they are taken, element by element; may be `in`. Null:
-  // nowhere, which a broadcast does not allow.
+  // Memory to which results may be written, element by element, before they are taken. Can be `in`.
+  // Can be null, except for a broadcast.
   void* out = nullptr;
   int urgency = 0;  // as in Collective
 };
 
-// A part that all other domains get: the rank's partner in each of them receives it
+// A part to send to all other domains: the rank's partner in each domain receives it
 // (DomainPartners).
 struct DomainPart {
   absl::Span<const std::byte> own;
-  // By rank: where the part of a rank whose partner is this one goes; unused for the others. The
-  // size is that of the part.
+  // By rank: where to receive the part of each rank whose partner is this rank; unused for other
+  // ranks. Each span has the size of that part.
   absl::Span<const absl::Span<std::byte>> others;
   int urgency = 0;
 };
@@ -49,7 +49,7 @@ class DomainWork {
   virtual const TeamOffer& offer() const = 0;
   // Called once all ranks of the domain have started.
   virtual std::variant<DomainShard, DomainPart> Prepare(absl::Span<const TeamMemory> ranks) = 0;
-  // Takes the result of elements [first, first + count) of the whole value of a shard.
+  // Takes the result for elements [first, first + count) of the whole value.
   virtual void Take(int64_t first, const void* values, int64_t count) {
     static_cast<void>(first), static_cast<void>(values), static_cast<void>(count);
   }

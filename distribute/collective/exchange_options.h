@@ -6,13 +6,13 @@
 
 namespace mirrorflow {
 
-// How memory domains exchange values (ALGORITHMS.md). Equal on all ranks.
+// How memory domains exchange values (ALGORITHMS.md). Must be equal on all ranks.
 struct ExchangeOptions {
-  // All-reduces go around a ring from so many domains on; 0: never. Their order then depends on the
-  // number of elements.
+  // All-reduces use a ring if there are at least this many domains; 0 disables the ring. With a
+  // ring, the order of a reduction depends on the number of elements.
   int ring_from = 0;
-  // DT_BFLOAT16: all-reduced float32 values of more than 16 KB travel in this form, and are rounded
-  // to it after each reduction. All others travel exactly.
+  // With DT_BFLOAT16, all-reduced float32 values of more than 16 KB travel as bfloat16, and are
+  // rounded to it after each reduction. All other values travel exactly.
   DataType wire_dtype = DT_FLOAT;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FirstFailure: a status that the processes of a team share, set once.
+// FirstFailure: a status that the processes of a team share and set at most once.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_FIRST_FAILURE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_FIRST_FAILURE_H_
 
@@ -19,17 +19,17 @@ class FirstFailure {
     uint32_t size = 0;
     char bytes[16380] = {};
   };
-  // State that the processes share; zeroed memory at first. A process that is killed while it sets
-  // a failure has set none.
+  // State that the processes share, initially zeroed. If a process is killed while it sets a
+  // failure, the failure is not set.
   struct Shared {
-    std::atomic<int> setter{0};  // 1 + the process whose text counts; 0: none
+    std::atomic<int> setter{0};  // 1 + the process that set the failure; 0: no failure
   };
 
   // `texts` has one entry for each process. Both outlive the FirstFailure.
   FirstFailure(Shared* shared, Text* texts, int process)
       : shared_(*shared), texts_(texts), process_(process) {}
 
-  // Sets the failure unless there is one. A long message is cut off.
+  // Sets the failure unless it is already set. Truncates a long message.
   void Set(const absl::Status& why);
   // OK until a process has set it.
   absl::Status Get() const;

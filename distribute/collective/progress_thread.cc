@@ -22,7 +22,7 @@ constexpr int kLongestWaitMs = 10;
 
 void Clear(int fd) {
   uint64_t count;
-  if (read(fd, &count, sizeof count) < 0) return;  // there was nothing to clear
+  if (read(fd, &count, sizeof count) < 0) return;  // nothing to clear
 }
 
 }  // namespace

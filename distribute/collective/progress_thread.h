@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ProgressThread: moves what is in flight between memory domains where no rank of this process
-// does: between steps, and with a core to spare also while the ranks compute. Without it, a rank
-// that waits for another one would wait for that one's next call on its communicator.
+// ProgressThread: moves the data in flight between memory domains while no rank of this process
+// does so. It works between steps and, if a core is free, also while the ranks compute. Without it,
+// a rank that waits for a peer waits until that peer next calls its communicator.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_PROGRESS_THREAD_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_PROGRESS_THREAD_H_
 
@@ -24,10 +24,10 @@ class ProgressThread {
   class Rank {
    public:
     virtual ~Rank() = default;
-    // Moves what it can without waiting; returns whether anything moved.
+    // Moves data without waiting. Returns whether anything moved.
     virtual absl::StatusOr<bool> Progress() = 0;
-    // Adds what poll() must wait for until Progress can move something. Returns false if there is
-    // no need to wait. Adds nothing if nothing is in flight.
+    // Adds the events that poll() must wait for before Progress can move data. Returns false if
+    // Progress can move data now. Adds nothing if nothing is in flight.
     virtual bool PrepareToWait(std::vector<pollfd>* events) = 0;
   };
 
@@ -39,11 +39,11 @@ class ProgressThread {
   // Blocks until the thread no longer uses `rank`.
   void Remove(Rank* rank);
 
-  // Called by a rank that has begun something.
+  // Called by a rank that has begun a transfer.
   void Begun() {
     if (has_core_) Wake();
   }
-  // Called by a rank that will make no calls for a while, and by the same when it goes on.
+  // A rank calls Rest before it stops making calls for a while, and GoOn when it resumes.
   void Rest();
   void GoOn();
 

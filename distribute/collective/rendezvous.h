@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rendezvous: a meeting point for the host threads of the ranks of one process. A backend whose
+// Rendezvous: a barrier for the host threads of the ranks of one process. A backend whose
 // collectives run on a GPU uses it to agree on what to enqueue. A mutex and a condition variable
-// are fast enough, because the GPU has work in the meantime.
+// are fast enough, because the GPU stays busy in the meantime.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_RENDEZVOUS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_RENDEZVOUS_H_
 
@@ -17,19 +17,20 @@ namespace mirrorflow {
 
 class Rendezvous {
  public:
-  // Waits last at most `timeout`, which may be infinite.
+  // `timeout` limits each wait; it can be infinite.
   Rendezvous(int world_size, absl::Duration timeout);
 
   int world_size() const { return world_size_; }
 
-  // The first failure of any rank, which all ranks return from then on; OK until there is one.
+  // Returns the first failure of any rank, which all ranks then return; OK if none has failed.
   absl::Status status() const;
-  // Fails all ranks with `why` and ends all waits. Returns whether `why` is the first failure. May
+  // Fails all ranks with `why` and ends all waits. Returns whether `why` is the first failure. Can
   // be called from any thread.
   bool Fail(const absl::Status& why);
 
-  // Waits until all ranks have called it; `what` is the purpose, for errors. All ranks then see
-  // what each rank has written before. DeadlineExceeded on all ranks if one does not arrive.
+  // Blocks until all ranks have called it. `what` names the purpose in errors. Everything that a
+  // rank wrote before the call is then visible to all ranks. Returns DeadlineExceeded on all ranks
+  // if one does not arrive.
   absl::Status Meet(int rank, absl::string_view what);
 
  private:

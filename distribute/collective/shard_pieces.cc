@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kNoOwner = -1;
 
-// Fills in what the rank of `own` exchanges of a piece that `owner` reduces.
+// Fills in the messages that the rank in domain `own` exchanges for a piece that `owner` reduces.
 void SetRoute(ShardRoute route, int own, int owner, int num_domains, ShardPiece* piece) {
   std::vector<int> others;
   for (int d = 0; d < num_domains; ++d) {
@@ -27,7 +27,8 @@ void SetRoute(ShardRoute route, int own, int owner, int num_domains, ShardPiece*
     piece->values_to = {owner};
     piece->result_from = owner;
   } else {
-    // Values go from the domain after the owner around to it, and so does the result.
+    // Values travel the ring from the domain after the owner to the owner; the result then travels
+    // from the owner around the ring.
     const int next = (own + 1) % num_domains, last = (own + num_domains - 1) % num_domains;
     if (last != owner) piece->values_from = {last};
     if (own != owner) piece->values_to = {next};
@@ -37,8 +38,8 @@ void SetRoute(ShardRoute route, int own, int owner, int num_domains, ShardPiece*
   }
 }
 
-// Cuts the shard of `rank` into pieces. The owners, which are domains, divide all elements among
-// themselves; set_route(owner, piece) fills in what the rank exchanges of one.
+// Cuts the shard of `rank` into pieces. The owners are domains that divide all elements among
+// themselves. set_route(owner, piece) fills in the messages that the rank exchanges for a piece.
 std::vector<ShardPiece> Cut(const Topology& topology, int rank, int64_t count,
                             int64_t element_bytes, absl::Span<const int> owners,
                             absl::FunctionRef<void(int owner, ShardPiece* piece)> set_route) {

@@ -30,14 +30,14 @@ namespace {
 using Position = AddressSpace::Position;
 
 constexpr int64_t kLineBytes = 64;
-constexpr int kMaxRanks = 1024;  // each is a thread
+constexpr int kMaxRanks = 1024;  // each rank is a thread
 constexpr auto kDescriptionTimeout = std::chrono::seconds(1);
 constexpr auto kStoppedTimeout = std::chrono::seconds(1);
 
-// --- state that the ranks share, perhaps across processes; zeroed at first ----------------------
+// --- state that the ranks share, possibly across processes; initially zeroed --------------------
 
-// One rank's announcement of one piece of work. `number` comes first, so that the cache line that
-// the other ranks poll also has the fields that they need next.
+// One rank's announcement of one piece of work. `number` comes first, so the cache line that the
+// other ranks poll also holds the fields that they need next.
 struct alignas(kLineBytes) Slot {
   std::atomic<uint64_t> number;  // of the work that this slot describes, counted from 1
   // Written before `number`, read after it.
@@ -46,7 +46,7 @@ struct alignas(kLineBytes) Slot {
   Position right;
   Position out[LocalTeam::kMaxOuts];
   const TeamWork* work;  // an address in the process of the rank
-  // The same number, once the rank has done the first half of its share (Meet), or all of it.
+  // Set to the same number once the rank has done the first phase of its part (Meet) or all of it.
   alignas(kLineBytes) std::atomic<uint64_t> met;
   std::atomic<uint64_t> done;
 };
@@ -55,9 +55,9 @@ static_assert(sizeof(Slot) == 3 * kLineBytes);
 // Written by one rank, read by all.
 struct Member {
   Slot slots[LocalTeam::kMaxInFlight];  // work n is in slot n % kMaxInFlight
-  // How many threads of this rank may access the memory of the others. Polled only after a failure.
+  // How many threads of this rank may access other ranks' memory now. Polled only after a failure.
   alignas(kLineBytes) std::atomic<int> inside;
-  // Names the work that this rank has started, for the errors of other processes: written only if
+  // Describes the work that this rank has started, for errors of other processes. Written only if
   // ranks differ.
   alignas(kLineBytes) std::atomic<uint64_t> described;  // the number of the work
   char description[1000];                               // null-terminated
@@ -70,7 +70,7 @@ struct alignas(kLineBytes) Header {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-// The same state, as this process sees it.
+// The same state at its addresses in this process.
 struct State {
   State(std::byte* memory, int size)
       : header(reinterpret_cast<Header*>(memory)),
@@ -97,7 +97,7 @@ class Group {
       world_ranks.resize(size());
       std::iota(world_ranks.begin(), world_ranks.end(), 0);
     }
-    // While the ranks of this process wait for other domains, nothing else would notice that a rank
+    // While the ranks of this process wait for other domains, only this thread notices that a rank
     // of another process has failed.
     if (on_failure_ != nullptr && spans_processes()) {
       absl::StatusOr<std::thread> watcher = StartThread("failures of other ranks", [this] {
@@ -119,7 +119,7 @@ class Group {
   bool spans_processes() const { return num_local() < size(); }
   AddressSpace& space() const { return *team.space; }
 
-  // The first failure of any rank; OK until there is one.
+  // Returns the first failure of any rank; OK if none has failed.
   absl::Status failure() const { return failure_.Get(); }
 
   void Abort(const absl::Status& why) {
@@ -130,7 +130,7 @@ class Group {
 
   bool IsLocal(int rank) const { return team.processes[rank] == team.space->process(); }
 
-  // Until when ranks of other processes may stay inside after the first failure.
+  // Returns the time until which ranks of other processes may stay inside after the first failure.
   std::chrono::steady_clock::time_point LastTimeForOthers() {
     std::call_once(first_wait_,
                    [this] { last_time_ = std::chrono::steady_clock::now() + kStoppedTimeout; });
@@ -165,12 +165,13 @@ class Group {
   std::thread watcher_;
 };
 
-// Copies of memory that only this process can reach, for work in flight.
+// Copies of memory that other processes cannot access, for work in flight.
 class Staging {
  public:
   explicit Staging(AddressSpace& space) : space_(space) {}
 
-  // Returns a copy, which is kept until work `number` is finished. `finished`: the last such work.
+  // Returns a copy that is kept until work `number` is finished. All work up to `finished` is
+  // finished already.
   absl::StatusOr<const std::byte*> Copy(const void* memory, int64_t bytes, uint64_t number,
                                         uint64_t finished) {
     const auto fits = [&](const Block& block) {
@@ -285,12 +286,12 @@ class Team final : public LocalTeam {
  private:
   using Counter = std::atomic<uint64_t> Slot::*;
 
-  // The slot of `rank` for work `number`.
+  // Returns the slot of `rank` for work `number`.
   const Slot& SlotOf(int rank, uint64_t number) const {
     return group_->state.members[rank].slots[number % kMaxInFlight];
   }
 
-  // The number of the work in flight that this rank has started with `offer`; 0 if there is none.
+  // Returns the number of the work in flight that this rank has started with `offer`; 0 if none.
   uint64_t NumberOf(const TeamOffer& offer) const {
     for (uint64_t number = finished_ + 1; number <= started_; ++number) {
       const Slot& slot = SlotOf(rank_, number);
@@ -330,7 +331,7 @@ class Team final : public LocalTeam {
     return absl::OkStatus();
   }
 
-  // The position of memory that other ranks read, or of a copy of it that they can reach.
+  // Returns the position of memory that other ranks read, or of a copy that they can access.
   absl::StatusOr<Position> ReadablePosition(const void* memory, int64_t bytes) {
     const AddressSpace& space = group_->space();
     const Position position = space.PositionOf(memory);
@@ -342,11 +343,11 @@ class Team final : public LocalTeam {
     return space.PositionOf(copy);
   }
 
-  // Waits until no rank is inside, which includes other threads of this one. Whatever a rank waits
-  // for in there ends with the failure, so this wait needs no deadline for ranks of this process.
-  // Another process may have been stopped (SIGSTOP): it can access only shared memory, which stays
-  // where it is as long as it lives, and it must leave before its worker can join the next
-  // incarnation. REQUIRES: ended, so that no rank enters any more.
+  // Blocks until no rank is inside, including other threads of this rank. Whatever a rank waits for
+  // inside ends with the failure, so this wait needs no deadline for ranks of this process. Another
+  // process may have been stopped (SIGSTOP). It can access only shared memory, which stays mapped
+  // for as long as that process lives, and it must leave before its worker can join the next
+  // incarnation. REQUIRES: all waits have ended, so no rank enters any more.
   void LetOthersOut() const {
     const auto give_up = group_->LastTimeForOthers();
     for (int rank = 0; rank < size(); ++rank) {
@@ -357,7 +358,7 @@ class Team final : public LocalTeam {
     }
   }
 
-  // Waits until no other rank accesses this rank's memory, then returns the first failure.
+  // Blocks until no other rank accesses this rank's memory, then returns the first failure.
   absl::Status FirstFailure() const {
     LetOthersOut();
     return group_->failure();
@@ -368,7 +369,7 @@ class Team final : public LocalTeam {
     return FirstFailure();
   }
 
-  // Waits until the counter of every rank has reached `number`. `what` names that event in errors.
+  // Blocks until every rank's counter is at least `number`. `what` names that event in errors.
   template <typename CounterOf>
   absl::Status WaitForAll(CounterOf counter_of, uint64_t number, const TeamOffer& offer,
                           const char* what, Waiter::Deadline* deadline) {
@@ -380,22 +381,22 @@ class Team final : public LocalTeam {
         const std::vector<int> missing = RanksBelow(counter_of, number);
         if (missing.empty()) break;  // they arrived at the last moment
         if (group_->IsInside(rank)) {
-          // It is doing its share, and whatever it waits for in there has its own deadline.
+          // It is doing its part, and whatever it waits for inside has its own deadline.
           *deadline = Waiter::Deadline();
           --rank;
           continue;
         }
         Abort(TimedOut(offer, number, what, missing));
       }
-      // A rank that was inside may have done its share by now. If it was the last one, other ranks
-      // may have returned OK, and so must this one: work succeeds on all ranks or on none.
+      // A rank that was inside may have done its part by now. If it was the last one, other ranks
+      // may have returned OK, and so must this rank: work succeeds on all ranks or on none.
       LetOthersOut();
       return RanksBelow(counter_of, number).empty() ? absl::OkStatus() : FirstFailure();
     }
     return absl::OkStatus();
   }
 
-  // World ranks whose counter is below `number`.
+  // Returns the world ranks whose counter is below `number`.
   template <typename CounterOf>
   std::vector<int> RanksBelow(CounterOf counter_of, uint64_t number) const {
     std::vector<int> ranks;
@@ -417,14 +418,14 @@ class Team final : public LocalTeam {
             size(), " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
   }
 
-  // Names `rank` of the world as the one at fault in a piece of work.
+  // Adds world rank `rank` to the error, as the rank at fault in a piece of work.
   static absl::Status WithRank(int rank, const TeamOffer& offer, absl::Status status) {
     return WithFailure(std::move(status),
                        {.rank = rank, .sequence = offer.sequence, .name = std::string(offer.name)});
   }
 
-  // Adds the work to an error, unless the error already names its collective: then it is an abort
-  // from outside the team.
+  // Adds the work to an error, unless the error already names a collective: such an error is an
+  // abort from outside the team.
   absl::Status WithWork(const absl::Status& status, const TeamOffer& offer) const {
     const std::optional<Failure> where = FailureOf(status);
     if (where.has_value() && !where->name.empty()) return status;
@@ -433,8 +434,8 @@ class Team final : public LocalTeam {
                     Annotate(status, offer.work->ToString()));
   }
 
-  // Calls `access` while this rank is marked as inside; returns the first failure if it, or another
-  // rank, has failed.
+  // Calls `access` while this rank is marked as inside. Returns the first failure if `access` or
+  // another rank has failed.
   absl::Status Inside(absl::FunctionRef<absl::Status()> access) {
     // Sequentially consistent, as in LetOthersOut: either this rank sees the failure, or the rank
     // that returns it sees that this one is inside and waits.
@@ -444,8 +445,8 @@ class Team final : public LocalTeam {
     return failed ? FirstFailure() : absl::OkStatus();
   }
 
-  // Calls `work` between two waits: until all ranks have started, and until all have returned from
-  // it. `counter` says so.
+  // Blocks until all ranks have started, calls `work`, and blocks until it has returned on all
+  // ranks, as counted by `counter`.
   absl::Status WorkTogether(const TeamOffer& offer, uint64_t number, Work work, Counter counter,
                             const char* what) {
     if (number == 0) [[unlikely]]
@@ -462,7 +463,7 @@ class Team final : public LocalTeam {
     return WaitForAll(returned, number, offer, what, &deadline);
   }
 
-  // Calls `work` once all ranks have started, and then publishes `counter`, unless it is null.
+  // Calls `work`, then publishes `counter` unless it is null. REQUIRES: all ranks have started.
   absl::Status WorkInside(const TeamOffer& offer, uint64_t number, Work work, Counter counter) {
     return Inside([&]() -> absl::Status {
       absl::Status status = CheckAgreement(offer, number);
@@ -490,7 +491,7 @@ class Team final : public LocalTeam {
     }
   }
 
-  // All ranks must run the same work as rank 0.
+  // Returns an error unless all ranks run the same work as rank 0.
   absl::Status CheckAgreement(const TeamOffer& offer, uint64_t number) {
     for (int rank = 0; rank < size(); ++rank) {
       if (SlotOf(rank, number).fingerprint != SlotOf(0, number).fingerprint) [[unlikely]]
@@ -499,8 +500,8 @@ class Team final : public LocalTeam {
     return absl::OkStatus();
   }
 
-  // Says what `rank` and rank 0 run. All ranks call this, because all see the difference; but one
-  // of another process may do so late, as it computes something else.
+  // Returns an error that describes the work of `rank` and rank 0. All ranks call it, because all
+  // see the difference, but a rank of another process may be late if it is still computing.
   absl::Status Difference(int rank, const TeamOffer& offer, uint64_t number) {
     const std::string own = offer.work->ToString();
     own.copy(self_.description, sizeof(self_.description) - 1);
@@ -528,7 +529,7 @@ class Team final : public LocalTeam {
   uint64_t started_ = 0;
   uint64_t finished_ = 0;                          // all work up to this one is finished
   std::array<bool, kMaxInFlight> in_flight_ = {};  // by slot
-  // By rank, of the current work; not local, as their sizes vary.
+  // By rank, for the current work. A member so that its memory is reused.
   std::vector<TeamMemory> ranks_;
   std::vector<std::array<std::byte*, kMaxOuts>> outs_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The local team of the replicas of a memory domain (ALGORITHMS.md), which are threads of one
-// process or of several processes of a host. Memory is offered without copying it, and nothing is
-// locked or allocated unless there is a failure.
+// The local team of the replicas of a memory domain (ALGORITHMS.md): threads of one process, or of
+// several processes on one host. Offered memory is not copied, and the team locks or allocates
+// nothing unless a rank fails.
 //
 // Contract, beyond that of LocalTeam: destroying one rank's team fails the other ranks.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_H_
@@ -24,24 +24,25 @@ namespace mirrorflow {
 struct TeamOptions {
   // How long a Finish waits for the other ranks before it aborts all of them.
   absl::Duration timeout = absl::Minutes(5);
-  // World ranks of the members, for errors; empty: 0 … size-1.
+  // World ranks of the members, for errors. Empty means 0 … size-1.
   std::vector<int> world_ranks = {};
-  // Called once, from any thread, with the first failure. It must end waits of the work for
-  // anything outside the team.
+  // Called once, from any thread, with the first failure. It must end everything outside the team
+  // that the work waits for.
   std::function<void(const absl::Status&)> on_failure = nullptr;
 };
 
 using LocalTeams = std::vector<std::unique_ptr<LocalTeam>>;
 
-// Creates the teams of members 0 … size-1, each for one thread of this process.
+// Creates the team objects of members 0 … size-1, each for use by one thread of this process.
 absl::StatusOr<LocalTeams> CreateThreadTeam(int size, const TeamOptions& options = {});
 
 // A team of several processes.
 struct ProcessTeam {
   std::shared_ptr<AddressSpace> space;
-  // By member: its process in `space`. The members of this process are created here.
+  // By member: its process in `space`. Only the members of this process are created here.
   std::vector<int> processes;
-  // The same TeamStateBytes() bytes in all processes, zeroed before the first of them is here.
+  // Shared memory of TeamStateBytes() bytes, the same in all processes, zeroed before any process
+  // uses it.
   std::shared_ptr<std::byte> state;
 };
 size_t TeamStateBytes(int size, int num_processes);

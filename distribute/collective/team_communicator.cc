@@ -27,10 +27,10 @@ void Copy(const void* from, void* to, int64_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
 }
 
-// A collective in flight that is not an update.
+// A collective in flight, other than an update.
 class TeamCollective final : public CollectiveInFlight {
  public:
-  // So that later calls allocate nothing.
+  // Reserves memory so that later calls allocate nothing.
   void Reserve(size_t members) {
     ins_.reserve(members);
     outs_.reserve(members);
@@ -39,8 +39,8 @@ class TeamCollective final : public CollectiveInFlight {
     out_[0] = static_cast<std::byte*>(c.out);
     const std::optional<int64_t> count = CountInShards(c);
     in_shards_ = count.has_value();
-    // In the other operations, each rank writes only its own result, except for the parts that it
-    // gathers from other domains.
+    // In the other operations, each rank writes only its own result, plus the parts that it gathers
+    // from other domains for the whole domain.
     const bool gathers_far =
         std::holds_alternative<AllGather>(c.operation) && !place.team_is_world();
     Offer(c,
@@ -50,10 +50,10 @@ class TeamCollective final : public CollectiveInFlight {
     shard_ = ShardOf(*count, element_bytes(), place.index, static_cast<int>(place.members.size()));
     members_ = place.members;
   }
-  // Whether each rank makes a shard of the results of all ranks of the domain.
+  // Whether each rank computes one shard of the results of all ranks of the domain.
   bool in_shards() const { return in_shards_; }
 
-  // Only collectives in shards let the exchange call these.
+  // The exchange calls these only for collectives that work in shards.
   std::variant<DomainShard, DomainPart> Prepare(Ranks ranks) override {
     FindOuts(ranks);
     void* const own = ByteOffset(collective_.out, shard_.first * element_bytes());
@@ -81,7 +81,7 @@ class TeamCollective final : public CollectiveInFlight {
     for (void* out : outs_) Copy(values, ByteOffset(out, at), count * element_bytes());
   }
 
-  // Makes this rank's shard of the results, if the team has all ranks.
+  // Computes this rank's shard of the results. REQUIRES: the team has all ranks.
   void MakeShard(Ranks ranks) {
     FindOuts(ranks);
     if (std::holds_alternative<Broadcast>(collective_.operation)) {
@@ -93,7 +93,7 @@ class TeamCollective final : public CollectiveInFlight {
   }
 
  private:
-  // The elements of a collective that works in shards.
+  // Returns the element count of a collective that works in shards; nullopt for other collectives.
   static std::optional<int64_t> CountInShards(const Collective& c) {
     if (const auto* all_reduce = std::get_if<AllReduce>(&c.operation)) return all_reduce->count;
     if (const auto* broadcast = std::get_if<Broadcast>(&c.operation)) return broadcast->count;
@@ -113,7 +113,7 @@ class TeamCollective final : public CollectiveInFlight {
       if (outs_.empty() || outs_.back() != out) outs_.push_back(out);
     }
   }
-  // Returns the shard of the value that is broadcast; null if the root is in another domain.
+  // Returns this rank's shard of the broadcast value; null if the root is in another domain.
   const void* InOfRoot(Ranks ranks) const {
     const int root = std::get<Broadcast>(collective_.operation).root;
     const auto at = std::find(members_.begin(), members_.end(), root);
@@ -123,8 +123,8 @@ class TeamCollective final : public CollectiveInFlight {
   }
 
   std::byte* out_[1] = {};
-  // Collectives in shards need this rank's shard, and where each rank's values and results of it
-  // are. Ranks may share the memory of a result.
+  // For collectives in shards: this rank's shard, and the addresses of each rank's values and
+  // results in it. Ranks may share the memory of a result.
   bool in_shards_ = false;
   absl::Span<const int> members_;
   Shard shard_;
@@ -132,7 +132,7 @@ class TeamCollective final : public CollectiveInFlight {
   std::vector<void*> outs_;
 };
 
-// Whether `c` is the collective `started`; compares the fields that a caller can get wrong.
+// Returns whether `c` is the collective `started`. Compares the fields that a caller can get wrong.
 bool IsSame(const Collective& started, const Collective& c) {
   return started.operation.index() == c.operation.index() && started.in == c.in &&
          started.out == c.out && started.name == c.name;
@@ -216,11 +216,11 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   }
 
  private:
-  // Work over domains that this rank has started and not begun. All domains number their work in
-  // the order in which it begins, so none may overtake another.
+  // Work over several domains that this rank has started but not begun. All domains number their
+  // work in the order in which it begins, so work must not overtake other work.
   struct Waiting {
     DomainWork* work;
-    bool overlaps;  // others begin when they are finished, and are done then
+    bool overlaps;  // false: the work begins and ends within Finish
   };
 
   absl::Status StartWork(CollectiveInFlight* work, bool over_domains, bool overlaps) {
@@ -267,7 +267,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return team_->Finish(work->offer(), [&](Ranks) { return exchange_->Finish(work); });
   }
 
-  // Waits until all ranks of the domain have what they receive for `work`.
+  // Blocks until all ranks of the domain have received their data for `work`.
   absl::Status ReceiveTogether(DomainWork* work) {
     MF_RETURN_IF_ERROR(Advance());
     MF_RETURN_IF_ERROR(BeginUpTo(work));
@@ -281,7 +281,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return team_->Start({});  // returns the first failure
   }
 
-  // Begins what all ranks of the domain have started, and moves all that is in flight.
+  // Begins the work that all ranks of the domain have started, and moves the data in flight.
   absl::Status Advance() {
     while (!waiting_.empty() && waiting_.front().overlaps) {
       MF_ASSIGN_OR_RETURN(const bool begun, Begin(waiting_.front().work, /*waits=*/false));
@@ -316,8 +316,8 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return begun;
   }
 
-  // Begins `work`, and all that was started before it. Waits until all ranks of the domain have
-  // started it. Not called inside the team's work, whose memory that of another would replace.
+  // Begins `work` and all work started before it. Blocks until all ranks of the domain have started
+  // it. Must not be called inside team work: it would replace that work's list of rank memory.
   absl::Status BeginUpTo(const DomainWork* work) {
     const auto is_it = [work](const Waiting& waiting) { return waiting.work == work; };
     while (std::any_of(waiting_.begin(), waiting_.end(), is_it)) {
@@ -341,7 +341,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(t.offer().fingerprint);
   }
 
-  // Within one domain: FinishOverDomains does it over several.
+  // Handles a single domain; FinishOverDomains handles several.
   absl::Status Work(const AllReduce&, TeamCollective& t, Ranks ranks) {
     t.MakeShard(ranks);
     return absl::OkStatus();
@@ -379,7 +379,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     if (exchange_ == nullptr) return absl::OkStatus();
     MF_RETURN_IF_ERROR(
         exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, t.offer().fingerprint));
-    // Passes on what this rank has received for its domain.
+    // Distributes the parts that this rank has received for its domain.
     for (const int far : exchange_->served()) {
       const int64_t first = FirstOf(far, gather.counts) * element;
       for (const TeamMemory& other : ranks) {
@@ -390,7 +390,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return absl::OkStatus();
   }
 
-  // Not called: updates_ has the updates.
+  // Never called: updates_ runs the updates.
   absl::Status Work(const Update&, const TeamCollective& c, Ranks) {
     return absl::InternalError(c.ToString());
   }
@@ -403,7 +403,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   const TeamPlace place_;
   const std::shared_ptr<DomainExchange> exchange_;
   const std::shared_ptr<ProgressThread> thread_;  // may be null
-  bool rests_ = false;                            // since EndStep
+  bool rests_ = false;                            // set by EndStep
   std::array<TeamCollective, kMaxInFlight> pending_;
   uint64_t started_ = 0;  // of pending_
   uint64_t finished_ = 0;

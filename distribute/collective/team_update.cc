@@ -16,8 +16,7 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kPieceOfL1 =
-    16 << 10;  // bytes of a gradient; fits into a part of a small L1 cache
+constexpr int64_t kPieceOfL1 = 16 << 10;  // bytes of a gradient; fits in a part of a small L1 cache
 
 // Identifies an update from Start to Finish. Null if the collective is not an update.
 const void* RuleOf(const Collective& collective) {
@@ -112,7 +111,7 @@ class GradientUpdate final : public TeamUpdate {
       others_.insert(others_.end(), rank.out.begin(), rank.out.end());
     }
   }
-  // Updates a part of the shard, and copies it to the variables of other ranks.
+  // Updates a part of the shard and copies it to the other ranks' variables.
   void Apply(int64_t first, const void* gradient, int64_t count) {
     update_.rule->Apply(first, gradient, count);
     const int64_t at = first * element_bytes_, bytes = count * element_bytes_;
@@ -127,8 +126,8 @@ class GradientUpdate final : public TeamUpdate {
   int64_t element_bytes_ = 0;
   Shard own_;
   std::vector<const void*> ins_;    // the gradient of each rank
-  std::vector<std::byte*> others_;  // where else each variable is, by rank and variable
-  std::vector<std::byte> shard_;    // of the gradient, while it is reduced over the domains
+  std::vector<std::byte*> others_;  // every rank's copy of each variable, by rank and variable
+  std::vector<std::byte> shard_;    // the gradient's shard, while it is reduced over the domains
 };
 
 class RowsUpdate final : public TeamUpdate {
@@ -172,20 +171,20 @@ class RowsUpdate final : public TeamUpdate {
   }
 
  private:
-  // The rows of a rank of another domain.
+  // The rows of one rank in another domain.
   struct FarRows {
     int rank = 0;
     int holder = 0;      // the member of this team that receives them
     int64_t offset = 0;  // in the holder's memory: the rows of a, then those of b
   };
 
-  // Bytes of the rows of a and b of a rank.
+  // Returns the size in bytes of a rank's rows of a and b.
   int64_t RowsBytes(int rank) const {
     return update_.counts[rank] * (a_row_bytes_ + update_.row_bytes);
   }
 
-  // Offers memory with this rank's rows, followed by room for those that it receives. Its own are
-  // copied, so that the plan need not keep them while they travel.
+  // Offers memory that holds this rank's rows, followed by space for the rows that it receives. Its
+  // own rows are copied, so the plan need not keep them while they are in flight.
   absl::Status ShareRows() {
     far_.clear();
     ends_.clear();
@@ -199,7 +198,7 @@ class RowsUpdate final : public TeamUpdate {
       ends_[holder] += RowsBytes(rank);
     }
     if (ends_[place_.index] > shared_bytes_) {
-      shared_.reset();  // first, so that both need not fit
+      shared_.reset();  // free the old memory first, so both need not fit at once
       shared_bytes_ = 0;
       MF_ASSIGN_OR_RETURN(shared_, team_.Allocate(ends_[place_.index]));
       shared_bytes_ = ends_[place_.index];
@@ -224,8 +223,8 @@ class RowsUpdate final : public TeamUpdate {
     return index == size ? update_.rows : update_.rows * index / size / kTogether * kTogether;
   }
 
-  // Copies what this rank has written to its variables to those of the other ranks, unless they are
-  // the same memory.
+  // Copies the rows that this rank has written to the other ranks' variables, unless they share
+  // memory.
   void CopyRows(absl::Span<const TeamMemory> ranks, int64_t first, int64_t bytes) const {
     for (const TeamMemory& other : ranks) {
       for (size_t v = 0; v < offer_.out.size(); ++v) {
@@ -240,12 +239,12 @@ class RowsUpdate final : public TeamUpdate {
   ProductUpdate update_;
   int64_t a_row_bytes_ = 0;
   std::vector<ProductRows> parts_;  // by rank, while RunShard runs
-  // With several domains:
+  // Used only with several domains:
   std::shared_ptr<std::byte> shared_;  // memory that all ranks of the team read
   int64_t shared_bytes_ = 0;
   std::vector<FarRows> far_;
-  std::vector<int64_t> ends_;                  // by member: of the rows in its memory
-  std::vector<absl::Span<std::byte>> others_;  // by rank: those that this one receives
+  std::vector<int64_t> ends_;                  // by member: the end of the rows in its memory
+  std::vector<absl::Span<std::byte>> others_;  // by rank: where this rank receives that rank's rows
 };
 
 }  // namespace

@@ -6,13 +6,13 @@
 // An update by a gradient has three stages. Each rank reduces its shard of the gradient over its
 // domain; the shard is reduced over the domains; each rank updates its shard of the variables, for
 // all ranks of its domain, piece by piece, while each piece is in the cache. If one domain has all
-// ranks, the second stage is empty; else the pieces are updated as they arrive, perhaps before
-// Finish is called.
+// ranks, the second stage is empty. Otherwise the pieces are updated as they arrive, possibly
+// before Finish is called.
 //
 // An update by a product divides the rows of the variables among the ranks of a domain. With
-// several domains, each gets the rows of a and b of the others and computes the whole product: each
-// rank receives the rows of the ranks whose partner it is (DomainPartners), where all ranks of its
-// domain read them.
+// several domains, each domain gets the other domains' rows of a and b and computes the whole
+// product. Each rank receives the rows of the ranks whose partner it is (DomainPartners), in memory
+// that all ranks of its domain read.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_UPDATE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_UPDATE_H_
 
@@ -32,7 +32,7 @@
 
 namespace mirrorflow {
 
-// A collective that a rank has started and not finished, as its team and the other domains see it.
+// A collective that a rank has started but not finished, as its team and the other domains see it.
 class CollectiveInFlight : public TeamWork, public DomainWork {
  public:
   const Collective& collective() const { return collective_; }
@@ -51,7 +51,7 @@ class CollectiveInFlight : public TeamWork, public DomainWork {
 struct TeamPlace {
   int rank = 0;                   // in the world
   int index = 0;                  // in the team
-  absl::Span<const int> members;  // of the team: their ranks in the world
+  absl::Span<const int> members;  // world ranks of the team's members
   int world_size = 1;
   const DomainPartners* partners = nullptr;  // null if the team has all ranks
 
@@ -60,27 +60,27 @@ struct TeamPlace {
 
 class TeamUpdate : public CollectiveInFlight {
  public:
-  // Takes over an update, whose memory stays until it is finished.
+  // Takes over an update. Its memory must stay valid until the update is finished.
   virtual absl::Status Hold(const Collective& collective) = 0;
   // Whether it needs gradients or rows of other domains.
   virtual bool needs_domains() const = 0;
-  // Whether Take updates what arrives from other domains. Otherwise RunShard does, once all ranks
-  // of the domain have received their part of it.
+  // Whether Take applies data from other domains as it arrives. Otherwise RunShard applies it, once
+  // all ranks of the domain have received their part.
   virtual bool updates_arrivals() const = 0;
-  // Updates this rank's shard. REQUIRES: the team's memory has all that it needs.
+  // Updates this rank's shard. REQUIRES: all data that it needs is in the team's memory.
   virtual void RunShard(absl::Span<const TeamMemory> ranks) = 0;
 };
 
-// The updates that a rank has in flight. Those that are finished serve later updates of variables
-// of the same size, since their buffers may be as large as the variables.
+// The updates that a rank has in flight. Finished updates are reused for variables of the same
+// size, because their buffers can be as large as the variables.
 class TeamUpdates {
  public:
-  // `team` outlives the updates, for which it allocates memory.
+  // `team` allocates memory for the updates and must outlive them.
   TeamUpdates(const TeamPlace& place, LocalTeam* team) : place_(place), team_(*team) {}
 
   // REQUIRES: `collective` is an update
   absl::StatusOr<TeamUpdate*> Start(const Collective& collective);
-  // Returns the update that Start was called with; null if it is not in flight.
+  // Returns the update that Start was called with; null if not in flight.
   TeamUpdate* Find(const Collective& collective) const;
   void Finish(TeamUpdate* update);
 
@@ -93,7 +93,8 @@ class TeamUpdates {
 
   const TeamPlace place_;
   LocalTeam& team_;
-  std::map<std::pair<bool, int64_t>, Idle> idle_;  // by: is it by product, bytes of a variable
+  // Keyed by whether the update is by product, and by the variable's size in bytes.
+  std::map<std::pair<bool, int64_t>, Idle> idle_;
   std::vector<Started> in_flight_;
 };
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transport: moves bytes between one rank and ranks of other memory domains. It neither reduces nor
-// knows collectives: DomainExchange builds them on top, in the same way for all transports.
+// Transport: moves bytes between one rank and ranks of other memory domains. It knows nothing of
+// reductions or collectives: DomainExchange builds them on top, the same way for all transports.
 //
-// Contract. StartSend and StartReceive only start a transfer, whose memory must stay until it is
-// done; Progress does what is possible without waiting. Both ranks start the transfer of a message
-// with tags that agree; messages may overtake one another, so a tag must not be in use twice. All
-// transfers of a collective are started before the first transfer of the next one. A transfer with
-// a rank that is not connected is an InternalError. After the first failure or Abort, all calls
-// return that status, and memory is left alone. All calls except Abort come from one thread at a
-// time.
+// Contract. StartSend and StartReceive only start a transfer; its memory must stay valid until it
+// is done. Progress moves data without waiting. Both ranks start the transfer of a message with
+// equal tags. Messages can overtake one another, so no two messages in flight may have the same
+// tag. All transfers of a collective are started before the first transfer of the next one. A
+// transfer with a rank that is not connected is an InternalError. After the first failure or Abort,
+// all calls return that status, and no memory is accessed. Only Abort may be called concurrently
+// with other calls.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TRANSPORT_H_
 
@@ -29,29 +29,30 @@ namespace mirrorflow {
 
 // Tags a message. Sender and receiver must agree on every field; `sequence` and `part` identify it.
 struct MessageTag {
-  uint64_t step = 0;         // of the session
-  uint64_t sequence = 0;     // of the collective, counted from 1 since the ranks were connected
-  uint64_t fingerprint = 0;  // of the collective
-  uint32_t part = 0;         // among the messages of the collective from one rank to the other
+  uint64_t step = 0;         // the session's step
+  uint64_t sequence = 0;     // the collective's number, counted from 1 since the ranks connected
+  uint64_t fingerprint = 0;  // the collective's fingerprint
+  uint32_t part = 0;         // index among the collective's messages from one rank to the other
 
   friend bool operator==(const MessageTag&, const MessageTag&) = default;
 };
 
-// The error of a rank that expects `expected_bytes` of one collective, and gets a message of
-// another from `rank`, which it names as the culprit. It expects nothing if `expected` is empty.
+// Returns the error of a rank that expects `expected_bytes` of one collective but gets a message of
+// another from `rank`. The error names `rank` as the culprit. An empty `expected` means that no
+// message is expected.
 absl::Status UnexpectedMessage(int rank, const MessageTag& expected, size_t expected_bytes,
                                const MessageTag& got, size_t got_bytes);
 
 struct Transfer {
   int peer = 0;  // the other rank
   MessageTag tag;
-  // Where two messages could be sent, that of the smaller number goes first.
+  // If two messages are ready to send, the one with the smaller urgency goes first.
   int urgency = 0;
   // Incremented while the transfer is in flight.
   int* unfinished = nullptr;
-  // Whether the peer can send these bytes only after it has received others.
+  // Whether the peer can send these bytes only after it has received other bytes.
   bool passed_on = false;
-  absl::string_view name = {};  // of the collective, for errors; alive until the transfer is done
+  absl::string_view name = {};  // the collective, for errors; must outlive the transfer
 };
 
 class Transport {
@@ -61,15 +62,15 @@ class Transport {
   virtual absl::Status StartSend(const Transfer& transfer, absl::Span<const std::byte> bytes) = 0;
   virtual absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) = 0;
 
-  // Moves what it can without waiting. Returns whether anything moved.
+  // Moves data without waiting. Returns whether anything moved.
   virtual absl::StatusOr<bool> Progress() = 0;
 
-  // Adds what poll() must wait for until Progress can move something, or until Abort. Returns false
-  // if there is no need to wait.
+  // Adds the events that poll() must wait for before Progress can move data; Abort also ends the
+  // wait. Returns false if Progress can move data now.
   virtual bool PrepareToWait(std::vector<pollfd>* events) = 0;
 
-  // The transfer whose peer is most likely to be missing; none if all are done. A receive comes
-  // before a send, then bytes that are not passed on, then the transfer that has waited longest.
+  // The transfer whose peer is most likely to be missing; nullopt if all are done. Receives come
+  // before sends, then bytes that the peer does not forward, then the longest-waiting transfer.
   struct Pending {
     int peer = 0;
     MessageTag tag;
@@ -80,7 +81,7 @@ class Transport {
   };
   virtual std::optional<Pending> pending() const = 0;
 
-  // Fails all later calls with `why`. May be called from any thread; the first call counts.
+  // Fails all later calls with `why`. Can be called from any thread; the first call wins.
   virtual void Abort(const absl::Status& why) = 0;
 };
 

@@ -19,14 +19,14 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Whether each thread can have a core of its own. This process knows only its own share of the
-// host's cores.
+// Returns whether there is a core for each thread. This process knows only which cores it may use
+// itself, so threads of other processes are checked against the host's cores.
 bool HaveCores(Waiter::Threads threads) {
   return NumUsableCpus() >= threads.here && sysconf(_SC_NPROCESSORS_ONLN) >= threads.all;
 }
 
-// Sleeps while `word` is `value`, until it is woken or `deadline` has passed. May wake spuriously.
-// `scope` is FUTEX_PRIVATE_FLAG if only threads of this process use the word, else 0.
+// Sleeps while `word` equals `value`, until woken or until `deadline`. Can wake spuriously. `scope`
+// is FUTEX_PRIVATE_FLAG if only threads of this process use the word, else 0.
 void FutexWait(const std::atomic<uint32_t>& word, int scope, uint32_t value,
                std::chrono::steady_clock::time_point deadline) {
   const int64_t ns =
@@ -80,7 +80,7 @@ Waiter::Outcome Waiter::Sleep(const std::atomic<uint64_t>& counter, uint64_t tar
   shared_.sleepers.fetch_add(1, std::memory_order_seq_cst);
   std::optional<Outcome> outcome;
   do {
-    // Read before looking: a later wake changes the word, so that the futex does not sleep.
+    // Read before looking: a later wake changes the word, so the futex does not sleep.
     const uint32_t wakes = shared_.wakes.load(std::memory_order_seq_cst);
     outcome = look();
     if (!outcome) FutexWait(shared_.wakes, scope_, wakes, deadline);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiter: lets the threads of a team wait for one another's counters, with a deadline, until one of
-// them ends all waits. The threads may be in several processes that share memory.
+// Waiter: lets the threads of a team wait, with a deadline, for one another's counters. Any thread
+// can end all waits. The threads can be in several processes that share memory.
 //
 // A wait spins, because a running peer answers in less than a microsecond; then it yields, because
 // the peer may need this core; then it sleeps on a futex, because the atomic wait of the standard
-// library has no deadline and does not cross processes. Nothing takes a lock, so that a process
-// that is killed cannot block the others.
+// library has no deadline and does not cross processes. It takes no locks, so a process that is
+// killed cannot block the others.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_WAITER_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_WAITER_H_
 
@@ -22,18 +22,18 @@ class Waiter {
  public:
   enum class Outcome { kReached, kEnded, kTimedOut };
   using Clock = std::chrono::steady_clock;
-  // The time at which a wait gives up. Unset (the clock's zero) until the first wait that does not
-  // return at once.
+  // When a wait times out. Unset (the clock's zero) until the first wait that does not return at
+  // once.
   using Deadline = Clock::time_point;
 
-  // State that the threads share; zeroed memory at first.
+  // State that the threads share, initially zeroed.
   struct Shared {
     std::atomic<int> sleepers{0};
     std::atomic<uint32_t> wakes{0};  // the futex word: it changes with every wake
-    std::atomic<uint32_t> ended{0};  // 1 at the end; a futex word of its own
+    std::atomic<uint32_t> ended{0};  // 1 once all waits have ended; a separate futex word
   };
 
-  // The threads of this process, and of all processes that use `shared`.
+  // The number of threads in this process, and in all processes that use `shared`.
   struct Threads {
     int here = 1;
     int all = 1;
@@ -43,8 +43,8 @@ class Waiter {
 
   absl::Duration timeout() const { return timeout_; }
 
-  // Sets `counter`, which only this thread writes. A thread that sees the value also sees
-  // everything that this thread has written before.
+  // Sets `counter`, which only this thread writes. A thread that sees the value also sees all
+  // earlier writes of this thread.
   void Publish(std::atomic<uint64_t>* counter, uint64_t value) {
     // Sequentially consistent, as in Sleep: either a thread sees the value before it sleeps, or
     // this one sees the sleeper.
@@ -53,17 +53,17 @@ class Waiter {
       Wake();
   }
 
-  // Waits until `counter` is `target` or more.
+  // Blocks until `counter` is at least `target`.
   Outcome Wait(const std::atomic<uint64_t>& counter, uint64_t target, Deadline* deadline) {
     if (counter.load(std::memory_order_acquire) >= target) [[likely]]
       return Outcome::kReached;
     return WaitLonger(counter, target, deadline);
   }
 
-  // Ends all waits of all threads, also later ones.
+  // Ends all current and future waits of all threads.
   void End();
   bool ended() const { return shared_.ended.load(std::memory_order_seq_cst) != 0; }
-  // Sleeps until some thread has called End. Costs the other threads nothing.
+  // Blocks until a thread has called End, at no cost to the other threads.
   void WaitForEnd() const;
 
  private:
@@ -72,10 +72,10 @@ class Waiter {
   void Wake();
 
   Shared& shared_;
-  const int scope_;  // of the futex: this process, or all that share its memory
+  const int scope_;  // futex scope: this process, or all processes that share its memory
   const absl::Duration timeout_;
-  const Clock::duration spin_;   // from the start of a wait
-  const Clock::duration yield_;  // the same
+  const Clock::duration spin_;   // measured from the start of a wait
+  const Clock::duration yield_;  // also measured from the start of a wait
 };
 
 }  // namespace mirrorflow

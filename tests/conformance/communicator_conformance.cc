@@ -93,12 +93,12 @@ T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
     const bool values[] = {true, false, alone, !alone};
     return values[i % 4];
   } else if (reduction == Reduction::kSum || reduction == Reduction::kMean) {
-    // Powers of three: other ranks cannot make up for one that is missing or counted twice.
+    // Powers of three: other ranks cannot make up for a rank that is missing or counted twice.
     int64_t value = 1 + i % 5;
     for (int r = 0; r < rank; ++r) value *= 3;
     return static_cast<T>(value);
   } else {
-    // Never 0, to reveal a reduction that starts from 0. Each rank has the extreme somewhere.
+    // Never 0, to reveal a reduction that starts from 0. Each rank holds the extreme somewhere.
     const int value = 1 + static_cast<int>((rank + i) % ranks);
     return static_cast<T>(std::is_signed_v<T> && i / ranks % 2 == 0 ? -value : value);
   }
@@ -187,9 +187,9 @@ TEST_P(CommunicatorConformance, AllReduceReducesEveryDtypeAtEveryCount) {
   });
 }
 
-// With 2^20 elements the shares exceed the caches. That depends on the size of an element but not
-// on the reduction, so one reduction in place for each size saves time. Under TSan, which would
-// take a minute, shares of a few blocks reveal as much.
+// With 2^20 elements, the shards exceed the caches. This depends on the element size but not on the
+// reduction, so one in-place reduction per size saves time. Under TSan, which would take a minute,
+// shards of a few blocks reveal as much.
 TEST_P(CommunicatorConformance, AllReduceReducesMillionElements) {
 #ifdef __SANITIZE_THREAD__
   constexpr int64_t kCount = 1 << 17;
@@ -208,12 +208,12 @@ TEST_P(CommunicatorConformance, AllReduceReducesMillionElements) {
   check(TypeTag<uint8_t>(), Reduction::kMax);
 }
 
-// The magnitudes differ so much that each order of addition gives other bits.
+// The magnitudes differ so much that each order of addition gives different bits.
 TEST_P(CommunicatorConformance, FloatSumsHaveTheSameBitsOnAllRanks) {
   constexpr int64_t kCount = 5001;
   constexpr int kRounds = 20;
   std::mutex mu;
-  std::map<int, Memory<float>> sums;  // by round, of the rank that came first
+  std::map<int, Memory<float>> sums;  // by round: the sum of the rank that finished first
   OnEachRankOk([&](Communicator& communicator) {
     std::mt19937 delays(communicator.rank());
     for (int round = 0; round < kRounds; ++round) {
@@ -270,7 +270,8 @@ TEST_P(CommunicatorConformance, MaxAndMinPropagateNaNFromAnyRank) {
 
 namespace {
 
-// Counts by rank: equal, all zero, increasing from 0, and all elements on the first or last rank.
+// Returns counts by rank: equal, all zero, increasing from 0, and all elements on the first or last
+// rank.
 std::vector<std::vector<int64_t>> CountsOfShares(int ranks) {
   std::vector<std::vector<int64_t>> shares = {std::vector<int64_t>(ranks, 5),
                                               std::vector<int64_t>(ranks, 0),
@@ -378,7 +379,7 @@ TEST_P(CommunicatorConformance, BarrierHoldsEachRankUntilAllHaveArrived) {
   });
 }
 
-// Ranks run ahead by different numbers of collectives, as if some had less to compute.
+// Ranks run ahead by different numbers of collectives, as if some ranks had less to compute.
 TEST_P(CommunicatorConformance, CollectivesInFlightFinishInOrderOfStart) {
   constexpr int kCollectives = 3 * Communicator::kMaxInFlight + 5;
   OnEachRankOk([&](Communicator& communicator) {
@@ -416,7 +417,7 @@ TEST_P(CommunicatorConformance, CollectivesInFlightFinishInOrderOfStart) {
 }
 
 TEST_P(CommunicatorConformance, LateRankCausesNoFailure) {
-  std::latch others_starting(world_size() - 1);  // a Start may wait for the late rank
+  std::latch others_starting(world_size() - 1);  // a Start can wait for the late rank
   OnEachRankOk([&](Communicator& communicator) -> absl::Status {
     const Memory<float> in(1000, [&](int64_t) { return 1.0f; });
     const Memory<float> want(1000, [&](int64_t) { return static_cast<float>(world_size()); });
@@ -426,7 +427,7 @@ TEST_P(CommunicatorConformance, LateRankCausesNoFailure) {
     const bool late = communicator.rank() == world_size() - 1;
     if (late) {
       others_starting.wait();
-      // Gives the others time to stop spinning and yielding; no result depends on it.
+      // Give the other ranks time to stop spinning and yielding; no result depends on it.
       const auto late_enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
       while (std::chrono::steady_clock::now() < late_enough) std::this_thread::yield();
     }

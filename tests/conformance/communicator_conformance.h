@@ -2,12 +2,12 @@
 //
 // Test suites that every Communicator must pass. The ranks are threads of the test.
 //
-// The test of a backend instantiates the suites with its factory, as in team_communicator_test.cc:
+// A backend's test instantiates the suites with its factory, as in team_communicator_test.cc:
 //   CommunicatorConformance  results: every kind, count, dtype and reduction, order
 //   CommunicatorFailures     errors: every rank returns the same first error, in time
-//   CommunicatorAborts       the same for Abort
-// The suites assume no more of a backend than communicator.h promises, except that sums are
-// computed in rank order where `sums_in_rank_order` is set.
+//   CommunicatorAborts       errors from Abort, also returned by every rank
+// The suites assume only what communicator.h promises, except that sums are computed in rank order
+// if `sums_in_rank_order` is set.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 
@@ -32,22 +32,22 @@ using Communicators = std::vector<std::unique_ptr<Communicator>>;
 // A backend at one world size.
 struct ConformanceCase {
   std::string backend;
-  // Connects the ranks of a new group, whose waits time out after `timeout`.
+  // Connects the ranks of a new group. Their waits time out after `timeout`.
   std::function<absl::StatusOr<Communicators>(int world_size, absl::Duration timeout)> connect;
   int world_size;
   bool sums_in_rank_order = true;
 };
 void PrintTo(const ConformanceCase& test_case, std::ostream* os);
-// Such as `Backend_8`.
+// Returns a name such as `Backend_8`.
 std::string ConformanceCaseName(const testing::TestParamInfo<ConformanceCase>& info);
 
-// A case for each world size of a suite. The suites of failures need at least two ranks.
+// Returns a case for each world size of a suite. The failure suites need at least two ranks.
 std::vector<ConformanceCase> AtEveryWorldSize(ConformanceCase backend);
 std::vector<ConformanceCase> AtEveryWorldSizeAboveOne(ConformanceCase backend);
 
 class CommunicatorConformance : public testing::TestWithParam<ConformanceCase> {
  protected:
-  // Longer than any test takes, so that only a failure that is not propagated becomes a timeout.
+  // Longer than any test takes, so only a failure that is not propagated becomes a timeout.
   static constexpr absl::Duration kPatient = absl::Seconds(50);
 
   void SetUp() override { Connect(kPatient); }
@@ -66,8 +66,8 @@ class CommunicatorConformance : public testing::TestWithParam<ConformanceCase> {
 };
 
 class CommunicatorFailures : public CommunicatorConformance {};
-// The failures by Abort. They are a separate suite because not every backend can detect
-// differences between ranks.
+// Failures from Abort. This is a separate suite because not every backend can detect differences
+// between ranks.
 class CommunicatorAborts : public CommunicatorFailures {};
 
 // The elements of one rank, followed by a guard that reveals writes past the end.

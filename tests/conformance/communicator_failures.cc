@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The failure suites of communicator_conformance.h: whatever goes wrong on one rank, every rank
+// The failure suites of communicator_conformance.h. Whatever goes wrong on one rank, every rank
 // promptly returns the same first error.
 #include <array>
 #include <atomic>
@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 // Far longer than propagating an error takes, far shorter than kPatient.
 constexpr auto kPrompt = std::chrono::seconds(10);
-// Longer than a busy machine stalls a thread, so that only the intended rank is missing.
+// Longer than a busy machine stalls a thread, so only the intended rank is missing.
 constexpr absl::Duration kTimeout = absl::Milliseconds(500);
 
 // Expects all ranks to have returned the same error.
@@ -34,7 +34,7 @@ void ExpectSameFailure(const std::vector<absl::Status>& results, absl::StatusCod
   }
 }
 
-// The memory of one rank for a failing collective, and collectives of 10 floats in it.
+// One rank's memory for a failing collective, and collectives of 10 floats in it.
 struct Part {
   explicit Part(int ranks) : counts(ranks, 10), in(10 * ranks), out(10 * ranks) {}
 
@@ -45,7 +45,7 @@ struct Part {
   Collective SumOfTen(absl::string_view name) { return Of(AllReduce{Reduction::kSum, 10}, name); }
 
   std::vector<int64_t> counts;
-  Memory<double> in;  // wide enough for any dtype that is wrong on purpose
+  Memory<double> in;  // wide enough for any intentionally wrong dtype
   Memory<double> out;
 };
 
@@ -84,7 +84,8 @@ TEST_P(CommunicatorAborts, AbortBetweenStartAndFinishReachesAllRanks) {
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
     Part part(world_size());
     const Collective collective = part.SumOfTen("a");
-    // Without rank 1 the collective cannot end before the abort, at which the others are anywhere.
+    // Without rank 1, the collective cannot end before the abort, which finds the other ranks at
+    // any point.
     if (communicator.rank() == 1) aborted.wait();
     MF_RETURN_IF_ERROR(communicator.Start(collective, nullptr));
     if (communicator.rank() == 0) {
@@ -183,7 +184,7 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAllRanks) {
   using Operation = decltype(Collective::operation);
   struct Difference {
     const char* what;
-    Operation usual;  // of the others
+    Operation usual;  // what the other ranks run
     Operation odd;
     DataType odd_dtype = DT_FLOAT;
   };
@@ -206,7 +207,8 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAllRanks) {
        ReduceScatter{Reduction::kSum, other_counts}},
       {"reduction", ReduceScatter{Reduction::kSum, counts}, ReduceScatter{Reduction::kMin, counts}},
   };
-  // The first and the last rank in turns: some communicators take half a second to connect.
+  // Alternate between the first and the last rank: some communicators take half a second to
+  // connect.
   for (size_t i = 0; i < std::size(differences); ++i) {
     const Difference& difference = differences[i];
     const int culprit = (i + world_size()) % 2 == 0 ? 0 : world_size() - 1;
@@ -227,7 +229,7 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAllRanks) {
       }
       return communicator.Run(collective);
     });
-    // Rank 0 is the reference: if it is the odd one, the next rank differs from it.
+    // Rank 0 is the reference: if it is the odd rank, the next rank differs from it.
     const int named = culprit == 0 ? 1 : culprit;
     ExpectSameFailure(results, absl::StatusCode::kInvalidArgument,
                       {absl::StrCat("rank ", named, " runs "), "rank 0 ", "'usual'",
@@ -258,7 +260,7 @@ TEST_P(CommunicatorFailures, InvalidCollectiveOnOneRankIsReportedByAllRanks) {
   const std::vector<int64_t> short_counts(world_size() - 1, 10);
   const std::vector<int64_t> negative_counts(world_size(), -1);
   struct Impossible {
-    const char* word;  // that the error must contain
+    const char* word;  // must appear in the error
     decltype(Collective::operation) operation;
     std::function<void(Collective*)> change = [](Collective*) {};
   };
@@ -306,12 +308,12 @@ TEST_P(CommunicatorFailures, MoreInFlightThanLimitIsErrorOnAllRanks) {
   ExpectSameFailure(results, absl::StatusCode::kResourceExhausted, {"'many'"});
 }
 
-// Once a rank has seen a failure it may free its memory, even while other ranks, which have not
-// seen it yet, are in the middle of a sum. Here it fills its memory, which must stay unchanged.
+// Once a rank has seen a failure, it may free its memory, even while other ranks that have not seen
+// it yet are in the middle of a sum. Here it fills its memory, which must then stay unchanged.
 TEST_P(CommunicatorFailures, MemoryOfRankIsUntouchedOnceItHasSeenFailure) {
   constexpr int64_t kCount = 1 << 16;
   const std::byte mark{0xab};
-  // Communicators that take long to connect do fewer rounds.
+  // Communicators that are slow to connect run fewer rounds.
   const auto enough = Clock::now() + std::chrono::seconds(2);
   for (int round = 0; round < 5 || (round < 30 && Clock::now() < enough); ++round) {
     Connect(kPatient);

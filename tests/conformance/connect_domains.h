@@ -22,13 +22,14 @@ using Transports = std::vector<std::unique_ptr<Transport>>;  // by rank
 // Connects the transports of all ranks with those of their peers (DomainPartners).
 using TransportFactory = std::function<absl::StatusOr<Transports>(const Topology&)>;
 
-// A world whose domains have sizes as equal as possible.
+// Returns a world whose domain sizes are as equal as possible.
 Topology DomainsOfEqualSize(int world_size, int num_domains);
-// A world whose ranks are in these domains: `0001` has three in the first and one in the second.
+// Returns a world whose ranks are in these domains: `0001` puts three ranks in the first domain and
+// one in the second.
 Topology DomainsOfRanks(absl::string_view digits);
 
-// Connects the ranks of a domain as a team. Domains communicate over the transports, with longer
-// waits than `timeout`, that of the waits within a domain.
+// Connects the ranks of each domain as a team. Domains communicate over the transports. `timeout`
+// limits waits within a domain; waits between domains last longer.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectDomains(
     const Topology& topology, absl::Duration timeout, const TransportFactory& create_transports,
     const ExchangeOptions& options = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract of WorkerGroup over the coordination service.
+// Tests the WorkerGroup contract over the coordination service.
 #include <memory>
 #include <thread>
 #include <utility>
@@ -26,8 +26,8 @@ WorkerGroups CreateGroups(int num_workers) {
 
 INSTANTIATE_TEST_SUITE_P(Coordination, WorkerGroupConformance, testing::Values(CreateGroups));
 
-// A worker closes its connections because of what it has found. Another one, which only sees them
-// end, may be the first to report.
+// A worker closes its connections because it has found a failure. Another worker, which only sees
+// them close, may report first.
 TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsTheFailure) {
   const WorkerGroups workers = CreateGroups(2);
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(60);

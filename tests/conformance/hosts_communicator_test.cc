@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of hosts with equal and different numbers of ranks, as ConnectWorkers connects them
-// over TCP and UCX. The workers are threads of the test. Those of one host share memory as
-// processes do: each has mapped it at addresses of its own.
+// Communicators of hosts with equal and different rank counts, as ConnectWorkers connects them over
+// TCP and UCX. The workers are threads of the test. Workers of one host share memory as processes
+// do: each maps it at different addresses.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -32,7 +32,8 @@ constexpr absl::Duration kConnectTimeout = absl::Seconds(30);
 
 enum class Network { kTcp, kUcx };
 
-// Copies results to memory that other workers of the host can write, as sessions allocate it.
+// Copies results to memory that other workers of the host can write, like memory that sessions
+// allocate.
 class InHostMemory final : public Communicator {
  public:
   InHostMemory(std::unique_ptr<Communicator> inner, std::shared_ptr<HostMemory> memory)
@@ -79,7 +80,7 @@ class InHostMemory final : public Communicator {
 
 struct Hosts {
   std::vector<std::unique_ptr<Communicator>> ranks;
-  std::vector<std::shared_ptr<HostMemory>> memory;  // by worker; null where no others share it
+  std::vector<std::shared_ptr<HostMemory>> memory;  // by worker; null if it shares none
 };
 
 // Each domain is a host.
@@ -94,7 +95,7 @@ absl::StatusOr<Hosts> ConnectHosts(const Topology& topology, Network network,
   const auto connect = [&](int worker) -> absl::Status {
     const MonotonicTime deadline = MonotonicTime::Now() + kConnectTimeout;
     const std::vector<int> local_ranks = topology.RanksOfWorker(worker);
-    std::vector<int> neighbours;  // the workers of the host
+    std::vector<int> neighbours;  // all workers of the host
     for (const int rank : topology.RanksOfDomain(topology.replicas[local_ranks[0]].domain)) {
       const int other = topology.replicas[rank].worker;
       if (neighbours.empty() || neighbours.back() != other) neighbours.push_back(other);
@@ -125,7 +126,7 @@ absl::StatusOr<Hosts> ConnectHosts(const Topology& topology, Network network,
   return hosts;
 }
 
-// One worker for each domain.
+// One worker per domain.
 Topology WorkerEach(Topology topology) {
   for (Topology::Place& place : topology.replicas) place.worker = place.domain;
   return topology;
@@ -168,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases()
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorAborts);
 
-// Adds aᵀ · b of rows of one column each to a variable.
+// Adds aᵀ · b to a variable, where the rows of a and b have one column.
 class OuterProduct final : public ProductUpdateRule {
  public:
   explicit OuterProduct(float* variable) : variable_(variable) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of workers that are processes of this host, in all ways: through shared memory,
-// over UCX and over TCP.
+// Communicators of workers that are processes of this host: through shared memory, over UCX and
+// over TCP.
 #include <signal.h>
 
 #include <thread>
@@ -22,11 +22,11 @@ ConformanceCase CaseOf(const char* name, CollectiveKind kind) {
 }
 const ConformanceCase kSharedMemory =
     CaseOf("ProcessesWithSharedMemory", CollectiveKind::kSharedMemory);
-// One domain per rank, so that the order of the domains is that of the ranks.
+// One domain per rank, so domain order equals rank order.
 const ConformanceCase kUcx = CaseOf("ProcessesOverUcx", CollectiveKind::kUcx);
 const ConformanceCase kTcp = CaseOf("ProcessesOverTcp", CollectiveKind::kTcp);
 
-// Other tests run the exchange of domains at every size, without processes.
+// Other tests run the domain exchange at every size, without processes.
 std::vector<ConformanceCase> AtTwoWorldSizes(const ConformanceCase& backend) {
   std::vector<ConformanceCase> cases = AtEveryWorldSize(backend);
   std::erase_if(cases,
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorConformance, testing::ValuesIn(AtTwoWo
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Tcp, CommunicatorConformance, testing::ValuesIn(AtTwoWorldSizes(kTcp)),
                          ConformanceCaseName);
-// Over UCX and TCP, the session passes a failure on to the other workers.
+// Over UCX and TCP, the session passes failures on to the other workers.
 INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorFailures,
                          testing::ValuesIn(AtEveryWorldSizeAboveOne(kSharedMemory)),
                          ConformanceCaseName);

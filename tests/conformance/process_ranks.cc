@@ -33,7 +33,7 @@ namespace {
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(30);
 
-// --- messages, each after its size ---------------------------------------------------------------
+// --- messages, each preceded by its size ---------------------------------------------------------
 
 bool SendAll(int fd, const void* bytes, size_t size) {
   for (const char* next = static_cast<const char*>(bytes); size > 0;) {
@@ -85,7 +85,7 @@ Operation OperationOf(const remote::Call& call) {
   }
 }
 
-// A collective in flight, with its memory.
+// A collective in flight and its memory.
 struct InFlight {
   remote::Call call;
   std::shared_ptr<std::byte> out;
@@ -130,7 +130,7 @@ class Rank {
                         .dtype = static_cast<DataType>(call.dtype()),
                         .name = made->call.name(),
                         .sequence = call.sequence()};
-    // Memory that is only read is this process's own, which the others cannot reach.
+    // Memory that is only read is private to this process; the others cannot access it.
     if (call.has_in()) made->collective.in = made->call.in().data();
     if (call.in_place()) made->collective.in = made->out.get();
     if (call.has_out()) made->collective.out = made->out.get();
@@ -162,7 +162,8 @@ class Rank {
   std::deque<std::unique_ptr<InFlight>> in_flight_;
 };
 
-// Sockets between the test and a process, for calls of the rank's thread and for those of others.
+// Sockets between the test and a process: one for calls from the rank's thread, one for other
+// calls.
 struct Sockets {
   int calls = -1;
   int others = -1;
@@ -199,7 +200,7 @@ absl::Status RunRank(int rank, int world_size, int port, CollectiveKind kind,
 
 // --- the test's process --------------------------------------------------------------------------
 
-// Forks a process that runs `work` and ends.
+// Forks a process that runs `work` and exits.
 template <typename Work>
 pid_t Fork(const Work& work) {
   const pid_t process = fork();
@@ -211,7 +212,7 @@ pid_t Fork(const Work& work) {
   _exit(status.ok() ? 0 : 1);
 }
 
-// Closes the files that a forked process has inherited, except its standard files and these two.
+// Closes the files that a forked process has inherited, except its standard streams and these two.
 // The sockets of other ranks would otherwise stay open when the test closes its ends.
 void CloseAllBut(int a, int b) {
   const auto [first, second] = std::minmax(a, b);
@@ -288,7 +289,7 @@ class Proxy final : public Communicator {
     call.set_has_in(c.in != nullptr);
     call.set_has_out(c.out != nullptr);
     call.set_in_place(c.in != nullptr && c.in == c.out);
-    // The process finds out what is wrong with an invalid collective.
+    // The process reports what is wrong with an invalid collective.
     if (!CheckCollective(c, rank_, world_size_).ok()) return call;
     const auto size = static_cast<int64_t>(DataTypeSize(c.dtype));
     call.set_out_bytes(OutputElements(c, rank_) * size);
@@ -318,7 +319,7 @@ class Proxy final : public Communicator {
 
 absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind kind,
                                                absl::Duration timeout) {
-  // gRPC and UCX run only in the forked processes, so that this one can fork again.
+  // gRPC and UCX run only in the forked processes, so this process can fork again.
   int port_pipe[2];
   if (pipe(port_pipe) != 0) return absl::ErrnoToStatus(errno, "pipe");
   const pid_t server = Fork([&]() -> absl::Status {
@@ -351,7 +352,7 @@ absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind ki
   }
   absl::Status status;
   for (const auto& proxy : proxies) status.Update(proxy->WaitUntilConnected());
-  kill(server, SIGKILL);  // it may wait for a rank that could not connect
+  kill(server, SIGKILL);  // it may be waiting for a rank that could not connect
   waitpid(server, nullptr, 0);
   MF_RETURN_IF_ERROR(status);
   Communicators communicators;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators whose ranks are processes, each of them a worker. The test's own process has a
-// proxy for each rank, which passes calls on, with the memory of the collective.
+// Communicators whose ranks are processes, each of which is a worker. The test process has a proxy
+// for each rank that forwards calls, together with the collective's memory.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_
 
@@ -12,12 +12,12 @@
 
 namespace mirrorflow {
 
-// Starts the processes and connects them. They end with their proxies. Must be called while this
+// Starts the processes and connects them. Each ends with its proxy. Must be called while this
 // process has no other threads.
 absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind kind,
                                                absl::Duration timeout);
 
-// The process of a rank, for tests that kill it.
+// Returns the process of a rank, for tests that kill it.
 pid_t ProcessOf(const Communicator& proxy);
 
 }  // namespace mirrorflow

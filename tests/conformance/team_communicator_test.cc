@@ -54,7 +54,7 @@ const ConformanceCase kTwoDomains = {
     .connect = [](int world_size,
                   absl::Duration timeout) { return ConnectInMemory(world_size, 2, timeout); },
     .sums_in_rank_order = false};
-// One domain per rank, so that the order of the domains is that of the ranks.
+// One domain per rank, so domain order equals rank order.
 const ConformanceCase kDomainEach = {"DomainEach", [](int world_size, absl::Duration timeout) {
                                        return ConnectInMemory(world_size, world_size, timeout);
                                      }};
@@ -73,7 +73,7 @@ const ConformanceCase kRingOfThreeDomains = {.backend = "RingOfThreeDomains",
                                                  },
                                              .sums_in_rank_order = false};
 
-// Domains of different sizes, also of workers whose ranks are not next to one another.
+// Domains of different sizes, including workers whose ranks are not adjacent.
 std::vector<ConformanceCase> UnequalDomains() {
   std::vector<ConformanceCase> cases;
   for (const char* const domains : {"0001", "01111", "0102112"}) {
@@ -107,13 +107,13 @@ INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases(A
 INSTANTIATE_TEST_SUITE_P(, CommunicatorAborts,
                          testing::ValuesIn(AllCases(AtEveryWorldSizeAboveOne)),
                          ConformanceCaseName);
-// Between domains a difference shows up as an unexpected message, which does not say what the other
-// rank runs.
+// Between domains, a difference shows up as an unexpected message that does not name the other
+// rank's collective.
 INSTANTIATE_TEST_SUITE_P(, CommunicatorFailures,
                          testing::ValuesIn(AtEveryWorldSizeAboveOne(kOneDomain)),
                          ConformanceCaseName);
 
-// Behaviour beyond the contract of all communicators.
+// Behaviour beyond the contract of Communicator.
 
 TEST(TeamCommunicatorTest, ImpossibleWorldSizeIsError) {
   for (const int world_size : {-1, 0, 1 << 30}) {
@@ -202,7 +202,7 @@ TEST(TeamCommunicatorTest, BFloat16OnTheWireRoundsLargeFloats) {
       if (count * int64_t{sizeof(float)} <= kOneRoundBytes) {
         EXPECT_EQ(largest_error, 0);
       } else {
-        // Half a unit in the last place for each of its own value, two sums and the division.
+        // Half a unit in the last place each for the rank's own value, two sums and the division.
         EXPECT_GT(largest_error, 1e-4);
         EXPECT_LT(largest_error, 4 * std::ldexp(1.0, -8));
       }
@@ -270,7 +270,7 @@ TEST(TeamCommunicatorTest, OtherCollectiveInAnotherDomainIsError) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // Both ranks may notice at once; then each names the other. Otherwise, one tells the other.
+  // If both ranks notice at the same time, each names the other. Otherwise, one tells the other.
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(results[rank].code(), absl::StatusCode::kInvalidArgument) << results[rank];
     EXPECT_TRUE(results[rank] == results[1 - rank] || FailureOf(results[rank])->rank == 1 - rank)
@@ -278,13 +278,13 @@ TEST(TeamCommunicatorTest, OtherCollectiveInAnotherDomainIsError) {
   }
 }
 
-// Reads an element that another thread writes, to notice that it has begun.
+// Reads an element that another thread writes, to detect that it has begun.
 __attribute__((no_sanitize("thread"))) int32_t Peek(const int32_t* element) {
   return *const_cast<const volatile int32_t*>(element);
 }
 
-// A rank may act on the success of its collective, so the collective must not fail on other ranks.
-// Here one rank has all the work: the others wait for it, and the abort comes while it works.
+// A rank can act on the success of its collective, so the collective must not fail on other ranks.
+// Here one rank has all the work: the others wait for it, and the abort happens while it works.
 TEST(TeamCommunicatorTest, AbortedCollectiveSucceedsOnAllRanksOrOnNone) {
   constexpr int kRanks = 3;
   constexpr int64_t kCount = 4 << 20;
@@ -313,7 +313,7 @@ TEST(TeamCommunicatorTest, AbortedCollectiveSucceedsOnAllRanksOrOnNone) {
   }
 }
 
-// Adds the gradient and the index of the element to the variable.
+// Adds the gradient and the element index to the variable.
 void AddToVariable(int64_t first, const void* gradient, int64_t count, float* variable) {
   const float* values = static_cast<const float*>(gradient);
   for (int64_t i = 0; i < count; ++i) {
@@ -321,7 +321,7 @@ void AddToVariable(int64_t first, const void* gradient, int64_t count, float* va
   }
 }
 
-// Adds the gradient to the variable of a rank, and counts the elements.
+// Adds the gradient to a rank's variable and counts the elements.
 class CountingRule final : public UpdateRule {
  public:
   explicit CountingRule(float* variable) : variable_(variable) {}
@@ -362,7 +362,7 @@ TEST_P(UpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
       for (int rank = 0; rank < world_size; ++rank) {
         gradients[rank].assign(count, is_whole ? 6.0f : static_cast<float>(rank + 1));
         first[rank].assign(count, 10);
-        second[rank].assign(count, 20);  // passed, but never written
+        second[rank].assign(count, 20);  // passed to the update but never written
       }
       const auto given = gradients;
       std::vector<std::thread> threads;
@@ -401,7 +401,8 @@ TEST_P(UpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
   }
 }
 
-// Those of a step may be finished in the next one, between and after its other collectives.
+// The updates of one step can be finished in the next step, between and after its other
+// collectives.
 TEST_P(UpdateTest, MayBeFinishedAfterLaterCollectives) {
   constexpr int kWorldSize = 4;
   auto ranks = ConnectInMemory(kWorldSize, GetParam().num_domains, absl::Seconds(50)).value();
@@ -481,7 +482,7 @@ class ProductRule final : public ProductUpdateRule {
   float* const variable_;
 };
 
-// The domain of each rank (DomainsOfRanks).
+// The domain of each rank, as an argument of DomainsOfRanks.
 class ProductUpdateTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Domains, ProductUpdateTest,
                          testing::Values("0", "00", "000", "00000", "01", "001", "012", "0011",
@@ -494,8 +495,8 @@ TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   for (const int64_t rows : {1, 4, 50}) {
     SCOPED_TRACE(absl::StrCat(rows, " rows"));
     auto ranks = ConnectDomains(topology, absl::Seconds(50), MemoryTransports).value();
-    // The examples of each rank, by round. The first rank has none, then the last one, whose
-    // buffers hold those of the round before.
+    // The number of examples of each rank, by round. First, rank 0 has none; then the last rank has
+    // none, while its buffers still hold those of the previous round.
     std::vector<int64_t> counts[2];
     for (int rank = 0; rank < world_size; ++rank) {
       counts[0].push_back(world_size > 1 ? rank : 2);
@@ -549,7 +550,7 @@ TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   }
 }
 
-// One rank's part of an update of a variable by a product, to which each rank has a row.
+// One rank's part of an update of a variable by a product to which each rank contributes one row.
 class OneRowEach {
  public:
   OneRowEach(int rank, int world_size)
@@ -577,7 +578,7 @@ class OneRowEach {
   ProductRule rule_ = ProductRule(kRows, variable_.data());
 };
 
-// Rank 0 receives rows that rank 1 needs, too.
+// Rank 0 receives rows that rank 1 also needs.
 TEST(TeamCommunicatorTest, ProductUpdateWaitsForRowsThatOtherRanksReceive) {
   auto ranks = ConnectDomains(DomainsOfRanks("0011"), absl::Seconds(50), MemoryTransports).value();
   std::latch first_has_started(1);
@@ -589,7 +590,7 @@ TEST(TeamCommunicatorTest, ProductUpdateWaitsForRowsThatOtherRanksReceive) {
       EXPECT_EQ(ranks[rank]->Start(part.collective(), nullptr), absl::OkStatus());
       if (rank == 0) {
         first_has_started.count_down();
-        // Gives the others time to go on without these rows; no result depends on it.
+        // Give the other ranks time to continue without these rows; no result depends on it.
         const auto late_enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
         while (std::chrono::steady_clock::now() < late_enough) std::this_thread::yield();
       }

@@ -27,7 +27,7 @@
 namespace mirrorflow {
 namespace {
 
-// `incarnations`: by rank.
+// `incarnations` holds each rank's incarnation.
 absl::StatusOr<Transports> ConnectUcx(const Topology& topology,
                                       const std::vector<uint64_t>& incarnations) {
   const int world_size = topology.world_size();
@@ -91,10 +91,10 @@ INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases(A
 INSTANTIATE_TEST_SUITE_P(, CommunicatorAborts,
                          testing::ValuesIn(AllCases(AtEveryWorldSizeAboveOne)),
                          ConformanceCaseName);
-// As between all domains, a difference shows up as an unexpected message.
+// Between domains, a difference shows up as an unexpected message.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 
-// --- beyond the contract of communicators -------------------------------------------------------
+// --- beyond the contract of Communicator --------------------------------------------------------
 
 constexpr absl::Duration kShort = absl::Milliseconds(300);
 
@@ -106,7 +106,7 @@ absl::Span<std::byte> AsBytes(std::vector<uint32_t>& values) {
   return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(uint32_t)};
 }
 
-// Runs `work` of each rank on a thread of its own and returns what Finish says.
+// Runs the work of each rank on a separate thread and returns the results of Finish.
 std::vector<absl::Status> OnEach(Transports& transports,
                                  const std::function<absl::Status(Transfers&, int rank)>& work) {
   std::vector<absl::Status> statuses(transports.size());
@@ -152,7 +152,7 @@ TEST(UcxTransportTest, LargeMessagesArriveInOrder) {
 }
 
 TEST(UcxTransportTest, AnotherCollectiveIsErrorThatSaysWhereEachRankIs) {
-  // Tags have only the last bits of these numbers.
+  // Tags hold only the low bits of these numbers.
   const MessageTag expected = {.step = 8192, .sequence = 4095, .fingerprint = 0xabcde};
   MessageTag next_step = expected, previous_step = expected, other = expected;
   ++next_step.step;
@@ -225,7 +225,7 @@ TEST(UcxTransportTest, LostPeerEndsTheWaitBeforeItsTimeout) {
   auto transports = UcxTransports(2);
   ASSERT_TRUE(transports.ok()) << transports.status();
   std::vector<std::byte> data = Bytes(100);
-  // A first exchange, so that the connection exists.
+  // A first exchange establishes the connection.
   for (const absl::Status& status : OnEach(*transports, [&](Transfers&transfers, int rank) {
          return rank == 0 ? transfers.Send(1, Tag(5), absl::MakeSpan(data))
                           : transfers.Receive(0, Tag(5), absl::MakeSpan(data));

@@ -74,7 +74,7 @@ TEST_P(WorkerGroupConformance, GetWaitsForTheKey) {
 TEST_P(WorkerGroupConformance, KeyForOthersIsRemovedOnceAllHaveIt) {
   const std::string values[] = {"short", std::string(200'000, 'x'), ""};
   for (const std::string& value : values) {
-    std::thread early([&] {  // before the key is there
+    std::thread early([&] {  // waits before the key exists
       EXPECT_EQ(group(1).Get("key", Late()).value_or("none"), value);
     });
     EXPECT_EQ(group(0).PutForOthers("key", value, Late()), absl::OkStatus());
@@ -105,7 +105,7 @@ TEST_P(WorkerGroupConformance, BarrierBlocksUntilAllWorkersArrive) {
 }
 
 TEST_P(WorkerGroupConformance, AllGatherReturnsValuesByWorker) {
-  // A name may be used again, and values hold any bytes.
+  // Names can be reused, and values can hold any bytes.
   for (int round = 0; round < 3; ++round) {
     const std::string values[kWorkers] = {absl::StrCat("5 a", round), "", std::string("\0 7 ", 4)};
     OnEach([&](WorkerGroup& group) {
@@ -142,7 +142,7 @@ TEST_P(WorkerGroupConformance, FirstReportedFailureEndsWaitsOfAllWorkers) {
   EXPECT_EQ(heard[0], first);
   EXPECT_EQ(heard[2], first);
   EXPECT_EQ(group(0).Barrier("b", Late()), first);
-  // A callback that is registered after the failure is called at once.
+  // A callback registered after the failure is called at once.
   absl::Status known;
   group(0).OnFailure([&](const absl::Status& why) { known = why; });
   EXPECT_EQ(known, first);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The test suite that every WorkerGroup must pass. The workers are threads of the test. The test of
-// an implementation instantiates it with a factory, as in memory_worker_group_test.cc.
+// The test suite that every WorkerGroup must pass. The workers are threads of the test. An
+// implementation's test instantiates it with a factory, as in memory_worker_group_test.cc.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_WORKER_GROUP_CONFORMANCE_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_WORKER_GROUP_CONFORMANCE_H_
 
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 
 struct WorkerGroups {
-  std::shared_ptr<void> cluster = nullptr;           // outlives the groups
+  std::shared_ptr<void> cluster = nullptr;           // must outlive the groups
   std::vector<std::unique_ptr<WorkerGroup>> groups;  // by worker
 };
 using WorkerGroupsFactory = std::function<WorkerGroups(int num_workers)>;
@@ -24,10 +24,10 @@ class WorkerGroupConformance : public testing::TestWithParam<WorkerGroupsFactory
  protected:
   static constexpr int kWorkers = 3;
 
-  // All workers have joined the first incarnation.
+  // Sets up groups in which all workers have joined the first incarnation.
   WorkerGroupConformance();
 
-  // Runs `work` on one thread for each worker.
+  // Runs `work` on one thread per worker.
   void OnEach(const std::function<void(WorkerGroup&)>& work);
   WorkerGroup& group(int worker) { return *workers_.groups[worker]; }
 

@@ -27,7 +27,7 @@ absl::StatusOr<Tensor> ExampleOf(const ReadyStep& s, int client) {
   return example;
 }
 
-// The logits of the interpreter, which runs the graph as written, node by node.
+// Returns the logits of the interpreter, which runs the graph as written, node by node.
 absl::StatusOr<Tensor> ReferenceLogits(const ReadyStep& s, const std::string& model,
                                        const Tensor& example) {
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*s.strategy, model));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags limit how long a program waits for checkpoints.
+// Tests the flags that limit how long a program waits for checkpoints.
 #include "tools/flags/checkpoint_flags.h"
 
 #include <sys/file.h>
@@ -95,7 +95,7 @@ TEST_F(CheckpointFlagsTest, OthersWaitForWorker0ForPrepareTimeout) {
   worker_1.join();
 }
 
-// Otherwise every restart would fail.
+// If this failed, every restart would fail.
 TEST_F(CheckpointFlagsTest, HostWithoutPowerIsOutlastedWithShortConnectTimeout) {
   absl::SetFlag(&FLAGS_connect_timeout, absl::Seconds(1));
   WriteTemporary("flags/lock", "process 1 on elsewhere since yesterday, id 0123456789abcdef\n");

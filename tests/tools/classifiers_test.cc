@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trained model that is saved and loaded gives the results of the original.
+// A trained model that is saved and loaded gives the same results as the original.
 #include "tools/models/classifiers.h"
 
 #include "framework/core/status.h"

@@ -52,7 +52,7 @@ extern "C" time_t time(time_t* time) noexcept {
   return now.tv_sec;
 }
 
-// Abseil waits until a time of day. The kernel's has not jumped, so the jump is subtracted.
+// Abseil waits until a time of day. The kernel's clock has not jumped, so the jump is subtracted.
 extern "C" long syscall(long number, ...) noexcept {
   using Function = long (*)(long, ...);
   static const Function call = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preloaded (LD_PRELOAD) into a worker whose data connections must pass through the link of
-// tcp_link.py: before it connects, it asks the link at port $TCP_LINK which port stands in for that
-// of the other worker.
+// tcp_link.py. Before it connects, it asks the link at port $TCP_LINK which port stands in for the
+// other worker's port.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -18,7 +18,8 @@ int Connect(int fd, const void* address, socklen_t size) {
   return static_cast<int>(syscall(SYS_connect, fd, address, size));
 }
 
-// Ports are in network byte order. 0, which refuses connections, if the link does not answer.
+// Ports are in network byte order. Returns 0, which refuses connections, if the link does not
+// answer.
 in_port_t StandInFor(in_port_t port) {
   const sockaddr_in link = {.sin_family = AF_INET,
                             .sin_port = htons(static_cast<uint16_t>(std::atoi(getenv("TCP_LINK")))),
@@ -31,7 +32,7 @@ in_port_t StandInFor(in_port_t port) {
   return answered ? port : 0;
 }
 
-// Only connections for data are bound to an address of this host, before they connect.
+// Only data connections are bound to an address of this host before they connect.
 bool IsForData(int fd) {
   int type = 0;
   sockaddr_in own = {};

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Builds a plan of instructions that touch whole values, each in a region of its own.
+// Builds a plan of instructions that touch whole values, each in a separate region.
 class PlanOf {
  public:
   int Kernel(const std::string& op, std::vector<int> reads, std::vector<int> writes,
@@ -26,7 +26,7 @@ class PlanOf {
     const int index = static_cast<int>(plan_.kernel_flops.size()) - 1;
     return Add({.kind = InstructionKind::kKernel, .index = index}, op, reads, writes, bytes);
   }
-  // The start and the finish of the next collective.
+  // Adds the start and the finish of the next collective.
   int Start(int value) {
     plan_.collectives.push_back({});
     return Add({.kind = InstructionKind::kStart, .index = Last()}, "AllReduce", {value}, {value});
@@ -158,7 +158,7 @@ TEST(CriticalPathTest, IncludesCollectivesAndWriteAfterReadDependencies) {
   plan.Finish(3);
   plan.Kernel("Update", {3}, {1});
   EXPECT_THAT(CriticalPath(plan, {1, 1, 1, 1, 1, 1}), ElementsAre(0, 1, 2, 4, 5));
-  // The update overwrites what Forward reads, so it comes later, however cheap the rest is.
+  // The update overwrites what Forward reads, so it comes later, no matter how cheap the rest is.
   PlanOf update_only;
   update_only.Kernel("Forward", {1}, {2});
   update_only.Kernel("Update", {}, {1});

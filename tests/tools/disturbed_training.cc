@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small training with everything that has state: dropout, accumulated gradients, averages of
-// weights, an adjustable learning rate, metrics of all kinds, validation inside and after epochs,
-// and all callbacks, one of its own included, which counts its events, predicts and evaluates.
-// resume_test.py kills and stops it at random points and starts it again.
+// A small training run with everything that has state: dropout, accumulated gradients, weight
+// averages, an adjustable learning rate, all kinds of metrics, validation inside and after epochs,
+// and all callbacks, including a custom one that counts its events, predicts and evaluates.
+// resume_test.py kills and stops it at random points and restarts it.
 //
 //   disturbed_training REPLICAS DIRECTORY EPOCHS
 //
-// Writes to the directory the variables of the end, log.csv, the best variables, the event files,
-// and result.txt: what these files and the callbacks say, apart from times. Exits with 75 after
-// SIGTERM.
+// Writes to the directory the final variables, log.csv, the best variables, the event files, and
+// result.txt, which holds what these files and the callbacks report, apart from times. Exits with
+// 75 after SIGTERM.
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -37,7 +37,7 @@ constexpr int64_t kRows = 44, kBatch = 4;  // an epoch has 11 batches
 
 Failpoint before_fit_failpoint("disturbed_training/before_fit");
 
-// Points in the plane, with whether their coordinates have the same sign.
+// Points in the plane, labelled by whether their coordinates have the same sign.
 Dataset Points(int64_t first, int64_t rows) {
   std::vector<float> x;
   std::vector<int32_t> labels;
@@ -50,7 +50,7 @@ Dataset Points(int64_t first, int64_t rows) {
       {Tensor::Of<float>({rows, 2}, x), Tensor::Vector<int32_t>(std::move(labels))});
 }
 
-// Sums what a callback sees. A sum that is not saved, or counted twice, differs in the end.
+// Sums what a callback sees. If a sum is not saved or is counted twice, the result differs.
 class OwnCallback final : public Callback {
  public:
   explicit OwnCallback(std::unique_ptr<Trainer>& trainer) : trainer_(trainer) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exit code that a status gives a program.
+// Tests the exit codes that programs return for statuses.
 #include "distribute/strategy/strategy.h"
 #include "framework/runtime/failure.h"
 #include "framework/session/session_backend.h"
@@ -29,7 +29,8 @@ class FakeStrategy final : public Strategy {
   Topology topology_;
 };
 
-// Classifies as our programs do; `code` is that of the phase in which the error occurred.
+// Classifies an error as our programs do. `code` is the exit code of the phase in which the error
+// occurred.
 int ExitCodeOfError(const absl::Status& error, int num_workers, ExitCode code) {
   const FakeStrategy strategy(num_workers);
   return ExitWithError(error, ExitCodeOf(error, strategy, code));
@@ -67,7 +68,7 @@ TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
   }
 }
 
-// A launcher starts the job again, which then waits for the other job.
+// A launcher restarts the job, which then waits for the other job.
 TEST(ExitCodesTest, OnlyALostDirectoryOfCheckpointsGivesASingleWorkerTheCodeOfTheCluster) {
   for (const ExitCode code : kPhases) {
     EXPECT_EQ(ExitCodeOfError(LostDirectoryError("saved: lost"), 1, code), kExitCluster);
@@ -76,7 +77,7 @@ TEST(ExitCodesTest, OnlyALostDirectoryOfCheckpointsGivesASingleWorkerTheCodeOfTh
   }
 }
 
-// The same status codes without the mark come from damaged files.
+// Without the mark, the same status codes come from damaged files.
 TEST(ExitCodesTest, OnlyNumericErrorsGiveTheCodeOfNumbers) {
   for (const ExitCode code : kPhases) {
     for (const int num_workers : {1, 2}) {

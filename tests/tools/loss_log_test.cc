@@ -22,7 +22,7 @@ std::function<void()> after_rename;
 
 }  // namespace
 
-// Takes the place of the C library's function.
+// Replaces the C library's function.
 extern "C" int rename(const char* from, const char* to) noexcept {
   const int result = static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
   if (result == 0 && after_rename) after_rename();
@@ -47,7 +47,7 @@ TEST(LossLogTest, KeepsTheLinesUpToTheStep) {
   }
 }
 
-// Another user may write to the folder of the log.
+// Another user may be able to write to the log's folder.
 TEST(LossLogTest, FollowsNoLink) {
   const std::string victim = WriteTemporary("victim", "kept"), path = TemporaryPath("linked");
   const auto link = [&] {

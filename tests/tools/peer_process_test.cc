@@ -115,7 +115,7 @@ TEST(PeerProcessTest, ErrorsOfEveryWorkerArePrintedSafely) {
   EXPECT_EQ(text.find('\033'), std::string::npos);
 }
 
-// More than a pipe holds, before and after the peer is ready.
+// A peer prints more than a pipe holds, before and after it is ready.
 TEST(PeerProcessTest, PeerThatWritesManyErrorsIsNotBlocked) {
   testing::internal::CaptureStderr();
   const std::string many = "yes error | head -n 100000 >&2; ";
@@ -129,7 +129,8 @@ TEST(PeerProcessTest, PeerThatWritesManyErrorsIsNotBlocked) {
 }
 
 TEST(PeerProcessTest, OtherWorkersAreSilentAndEndWithTheFirst) {
-  // The second worker gives its process to the first through a fifo, and ends with its input.
+  // The second worker sends its process id to the first through a fifo, and ends when its input
+  // does.
   const std::string fifo = absl::StrCat(::testing::TempDir(), "/worker_", getpid());
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   auto peer = PeerProcess::StartWorkers(

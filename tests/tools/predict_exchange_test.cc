@@ -16,7 +16,7 @@ Topology DomainsOf(int count) {
   return topology;
 }
 
-// A plan of kernels and of updates, each of one collective with `bytes`.
+// A plan of kernels and of updates, each with one collective of `bytes`.
 struct Schedule {
   Plan plan;
   std::vector<double> costs;
@@ -74,7 +74,7 @@ TEST(PredictExchangeTest, SmallValuesTakeOneRound) {
   s.Add(InstructionKind::kStart, update, 0);
   s.Add(InstructionKind::kFinish, update, 0);
   const ExchangePrediction p = PredictExchange(s.plan, s.costs, DomainsOf(3), kLink);
-  EXPECT_EQ(p.sent_bytes, 180);  // all to both
+  EXPECT_EQ(p.sent_bytes, 180);  // the whole value to both peers
   EXPECT_EQ(p.exposed_ns, 360 + 10);
 }
 

@@ -116,7 +116,7 @@ TEST(RestartPolicyTest, HostThatFailsRepeatedlyIsExcluded) {
   EXPECT_THAT(policy.excluded(), IsEmpty());
 }
 
-// In a job that runs for weeks, even a good host fails now and then.
+// In a job that runs for weeks, even a good host fails occasionally.
 TEST(RestartPolicyTest, FailuresBeforeProgressDoNotExcludeHost) {
   RestartPolicy policy({.max_restarts = 9, .exclude_after = 2});
   for (const int step : {100, 200, 300}) {

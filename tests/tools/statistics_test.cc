@@ -62,7 +62,7 @@ TEST(RatioTest, MedianOfPairsLiesWithinInterval) {
   const std::vector<double> ours = {1, 2, 1, 2, 1, 2, 1, 2, 1};
   std::vector<double> theirs;
   for (size_t i = 0; i < ours.size(); ++i) theirs.push_back(ours[i] * (1.2 + 0.01 * (i % 3)));
-  // The pairs agree much better than the figures of either side.
+  // The ratios of pairs agree much better than the figures of either side.
   const Estimate ratio = RatioOf(theirs, ours);
   EXPECT_NEAR(ratio.median, 1.21, 1e-9);
   EXPECT_GE(ratio.low, 1.2 - 1e-9);

@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<double>> Losses(const TrainingCase& training, int ste
   return losses;
 }
 
-// The losses of the interpreter, which runs the graph as written, node by node.
+// Returns the losses of the interpreter, which runs the graph as written, node by node.
 absl::StatusOr<std::vector<double>> ReferenceLosses(const TrainingCase& training, int steps) {
   MF_ASSIGN_OR_RETURN(const ReadyStep t, PrepareTraining(training));
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*t.strategy, training.model));

@@ -87,7 +87,7 @@ TEST(TransformerTest, TrainingMatchesOnAnyNumberOfReplicas) {
   }
 }
 
-// A later token does not change the logits of earlier ones.
+// A later token does not change the logits of earlier tokens.
 TEST(TransformerTest, LaterTokensDoNotAffectEarlierLogits) {
   const auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 1, .seed = 5});
   ASSERT_TRUE(strategy.ok()) << strategy.status();
@@ -112,7 +112,7 @@ TEST(TransformerTest, LaterTokensDoNotAffectEarlierLogits) {
   EXPECT_NE(a.flat<float>()[before], b.flat<float>()[before]);
 }
 
-// The graph has ops of our own, some of which are called by names of functions.
+// The graph has custom ops, some of which are called by function name.
 TEST(TransformerTest, SurvivesGraphDefRoundTrip) {
   Graph graph;
   const Scope root(&graph);
@@ -127,7 +127,7 @@ TEST(TransformerTest, SurvivesGraphDefRoundTrip) {
     ASSERT_NE(again, nullptr) << node->name();
     EXPECT_EQ(again->op().name, node->op().name);
     AttrMap expected = node->attrs();
-    expected.erase(kCreationScopeAttr);  // means nothing outside of this process
+    expected.erase(kCreationScopeAttr);  // meaningless outside this process
     EXPECT_EQ(again->attrs(), expected) << node->name();
   }
 }

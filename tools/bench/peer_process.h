@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PeerProcess: child processes that train a case, one for each worker, or one that serves a model,
-// usually with another framework. Start them, then call Run or Serve in each round.
-// tests/benchmark/peers/peer.py and serving.py describe the protocols.
+// PeerProcess: child processes that run a benchmark case, usually with another framework. They
+// train with one process per worker, or serve a model with a single process. Start them, then call
+// Run or Serve in each round. tests/benchmark/peers/peer.py and serving.py describe the protocols.
 #ifndef MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
 #define MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
 
@@ -37,20 +37,20 @@ class PeerProcess {
   PeerProcess& operator=(const PeerProcess&) = delete;
 
   const std::string& version() const { return version_; }
-  // The losses of the first steps.
+  // Returns the losses of the first steps.
   const std::vector<double>& losses() const { return losses_; }
-  // For a process that serves: its answer to the example, and the time of an empty call.
+  // For a serving process: its answer to the example, and the time of an empty call.
   const std::vector<double>& logits() const { return logits_; }
   double empty_call_ms() const { return empty_call_ms_; }
 
-  // The time from the start of the processes to the end of the first step.
+  // Returns the time from the start of the processes to the end of the first step.
   double first_step_ms() const { return first_step_ms_; }
   // Returns the peak resident memory of a worker so far.
   absl::StatusOr<int64_t> PeakBytes(int worker = 0) const;
-  // Returns the number of TCP connections of a worker.
+  // Returns a worker's TCP connection count.
   absl::StatusOr<int> NumConnections(int worker) const;
 
-  // Trains for about `round_ms`; returns the milliseconds per step.
+  // Trains for about `round_ms`. Returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms);
   // Serves for about `round_ms`.
   absl::StatusOr<LoadTiming> Serve(double round_ms);
@@ -59,18 +59,18 @@ class PeerProcess {
   struct Child {
     pid_t process = -1;
     int socket = -1;
-    int errors = -1;  // stderr; -1 after its end
+    int errors = -1;  // stderr; -1 once it has ended
   };
 
   PeerProcess(absl::string_view name, absl::Duration timeout, WorkerOutput errors)
       : name_(name), timeout_(timeout), errors_(std::move(errors)) {}
   absl::Status Launch(const std::vector<std::string>& command, bool talks);
   absl::StatusOr<std::string> ReadLine();
-  // Sends `VERB SECONDS` and returns the numbers in the answer. The answer must have the form
-  // `expected`: the same first word, then a positive number for each further word.
+  // Sends `VERB SECONDS` and returns the numbers in the answer. The answer must match `expected`:
+  // the same first word, then a positive number for each further word.
   absl::StatusOr<std::vector<double>> Ask(absl::string_view verb, double round_ms,
                                           absl::string_view expected);
-  // Prints what a worker has written to its stderr. Returns false if there is no more.
+  // Prints available stderr output of a worker. Returns false if there is none left.
   bool PrintErrors(int worker);
   // Returns the path of a worker's file `name` in /proc.
   std::string ProcFile(int worker, absl::string_view name) const;
@@ -88,7 +88,7 @@ class PeerProcess {
   double first_step_ms_ = 0;
 };
 
-// Makes a side from the process, which the side keeps alive.
+// Returns a benchmark side that runs `process` and keeps it alive.
 Side MakeSide(std::shared_ptr<PeerProcess> process);
 
 }  // namespace mirrorflow

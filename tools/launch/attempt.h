@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attempt: the workers of a job from their start to their end, under one supervisor on each host.
+// Attempt: runs the workers of a job from start to end, under one supervisor per host.
 //
-// It asks all hosts to run a supervisor, a few hosts at a time. Once enough of them have answered,
-// it numbers the workers, starts them, and waits for their end. The next attempt asks all hosts
-// again, so one that has returned takes part. If the workers wait for a lost one
-// (--rejoin_timeout), that one starts again within the attempt.
+// It asks all hosts to run a supervisor, a few hosts at a time. Once enough hosts have answered, it
+// numbers the workers, starts them, and waits until they end. The next attempt asks all hosts
+// again, so a host that has come back is used again. If the workers wait for a lost worker
+// (--rejoin_timeout), that worker restarts within the attempt.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
 
@@ -35,10 +35,10 @@ namespace mirrorflow {
 class Attempt {
  public:
   struct Restart {
-    int count = 0;       // restarts of the job and of its lost workers
-    std::string reason;  // of the last one; empty before the first
+    int count = 0;       // restarts of the job and of lost workers
+    std::string reason;  // for the last restart; empty before the first
   };
-  // `signals`: a signalfd for the signals that ask the launcher to end.
+  // `signals` is a signalfd for the signals that ask the launcher to end.
   Attempt(const LaunchOptions& options, Restart restart, RestartPolicy& policy, int signals,
           WorkerOutput& output)
       : options_(options),
@@ -50,24 +50,24 @@ class Attempt {
   // Returns the exit code.
   absl::StatusOr<int> Run();
 
-  // Whether the launcher was asked to end.
+  // Returns whether the launcher was asked to end.
   bool is_interrupted() const { return interrupted_; }
-  // After a failure: its cause, as one line; and the host that is at fault, empty if it is not
-  // known or this machine.
+  // After a failure, return its cause, as one line, and the host at fault, which is empty if it is
+  // unknown or this machine.
   const std::string& reason() const { return reason_; }
   const std::string& failed_host() const { return failed_host_; }
   int num_restarts() const { return restart_.count; }
-  // The step of the newest checkpoint that the workers have saved; 0: they have saved none.
+  // Returns the step of the newest checkpoint that the workers have saved; 0 if none.
   int64_t saved_step() const { return saved_step_; }
 
  private:
-  // A worker, or, until Begin(), a placement that may become one.
+  // A worker or, until Begin(), a placement that may become a worker.
   struct Worker {
     bool started = false;
     bool ended = false;
     bool starts_again = false;    // it was lost, and the job has not made progress since
-    int64_t lost_after_step = 0;  // the newest checkpoint then
-    MonotonicTime again_at = MonotonicTime::InfiniteFuture();  // when it starts again
+    int64_t lost_after_step = 0;  // step of the newest checkpoint when it was lost
+    MonotonicTime again_at = MonotonicTime::InfiniteFuture();  // when it restarts
     WorkerEnd end;
 
     bool is_pausing() const { return again_at < MonotonicTime::InfiniteFuture(); }
@@ -75,12 +75,12 @@ class Attempt {
   struct Host {
     LaunchHost host;
     int num_workers = 1;
-    int first_worker = 0;                           // the others of this host follow it
-    std::unique_ptr<SupervisorProcess> supervisor;  // null until it is asked
+    int first_worker = 0;                           // this host's workers are consecutive
+    std::unique_ptr<SupervisorProcess> supervisor;  // null until the host is asked
     MonotonicTime asked_at;
-    std::string early_errors;  // of an elastic job: what its remote shell says before Begin()
+    std::string early_errors;  // in an elastic job: the remote shell's stderr before Begin()
     bool ready = false;        // its supervisor has answered
-    bool ended = false;        // its supervisor
+    bool ended = false;        // its supervisor has ended
   };
 
   absl::Span<Worker> WorkersOf(const Host& host) {
@@ -89,9 +89,9 @@ class Attempt {
   bool is_over() const;
   bool is_starting() const;
   int num_ready() const;
-  // Whether the host is asked, and its answer may come soon.
+  // Returns whether the host has been asked and may still answer soon.
   static bool is_awaited(const Host& host, MonotonicTime now);
-  // Whether each host has answered, or cannot.
+  // Returns whether every host has answered or failed to.
   bool has_heard_all() const;
   MonotonicTime NextDeadline() const;
 
@@ -105,7 +105,7 @@ class Attempt {
 
   absl::Status Serve();
   void PassDeadlines();
-  // Starts the lost workers again whose pause has ended.
+  // Restarts the lost workers whose pause is over.
   void StartAgain();
   void MissStartDeadline();
   void KillSupervisors();
@@ -117,12 +117,13 @@ class Attempt {
   void TakeEvent(Host& host, const launch::Event& event);
   void FailToAnswer(Host& host, const absl::Status& why);
   void LoseHost(Host& host, const absl::Status& why);
-  // Whether none of the host's workers runs or starts again.
+  // Returns whether none of the host's workers is running or waiting to restart.
   bool is_done(const Host& host);
   int Release(Host& host);
   void End(Host& host, Worker& worker, int exit_code);
   void AddEnd(const Host& host, Worker& worker, int exit_code);
-  // Whether the worker, which has just ended, starts again while the others wait for it.
+  // Decides whether the worker, which has just ended, restarts while the others wait for it. If so,
+  // schedules the restart.
   bool StartsAgain(const Host& host, Worker& worker);
   void AwaitLastWorkers();
   int ExitCodeOfJob();
@@ -132,29 +133,29 @@ class Attempt {
   RestartPolicy& policy_;
   const int signals_;
   WorkerOutput& output_;
-  std::vector<Host> hosts_;        // all until Begin(), then those that have answered
+  std::vector<Host> hosts_;        // all hosts until Begin(), then those that have answered
   std::vector<Worker> workers_;    // by placement until Begin(), then by number
   std::vector<Placement> placed_;  // the same workers
   std::vector<int> ports_;
   bool has_numbers_ = !options_.is_elastic;
   std::string secret_;
-  std::string job_;  // random, so that workers of an earlier attempt cannot join this one
+  std::string job_;  // random, so workers of an earlier attempt cannot join this one
   std::optional<LogIdentity> log_identity_;
   MonotonicTime begin_;
   MonotonicTime ask_again_at_ = MonotonicTime::InfiniteFuture();
   bool awaits_last_ = false;  // until end_all_at_: workers may wait for others that have ended
   MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
-  bool gathering_ = true;  // until Begin(), or the attempt ends before it
-  bool ending_ = false;    // all workers
+  bool gathering_ = true;  // until Begin(), or until the attempt ends before it
+  bool ending_ = false;    // all workers have been asked to end
   bool interrupted_ = false;
   EndRequests requests_;
-  bool killing_ = false;                                        // the supervisors
-  MonotonicTime counted_loss_ = MonotonicTime::InfinitePast();  // of a worker that starts again
+  bool killing_ = false;                                        // KillSupervisors has been called
+  MonotonicTime counted_loss_ = MonotonicTime::InfinitePast();  // the last loss that was counted
   int64_t saved_step_ = 0;
-  int exit_code_ = 0;  // of the job, if the workers do not decide it
+  int exit_code_ = 0;  // the job's, unless the workers determine it
   std::string reason_, failed_host_;
-  std::vector<WorkerEnd> ends_;  // in order of time
+  std::vector<WorkerEnd> ends_;  // in the order in which the workers ended
 };
 
 }  // namespace mirrorflow

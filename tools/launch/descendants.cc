@@ -23,14 +23,14 @@
 namespace mirrorflow {
 namespace {
 
-// The parent of a process; 0 if it has ended.
+// Returns the parent of a process; 0 if the process has ended.
 pid_t ParentOf(pid_t process) {
   std::FILE* const file = std::fopen(absl::StrCat("/proc/", process, "/stat").c_str(), "re");
   if (file == nullptr) return 0;
   char line[512] = {};
   const size_t size = std::fread(line, 1, sizeof(line) - 1, file);
   std::fclose(file);
-  // The name, in parentheses, may contain anything.
+  // The process name, in parentheses, can contain any character.
   const std::string text(line, size);
   const size_t end = text.rfind(')');
   int parent = 0;
@@ -39,7 +39,7 @@ pid_t ParentOf(pid_t process) {
   return std::sscanf(text.c_str() + end + 1, " %c %d", &state, &parent) == 2 ? parent : 0;
 }
 
-// Whether the process has a handler for the signal.
+// Returns whether the process has a handler for the signal.
 bool Catches(pid_t process, int signal) {
   std::FILE* const file = std::fopen(absl::StrCat("/proc/", process, "/status").c_str(), "re");
   if (file == nullptr) return false;
@@ -56,7 +56,7 @@ struct Process {
   pid_t process, parent;
 };
 
-// Returns the descendants, parents first, without the children in `kept` and their descendants.
+// Returns the descendants, parents first, except the children in `kept` and their descendants.
 std::vector<Process> Descendants(absl::Span<const pid_t> kept = {}) {
   std::multimap<pid_t, pid_t> children;
   if (DIR* const directory = opendir("/proc")) {
@@ -84,7 +84,7 @@ std::vector<Process> Descendants(absl::Span<const pid_t> kept = {}) {
 void BecomeSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 bool SignalChildOf(pid_t parent, pid_t process, int signal) {
-  // The descriptor refers to this process even if its number is reused.
+  // The descriptor refers to this process even if its id is reused.
   const auto fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   const bool has_pidfd = fd >= 0 || (errno != ENOSYS && errno != EPERM);
   const pid_t now = ParentOf(process);
@@ -108,8 +108,8 @@ void SignalDescendantsThatCatch(int signal) {
 }
 
 void KillDescendants(absl::Span<const pid_t> kept, absl::Duration timeout) {
-  // A process may have started another one just before it was killed. One that may not be killed,
-  // or waits for a device, is left behind.
+  // A process may have started another one just before it was killed. A process that this one must
+  // not kill, or that waits for a device, is left behind.
   const MonotonicTime deadline = MonotonicTime::Now() + timeout;
   while (MonotonicTime::Now() < deadline) {
     const std::vector<Process> left = Descendants(kept);

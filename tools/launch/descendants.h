@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes that descend from this one. As a subreaper, it becomes the parent of those whose
-// own parent ends, so none of them is lost.
+// Signals and kills the descendants of this process. As a subreaper, this process becomes the
+// parent of descendants whose own parent ends, so it can always find them.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
 
@@ -14,13 +14,13 @@ namespace mirrorflow {
 
 void BecomeSubreaper();
 void SignalDescendants(int signal);
-// Only those that have a handler for the signal, which would end the others.
+// Signals only the descendants that have a handler for the signal; it would end the others.
 void SignalDescendantsThatCatch(int signal);
-// Signals a process that the caller has found as a child of `parent`, a descendant or this process.
-// Returns false, without a signal, if the process has ended: its number may have been reused.
+// Signals a process that the caller has found as a child of `parent`, which is a descendant or this
+// process. Returns false and sends nothing if the process has ended: its id may have been reused.
 bool SignalChildOf(pid_t parent, pid_t process, int signal);
-// Kills all descendants except the children in `kept` and their descendants, and waits at most
-// `timeout` until they have ended.
+// Kills all descendants except the children in `kept` and their descendants. Waits up to `timeout`
+// for them to end.
 void KillDescendants(absl::Span<const pid_t> kept = {}, absl::Duration timeout = absl::Seconds(5));
 
 }  // namespace mirrorflow

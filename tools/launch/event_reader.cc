@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxPort = 65535, kMaxExitCode = 255, kMaxSignal = 64;
 
-// The bytes of the first event, which is the same from every supervisor.
+// Returns the bytes of the first event, which is the same for every supervisor.
 const std::string& Greeting() {
   static const auto* const greeting = [] {
     launch::Event ready;
@@ -25,7 +25,7 @@ const std::string& Greeting() {
   return *greeting;
 }
 
-// The name of an event in launch.proto; both streams are output.
+// Returns the name of an event in launch.proto. Both output streams have the name of output.
 std::string NameOf(launch::Event::EventCase event) {
   if (event == launch::Event::EVENT_NOT_SET) return "an unknown event";
   if (event == launch::Event::kErrors) event = launch::Event::kOutput;
@@ -57,8 +57,8 @@ absl::StatusOr<bool> EventReader::Next(launch::Event* event) {
   return whole;
 }
 
-// Text in front of the first event would be taken for a length, and the launcher would wait for a
-// message that never comes.
+// Checks the first event byte by byte: text in front of it would be parsed as a length, and the
+// launcher would wait for a message that never comes.
 absl::Status EventReader::CheckGreeting() const {
   const absl::string_view got = reader_.unread();
   const absl::string_view greeting = Greeting();

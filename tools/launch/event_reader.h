@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventReader: parses the events of a host's supervisor from the bytes that the host sends, and
-// refuses every event that no supervisor would send at this point. The bytes may come from another
-// host, whose remote shell passes on whatever its startup files print.
+// EventReader: parses the events of a host's supervisor from the bytes that the host sends. It
+// refuses every event that no supervisor would send at this point. The bytes can come from another
+// host, whose remote shell also forwards whatever its startup files print.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 
@@ -21,15 +21,15 @@ class EventReader {
  public:
   explicit EventReader(int num_slots) : slots_(num_slots) {}
 
-  // Call when the order has been sent: its answer is accepted from now on.
+  // Call this once the order has been sent: from then on, its answer is accepted.
   void Expect(const launch::Order& order);
 
-  // As MessageReader::ReadSome.
+  // Same as MessageReader::ReadSome.
   absl::StatusOr<bool> ReadSome(int fd) { return reader_.ReadSome(fd); }
   void Add(absl::string_view bytes) { reader_.Add(bytes); }
-  // Takes the next whole event. False if there is none yet. DataLoss for bytes that are not an
-  // event, and FailedPrecondition for an event that was not asked for or is out of range. Later
-  // calls return the same error.
+  // Takes the next complete event. Returns false if there is none yet, DataLoss for bytes that are
+  // not an event, and FailedPrecondition for an event that was not asked for or is out of range.
+  // Later calls return the same error.
   absl::StatusOr<bool> Next(launch::Event* event);
 
  private:
@@ -47,7 +47,7 @@ class EventReader {
   MessageReader reader_;
   absl::Status status_;  // the first error
   bool is_ready_ = false;
-  std::optional<int> num_ports_;  // that were requested and have not arrived
+  std::optional<int> num_ports_;  // ports that were requested and have not arrived
   std::vector<Slot> slots_;
 };
 

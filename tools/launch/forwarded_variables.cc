@@ -19,8 +19,8 @@ constexpr absl::string_view kHostSpecific[] = {
 constexpr absl::string_view kHostSpecificPrefixes[] = {"BASH_FUNC_", "DBUS_", "SSH_", "SUDO_",
                                                        "XDG_"};
 
-// Words of a secret's name, between underscores, and ends of such words (PGPASSWORD). TOKENS is not
-// one of them: MAX_TOKENS is a setting of a language model.
+// Words between underscores that mark a variable as a secret, and word endings that do
+// (PGPASSWORD). TOKENS is not included: MAX_TOKENS is a language model setting.
 constexpr absl::string_view kSecretWords[] = {"APIKEY",     "AUTH", "COOKIE", "CRED", "CREDS",
                                               "DSN",        "JWT",  "KEY",    "KEYS", "PASS",
                                               "KRB5CCNAME", "PAT",  "PWD"};

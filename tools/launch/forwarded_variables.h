@@ -12,17 +12,18 @@
 
 namespace mirrorflow {
 
-// Whether a variable is sent to other hosts and, if not, why.
+// Whether a variable is sent to other hosts and, if not, why not.
 enum class Forwarding {
   kForwarded,
   kHostSpecific,  // describes this host or the user's session on it
-  kSecret,        // has the name of a secret
+  kSecret,        // its name looks like that of a secret
 };
-// Decides by the name, because a program may need any variable: NCCL_*, OMP_*, its own.
+// Decides by name. Everything else is sent, because a program can need any variable: NCCL_*, OMP_*
+// or variables that it defines itself.
 Forwarding ForwardingOf(absl::string_view name);
 
-// The variables of `environment`, entries NAME=VALUE up to a null pointer, that are forwarded by
-// their name or are in `added`.
+// Returns the variables of `environment` that are forwarded by name or are in `added`.
+// `environment` is a null-terminated array of NAME=VALUE strings.
 std::map<std::string, std::string> ForwardedVariables(const char* const* environment,
                                                       const std::set<std::string>& added);
 

@@ -30,7 +30,7 @@
 namespace mirrorflow {
 namespace {
 
-// How long the descendants of a worker whose supervisor was killed may take to end.
+// How long the descendants of a worker can take to end after its supervisor was killed.
 constexpr absl::Duration kOrphanTimeout = absl::Seconds(1);
 
 class HostSupervisor {
@@ -54,21 +54,21 @@ class HostSupervisor {
 
  private:
   struct Slot {
-    pid_t supervisor = -1;  // of its worker
-    int channel = -1;       // its standard input and output; -1 while it does not run
+    pid_t supervisor = -1;  // the worker's supervisor
+    int channel = -1;       // the supervisor's stdin and stdout; -1 while it is not running
     MessageReader reader;
     launch::Event end;  // how the worker has ended; sent once the slot is free
     bool has_run = false;
-    bool ended = false;  // the worker, as the launcher knows
+    bool ended = false;  // the launcher knows that the worker has ended
   };
 
-  // The launcher may start a worker again until it ends its orders.
+  // The launcher can restart a worker until it closes its orders.
   bool is_over() const {
     return !has_launcher_ && std::all_of(slots_.begin(), slots_.end(),
                                          [](const Slot& slot) { return slot.channel < 0; });
   }
 
-  // Waits for something to do, and does it.
+  // Waits for an event and handles it.
   absl::Status Serve() {
     std::vector<pollfd> fds = {
         {.fd = has_launcher_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
@@ -113,7 +113,8 @@ class HostSupervisor {
           return absl::InvalidArgumentError(absl::StrCat("supervisor: expected a free slot below ",
                                                          slots_.size(), ", got ", slot));
         }
-        if (signal_ != 0) {  // it has come first, and a worker that has not run knows it
+        // If a signal came first, only a worker that has run before still has to be reported.
+        if (signal_ != 0) {
           if (slots_[slot].has_run) End(slot, StoppedBy(signal_));
           return absl::OkStatus();
         }
@@ -140,7 +141,7 @@ class HostSupervisor {
     }
     const pid_t process = fork();
     if (process == 0) {
-      // Those of other supervisors would keep them from noticing that this process has ended.
+      // Inherited channels would keep other supervisors from noticing that this process has ended.
       for (const Slot& other : slots_) {
         if (other.channel >= 0) close(other.channel);
       }
@@ -159,7 +160,7 @@ class HostSupervisor {
     return absl::OkStatus();
   }
 
-  // The end of a worker that a signal keeps from starting.
+  // Returns the end event of a worker that did not start because of a signal.
   static launch::Event StoppedBy(int signal) {
     launch::Event event =
         NotStarted(absl::CancelledError(absl::StrCat("signal ", signal, " came before its start")));
@@ -167,9 +168,9 @@ class HostSupervisor {
     return event;
   }
 
-  // Passes a signal on to all workers.
+  // Forwards a signal to all workers.
   void Signal(int signal) {
-    // This process, the launcher and each worker's supervisor may all be asked to end the job.
+    // This process, the launcher and each worker's supervisor can all receive the same request.
     if (requests_.Take(signal) == EndRequests::Kind::kRepeated) return;
     signal_ = signal;
     launch::Order order;
@@ -196,13 +197,13 @@ class HostSupervisor {
   void TakeSignals() {
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
-      // Only the launcher's orders count if the terminal interrupts all processes at once.
+      // If the terminal interrupts all processes at once, only the launcher's orders count.
       if (info.ssi_signo == SIGTERM) Signal(SIGTERM);
       if (info.ssi_signo == SIGHUP) LoseLauncher();
     }
   }
 
-  // The workers' supervisors then end them.
+  // Closes the orders of the workers' supervisors, which then end the workers.
   void LoseLauncher() {
     has_launcher_ = false;
     for (Slot& slot : slots_) {
@@ -239,17 +240,17 @@ class HostSupervisor {
     End(index, std::move(slot.end));
   }
 
-  // Kills what descends from workers whose supervisor was killed.
+  // Kills the descendants of workers whose supervisor was killed.
   void KillOrphans() const {
     std::vector<pid_t> supervisors;
     for (const Slot& slot : slots_) {
       if (slot.channel >= 0) supervisors.push_back(slot.supervisor);
     }
-    // The other workers wait meanwhile for their orders, and the launcher for this event.
+    // In the meantime, the other workers wait for their orders and the launcher for this event.
     KillDescendants(supervisors, kOrphanTimeout);
   }
 
-  // `event` says how the worker of the slot has ended.
+  // Records that the slot's worker has ended, as `event` describes.
   void End(int slot, launch::Event event) {
     slots_[slot].ended = true;
     event.set_slot(slot);
@@ -265,7 +266,7 @@ class HostSupervisor {
   bool has_launcher_ = true;
   int signals_ = -1;
   EndRequests requests_;
-  int signal_ = 0;  // the last one that was passed on; 0: none
+  int signal_ = 0;  // the last signal that was forwarded; 0: none
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command `mirrorflow launch`, and the flags that name hosts.
+// The command `mirrorflow launch` and the flags that name hosts.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_H_
 
@@ -18,33 +18,33 @@
 namespace mirrorflow {
 
 struct LaunchOptions {
-  std::vector<Placement> workers;  // as many as the job may have
-  // An elastic job starts, and starts again, with the workers of the hosts that answer, if there
-  // are at least `min_workers`. Other jobs need all workers.
+  std::vector<Placement> workers;  // the most workers that the job can have
+  // An elastic job starts and restarts with the workers of the hosts that answer, if these are at
+  // least `min_workers`. Other jobs need all workers.
   bool is_elastic = false;
   int min_workers = 1;
-  std::vector<std::string> command;  // of each worker
+  std::vector<std::string> command;  // each worker's command
   std::string directory;             // where workers run
-  // Runs a command on a host: words, with `{host}` in place of its name.
+  // The words of a command that runs another command on a host; `{host}` stands for its name.
   std::vector<std::string> remote_shell;
-  // Variables to send to other hosts although their names would keep them here.
+  // Variables to send to other hosts even if their names would exclude them.
   std::set<std::string> forwarded_variables;
   std::vector<int> show;
   std::string log_dir;
   absl::Duration grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
   RestartPolicy::Options restarts;
-  // How long the workers wait for a lost one, which then starts again alone; 0: they end, too.
+  // How long the workers wait for a lost worker, which restarts alone. With 0, they end as well.
   absl::Duration rejoin_timeout;
   bool one_gpu_per_process = false;
 };
 
-// Exit codes of a job, besides those of its workers: they are common to launchers and shells.
+// Exit codes of a job other than those of its workers. Launchers and shells commonly use them.
 inline constexpr int kExitStartTimeout = 124;
 inline constexpr int kExitNotStarted = 127;
 
-// Runs `command` as several workers, as the flags say. `*code` is the exit code, whether or not
-// there is an error.
+// Runs `command` as several workers, as the flags specify. Sets `*code` to the exit code, whether
+// or not it returns an error.
 absl::Status Launch(const std::vector<std::string>& command, ExitCode* code);
 
 // Returns the hosts that --hosts and --rsh name.

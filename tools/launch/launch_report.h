@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which worker failed first, and the report about it.
+// Finds the worker that failed first and formats the failure report.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_REPORT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_REPORT_H_
 
@@ -24,34 +24,36 @@ struct WorkerEnd {
   int exit_code = 0;     // 128 + signal if a signal ended it
   int signal = 0;
   bool asked_to_end = false;  // by the launcher
-  std::string message;        // why, as far as it is known
+  std::string message;        // why it ended, if known
   bool is_victim = false;     // the message blames another worker, or a timeout
 };
 
-// Reads the message of a worker from what it has written to $MIRRORFLOW_ERROR_FILE (JSON), if that
-// is valid.
+// Reads a worker's message from `text`, the JSON that it wrote to $MIRRORFLOW_ERROR_FILE. Does
+// nothing if `text` is invalid.
 void TakeErrorFile(const std::string& text, WorkerEnd* end);
 
-// The worker whose failure made the job fail: the first that failed by itself, but rather not one
-// that only noticed the failure of another. Null if none failed.
+// Returns the worker whose failure made the job fail: the first that failed by itself. Prefers a
+// worker that did not merely notice another's failure. Null if none failed.
 const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends);
 
-// The host that made the job fail: that of the first failure, unless it is only a victim. If all
-// failures are, that of the workers that did not end by themselves, such as one that hangs. Empty
-// if they are on several hosts, if there are none, or for this machine.
+// Returns the host that made the job fail: the host of the first failure, unless that worker is
+// only a victim. If all failures are victims, returns the host of the workers that did not end by
+// themselves, such as a worker that hangs. Empty if these are on several hosts or do not exist, or
+// if the host is this machine.
 std::string HostAtFault(absl::Span<const WorkerEnd> ends);
 
-// How a worker ended, as one line: `worker 1 on host b: signal 9 (KILL): MESSAGE`.
+// Describes how a worker ended in one line: `worker 1 on host b: signal 9 (KILL): MESSAGE`.
 std::string EndText(const WorkerEnd& end);
 
-// Whether the workers have stopped because they were asked to, by their scheduler or by the
-// launcher, and go on when they start again: with kExitPreempted. If the launcher got SIGTERM, they
-// may also have died of it, have not been started because of it, or be victims of the others' ends.
+// Returns whether the workers stopped with kExitPreempted because their scheduler or the launcher
+// asked them to, and will continue when restarted. If the launcher got SIGTERM, the workers can
+// also have died of it, not have been started because of it, or be victims of the other workers'
+// ends.
 bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked);
-// One line about such a job.
+// Returns a one-line report about a stopped job.
 std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after);
 
-// The report, several lines.
+// Returns the failure report, which has several lines.
 std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> ends,
                           absl::Duration after, const std::deque<std::string>& last_lines);
 

@@ -58,13 +58,13 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
   }
   host.name = parts.second.empty() ? host.address : std::string(parts.first);
   if (host.name.empty() || host.address.empty()) return wrong("no name");
-  // It becomes an argument of the remote shell.
+  // The name becomes an argument of the remote shell.
   if (absl::StartsWith(host.name, "-")) return wrong("a name that looks like a flag");
   return host;
 }
 
 std::string QuotedForShell(absl::string_view word) {
-  // A shell leaves brackets (of IPv6 addresses) unchanged unless a file matches the pattern.
+  // A shell leaves the brackets of IPv6 addresses unchanged unless a file matches the pattern.
   constexpr absl::string_view kPlain = "%+,-./:=@_[]";
   const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains(kPlain, c);
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> host
 }
 
 std::vector<Placement> RankOnHosts(std::vector<LaunchHost> host_of_worker) {
-  std::map<std::string, int> size;  // by name of the host
+  std::map<std::string, int> size;  // by host name
   std::vector<Placement> workers;
   for (LaunchHost& host : host_of_worker) {
     const int local_rank = size[host.name]++;
@@ -159,7 +159,7 @@ int NumPorts(int num_workers) { return num_workers + 2; }
 
 absl::StatusOr<std::vector<int>> FreePorts(int count) {
   std::vector<int> ports;
-  std::vector<int> sockets;  // open until all ports are found, so that they differ
+  std::vector<int> sockets;  // stay open until all ports are found, so the ports differ
   const absl::Cleanup close_all = [&] {
     for (const int fd : sockets) close(fd);
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where `mirrorflow launch` starts its workers, and what it tells each of them.
+// Where `mirrorflow launch` starts its workers, and the variables that it sets for each worker.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_PLACEMENT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_PLACEMENT_H_
 
@@ -15,16 +15,16 @@
 
 namespace mirrorflow {
 
-// The most workers of a job.
+// The most workers that a job can have.
 inline constexpr int kMaxWorkers = 4096;
 
 struct LaunchHost {
   std::string name;     // for the remote shell; empty: this machine
-  std::string address;  // at which the workers of other hosts reach it
+  std::string address;  // at which workers on other hosts reach it
   int slots = 1;        // the most workers that it gets
 };
 
-// The hosts of a job's workers, and the words of the command that runs another one on a host.
+// The hosts of a job's workers, and the words of a command that runs another command on a host.
 struct WorkerHosts {
   std::vector<LaunchHost> hosts;  // empty: this machine
   std::vector<std::string> remote_shell;
@@ -36,11 +36,11 @@ struct Placement {
   int local_size = 1;
 };
 
-// From --hosts, NAME[=ADDRESS][:SLOTS],…; an address that contains colons is in brackets.
-// InvalidArgument for anything else, and for a host that is named twice.
+// Parses --hosts: NAME[=ADDRESS][:SLOTS],…, with brackets around an address that contains colons.
+// Returns InvalidArgument for anything else and for a host that is named twice.
 absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string> hosts);
 
-// HOST:PORT; an address that contains colons is in brackets.
+// Returns HOST:PORT, with brackets around an address that contains colons.
 std::string AddressOf(const LaunchHost& host, int port);
 
 // Returns the path of this program's file.
@@ -53,35 +53,35 @@ std::vector<std::string> CommandOnHost(const LaunchHost& host,
                                        absl::Span<const std::string> remote_shell,
                                        std::vector<std::string> command);
 
-// How many workers a job may have.
+// How many workers a job can have.
 struct WorkerCount {
   int least = 1;
   int most = 1;
 };
-// From -n, N or MIN:MAX. InvalidArgument for anything else.
+// Parses -n: N or MIN:MAX. Returns InvalidArgument for anything else.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text);
 
-// Fills the hosts in order. Without hosts, all workers are on this machine. `num_workers`: the
-// number of slots if it is not set. InvalidArgument if there are not enough slots.
+// Fills the hosts in order. Without hosts, all workers are on this machine. If `num_workers` is not
+// set, all slots are used. Returns InvalidArgument if there are not enough slots.
 absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> hosts,
                                                     std::optional<int> num_workers);
 
-// The placements of workers on these hosts, in this order. A host is there once for each of its
-// workers.
+// Returns the placements of workers on these hosts, in this order. `host_of_worker` lists a host
+// once for each of its workers.
 std::vector<Placement> RankOnHosts(std::vector<LaunchHost> host_of_worker);
 
-// The variables that tell worker `index` about its cluster, for programs of this framework,
-// PyTorch and TensorFlow. `ports` are free on the host of worker 0: one for the coordination
-// service, one for MASTER_PORT, and one for each worker.
+// Returns the variables that tell worker `index` about its cluster, for Mirrorflow, PyTorch and
+// TensorFlow programs. `ports` are free on the host of worker 0: one for the coordination service,
+// one for MASTER_PORT, and one for each worker.
 std::map<std::string, std::string> VariablesOfWorker(absl::Span<const Placement> workers, int index,
                                                      absl::Span<const int> ports);
-// How many ports that are.
+// Returns how many ports VariablesOfWorker needs.
 int NumPorts(int num_workers);
-// Returns different TCP ports of this host, which are free at the time of the call.
+// Returns distinct TCP ports of this host that are free at the time of the call.
 absl::StatusOr<std::vector<int>> FreePorts(int count);
 
-// The device that worker `local_rank` of a host uses, if each has one GPU. `visible`: the value of
-// CUDA_VISIBLE_DEVICES, or empty.
+// Returns the GPU of worker `local_rank` on its host if each worker has one GPU. `visible` is the
+// value of CUDA_VISIBLE_DEVICES, or empty.
 std::string GpuOfWorker(int local_rank, absl::string_view visible);
 
 }  // namespace mirrorflow

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Whether a worker that exited with this code might succeed if it is restarted.
+// Returns whether a worker that exited with this code might succeed if it is restarted.
 bool CanSucceedAgain(int exit_code) {
   constexpr int kFinal[] = {0,           kExitUsage, kExitBadInput, kExitResources, kExitNumeric,
                             128 + SIGINT};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RestartPolicy: decides whether, when and on which hosts a job restarts after an attempt, and
-// whether and when a lost worker starts again alone.
+// whether and when a lost worker restarts alone.
 //
-// A job restarts at most --max_restarts times without progress, which is a checkpoint of a later
-// step than all before. Progress resets the count, so that neither a flaky host nor a month of
+// A job restarts at most --max_restarts times without progress. Progress is a checkpoint of a later
+// step than all earlier ones. It resets the count, so that neither a flaky host nor a month of
 // preemptions uses up the restarts, and the failures of hosts, so that rare failures over a
-// month do not exclude a good host. The pause before a restart doubles until there is progress, so
-// that a job that cannot run does not keep its hosts busy. It is randomized, so that many jobs do
-// not restart at once.
+// month do not exclude a good host. The pause before a restart doubles until the job makes
+// progress, so a job that cannot run does not keep its hosts busy. It is randomized, so many jobs
+// do not restart at once.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
 
@@ -36,11 +36,11 @@ class RestartPolicy {
   // How an attempt ended.
   struct Ending {
     int exit_code = 0;
-    int64_t saved_step = 0;  // of the newest checkpoint that its workers have saved; 0: none
-    std::string host;        // of the worker that failed first; empty: not known
-    // Only this worker has ended, and only it would start again.
+    int64_t saved_step = 0;  // step of the newest checkpoint that its workers have saved; 0: none
+    std::string host;        // host of the worker that failed first; empty if unknown
+    // Only this worker has ended, and only this worker would restart.
     bool is_alone = false;
-    // It was lost together with the last one, for which a restart has been counted.
+    // The worker was lost together with the previous one, for which a restart has been counted.
     bool is_counted = false;
   };
 
@@ -50,9 +50,9 @@ class RestartPolicy {
   // lost worker, so its first restart since the last progress is at once.
   std::optional<absl::Duration> PauseAfter(const Ending& ending);
 
-  // The number of the last restart: `2 of at most 5 since step 400 was saved`.
+  // Describes the last restart: `2 of at most 5 since step 400 was saved`.
   std::string Text() const;
-  // Hosts that are excluded from now on.
+  // Returns the hosts that are excluded.
   const std::set<std::string>& excluded() const { return excluded_; }
   // Takes all hosts back, because too few others are left.
   void IncludeAll();

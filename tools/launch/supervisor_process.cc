@@ -23,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// How long a supervisor, or the remote shell that runs it, may take to end after its workers.
+// How long a supervisor, or the remote shell that runs it, can take to end after its workers.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
 void CloseFile(int* fd) {
@@ -45,11 +45,11 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
   const pid_t process = fork();
   if (process < 0) return ThreadLimitError("supervisor");
   if (process == 0) {
-    // A process group of its own: the terminal's signals are for the launcher, which passes them
-    // on.
+    // Run in a separate process group: only the launcher gets the terminal's signals, and it
+    // forwards them.
     setpgid(0, 0);
-    // A service manager or batch system may send these to all processes on this host. The launcher
-    // passes them on, for which it needs the remote shell; ssh leaves them ignored.
+    // A service manager or batch system may send these signals to all processes on this host. The
+    // launcher forwards them and needs the remote shell to do so. ssh keeps them ignored.
     for (const int signal : {SIGINT, SIGTERM}) ::signal(signal, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<SupervisorProcess>> SupervisorProcess::Spawn(
     std::fprintf(stderr, "cannot run '%s': %s\n", command[0], std::strerror(errno));
     _exit(kExitNotStarted);
   }
-  setpgid(process, process);  // the child may not have come so far when Kill() is called
+  setpgid(process, process);  // Kill() may be called before the child does this itself
   close(input[0]);
   close(output[1]);
   close(errors[1]);
@@ -92,7 +92,7 @@ void SupervisorProcess::Send(const launch::Order& order) {
 void SupervisorProcess::SendMore() {
   const ssize_t sent = write(orders_, unsent_.data(), unsent_.size());
   if (sent > 0) unsent_.erase(0, sent);
-  // If the supervisor has ended, its output says so.
+  // If the supervisor has ended, the end of its output shows that.
   if (sent < 0 && errno != EAGAIN && errno != EINTR) unsent_.clear();
 }
 

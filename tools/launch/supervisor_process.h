@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SupervisorProcess: the launcher's end of the supervisor of one host. It spawns the supervisor,
-// here or through a remote shell, sends it orders and reads its events.
+// SupervisorProcess: the launcher's handle to the supervisor of one host. It spawns the supervisor,
+// locally or through a remote shell, sends it orders and reads its events.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_SUPERVISOR_PROCESS_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_SUPERVISOR_PROCESS_H_
 
@@ -20,40 +20,41 @@ namespace mirrorflow {
 
 class SupervisorProcess {
  public:
-  // Runs it on the host, for `num_workers` there, through the remote shell if that is not this
-  // machine.
+  // Runs the supervisor on the host for `num_workers` workers, through the remote shell unless the
+  // host is this machine.
   static absl::StatusOr<std::unique_ptr<SupervisorProcess>> Spawn(
       const LaunchHost& host, int num_workers, absl::Span<const std::string> remote_shell);
   ~SupervisorProcess();
   SupervisorProcess(const SupervisorProcess&) = delete;
   SupervisorProcess& operator=(const SupervisorProcess&) = delete;
 
-  // For poll(); -1 once closed.
+  // Returns the descriptor of the events, for poll(); -1 once closed.
   int events() const { return events_; }
   int errors() const { return errors_; }
-  // The file to which SendMore() can write; -1 if nothing is left to send.
+  // Returns the descriptor that SendMore() writes to; -1 if nothing is left to send.
   int unsent() const { return unsent_.empty() ? -1 : orders_; }
 
-  // Does not wait: a host that does not answer must not keep the launcher from serving the others.
-  // What is left is sent by SendMore().
+  // Sends without waiting: a host that does not answer must not keep the launcher from serving the
+  // others. SendMore() sends the rest.
   void Send(const launch::Order& order);
   void SendMore();
-  // Ends its input; the supervisor then ends its workers.
+  // Closes the supervisor's input, so it ends its workers.
   void CloseOrders();
 
-  // Reads once. False at the end of the events.
+  // Reads once. Returns false at the end of the events.
   absl::StatusOr<bool> ReadEvents() { return reader_.ReadSome(events_); }
-  // As EventReader::Next.
+  // Same as EventReader::Next.
   absl::StatusOr<bool> NextEvent(launch::Event* event) { return reader_.Next(event); }
-  // Reads once from its standard error: messages of the remote shell. Empty if there is nothing.
+  // Reads what is available on the remote shell's stderr; empty if nothing is.
   std::string ReadErrors();
-  // Something that the remote shell has left behind may keep its standard error open.
+  // Closes this end of the stderr pipe: a process that the remote shell left behind may keep the
+  // other end open.
   void CloseErrors();
 
-  // Ends the supervisor, or the remote shell that runs it, and its children by SIGKILL. A
+  // Sends SIGKILL to the supervisor, or to the remote shell that runs it, and to its children. A
   // supervisor on another host ends its workers once its orders end.
   void Kill() const;
-  // Waits for its end, as long as it may take after that of its workers, and then kills it. Returns
+  // Waits until the supervisor ends, and kills it if it takes too long after its workers. Returns
   // its status, as waitpid() does.
   int Reap();
 
@@ -61,10 +62,10 @@ class SupervisorProcess {
   explicit SupervisorProcess(int num_workers) : reader_(num_workers) {}
 
   pid_t process_ = -1;  // -1 once reaped
-  int orders_ = -1;     // its standard input; writes do not wait
-  std::string unsent_;  // orders that it has not yet read
+  int orders_ = -1;     // its standard input; non-blocking
+  std::string unsent_;  // orders that are not yet written
   int events_ = -1;     // its standard output
-  int errors_ = -1;     // its standard error; reads do not wait
+  int errors_ = -1;     // its standard error; non-blocking
   EventReader reader_;
 };
 

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// Orders carry an environment, events a part of the output.
+// Orders carry an environment; events carry a part of the output.
 constexpr uint32_t kMaxMessageBytes = uint32_t{8} << 20;
 
 }  // namespace
@@ -53,7 +53,7 @@ absl::StatusOr<bool> MessageReader::ReadSome(int fd) {
 }
 
 void MessageReader::Add(absl::string_view bytes) {
-  // Not in Next(), because one read may bring thousands of messages.
+  // Compacted here and not in Next(), because one read can return thousands of messages.
   buffer_.erase(0, std::exchange(taken_, 0));
   buffer_.append(bytes.data(), bytes.size());
 }
@@ -64,7 +64,7 @@ absl::StatusOr<bool> MessageReader::Next(google::protobuf::MessageLite* message)
                                                static_cast<int>(bytes.size()));
   uint32_t size = 0;
   if (!input.ReadVarint32(&size)) {
-    if (bytes.size() < 10) return false;  // not all of the length
+    if (bytes.size() < 10) return false;  // the length is incomplete
     size = kMaxMessageBytes + 1;
   }
   if (size > kMaxMessageBytes) return absl::DataLossError("malformed launcher message");

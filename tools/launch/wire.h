@@ -17,7 +17,7 @@ namespace mirrorflow {
 
 // The most bytes of a program's output that one message carries.
 inline constexpr size_t kOutputBytes = size_t{16} << 10;
-// The largest part of a worker's error file that a supervisor sends.
+// The most bytes of a worker's error file that a supervisor sends.
 inline constexpr size_t kMaxErrorFile = size_t{64} << 10;
 // The latest step that a worker can have saved. No later one is progress, so a wrong number that is
 // accepted would end the job's restarts.
@@ -26,25 +26,26 @@ inline constexpr int64_t kMaxSavedStep = int64_t{1} << 40;
 // Writes all of `bytes`; retries after a signal.
 absl::Status WriteAll(int fd, absl::string_view bytes);
 absl::Status WriteMessage(int fd, const google::protobuf::MessageLite& message);
-// The bytes of the message, as WriteMessage writes them.
+// Returns the bytes that WriteMessage writes for the message.
 std::string SerializeMessage(const google::protobuf::MessageLite& message);
 
 class MessageReader {
  public:
-  // Reads once from `fd`, without waiting if it has data. False at the end of the input.
+  // Reads once from `fd`; does not block if data is available. Returns false at the end of the
+  // input.
   absl::StatusOr<bool> ReadSome(int fd);
   // Adds bytes as if they had been read.
   void Add(absl::string_view bytes);
-  // Takes the next whole message that has been read. False if there is none yet; DataLoss if the
-  // input is not a message.
+  // Takes the next complete message. Returns false if there is none yet, DataLoss if the input is
+  // not a message.
   absl::StatusOr<bool> Next(google::protobuf::MessageLite* message);
 
-  // The bytes that Next() has not taken.
+  // Returns the bytes that Next() has not taken.
   absl::string_view unread() const { return absl::string_view(buffer_).substr(taken_); }
 
  private:
   std::string buffer_;
-  size_t taken_ = 0;  // of buffer_
+  size_t taken_ = 0;  // bytes of buffer_ that Next() has taken
 };
 
 }  // namespace mirrorflow

@@ -28,7 +28,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kLastLines = 10;
-// A longer line is printed in parts, so that a program without newlines needs no memory here.
+// A longer line is printed in parts, so a program that prints no newlines uses limited memory here.
 constexpr size_t kMaxLine = 64 << 10;
 constexpr const char* kColours[] = {"\033[36m", "\033[32m", "\033[33m", "\033[35m", "\033[34m"};
 constexpr const char* kNoColour = "\033[0m";
@@ -40,7 +40,7 @@ absl::StatusOr<int> OpenLog(const std::string& path) {
 
 // Another user could replace the files in a directory of theirs, and read or change the output.
 absl::Status MakeLogDirectory(const std::string& path) {
-  // A file server may give a new directory to another user.
+  // A file server may assign a new directory to another user, so only an existing one is checked.
   if (mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
   struct stat info;
   if (errno != EEXIST || stat(path.c_str(), &info) != 0) {
@@ -52,7 +52,8 @@ absl::Status MakeLogDirectory(const std::string& path) {
                                                     geteuid(), ", got ", info.st_uid));
 }
 
-// Returns a line on the standard error of a worker as JSON: unchanged, if it is an object already.
+// Returns a line of a worker's standard error as JSON. A line that is already an object stays
+// unchanged.
 std::string JsonLineOf(int worker, const std::string& line) {
   // Log collectors parse strictly: no byte order mark, and no carriage return at the end.
   const bool has_braces = absl::StartsWith(line, "{") && absl::EndsWith(line, "}");
@@ -118,8 +119,7 @@ void WorkerOutput::ForgetLastLines() {
   for (Worker& worker : workers_) worker.last.clear();
 }
 
-// A line of up to PIPE_BUF bytes is one write, so that lines of other programs do not come in
-// between.
+// Writes a line of up to PIPE_BUF bytes at once, so lines of other programs do not interrupt it.
 void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
   const int fd = stream == kOutput ? STDOUT_FILENO : STDERR_FILENO;
   const char* const name = stream == kOutput ? "standard output" : "standard error";
@@ -134,7 +134,7 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
       if (interrupted_) return;
       continue;
     }
-    // A pipe that can be written has room for this much.
+    // A writable pipe has room for this many bytes.
     const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written <= 0)
@@ -148,7 +148,7 @@ void WorkerOutput::WriteLog(int fd, absl::string_view file, absl::string_view by
   if (!written.ok()) Fail(Annotate(written, "--log_dir"));
 }
 
-// The workers keep running: losing output must not end a training.
+// The workers keep running: lost output must not end a training run.
 void WorkerOutput::Fail(const absl::Status& why) {
   if (status_.ok()) status_ = why;
 }

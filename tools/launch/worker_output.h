@@ -26,27 +26,27 @@ class WorkerOutput {
     // Also keeps all output here: worker_N.out, worker_N.err and, with times, all.log.
     std::string log_dir = "";
   };
-  // An error if the directory cannot be written.
+  // Returns an error if the directory is not writable.
   static absl::StatusOr<WorkerOutput> Create(const Options& options);
   WorkerOutput(WorkerOutput&&) = default;
 
-  // Once this file can be read, output whose reader does not read is dropped instead of waited for.
+  // Once `fd` becomes readable, output that no one reads is dropped instead of blocking.
   void StopWaitingOn(int fd) { interrupt_ = fd; }
 
   void Add(int worker, Stream stream, absl::string_view bytes);
-  // Ends the last line of a worker, if it lacks its end.
+  // Ends a worker's last line if it has no newline.
   void Finish(int worker);
 
-  // ResourceExhausted, naming the stream or file, if not all output could be written.
+  // Returns ResourceExhausted, naming the stream or file, if not all output could be written.
   const absl::Status& status() const { return status_; }
 
-  // The last lines of a worker since ForgetLastLines.
+  // Returns a worker's last lines since ForgetLastLines.
   const std::deque<std::string>& LastLines(int worker) const { return workers_[worker].last; }
   void ForgetLastLines();
 
  private:
   struct Worker {
-    std::string line[2];  // of each stream, as far as it has come
+    std::string line[2];  // the incomplete last line of each stream
     int log[2] = {-1, -1};
     std::deque<std::string> last;
   };
@@ -59,7 +59,7 @@ class WorkerOutput {
   std::vector<Worker> workers_;
   std::set<int> shown_;
   int all_log_ = -1;
-  bool colour_[2] = {};  // whether the stream is a terminal that wants it
+  bool colour_[2] = {};  // whether to colour the stream, which is then a terminal
   int interrupt_ = -1;
   bool interrupted_ = false;
   absl::Status status_;

@@ -32,14 +32,14 @@
 namespace mirrorflow {
 namespace {
 
-// Limit for a worker that is asked to end because its launcher is gone: the next attempt may wait
-// for its memory.
+// Time limit for a worker that is asked to end because its launcher is lost. The next attempt may
+// be waiting for its memory.
 constexpr absl::Duration kOrphanGrace = absl::Seconds(2);
 // How often to look for a newly saved step while nothing else happens.
 constexpr absl::Duration kProgressInterval = absl::Seconds(1);
 constexpr size_t kMaxProgressFile = 32;
 
-// A file without a name, which the worker can open under a path as long as this process runs.
+// An anonymous file that the worker can open through a path for as long as this process runs.
 class PrivateFile {
  public:
   explicit PrivateFile(const char* name)
@@ -52,7 +52,7 @@ class PrivateFile {
   PrivateFile(const PrivateFile&) = delete;
   PrivateFile& operator=(const PrivateFile&) = delete;
 
-  const absl::Status& status() const { return status_; }  // of its creation
+  const absl::Status& status() const { return status_; }  // the result of creating the file
   const std::string& path() const { return path_; }
   absl::Status Write(const std::string& text) const {
     return AppendTo(fd_, "the job's secret in memory", text);
@@ -95,7 +95,7 @@ class WorkerSupervisor {
   }
 
  private:
-  // Waits for something to do, and does it.
+  // Waits for an event and handles it.
   absl::Status Serve() {
     pollfd fds[] = {{.fd = has_launcher_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
                     {.fd = signals_, .events = POLLIN, .revents = 0},
@@ -135,10 +135,10 @@ class WorkerSupervisor {
     }
   }
 
-  // Passes a signal on. One that asks the worker to end has a time limit.
+  // Forwards a signal. A signal that asks the worker to end starts a time limit.
   void Signal(int signal) {
     is_asked_to_end_ = true;
-    // The launcher and this process may both be asked to end the job.
+    // The launcher and this process can both receive the same request.
     if (requests_.Take(signal) == EndRequests::Kind::kRepeated) return;
     SignalDescendants(signal);
     if (signal != SIGKILL) kill_at_ = std::min(kill_at_, MonotonicTime::Now() + grace_);
@@ -146,8 +146,7 @@ class WorkerSupervisor {
 
   void LoseLauncher() {
     has_launcher_ = false;
-    // The worker may be saving: what ends the job may first ask it to end and then lose the
-    // launcher.
+    // The worker may be saving: a scheduler may first ask it to end and then kill the launcher.
     if (is_asked_to_end_) return;
     grace_ = std::min(grace_, kOrphanGrace);
     Signal(SIGTERM);
@@ -156,7 +155,7 @@ class WorkerSupervisor {
   void TakeSignal() {
     signalfd_siginfo info;
     while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
-      // Only the launcher's orders count if the terminal interrupts all processes at once.
+      // If the terminal interrupts all processes at once, only the launcher's orders count.
       if (info.ssi_signo == SIGTERM) Signal(SIGTERM);
       if (info.ssi_signo == SIGHUP) LoseLauncher();
     }
@@ -203,7 +202,7 @@ class WorkerSupervisor {
     output_ = output.read;
     errors_ = errors.read;
     char why[512];
-    const ssize_t size = read(failure.read, why, sizeof(why));  // 0: the worker runs
+    const ssize_t size = read(failure.read, why, sizeof(why));  // 0: the worker is running
     close(failure.read);
     if (size > 0) {
       return absl::Status(static_cast<absl::StatusCode>(why[0]),
@@ -215,10 +214,10 @@ class WorkerSupervisor {
     return absl::OkStatus();
   }
 
-  // Turns this new process into the worker. Returns why it could not.
+  // Turns this new process into the worker. Returns only on failure, with the reason.
   absl::Status Become(const launch::Start& start, int output, int errors) const {
     setsid();  // the terminal's signals come through the launcher only
-    // Those that this process ignores, or its parent. First, so that none is lost.
+    // Restore the signals that this process or its parent ignores, first of all so none is lost.
     for (const int signal : {SIGINT, SIGPIPE, SIGTERM, SIGXFSZ}) ::signal(signal, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -246,7 +245,7 @@ class WorkerSupervisor {
     return SystemError(errno, absl::StrCat("cannot run '", command[0], "'"));
   }
 
-  // Tells the launcher at once which step is saved: this host may be lost before the worker ends.
+  // Tells the launcher at once about a saved step: this host may be lost before the worker ends.
   void ReportProgress() {
     int64_t step = 0;
     if (!has_launcher_ || !absl::SimpleAtoi(progress_file_.Read(kMaxProgressFile), &step) ||
@@ -269,13 +268,13 @@ class WorkerSupervisor {
       return;
     }
     bytes.resize(count);
-    ReportProgress();  // what was saved before this output
+    ReportProgress();  // first report steps saved before this output
     launch::Event event;
     (errors ? event.mutable_errors() : event.mutable_output())->swap(bytes);
     if (!WriteMessage(STDOUT_FILENO, event).ok()) LoseLauncher();
   }
 
-  // Forwards what is left in the pipes, to which no process writes any more.
+  // Forwards the data left in the pipes, to which no process writes any longer.
   void DrainOutput() {
     while (output_ >= 0) Forward(&output_, /*errors=*/false);
     while (errors_ >= 0) Forward(&errors_, /*errors=*/true);
@@ -286,11 +285,11 @@ class WorkerSupervisor {
   const PrivateFile progress_file_{"progress"};
   MessageReader reader_;
   bool has_launcher_ = true;
-  bool is_asked_to_end_ = false;  // the worker
-  int64_t saved_step_ = 0;        // that the launcher knows
+  bool is_asked_to_end_ = false;  // the worker has been asked to end
+  int64_t saved_step_ = 0;        // the last step reported to the launcher
   int signals_ = -1;
   pid_t worker_ = -1;
-  int output_ = -1, errors_ = -1;  // of the worker; -1 once closed
+  int output_ = -1, errors_ = -1;  // the worker's output pipes; -1 once closed
   absl::Duration grace_ = absl::ZeroDuration();
   EndRequests requests_;
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The supervisor of one worker, a process of its own between the supervisor of the host and the
-// worker. As a subreaper it knows which processes descend from its worker, whatever these do.
+// The supervisor of one worker: a separate process between the host's supervisor and the worker. As
+// a subreaper, it knows which processes descend from its worker, whatever these do.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_WORKER_SUPERVISOR_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_WORKER_SUPERVISOR_H_
 
@@ -11,11 +11,11 @@
 namespace mirrorflow {
 
 // Starts the worker, forwards its output and exit code as events on standard output, and leaves
-// none of its descendants running. Takes signals for the worker from standard input, as orders,
-// until the worker has ended. When they end, ends the worker.
+// none of its descendants running. Takes signals for the worker as orders from standard input until
+// the worker has ended. Ends the worker when standard input ends.
 absl::Status SuperviseWorker(const launch::Start& start);
 
-// The event that ends a worker that could not be started.
+// Returns the end event of a worker that could not be started.
 launch::Event NotStarted(const absl::Status& why);
 
 }  // namespace mirrorflow

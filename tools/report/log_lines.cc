@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxValues = 1000;  // of a line
+constexpr size_t kMaxValues = 1000;  // per line
 
 constexpr absl::string_view kNotMetrics[] = {"worker",    "epoch", "step",   "steps",
                                              "elapsed_s", "eta_s", "total_s"};
@@ -43,7 +43,7 @@ class LogReader {
  public:
   explicit LogReader(RunData* run) : run_(*run) {}
 
-  // Returns whether the line is one of a log.
+  // Returns whether the line is a log line.
   bool Add(const Json& line) {
     const bool has_time = line.contains("time") && line["time"].is_string();
     if (!has_time) return false;
@@ -84,7 +84,8 @@ class LogReader {
     }
   }
 
-  // Adds a line of MIRRORFLOW_LOG_FORMAT=json. Information is not an event of the run.
+  // Adds a line written with MIRRORFLOW_LOG_FORMAT=json. Messages of severity info are not events
+  // of the run.
   void AddMessage(const Json& line) {
     const std::string severity = absl::AsciiStrToLower(TextOf(line["severity"]));
     if (severity == "info") return;
@@ -95,7 +96,7 @@ class LogReader {
     const int64_t epoch = IntOr(line, "epoch", 0), step = IntOr(line, "step", 0);
     const int64_t steps = IntOr(line, "steps", 0);
     if (epoch != epoch_) first_step_ = last_step_;
-    // The steps of earlier epochs, which this log need not have.
+    // Steps of earlier epochs, which this log need not contain.
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     if (steps > 0 && steps <= kMost && epoch >= 1 && epoch <= kMost) {
       first_step_ = (epoch - 1) * steps;
@@ -107,7 +108,7 @@ class LogReader {
     for (const auto& [key, value] : line.items()) {
       const bool is_metric =
           std::find(std::begin(kNotMetrics), std::end(kNotMetrics), key) == std::end(kNotMetrics);
-      // A metric that is not finite is null.
+      // Non-finite metrics are written as null.
       if (!is_metric || !(value.is_number() || value.is_null())) continue;
       run_.AddPoint(
           key, {last_step_,
@@ -118,7 +119,7 @@ class LogReader {
 
   RunData& run_;
   int64_t epoch_ = 0;
-  int64_t first_step_ = 0;  // of the epoch
+  int64_t first_step_ = 0;  // the epoch's first step
   int64_t last_step_ = 0;
 };
 
@@ -137,7 +138,7 @@ bool AddLoss(absl::string_view line, RunData* run) {
 int ReadLogLines(absl::string_view text, RunData* run) {
   LogReader reader(run);
   int known = 0;
-  bool is_loss_log = true;  // of which every line has two numbers
+  bool is_loss_log = true;  // whether every line so far has two numbers
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t brace = line.find('{');
     if (brace != absl::string_view::npos) {

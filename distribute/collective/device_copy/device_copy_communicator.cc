@@ -19,11 +19,11 @@ namespace {
 
 // State that the ranks of a process share.
 struct Group {
-  // A rank's part in the current collective. Written only by that rank, between two meetings.
+  // One rank's state in the current collective. Only that rank writes it, between two meetings.
   struct Rank {
     Collective collective;
     cudaEvent_t ready = nullptr;  // its input is ready
-    cudaEvent_t done = nullptr;   // it has read all inputs and written its shard of the outputs
+    cudaEvent_t done = nullptr;   // the rank has read all inputs and written its shard of outputs
   };
 
   Group(int world_size, absl::Duration timeout) : meeting(world_size, timeout), ranks(world_size) {}
@@ -53,7 +53,7 @@ class DeviceCopyCommunicator final : public Communicator {
  public:
   DeviceCopyCommunicator(std::shared_ptr<Group> group, int rank)
       : group_(std::move(group)), rank_(rank) {}
-  // Fails the other ranks, too: there are no collectives without this one.
+  // Also fails the other ranks, whose collectives cannot run without this rank.
   ~DeviceCopyCommunicator() override {
     group_->meeting.Fail(
         absl::CancelledError(absl::StrCat("device copy: rank ", rank_, " was destroyed")));
@@ -93,7 +93,7 @@ class DeviceCopyCommunicator final : public Communicator {
     }
     MF_RETURN_IF_ERROR(Share(c, stream));
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].done, stream));
-    // No rank continues before all have enqueued their share and its event.
+    // No rank continues before all ranks have enqueued their part and its event.
     MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (const Group::Rank& rank : ranks) {
       MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.done, 0));
@@ -101,7 +101,7 @@ class DeviceCopyCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // Enqueues this rank's share of a collective.
+  // Enqueues this rank's part of a collective.
   absl::Status Share(const Collective& c, cudaStream_t stream) const {
     return std::visit([&](const auto& what) { return Share(what, c, stream); }, c.operation);
   }
@@ -148,7 +148,7 @@ class DeviceCopyCommunicator final : public Communicator {
 
   template <typename T>
   using Pointers = absl::InlinedVector<T, kMaxLogicalGpus>;
-  // Addresses in the inputs of all ranks.
+  // Returns the addresses at offset `bytes` in the inputs of all ranks.
   Pointers<const void*> InsFrom(int64_t bytes) const {
     Pointers<const void*> in;
     for (const Group::Rank& rank : group_->ranks) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The communicator of logical GPUs: ranks whose devices are all on one physical GPU, where NCCL
-// cannot run. It lets programs for several GPUs be tried out on one.
+// The communicator of logical GPUs: ranks whose devices all share one physical GPU, where NCCL
+// cannot run. It lets users try out multi-GPU programs on a single GPU.
 //
-// Contract, beyond that of Communicator. Lanes are those of the ranks' CUDA devices. Reductions are
-// made in rank order, with the same bits as those of a local team. Start waits until the hosts of
-// all ranks have reached the same Start, then enqueues. Finish and status only report whether the
+// Contract, beyond that of Communicator. Lanes belong to the ranks' CUDA devices. Values are
+// reduced in rank order, with the same bits as in a local team. Start blocks until the host threads
+// of all ranks have called the same Start, then enqueues. Finish and status only report whether the
 // communicator still works.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
@@ -24,8 +24,8 @@ struct DeviceCopyOptions {
   absl::Duration timeout = absl::Minutes(5);
 };
 
-// Creates the communicators of ranks 0 … world_size-1 on the GPU that CUDA calls `gpu`, each for
-// one thread. InvalidArgument for more than 16 ranks. Unimplemented in a build without CUDA.
+// Creates the communicators of ranks 0 … world_size-1 on CUDA device `gpu`, each for use by one
+// thread. Returns InvalidArgument for more than 16 ranks, Unimplemented in a build without CUDA.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommunicators(
     int world_size, int gpu, const DeviceCopyOptions& options = {});
 

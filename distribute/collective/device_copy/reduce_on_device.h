@@ -14,9 +14,9 @@ namespace mirrorflow {
 
 inline constexpr int kMaxLogicalGpus = 16;
 
-// Enqueues ReduceInRankOrder (reduce_in_rank_order.h) on memory of the current GPU, with the same
-// bits for sums, means, maxima and minima. `in` and `out` have at most kMaxLogicalGpus pointers
-// each. Returns cudaErrorInvalidValue for uint8, which has no kernel.
+// Enqueues the GPU version of ReduceInRankOrder (reduce_in_rank_order.h), on memory of the current
+// GPU. Sums, means, maxima and minima have the same bits. `in` and `out` hold at most
+// kMaxLogicalGpus pointers each. Returns cudaErrorInvalidValue for uint8, which has no kernel.
 // REQUIRES: CanReduce(reduction, dtype).
 cudaError_t ReduceOnDevice(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
                            absl::Span<void* const> out, int64_t count, cudaStream_t stream);

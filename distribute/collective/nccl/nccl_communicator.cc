@@ -77,7 +77,7 @@ ncclRedOp_t NcclReduction(Reduction reduction) {
     case Reduction::kMean:
       return ncclAvg;
     case Reduction::kMax:
-    case Reduction::kAny:  // of bytes that are 0 or 1
+    case Reduction::kAny:  // the bytes are 0 or 1
       return ncclMax;
     case Reduction::kMin:
     case Reduction::kAll:
@@ -96,16 +96,16 @@ void SetForNccl(const char* name, const std::string& value) {
 // Lets the ranks of one process use one another's registered buffers in place.
 void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
 
-// How long the end of communicators waits for recorded graphs that are not dropped.
+// How long destroying the communicators waits for recorded graphs that still exist.
 constexpr absl::Duration kAbortTimeout = absl::Seconds(10);
 
-// How long a worker that fails to connect takes to tell the others.
+// How long a worker that fails to connect tries to report this to the others.
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
 // How long a worker that ends waits for the others to end.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
-// The memory that barriers of a GPU reduce. Never freed: freeing waits for all work of the GPU,
-// which may not end after a failure.
+// Returns the memory that barriers on a GPU reduce. It is never freed: freeing would wait for all
+// work on the GPU, which may never end after a failure.
 absl::StatusOr<void*> BarrierMemory(int gpu) {
   struct Memory {
     Mutex mu;
@@ -121,8 +121,8 @@ absl::StatusOr<void*> BarrierMemory(int gpu) {
   return own;
 }
 
-// All ranks of one worker, which fail together. In here ranks are numbered from 0; errors name them
-// by their numbers in the world.
+// All ranks of one worker, which fail together. Inside this class, ranks are numbered from 0;
+// errors name world ranks.
 class Group {
  public:
   Group(const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
@@ -141,9 +141,9 @@ class Group {
       changed_.NotifyAll();
     }
     if (watchdog_.joinable()) watchdog_.join();
-    // All enqueued work has ended with its step.
+    // All enqueued work ended with its step.
     AbortAll();
-    // The memory that is registered with the communicators may be freed next.
+    // Wait: the memory that is registered with the communicators may be freed next.
     MutexLock lock(&aborts_->mu);
     aborts_->changed.WaitFor(
         lock, kAbortTimeout,
@@ -161,10 +161,10 @@ class Group {
       SetForNccl("NCCL_SOCKET_IFNAME", absl::StrCat("=", options_.network_device));
     }
     if (options_.deterministic) SetForNccl("NCCL_ALGO", "allreduce:ring;reducescatter:ring");
-    // NCCL's support for mixing captured and eager collectives is known to hang where one process
-    // has several GPUs.
+    // NCCL's support for mixing captured and eager collectives is known to hang if one process has
+    // several GPUs.
     if (options_.can_be_captured) SetForNccl("NCCL_GRAPH_MIXING_SUPPORT", "0");
-    // Another worker's failure ends the wait for it.
+    // A failure of another worker ends the wait for it.
     if (workers_ != nullptr) workers_->OnFailure([this](const absl::Status& why) { Fail(why); });
     absl::Status connected = ConnectAs(kEager, deadline);
     if (connected.ok() && options_.can_be_captured) connected = ConnectAs(kCaptured, deadline);
@@ -182,8 +182,8 @@ class Group {
     return failure_;
   }
 
-  // Stores the first failure, which all ranks then return, and aborts all communicators, which ends
-  // the collectives that GPUs wait in. Does not wait for the end of recorded collectives.
+  // Stores the first failure, which all ranks then return. Aborts all communicators, which ends the
+  // collectives that GPUs wait in. Does not wait for recorded collectives to end.
   void Fail(const absl::Status& why) {
     {
       MutexLock lock(&failure_mu_);
@@ -193,8 +193,9 @@ class Group {
     AbortAll();
   }
 
-  // Fails all ranks because one is destroyed, between steps. Another worker may still be receiving
-  // what NCCL sends to it in the background, which an abort would lose.
+  // Fails all ranks because one is destroyed between steps. First waits for the other workers,
+  // which may still be receiving data that NCCL sends in the background and that an abort would
+  // lose.
   void End(const absl::Status& why) {
     if (workers_ != nullptr && status().ok()) {
       workers_->Barrier("nccl/end", MonotonicTime::Now() + kEndTimeout).IgnoreError();
@@ -202,14 +203,14 @@ class Group {
     Fail(why);
   }
 
-  // The collectives that a communicator is used for.
+  // The uses of NCCL communicators.
   enum Use { kEager, kCaptured, kUses };
 
   void BeginStep(int r) { agreement_.BeginStep(r); }
   void Announce(int r, absl::Span<const Collective* const> collectives) {
     agreement_.Announce(r, collectives);
   }
-  // Called by each rank before it enqueues `c`. All ranks fail if they do not agree.
+  // Called by each rank before it enqueues `c`. If the ranks do not agree, all of them fail.
   absl::Status Compare(int r, const Collective& c, Use use) {
     MF_RETURN_IF_ERROR(status());
     const absl::Status same = agreement_.Check(r, c, use == kCaptured ? "captured" : "",
@@ -219,8 +220,8 @@ class Group {
     return status();
   }
 
-  // Calls issue(comm) for rank `r` and waits until NCCL has accepted the call. If it does not, all
-  // ranks fail, with the result of `describe` in front of the error.
+  // Calls issue(comm) for rank `r` and blocks until NCCL has accepted the call. If NCCL does not
+  // accept it, all ranks fail with an error that starts with the result of `describe`.
   template <typename Issue, typename Describe>
   absl::Status Run(int r, Use use, const Issue& issue, const Describe& describe) {
     MF_RETURN_IF_ERROR(status());
@@ -248,7 +249,7 @@ class Group {
     if (connected.ok()) return group;
     const absl::Status why = WithFailure(connected, {.rank = local_ranks[0]});
     group->Fail(why);
-    // NCCL does not tell the other workers, which wait until their deadline.
+    // NCCL does not tell the other workers, which would otherwise wait until their deadline.
     return workers == nullptr ? why
                               : workers->ReportFailure(why, MonotonicTime::Now() + kReportTimeout);
   }
@@ -259,13 +260,13 @@ class Group {
     ncclComm_t comms[kUses] ABSL_GUARDED_BY(mu) = {};
     void* barrier = nullptr;  // an int32 that barriers reduce
 
-    // Takes the communicator away, so that no thread is inside NCCL with it any more.
+    // Returns the communicator and clears it, so no thread can use it in NCCL any longer.
     ncclComm_t Take(Use use) {
       MutexLock lock(&mu);
       return std::exchange(comms[use], nullptr);
     }
   };
-  // The communicators that threads of their own abort.
+  // The communicators that separate threads abort.
   struct Aborts {
     Mutex mu;
     CondVar changed;
@@ -274,9 +275,9 @@ class Group {
 
   int num_local() const { return static_cast<int>(ranks_.size()); }
 
-  // ncclCommAbort ends the collectives that run, then waits until no captured graph contains one.
-  // The thread that owns such a graph may be this one, and the graph of one rank ends only after
-  // all ranks are aborted: each abort has a thread of its own.
+  // ncclCommAbort ends the running collectives, then waits until no captured graph contains one.
+  // This thread may own such a graph, and the graph of one rank ends only after all ranks are
+  // aborted, so each abort runs in its own thread.
   void AbortAll() {
     for (Rank& rank : ranks_) {
       if (ncclComm_t comm = rank.Take(kEager)) ncclCommAbort(comm);
@@ -296,18 +297,18 @@ class Group {
       if (thread.ok()) {
         thread->detach();
       } else {
-        abort();  // waits, which is better than a collective that never ends
+        abort();  // blocks, which is better than a collective that never ends
       }
     }
   }
 
-  // The id of the world's communicators for `use`, which worker 0 creates. Returns once all workers
-  // have it, so that the error names one that does not come.
+  // Returns the id of the world's communicators for `use`, which worker 0 creates. Blocks until all
+  // workers have it, so the error can name a missing worker.
   absl::StatusOr<ncclUniqueId> UniqueId(Use use, MonotonicTime deadline) {
     ncclUniqueId id;
     if (workers_ == nullptr || workers_->worker() == 0) {
       MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
-      // NCCL has read its configuration file, which sets variables.
+      // By now NCCL has read its configuration file, which can set variables.
       MF_RETURN_IF_ERROR(CheckNcclEnvironment());
     }
     if (workers_ == nullptr) return id;
@@ -330,7 +331,7 @@ class Group {
   // Starts connecting all local ranks in one NCCL group. Thread-safety analysis cannot follow a
   // dynamic number of locks.
   absl::Status BeginConnecting(Use use, ncclUniqueId id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    std::list<MutexLock> locks;  // until no thread is inside NCCL
+    std::list<MutexLock> locks;  // keep other threads out of NCCL
     for (Rank& rank : ranks_) locks.emplace_back(&rank.mu);
     MF_RETURN_IF_ERROR(status());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -344,7 +345,7 @@ class Group {
           ncclCommInitRankConfig(&ranks_[r].comms[use], world_size_, id, world_ranks_[r], &config),
           "ncclCommInitRankConfig");
     }
-    // Even after an error: a group that was started must end.
+    // A group that was started must end, even after an error.
     const absl::Status ended = NcclStatus(ncclGroupEnd(), "ncclGroupEnd");
     return status.ok() ? ended : status;
   }
@@ -363,7 +364,7 @@ class Group {
     return absl::OkStatus();
   }
 
-  // NCCL's current state of a communicator of rank `r`.
+  // Returns NCCL's current state of a communicator of rank `r`.
   ncclResult_t Ask(int r, Use use) {
     MutexLock lock(&ranks_[r].mu);
     if (ranks_[r].comms[use] == nullptr) return ncclSuccess;
@@ -372,13 +373,13 @@ class Group {
     return asked != ncclSuccess ? asked : state;
   }
 
-  // Waits until the last call of rank `r` is no longer in progress.
+  // Blocks until the last call of rank `r` is no longer in progress.
   absl::Status WaitWhileInProgress(int r, Use use, MonotonicTime deadline) {
     while (true) {
       const ncclResult_t state = Ask(r, use);
       if (state != ncclInProgress) {
         MF_RETURN_IF_ERROR(NcclStatus(state, "ncclCommGetAsyncError"));
-        return status();  // a failure takes the communicator away
+        return status();  // Fail has taken the communicator
       }
       if (MonotonicTime::Now() > deadline) {
         return absl::DeadlineExceededError(
@@ -406,8 +407,8 @@ class Group {
   const NcclOptions options_;
   const int world_size_;
   const std::vector<int> world_ranks_;  // by local rank
-  const std::vector<int> gpus_;         // the same
-  WorkerGroup* const workers_;          // null if there is only one worker
+  const std::vector<int> gpus_;         // by local rank
+  WorkerGroup* const workers_;          // null if the job has a single worker
   std::vector<Rank> ranks_;
   CollectiveAgreement agreement_;
   Mutex mu_;
@@ -424,7 +425,7 @@ class NcclCommunicator final : public Communicator {
   // `local`: the index of the rank in its group.
   NcclCommunicator(std::shared_ptr<Group> group, int local)
       : group_(std::move(group)), local_(local) {}
-  // Fails the other ranks, too: there are no collectives without this one.
+  // Also fails the other ranks, whose collectives cannot run without this rank.
   ~NcclCommunicator() override {
     group_->End(
         WithFailure(absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " was destroyed")),
@@ -458,7 +459,7 @@ class NcclCommunicator final : public Communicator {
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
   absl::Status status() const override { return group_->status(); }
-  // The registration ends with the communicator.
+  // The registration lasts as long as the communicator.
   absl::Status Register(std::byte* memory, size_t bytes) override {
     const auto with = [&](ncclComm_t comm) {
       void* handle = nullptr;
@@ -544,7 +545,7 @@ class NcclCommunicator final : public Communicator {
     return std::all_of(counts.begin(), counts.end(),
                        [&](int64_t count) { return count == counts[0]; });
   }
-  // Calls call(rank, first element, count) for each rank with elements, in one group of NCCL.
+  // Calls call(rank, first element, count) for each rank with elements, in one NCCL group.
   template <typename Call>
   static absl::Status ForEachPart(absl::Span<const int64_t> counts, const Call& call) {
     MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
@@ -604,7 +605,7 @@ const CollectiveMemory* NcclMemory() {
       void* memory = nullptr;
       const absl::Status status = NcclStatus(ncclMemAlloc(&memory, bytes), "ncclMemAlloc");
       if (status.ok()) return memory;
-      // NCCL does not report which CUDA error it was; out of memory is the most likely one.
+      // NCCL does not report the CUDA error; out of memory is the most likely one.
       return absl::ResourceExhaustedError(status.message());
     }
     void Free(void* memory) const override { ncclMemFree(memory); }

@@ -14,7 +14,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr size_t kAddresses = size_t{1} << 46;  // half of those of a process
+constexpr size_t kAddresses = size_t{1} << 46;  // half of a process's address space
 
 }  // namespace
 
@@ -42,7 +42,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> SharedHeap::Allocate(size_t bytes) {
       [heap = shared_from_this(), offset, size](std::byte*) { heap->GiveBack(offset, size); });
 }
 
-// First fit. Large blocks begin at a huge page.
+// First-fit allocation. Large blocks are aligned to huge pages.
 absl::StatusOr<size_t> SharedHeap::Take(size_t bytes) {
   const size_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : kPageBytes;
   MutexLock lock(&mu_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SharedHeap: allocates parts of this process's shared segment. Thread-safe. Made for few and large
-// allocations: each takes whole pages.
+// SharedHeap: allocates memory from this process's shared segment. Thread-safe. Designed for few
+// large allocations: each takes whole pages.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HEAP_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HEAP_H_
 
@@ -17,18 +17,19 @@ namespace mirrorflow {
 
 class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
-  // Creates a heap with addresses for all memory that this process may use, or, if these are too
-  // many, for its share of the address space of a process that maps `num_heaps` heaps.
+  // Creates a heap with addresses for all memory that this process may use. If these are too many,
+  // the heap gets a 1/`num_heaps` fraction of the address space, so a process can map `num_heaps`
+  // heaps.
   static absl::StatusOr<std::shared_ptr<SharedHeap>> Create(int num_heaps);
 
   const SharedSegment& segment() const { return *segment_; }
 
-  // Returns zeroed memory, which is freed with its last owner. ResourceExhausted if that much is
-  // not available.
+  // Returns zeroed memory, which is freed with its last owner. Returns ResourceExhausted if not
+  // enough memory is available.
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes);
 
-  // Memory that is freed from now on keeps its contents, because other processes still use some of
-  // it. The system takes it back when the last of them ends.
+  // Makes memory that is freed later keep its contents, because other processes still use some of
+  // it. The system reclaims it when the last of these processes ends.
   void KeepContents();
 
  private:

@@ -22,11 +22,11 @@
 namespace mirrorflow {
 namespace {
 
-// The workers of a host do the same at the same time; those that cannot be reached within this time
-// use the network.
+// The workers of a host connect at about the same time. If that takes longer than this, they use
+// the network.
 constexpr absl::Duration kMeetTimeout = absl::Seconds(20);
 
-// Returns a name for a worker's socket that no other socket on the host has.
+// Returns a name for a worker's socket that is unique on the host.
 absl::StatusOr<std::string> RandomName() {
   char bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
@@ -43,7 +43,7 @@ std::string ConnectedKey(int worker) {
   return absl::StrCat("shared memory: connections of worker ", worker);
 }
 
-// Counts the workers that hold a block from Share; it lies behind the block.
+// The number of workers that hold a block from Share. It is stored after the block.
 using Holders = std::atomic<int>;
 
 Holders* HoldersOf(std::byte* block, size_t bytes) {
@@ -52,10 +52,10 @@ Holders* HoldersOf(std::byte* block, size_t bytes) {
 
 }  // namespace
 
-// Passes the heaps of the workers to one another.
+// Exchanges heaps between the workers.
 class HostMemory::Meeting {
  public:
-  // `heap` may be the reason why this worker has none.
+  // If this worker has no heap, `heap` is the reason.
   Meeting(absl::Span<const int> workers, int process,
           const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap, WorkerGroup& group,
           MonotonicTime deadline, uid_t user)
@@ -67,13 +67,13 @@ class HostMemory::Meeting {
         user_(user) {}
 
   // Every worker connects to the earlier ones and accepts the later ones. A worker that cannot
-  // connect says so through the group, so that the others do not wait for it: a listener cannot
+  // connect reports this through the group, so the others do not wait for it: a listener cannot
   // tell its closed connection from a stranger's.
   absl::StatusOr<std::vector<Peer>> Run() {
     absl::StatusOr<std::string> name = RandomName();
     absl::StatusOr<UnixSocket> listener =
         name.ok() ? UnixSocket::Listen(*name, user_) : absl::StatusOr<UnixSocket>(name.status());
-    // Without a name, the others do not wait for this worker.
+    // An empty name tells the others not to wait for this worker.
     const bool can_share = heap_.ok() && listener.ok();
     MF_RETURN_IF_ERROR(
         group_.Put(SocketKey(workers_[process_]), can_share ? *name : std::string(), deadline_));
@@ -154,7 +154,7 @@ HostMemory::HostMemory(absl::Span<const int> workers, int process, std::shared_p
       peers_(std::move(peers)) {}
 
 HostMemory::~HostMemory() {
-  // Workers end one after the other; the state of a team, for example, must outlive the first.
+  // Workers end at different times. A team's state, for example, must outlive the first of them.
   for (const Lent& lent : lent_) {
     if (lent.holders->load() > 0) heap_->KeepContents();
   }
@@ -162,7 +162,7 @@ HostMemory::~HostMemory() {
 
 std::vector<AddressSpace::Segment> HostMemory::SegmentsOf(const SharedHeap& own,
                                                           const std::vector<Peer>& peers) {
-  std::vector<Segment> segments(1);  // the first is for addresses that only this process has
+  std::vector<Segment> segments(1);  // the first is for addresses private to this process
   for (const Peer& peer : peers) {
     const SharedSegment& segment = peer.segment == nullptr ? own.segment() : *peer.segment;
     segments.push_back({segment.data(), segment.size()});

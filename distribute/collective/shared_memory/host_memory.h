@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostMemory: the memory that workers on one host share. Each of them has a heap that all others
-// have mapped.
+// HostMemory: the memory that the workers of one host share. Each worker has a heap that all the
+// others map.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
 
@@ -27,9 +27,9 @@ namespace mirrorflow {
 
 class HostMemory final : public AddressSpace, public std::enable_shared_from_this<HostMemory> {
  public:
-  // Called by all of `workers`, which are on this host, in ascending order. They find one another
-  // through the group, and pass their heaps over Unix sockets, only to processes of the same user
-  // and network namespace. If one of them belongs to another user, all get an error without
+  // Called by all of `workers`, the workers on this host in ascending order. They find one another
+  // through the group and pass their heaps over Unix sockets, only to processes of the same user
+  // and network namespace. If a worker belongs to another user, all workers get an error without
   // waiting. Tests pass a `user` other than the process's.
   static absl::StatusOr<std::shared_ptr<HostMemory>> Connect(absl::Span<const int> workers,
                                                              WorkerGroup& group,
@@ -46,14 +46,14 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
   int process() const override { return process_; }
   bool IsAlive(int process) const override;
 
-  // Returns the same zeroed memory to all workers of the host. They find it through `group`, which
-  // may be another group than that of Connect, under `name`; all ask for the same size. It is freed
-  // some time after all have released it.
+  // Returns the same zeroed memory to all workers of the host. They find it under `name` in
+  // `group`, which need not be the group passed to Connect. All must ask for the same size. The
+  // memory is freed some time after all workers have released it.
   absl::StatusOr<std::shared_ptr<std::byte>> Share(size_t bytes, absl::string_view name,
                                                    WorkerGroup& group, MonotonicTime deadline);
 
  private:
-  // The heap of another process, as this one has mapped it. Nothing for this process itself.
+  // Another process's heap, as mapped into this process. Empty for this process itself.
   struct Peer {
     UnixSocket socket;  // closed by the system when the peer ends
     std::unique_ptr<const SharedSegment> segment;
@@ -68,7 +68,7 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
   const int process_;
   const std::shared_ptr<SharedHeap> heap_;
   const std::vector<Peer> peers_;  // by process
-  // The blocks from Share, in the first process.
+  // The blocks that Share has returned; only the first process owns any.
   struct Lent {
     std::shared_ptr<std::byte> memory;
     std::atomic<int>* holders;

@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(int fd) {
   return segment;
 }
 
-// The kernel uses huge pages only where address and offset have the same alignment.
+// Aligns the mapping: the kernel uses huge pages only if address and offset are aligned alike.
 absl::Status SharedSegment::Map(size_t bytes) {
   void* const reserved = mmap(nullptr, bytes + kHugePageBytes, PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -79,7 +79,7 @@ SharedSegment::~SharedSegment() {
 }
 
 absl::Status SharedSegment::Populate(size_t offset, size_t bytes) {
-  // Without this, a page for which there is no memory would kill the process that touches it.
+  // Without this, a process that touches a page the system has no memory for would be killed.
   while (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                    static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;
@@ -87,7 +87,7 @@ absl::Status SharedSegment::Populate(size_t offset, size_t bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot allocate ", bytes, " bytes: ", why.message()));
   }
-  // Both only make the first accesses faster.
+  // These calls only make the first accesses faster.
   const size_t first = AlignUp(offset, kHugePageBytes);
   const size_t end = (offset + bytes) / kHugePageBytes * kHugePageBytes;
   if (first < end) madvise(data_ + first, end - first, MADV_COLLAPSE);

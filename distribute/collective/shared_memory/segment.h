@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SharedSegment: memory without a name (memfd) that several processes can map. It takes no room in
-// a file system, and is gone when the last of them ends, however it ends.
+// SharedSegment: anonymous memory (memfd) that several processes can map. It uses no file system
+// space, and the kernel frees it when the last of these processes ends, even if it crashes.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_SEGMENT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_SEGMENT_H_
 
@@ -17,10 +17,10 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 class SharedSegment {
  public:
-  // Reserves addresses for `bytes` bytes, a multiple of kHugePageBytes; Populate provides memory.
+  // Reserves `bytes` of address space, a multiple of kHugePageBytes. Populate provides the memory.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(size_t bytes);
-  // Maps the segment of another process, and owns `fd` from now on. InvalidArgument if that process
-  // could still make it smaller, which would kill this one on its next access.
+  // Maps another process's segment and takes ownership of `fd`. Returns InvalidArgument if that
+  // process could still shrink it, which would kill this process at its next access.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Open(int fd);
   ~SharedSegment();
 
@@ -31,10 +31,10 @@ class SharedSegment {
   size_t size() const { return size_; }
   int fd() const { return fd_; }
 
-  // Provides zeroed memory for a range of whole pages; in huge pages where the kernel has them, and
-  // the range has room for some. ResourceExhausted if there is not enough memory.
+  // Provides zeroed memory for a range of whole pages. Uses huge pages where the kernel supports
+  // them and the range contains any. Returns ResourceExhausted if not enough memory is available.
   absl::Status Populate(size_t offset, size_t bytes);
-  // Gives the memory of a range of whole pages back to the system. The addresses stay.
+  // Returns the memory of a range of whole pages to the system. The addresses stay reserved.
   void Release(size_t offset, size_t bytes);
 
  private:
@@ -44,7 +44,7 @@ class SharedSegment {
   const int fd_;
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  std::byte* reserved_ = nullptr;  // the mapping, with room to align it
+  std::byte* reserved_ = nullptr;  // the mapping, with slack for alignment
 };
 
 }  // namespace mirrorflow

@@ -33,7 +33,7 @@ struct Address {
   explicit Address(absl::string_view name) {
     value.sun_family = AF_UNIX;
     const size_t length = std::min(name.size(), sizeof(value.sun_path) - 1);
-    std::memcpy(value.sun_path + 1, name.data(), length);  // a first byte of 0: abstract
+    std::memcpy(value.sun_path + 1, name.data(), length);  // a leading zero byte: abstract name
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&value); }
@@ -43,8 +43,8 @@ struct Address {
 
 int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }
 
-// Whether the kernel reports `user` for other users, too: in a user namespace, all unmapped users
-// appear as the overflow user, 65534 by default.
+// Returns whether the kernel also reports `user` for other users: in a user namespace, all unmapped
+// users appear as the overflow user, 65534 by default.
 bool IsOverflowUser(uid_t user) {
   uid_t overflow = 65534, first = 0, outside = 0, count = 0;
   std::ifstream("/proc/sys/kernel/overflowuid") >> overflow;
@@ -52,7 +52,7 @@ bool IsOverflowUser(uid_t user) {
   return user == overflow && count != std::numeric_limits<uid_t>::max();
 }
 
-// One file in the control data of a message.
+// The control data of a message, with room for one file descriptor.
 union Control {
   char bytes[CMSG_SPACE(sizeof(int))];
   cmsghdr aligned;
@@ -151,7 +151,7 @@ absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(MonotonicTime deadline) 
   message.msg_controllen = sizeof(control.bytes);
   const ssize_t size = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (size < 0) return Failed("recvmsg");
-  // The system drops a file for which this process has no descriptor.
+  // The system drops a file if this process has no free descriptor for it.
   if ((message.msg_flags & MSG_CTRUNC) != 0) return SystemError(EMFILE, "Unix socket: recvmsg");
   Message received = {.text = std::string(text, size)};
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);

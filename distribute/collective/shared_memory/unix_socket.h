@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnixSocket: a connection between processes of one user and network namespace, over which they can
-// pass files. Its names are abstract, so nothing is left behind in a file system. The names are not
-// secret (/proc/net/unix lists them), so each end asks the kernel for the peer's user before it
-// sends anything.
+// UnixSocket: a connection between processes of the same user and network namespace, over which
+// they can pass files. Socket names are abstract, so nothing is left behind in a file system. The
+// names are not secret (/proc/net/unix lists them), so each end asks the kernel for the peer's user
+// before it sends anything.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
 
@@ -36,19 +36,19 @@ class UnixSocket {
   }
   ~UnixSocket();
 
-  // `user` is the user that the other end must have; tests pass another.
+  // The other end must belong to `user`; tests pass a different user.
   static absl::StatusOr<UnixSocket> Listen(absl::string_view name, uid_t user = geteuid());
-  // PermissionDenied if a process of another user listens there.
+  // Returns PermissionDenied if the listener belongs to another user.
   static absl::StatusOr<UnixSocket> Connect(absl::string_view name, uid_t user = geteuid());
 
-  // Waits for a connection from a process of the same user; drops others, because any user can
-  // connect at any time.
+  // Waits for a connection from a process of the same user. Drops connections from other users,
+  // because any user can connect at any time.
   absl::StatusOr<UnixSocket> Accept(MonotonicTime deadline) const;
   // Sends a text of at most 200 bytes, and a file.
   absl::Status Send(absl::string_view text, int fd) const;
   absl::StatusOr<Message> Receive(MonotonicTime deadline) const;
 
-  // False once the other end is closed.
+  // Returns false once the other end is closed.
   bool IsOpen() const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frame: the unit in which TcpTransport sends a message. A header of fixed size, in little-endian
-// order, then up to kMaxPayload bytes of the message. Checksums find bytes that a faulty network
-// has changed; they do not protect from changes on purpose.
+// Frame: the unit in which TcpTransport sends a message. It consists of a fixed-size header, in
+// little-endian order, and up to kMaxPayload bytes of the message. Checksums detect corruption by a
+// faulty network; they do not protect against deliberate changes.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_FRAME_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_FRAME_H_
 
@@ -16,7 +16,7 @@
 
 namespace mirrorflow {
 
-// The largest payload: a piece of this size stays in a core's cache from its arrival until it is
+// The largest payload. A payload of this size stays in a core's cache from its arrival until it is
 // used.
 inline constexpr size_t kMaxPayload = size_t{256} << 10;
 inline constexpr size_t kFrameHeaderBytes = 72;
@@ -24,10 +24,10 @@ using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 struct FrameHeader {
   uint64_t incarnation = 0;
-  uint64_t number = 0;  // of the frame, among those of its direction
+  uint64_t number = 0;  // index of the frame among those in its direction
   MessageTag tag;
-  uint64_t message_bytes = 0;  // of the whole message
-  uint32_t payload_bytes = 0;  // of this frame
+  uint64_t message_bytes = 0;  // size of the whole message
+  uint32_t payload_bytes = 0;  // size of this frame's payload
   uint32_t payload_crc = 0;    // CRC-32C
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
@@ -35,7 +35,7 @@ struct FrameHeader {
 
 // Adds the magic number, the version and the header's own CRC-32C.
 FrameHeaderBytes PackFrameHeader(const FrameHeader& header);
-// DataLoss if these are not the bytes of a header, or if its checksum is wrong.
+// Returns DataLoss if `bytes` is not a header or its checksum is wrong.
 absl::StatusOr<FrameHeader> UnpackFrameHeader(const FrameHeaderBytes& bytes);
 
 uint32_t PayloadCrc(absl::Span<const std::byte> payload);

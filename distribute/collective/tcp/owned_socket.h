@@ -8,7 +8,7 @@
 
 namespace mirrorflow {
 
-// Owns a file descriptor, and closes it on destruction.
+// Owns a file descriptor and closes it on destruction.
 class OwnedSocket {
  public:
   OwnedSocket() = default;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpPeer: one end of the connection of two ranks: sends and receives messages as frames (frame.h).
-// A message that arrives before this rank expects it waits in memory of its own, up to a limit,
-// beyond which nothing more is received from this peer.
+// TcpPeer: one end of a connection between two ranks. It sends and receives messages as frames
+// (frame.h). A message that arrives before this rank expects it is buffered. Once the buffered
+// messages exceed a limit, this end receives nothing more from the peer.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_TCP_PEER_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_TCP_PEER_H_
 
@@ -28,13 +28,13 @@ class TcpPeer {
   ~TcpPeer();
 
   int rank() const { return rank_; }
-  // Tells the other end that there will be no more.
+  // Closes the connection, which tells the other end that no more data will come.
   void Close() { stream_ = nullptr; }
 
   void Send(const Transfer& transfer, absl::Span<const std::byte> bytes);
   absl::Status Receive(const Transfer& transfer, absl::Span<std::byte> bytes);
 
-  // Moves what can be moved without waiting. Sets `*moved` if any byte moved.
+  // Moves data without waiting. Sets `*moved` if any byte moved.
   absl::Status Progress(bool* moved);
 
   // The events to wait for with poll().
@@ -47,9 +47,9 @@ class TcpPeer {
     std::byte* bytes = nullptr;
     size_t size = 0;
     size_t done = 0;      // bytes of finished frames
-    uint64_t serial = 0;  // of its start
+    uint64_t serial = 0;  // in the order in which messages were started
   };
-  // Identifies a message of this peer.
+  // Identifies a message exchanged with this peer.
   struct Key {
     uint64_t sequence;
     uint32_t part;
@@ -65,14 +65,14 @@ class TcpPeer {
     MessageTag tag;
     size_t size = 0;
     std::vector<std::byte> bytes;  // grows frame by frame
-    size_t done = 0;               // of finished frames
+    size_t done = 0;               // bytes of finished frames
   };
   // A frame that is partly sent or received: its header, then its payload.
   struct Frame {
     FrameHeaderBytes header;
     std::byte* payload = nullptr;
     size_t payload_bytes = 0;
-    size_t done = 0;  // of both; the header comes first
+    size_t done = 0;  // bytes of header and payload together; the header comes first
   };
 
   absl::Status ProgressSends(bool* moved);
@@ -84,7 +84,8 @@ class TcpPeer {
   absl::Status Unexpected(const MessageTag& expected, size_t expected_bytes, const MessageTag& got,
                           size_t got_bytes) const;
   bool is_full() const { return early_bytes_ > kMaxEarlyBytes; }
-  // An error of the message with this tag, or else of the oldest that is pending.
+  // Returns an error that names the message with `tag`, or without a tag the oldest pending
+  // message.
   absl::Status Lost(const absl::Status& why, const MessageTag* tag = nullptr) const;
 
   static constexpr size_t kMaxEarlyBytes = size_t{64} << 20;
@@ -92,9 +93,9 @@ class TcpPeer {
   const int own_rank_, rank_;
   const uint64_t incarnation_;
   std::unique_ptr<Stream> stream_;  // null once closed
-  uint64_t started_ = 0;            // messages, in both directions
+  uint64_t started_ = 0;            // messages started, in both directions
 
-  std::vector<Message> sends_;  // a heap: the most urgent first, then the oldest
+  std::vector<Message> sends_;  // a heap: most urgent first, then oldest
   std::optional<Message> sending_;
   Frame sent_;
   uint64_t frames_sent_ = 0;
@@ -102,7 +103,7 @@ class TcpPeer {
   absl::flat_hash_map<Key, Message> receives_;
   absl::flat_hash_map<Key, Early> early_;
   size_t early_bytes_ = 0;
-  uint64_t last_sequence_ = 0;  // of a message that this rank expects
+  uint64_t last_sequence_ = 0;  // the highest of any message that this rank has expected
   Frame received_;
   FrameHeader receiving_;  // the header, once it is complete
   uint64_t frames_received_ = 0;

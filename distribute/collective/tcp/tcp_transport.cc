@@ -98,11 +98,11 @@ class TcpTransport final : public Transport {
         absl::StrCat("TCP: rank ", rank_, " is not connected with rank ", rank));
   }
 
-  // Keeps an error as the failure, and returns the first one.
+  // Stores an error as the failure if it is the first, and returns the first.
   absl::Status Keep(const absl::Status& status) {
     if (status.ok()) return status;
     Abort(status);
-    // The peers see the end of the connection, and do not wait for the timeout.
+    // Closing lets the peers fail at once instead of waiting for the timeout.
     for (const auto& peer : peers_) peer->Close();
     return Failure();
   }
@@ -110,7 +110,7 @@ class TcpTransport final : public Transport {
   const int rank_;
   const OwnedSocket wake_;  // an eventfd
   std::vector<std::unique_ptr<TcpPeer>> peers_;
-  std::vector<TcpPeer*> peer_of_;  // by rank; null if it is not connected
+  std::vector<TcpPeer*> peer_of_;  // by rank; null if not connected
   std::atomic<bool> failed_{false};
   mutable Mutex mu_;
   absl::Status failure_ ABSL_GUARDED_BY(mu_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpTransport moves bytes between ranks of different hosts over TCP connections, one for each
-// peer, which others have made and authenticated. Messages travel as frames (frame.h).
+// TcpTransport moves bytes between ranks of different hosts over one TCP connection per peer. The
+// caller has made and authenticated the connections. Messages travel as frames (frame.h).
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_TCP_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_TCP_TRANSPORT_H_
 
@@ -16,11 +16,11 @@ namespace mirrorflow {
 
 struct TcpTransportOptions {
   int rank = 0;
-  // Distinguishes these connections of the workers from earlier ones. It is part of each frame.
+  // Distinguishes these connections from earlier ones between the same workers. Part of each frame.
   uint64_t incarnation = 0;
 };
 
-// `peers`: the connections, by rank.
+// `peers` holds the connections, by rank.
 absl::StatusOr<std::unique_ptr<Transport>> CreateTcpTransport(
     const TcpTransportOptions& options, std::map<int, std::unique_ptr<Stream>> peers);
 

@@ -13,8 +13,8 @@ namespace {
 constexpr char kLibrary[] = "libucp.so.0";
 
 absl::StatusOr<const UcxApi*> Load() {
-  // Settings that UCX reads while it is loaded: no signal handlers, no hooks in malloc and mmap, no
-  // file system of its own.
+  // Settings that UCX reads while it is loaded: no signal handlers, no malloc or mmap hooks, no
+  // UCX file system.
   for (const char* name : {"UCX_MEM_EVENTS", "UCX_VFS_ENABLE"}) setenv(name, "n", 1);
   setenv("UCX_HANDLE_ERRORS", "none", 1);
   setenv("UCX_DEBUG_SIGNO", "0", 1);  // by default, UCX takes SIGHUP

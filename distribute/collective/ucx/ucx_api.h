@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UCX, loaded when it is first needed. Merely linking it would install its signal handlers and
-// start its threads in every program.
+// Loads UCX on first use. Merely linking it would install its signal handlers and start its threads
+// in every program.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_API_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_API_H_
 
@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// The functions of UCX's library, by their names.
+// The UCX functions, by name.
 struct UcxApi {
 #define MF_UCX_FUNCTIONS(F)     \
   F(ucp_config_read)            \
@@ -40,8 +40,8 @@ struct UcxApi {
 #undef MF_UCX_MEMBER
 };
 
-// Loads libucp once. Sets variables of the environment before the first load, so call it before
-// other threads may read them. Unavailable if the library is missing.
+// Loads libucp once. Sets environment variables before the first load, so call it before other
+// threads can read them. Returns Unavailable if the library is missing.
 absl::StatusOr<const UcxApi*> LoadUcx();
 
 }  // namespace mirrorflow

@@ -28,8 +28,8 @@
 namespace mirrorflow {
 namespace {
 
-// A tag of UCX has 64 bits. Messages are matched by the sender's rank, the last bits of the number
-// of the collective, and the part; the last bits of the rest must then agree.
+// A UCX tag has 64 bits. Messages are matched by the sender's rank, the low bits of the
+// collective's number, and the part. The low bits of the other fields must then agree.
 constexpr int kRankBits = 14, kSequenceBits = 10, kPartBits = 16;
 constexpr int kIncarnationBits = 6, kStepBits = 8, kFingerprintBits = 10;
 constexpr int kStepShift = kFingerprintBits, kIncarnationShift = kStepShift + kStepBits;
@@ -50,14 +50,14 @@ ucp_tag_t Pack(int from_rank, uint64_t incarnation, const MessageTag& tag) {
          LastBits(tag.step, kStepBits) << kStepShift | LastBits(tag.fingerprint, kFingerprintBits);
 }
 
-// The number closest to `near` whose last bits are `last`.
+// Returns the number closest to `near` whose low bits are `last`.
 uint64_t Extend(uint64_t last, int bits, uint64_t near) {
   const uint64_t ahead = LastBits(last - near, bits);
   const bool is_behind = ahead >> (bits - 1) != 0 && near + ahead >= uint64_t{1} << bits;
   return near + ahead - (is_behind ? uint64_t{1} << bits : 0);
 }
 
-// The tag that was packed, completed by the expected one, which it matches.
+// Unpacks a tag that matches `expected`, from which it takes the missing high bits.
 MessageTag Unpack(ucp_tag_t packed, const MessageTag& expected) {
   const uint64_t fingerprint = LastBits(packed, kFingerprintBits);
   const bool same = fingerprint == LastBits(expected.fingerprint, kFingerprintBits);
@@ -67,7 +67,7 @@ MessageTag Unpack(ucp_tag_t packed, const MessageTag& expected) {
           .part = expected.part};
 }
 
-// UCX ignores devices that do not exist or are down.
+// Checks the device because UCX silently ignores devices that do not exist or are down.
 absl::Status CheckDevice(const std::string& device) {
   const std::string name = device.substr(0, device.find(':'));  // without InfiniBand's port
   std::ifstream state_file(absl::StrCat("/sys/class/net/", name, "/operstate"));
@@ -85,7 +85,7 @@ absl::Status CheckDevice(const std::string& device) {
       absl::StrCat("UCX: no network device '", Printable(device), "'; expected one of this host"));
 }
 
-// UCX aborts the process if it finds no file descriptor for what it needs on its own.
+// File descriptors that UCX needs internally. It aborts the process if it cannot get one.
 constexpr int kDescriptors = 32;
 
 std::vector<std::string> EntriesOf(const std::string& folder) {
@@ -97,7 +97,8 @@ std::vector<std::string> EntriesOf(const std::string& folder) {
   return names;
 }
 
-// UCX knows the RDMA device behind a network device by its own name: `mlx5_0:1` for `ib0`.
+// Adds the RDMA ports behind a network device, for which UCX uses separate names: `mlx5_0:1` for
+// `ib0`.
 std::string WithRdmaDevices(const std::string& device) {
   std::string devices = device;
   for (const std::string& rdma :
@@ -127,7 +128,7 @@ class Ucx final : public UcxTransport {
     if (const ucs_status_t status = api_.ucp_config_read(nullptr, nullptr, &config)) {
       return UcxError("cannot read its configuration", status);
     }
-    // Ranks that share memory are in one domain and do not come here.
+    // Ranks that share memory are in one domain and do not use this transport.
     api_.ucp_config_modify(config, "TLS", "^sm");
     if (!options_.device.empty()) {
       api_.ucp_config_modify(config, "NET_DEVICES", WithRdmaDevices(options_.device).c_str());
@@ -173,7 +174,7 @@ class Ucx final : public UcxTransport {
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    // The transfers with the peer fail as well, with the status.
+    // No handling is needed: the transfers with the peer fail with the same status.
     params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
     ucp_ep_h ep = nullptr;
     if (const ucs_status_t status = api_.ucp_ep_create(worker_, &params, &ep)) {
@@ -206,7 +207,7 @@ class Ucx final : public UcxTransport {
     Flight& flight = flights_.emplace_back();
     flight = {.transfer = transfer, .size = bytes.size(), .is_receive = true};
     ucp_request_param_t params = {};
-    // The sizes are compared when the message is here, so one that is too long is received in part.
+    // Sizes are compared once the message has arrived; a message that is too long is truncated.
     params.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     params.cb.recv = [](void*, ucs_status_t status, const ucp_tag_recv_info_t* info, void* data) {
@@ -223,7 +224,7 @@ class Ucx final : public UcxTransport {
 
   absl::StatusOr<bool> Progress() override {
     if (failed_) {
-      CancelAll();  // leaves memory alone from now on
+      CancelAll();  // no memory is accessed after this
       return Failure();
     }
     bool moved = api_.ucp_worker_progress(worker_) != 0;
@@ -246,7 +247,7 @@ class Ucx final : public UcxTransport {
 
   bool PrepareToWait(std::vector<pollfd>* events) override {
     if (failed_ || api_.ucp_worker_arm(worker_) != UCS_OK)
-      return false;  // there are events already
+      return false;  // events are already pending
     events->push_back({.fd = event_fd_, .events = POLLIN, .revents = 0});
     return true;
   }
@@ -280,8 +281,8 @@ class Ucx final : public UcxTransport {
  private:
   struct Flight {
     Transfer transfer;
-    void* request = nullptr;  // null if it has ended
-    size_t size = 0;          // expected
+    void* request = nullptr;  // null once it has ended
+    size_t size = 0;          // expected size
     bool is_receive = false;
     // Used by receives.
     ucs_status_t status = UCS_OK;
@@ -320,7 +321,7 @@ class Ucx final : public UcxTransport {
     const ucs_status_t status = api_.ucp_request_check_status(flight.request);
     if (status == UCS_INPROGRESS) return false;
     api_.ucp_request_free(std::exchange(flight.request, nullptr));
-    // If a message is too long, its start has been received.
+    // CheckMessage reports a message that is too long.
     if (status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED) return Lost(flight, status);
     if (flight.is_receive) MF_RETURN_IF_ERROR(CheckMessage(flight));
     return true;
@@ -389,7 +390,7 @@ class Ucx final : public UcxTransport {
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   std::map<int, ucp_ep_h> endpoints_;  // by rank
-  std::list<Flight> flights_;          // UCX holds the addresses of receives
+  std::list<Flight> flights_;          // a list, because UCX keeps the addresses of receives
   std::atomic<bool> failed_{false};
   mutable Mutex mu_;
   absl::Status failure_ ABSL_GUARDED_BY(mu_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxTransport moves bytes between ranks of different hosts over any network that UCX finds there:
-// TCP, InfiniBand or RoCE. It neither authenticates nor encrypts: every process that can reach its
-// network can connect, as with NCCL.
+// UcxTransport moves bytes between ranks of different hosts over any network that UCX finds: TCP,
+// InfiniBand or RoCE. It neither authenticates nor encrypts: as with NCCL, any process on the same
+// network can connect.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_TRANSPORT_H_
 
@@ -19,17 +19,18 @@ class UcxTransport : public Transport {
  public:
   struct Options {
     int rank = 0;
-    // Distinguishes these connections of the workers from earlier ones.
+    // Distinguishes these connections from earlier ones between the same workers.
     uint64_t incarnation = 0;
-    // The network device to listen on: `eth0`, `lo`, `mlx5_0:1`. Empty: all that UCX finds.
+    // The network device to listen on, such as `eth0`, `lo` or `mlx5_0:1`. Empty: all devices that
+    // UCX finds.
     std::string device;
   };
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
 
-  // The address for the peers of this rank, a few hundred bytes.
+  // Returns the address, a few hundred bytes, that this rank's peers pass to Connect.
   virtual absl::StatusOr<std::string> Address() const = 0;
-  // Connects a peer, which may send before it is connected here. Call for every peer before the
-  // first transfer with it.
+  // Connects a peer. Call it for every peer before the first transfer with that peer. The peer may
+  // already be sending.
   virtual absl::Status Connect(int rank, absl::string_view address) = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A broadcast between memory domains: the root's domain sends each byte once, however many domains
-// and ranks there are, and every other domain receives it once.
+// A broadcast between memory domains: for any number of domains and ranks, the root's domain sends
+// each byte once, and every other domain receives it once.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -24,7 +24,7 @@
 namespace mirrorflow {
 namespace {
 
-// The bytes of messages that the ranks have sent and expected, by rank.
+// The message bytes that each rank has sent and expected.
 struct Traffic {
   explicit Traffic(int world_size) : sent(world_size), received(world_size) {}
   std::vector<std::atomic<int64_t>> sent, received;
@@ -53,8 +53,8 @@ class CountingTransport final : public Transport {
   const std::shared_ptr<Traffic> traffic_;
 };
 
-// The ranks of several domains, connected in memory. World sizes that the domains do not divide
-// give domains of different sizes.
+// The ranks of several domains, connected in memory. If the world size is not a multiple of the
+// number of domains, domains have different sizes.
 struct Domains {
   Domains(int world_size, int num_domains, absl::Duration timeout)
       : num_domains(num_domains), traffic(std::make_shared<Traffic>(world_size)) {
@@ -70,7 +70,7 @@ struct Domains {
     ranks = ConnectDomains(DomainsOfEqualSize(world_size, num_domains), timeout, create).value();
   }
 
-  // Calls work(rank) on a thread for each rank.
+  // Calls work(rank) on one thread per rank.
   std::vector<absl::Status> OnEach(const std::function<absl::Status(int rank)>& work) const {
     std::vector<absl::Status> results(ranks.size());
     std::vector<std::thread> threads;
@@ -82,7 +82,7 @@ struct Domains {
   }
 
   int DomainOf(int rank) const { return rank * num_domains / static_cast<int>(ranks.size()); }
-  // The sum of the numbers of a domain's ranks.
+  // Returns the sum of `bytes` over a domain's ranks.
   int64_t Of(int domain, const std::vector<std::atomic<int64_t>>& bytes) const {
     int64_t sum = 0;
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -138,7 +138,7 @@ TEST_P(BroadcastTest, EachDomainGetsEachByteOnceAndRootsDomainSendsItOnce) {
       for (int d = 0; d < num_domains; ++d) {
         const bool is_source = d == domains.DomainOf(root);
         EXPECT_EQ(domains.Of(d, domains.traffic->received), is_source ? 0 : bytes);
-        // The other domains pass on parts.
+        // The other domains forward parts.
         const int64_t sent = domains.Of(d, domains.traffic->sent);
         if (is_source) {
           EXPECT_EQ(sent, bytes);
@@ -150,7 +150,7 @@ TEST_P(BroadcastTest, EachDomainGetsEachByteOnceAndRootsDomainSendsItOnce) {
   }
 }
 
-// As variables do that the replicas of a domain share.
+// The replicas of a domain can share the memory of a variable.
 TEST_P(BroadcastTest, RanksOfDomainMayShareResult) {
   const auto [world_size, num_domains] = GetParam();
   constexpr int64_t kCount = 5000;
@@ -170,8 +170,9 @@ TEST_P(BroadcastTest, RanksOfDomainMayShareResult) {
   EXPECT_THAT(variables, testing::Each(want));
 }
 
-// Most ranks wait for what others pass on, and yet all name the rank that is missing, whether it is
-// the root or passes values on. A value of one element takes one way, a large one takes all.
+// Most ranks wait for bytes that other ranks forward. All of them still name the missing rank,
+// whether it is the root or a rank that forwards. A value of one element takes a single path; a
+// large value takes all paths.
 TEST(BroadcastFailureTest, MissingRankIsNamedByAll) {
   constexpr int kRanks = 4;
   for (const int64_t count : {1, 100'000}) {
@@ -186,7 +187,7 @@ TEST(BroadcastFailureTest, MissingRankIsNamedByAll) {
                                          .out = value.data(),
                                          .name = "kernel"});
       });
-      for (int rank = 1; rank < kRanks - 1; ++rank) {  // the root need not wait for the others
+      for (int rank = 1; rank < kRanks - 1; ++rank) {  // the root need not wait for other ranks
         EXPECT_THAT(results[rank], IsError(absl::StatusCode::kDeadlineExceeded, "'kernel'",
                                            absl::StrCat("from rank ", missing)));
         EXPECT_EQ(FailureOf(results[rank])->rank, missing);
@@ -195,8 +196,8 @@ TEST(BroadcastFailureTest, MissingRankIsNamedByAll) {
   }
 }
 
-// Without the root and the rank that passes its value on, the others wait for the latter, and for
-// longer than the timeout.
+// If the root and the rank that forwards its value are both missing, the other ranks wait for the
+// latter, for longer than the timeout.
 TEST(BroadcastFailureTest, ErrorSaysHowLongRankHasWaited) {
   constexpr int kRanks = 4;
   const Domains domains(kRanks, kRanks, absl::Milliseconds(50));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks and workers whose collectives differ, over memory worker groups.
+// Tests ranks and workers whose collectives differ, over in-memory worker groups.
 #include "distribute/collective/collective_agreement.h"
 
 #include <functional>
@@ -50,19 +50,19 @@ class Counting final : public ForwardingWorkerGroup {
   int count_ = 0;
 };
 
-// A step of `count` collectives, of which `odd` differs, if it is one of them.
+// A step of `count` collectives. The one with index `odd`, if any, differs.
 std::vector<Collective> StepOf(int count, int odd = -1) {
   std::vector<Collective> step;
   for (int i = 0; i < count; ++i) step.push_back(Sum(i == odd ? "odd" : "a", i));
   return step;
 }
 
-// Workers of one rank each.
+// Workers with one rank each.
 class CollectiveAgreementTest : public testing::Test {
  protected:
   CollectiveAgreementTest() { Connect(); }
 
-  // Begins anew.
+  // Starts over.
   void Connect() {
     Topology topology;
     for (int w = 0; w < kWorkers; ++w) topology.replicas.push_back({.worker = w, .domain = w});
@@ -91,7 +91,7 @@ class CollectiveAgreementTest : public testing::Test {
     for (std::thread& thread : threads) thread.join();
     return statuses;
   }
-  // Announces `step` and runs `started`, all of it unless that is given.
+  // Announces `step` and runs `started`, by default the whole step.
   absl::Status Run(int worker, const std::vector<Collective>& step, absl::string_view how = "",
                    std::optional<std::vector<Collective>> started = std::nullopt) {
     std::vector<const Collective*> announced;
@@ -123,7 +123,7 @@ TEST_F(CollectiveAgreementTest, EqualCollectivesAgree) {
   Agree(2 * CollectiveAgreement::kInterval + 1);
 }
 
-// However many steps run, and however many collectives they have.
+// This holds for any number of steps and of collectives in a step.
 TEST_F(CollectiveAgreementTest, StepTakesOneExchange) {
   const auto exchanges = [&](const std::function<absl::Status(int)>& work) {
     const int before = counted_[0]->count();
@@ -152,7 +152,7 @@ TEST_F(CollectiveAgreementTest, UnannouncedCollectivesAreComparedEachTime) {
   }
 }
 
-// The first step of a worker that has another one is not started by any.
+// If one worker's first step differs, no worker starts it.
 TEST_F(CollectiveAgreementTest, EveryWorkerLearnsFirstDifferenceOfStep) {
   const std::vector<Collective> usual = StepOf(6);
   const Collective odd[] = {
@@ -194,7 +194,7 @@ TEST_F(CollectiveAgreementTest, StepWithMoreCollectivesIsFound) {
   }
 }
 
-// A worker whose step is not the announced one does not wait for the others to notice it.
+// A worker that deviates from its announced step does not wait for the others to notice.
 TEST_F(CollectiveAgreementTest, WorkerThatStartsAnotherThanItAnnouncedIsNamed) {
   const std::vector<Collective> all = StepOf(3);
   const std::vector<Collective> odd[] = {
@@ -226,7 +226,7 @@ TEST_F(CollectiveAgreementTest, CollectiveThatWasLeftOutIsFoundInNextStep) {
                                    "rank 1 has the end", "1 more"));
 }
 
-// A step that a device replays announces its collectives, but starts none.
+// A step that a device replays announces its collectives but starts none.
 TEST_F(CollectiveAgreementTest, ReplayedStepsStartNothing) {
   for (const absl::Status& status : OnEach([&](int w) -> absl::Status {
          MF_RETURN_IF_ERROR(Run(w, StepOf(3)));
@@ -239,7 +239,7 @@ TEST_F(CollectiveAgreementTest, ReplayedStepsStartNothing) {
   }
 }
 
-// Those of a loop's iterations come before those of the step that are left.
+// The collectives of a loop's iterations come before the remaining collectives of the step.
 TEST_F(CollectiveAgreementTest, CollectivesOfLoopsArePartOfTheirStep) {
   const std::vector<Collective> step = StepOf(2), body = StepOf(2, /*odd=*/1);
   const int before = counted_[0]->count();
@@ -260,7 +260,7 @@ TEST_F(CollectiveAgreementTest, CollectivesOfLoopsArePartOfTheirStep) {
                 return absl::OkStatus();
               }),
               Each(absl::OkStatus()));
-  // One for each list, and those of the 1st, 2nd, 4th, 8th, 16th and 32nd collective.
+  // One comparison per list, plus those of the 1st, 2nd, 4th, 8th, 16th and 32nd collective.
   EXPECT_EQ(counted_[0]->count() - before, 2 + 6);
 }
 
@@ -272,15 +272,15 @@ TEST_F(CollectiveAgreementTest, CapturedCollectiveDoesNotMeetAnother) {
   }
 }
 
-// If workers run different steps that they have all compared before, the next comparison of the
-// hash finds the difference.
+// If workers run different steps that they have all compared before, the next hash comparison finds
+// the difference.
 TEST_F(CollectiveAgreementTest, DifferenceBetweenComparisonsIsFoundAtNext) {
   const std::vector<Collective> a = {Sum("a", 0)}, b = {Sum("b", 0)};
   for (const absl::Status& status : OnEach([&](int w) {
          for (const std::vector<Collective>& step : {a, b, w == 0 ? a : b}) {
            EXPECT_EQ(Run(w, step), absl::OkStatus());
          }
-         return Run(w, a);  // the fourth
+         return Run(w, a);  // the fourth collective
        })) {
     EXPECT_THAT(status,
                 IsError(absl::StatusCode::kInvalidArgument, "hash of the 3", "worker 1 (rank 1)"));
@@ -326,7 +326,7 @@ TEST(CollectiveAgreementOfOneWorkerTest, LocalRanksAreCompared) {
                              Not(IsError(absl::StatusCode::kInvalidArgument, "rank 0"))));
 }
 
-// A rank that runs ahead of the others by more than is remembered is compared again later.
+// A rank that runs ahead by more collectives than are remembered is compared again later.
 TEST(CollectiveAgreementOfOneWorkerTest, RanksMayRunAhead) {
   const Topology topology = Topology::OneWorker(std::vector<std::string>(2), /*one_domain=*/false);
   const std::vector<int> ranks = {0, 1};
@@ -337,7 +337,7 @@ TEST(CollectiveAgreementOfOneWorkerTest, RanksMayRunAhead) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(check(0, "a"), absl::OkStatus());
   for (int i = 0; i < 1000; ++i) {
     const absl::Status status = check(1, i == 7 ? "b" : "a");
-    // It differs in the 8th, which is forgotten, and from then on.
+    // It differs from the 8th collective on; the 8th itself is no longer remembered.
     if (!status.ok()) {
       EXPECT_GT(i, 700);
       return;

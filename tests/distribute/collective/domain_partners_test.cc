@@ -30,7 +30,7 @@ Topology DomainsOf(const std::vector<int>& domain_of_rank) {
   return topology;
 }
 
-// A domain of m ranks, then one of n.
+// Returns a domain of m ranks followed by one of n ranks.
 Topology TwoDomains(int m, int n) {
   std::vector<int> domain_of_rank(m, 0);
   domain_of_rank.resize(m + n, 1);
@@ -59,7 +59,7 @@ TEST(DomainPartnersTest, UnequalDomainsAreConnectedWhereTheirPartsOverlap) {
   EXPECT_THAT(partners.PeersOf(2), ElementsAre(3, 4));
   EXPECT_THAT(partners.PeersOf(3), ElementsAre(0, 2));
   EXPECT_FALSE(partners.ArePeers(0, 4));
-  EXPECT_FALSE(partners.ArePeers(1, 3));  // in one domain
+  EXPECT_FALSE(partners.ArePeers(1, 3));  // in the same domain
   EXPECT_EQ(partners.PartnerOf(2, 1), 3);
   EXPECT_EQ(partners.PartnerOf(4, 0), 2);
   EXPECT_THAT(partners.RanksWithPartner(0), ElementsAre(1, 3));
@@ -103,7 +103,7 @@ TEST(DomainPartnersTest, OverlappingShardsBelongToPeers) {
   }
 }
 
-// The ranks with which `rank` exchanges messages of these pieces.
+// Returns the ranks with which `rank` exchanges messages for these pieces.
 std::set<int> RanksIn(const std::vector<ShardPiece>& pieces) {
   std::set<int> ranks;
   for (const ShardPiece& piece : pieces) {

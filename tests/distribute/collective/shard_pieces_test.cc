@@ -26,7 +26,7 @@ TEST(ShardTest, ShardsAreDisjointWholeCacheLinesAndCoverRange) {
   }
 }
 
-// Both ends of a message compute the same one, also where domains have different numbers of ranks.
+// Both ends of a message compute the same message, even if domains have different rank counts.
 TEST(BroadcastPiecesTest, EachElementIsReceivedOnceFromARankThatSendsIt) {
   constexpr int kElementBytes = 4;
   Topology topology;
@@ -62,7 +62,7 @@ TEST(BroadcastPiecesTest, EachElementIsReceivedOnceFromARankThatSendsIt) {
   }
 }
 
-// A rank waits longer for sums, which may be late because an earlier rank of the ring is.
+// A rank waits longer for sums, which are late if an earlier rank of the ring is late.
 TEST(ShardPiecesTest, BothEndsOfRingKnowWhichValuesAreSums) {
   constexpr int64_t kCount = 100'000;
   constexpr int kElementBytes = 4;

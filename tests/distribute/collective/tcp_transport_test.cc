@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpTransport between two ranks over a wire that changes, repeats, drops or reorders frames.
+// TcpTransport between two ranks over a connection that changes, repeats, drops or reorders frames.
 #include "distribute/collective/tcp/tcp_transport.h"
 
 #include <sys/socket.h>
@@ -52,7 +52,7 @@ std::unique_ptr<Transport> TransportOf(int rank, int peer, OwnedSocket socket) {
   return TransportOf(rank, std::move(peers));
 }
 
-// The bytes that a rank sends for a message.
+// Returns the bytes that a rank sends for a message.
 std::vector<std::byte> WireOf(const std::vector<std::byte>& message, uint64_t first_frame = 0,
                               uint64_t incarnation = kIncarnation, const MessageTag& tag = kTag) {
   std::vector<std::byte> wire;
@@ -72,7 +72,8 @@ std::vector<std::byte> WireOf(const std::vector<std::byte>& message, uint64_t fi
   return wire;
 }
 
-// Rank 0 expects `size` bytes from rank 1, which sends `wire`. Returns the status, and the bytes.
+// Lets rank 0 expect `size` bytes from rank 1, which sends `wire`. Returns the status and the
+// bytes.
 absl::Status Receive(const std::vector<std::byte>& wire, size_t size,
                      std::vector<std::byte>* got = nullptr) {
   auto [here, there] = Connection();
@@ -139,7 +140,7 @@ TEST(TcpTransportTest, UnchangedWireIsReceived) {
   EXPECT_EQ(got, message);
 }
 
-// A bit that flips anywhere in a header or in a payload is found.
+// A flipped bit anywhere in a header or payload is detected.
 TEST(TcpTransportTest, FlippedBitIsFound) {
   const std::vector<std::byte> message = Numbers(100);
   const std::vector<std::byte> wire = WireOf(message);
@@ -182,14 +183,14 @@ TEST(TcpTransportTest, OtherIncarnationLengthAndCollectiveAreFound) {
   other.fingerprint = 1;
   status = Receive(WireOf(message, 0, kIncarnation, other), message.size());
   ExpectCulpritIsRank1(status, absl::StatusCode::kInvalidArgument, "runs another collective");
-  // One that is over, and a part that this rank does not expect.
+  // A finished collective, and a part that this rank does not expect.
   for (const MessageTag& more :
        {MessageTag{.step = 3, .sequence = 10}, MessageTag{.step = 3, .sequence = 11, .part = 1}}) {
     status = Receive(WireOf(message, 0, kIncarnation, more), message.size());
     ExpectCulpritIsRank1(status, absl::StatusCode::kInvalidArgument, "sends more than expected");
   }
 
-  // A header that is whole, and claims 2^62 bytes.
+  // A complete header that claims 2^62 bytes.
   FrameHeaderBytes header = PackFrameHeader({.incarnation = kIncarnation,
                                              .tag = kTag,
                                              .message_bytes = uint64_t{1} << 62,
@@ -198,7 +199,7 @@ TEST(TcpTransportTest, OtherIncarnationLengthAndCollectiveAreFound) {
   ExpectCulpritIsRank1(status, absl::StatusCode::kInvalidArgument, "4611686018427387904");
 }
 
-// Messages arrive in another order than they are expected in, and before they are expected.
+// Messages arrive in a different order than expected, and before they are expected.
 TEST(TcpTransportTest, EarlyMessagesWait) {
   for (const size_t size : {size_t{10}, kMaxPayload, 3 * kMaxPayload + 5}) {
     auto [a, b] = Connection();
@@ -259,12 +260,12 @@ TEST(TcpTransportTest, EndOfConnectionAndSilenceNameThePeer) {
   ASSERT_TRUE(transfers.Receive(1, kTag, {&byte, 1}).ok());
   status = transfers.Finish();
   ExpectCulpritIsRank1(status, absl::StatusCode::kDeadlineExceeded);
-  // Later calls return the same, and the peer sees the end of the connection.
+  // Later calls return the same error, and the peer sees the connection end.
   EXPECT_EQ(transfers.Receive(1, kTag, {&byte, 1}), status);
   EXPECT_EQ(recv(there.fd(), &byte, 1, 0), 0);
 }
 
-// A peer that waits for other ranks itself is less likely to be the missing one.
+// A peer that is itself waiting for other ranks is less likely to be the missing one.
 TEST(TcpTransportTest, DirectReceiveIsPendingBeforePassedOnOne) {
   auto [to_1, end_1] = Connection();
   auto [to_2, end_2] = Connection();

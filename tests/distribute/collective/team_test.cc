@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work of a local team in two halves. The conformance suite covers the rest of the team.
+// Two-phase work of a local team. The conformance suite covers the rest of the team.
 #include "distribute/collective/team.h"
 
 #include <atomic>
@@ -57,7 +57,7 @@ absl::Status Nothing(Ranks) { return absl::OkStatus(); }
 TEST(TeamMeetTest, SecondHalfBeginsAfterTheFirstHalvesOfAllRanks) {
   auto teams = CreateThreadTeam(kRanks).value();
   std::atomic<int> halves{0};
-  // More pieces of work than there are slots, so that slots are used again.
+  // More pieces of work than slots, so slots are reused.
   for (int round = 1; round <= LocalTeam::kMaxInFlight + 10; ++round) {
     const auto results = OnEach(teams, [&](Share& share) -> absl::Status {
       MF_RETURN_IF_ERROR(share.team.Meet(share.offer, [&](Ranks) {

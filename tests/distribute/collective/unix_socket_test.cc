@@ -30,7 +30,7 @@ std::string NewName() {
 
 MonotonicTime Soon() { return MonotonicTime::Now() + absl::Seconds(20); }
 
-// All ends have the same user here; the sockets expect this one instead.
+// All ends belong to the same user; the sockets expect this user instead.
 uid_t Stranger() { return geteuid() + 1; }
 
 void ExpectNothingSent(const UnixSocket& listener) {
@@ -60,7 +60,7 @@ TEST(UnixSocketTest, AcceptDropsAnotherUser) {
 }
 
 TEST(UnixSocketTest, ProcessOfAnotherRealUserIsRefused) {
-  // The system call, unlike the function of the C library, changes only the calling thread.
+  // Unlike the C library's function, the system call changes only the calling thread.
   const auto become_nobody = [] { return syscall(SYS_setresuid, -1, 65534, -1) == 0; };
   const auto as_nobody = [&](const std::function<void()>& run) {
     std::thread([&] {

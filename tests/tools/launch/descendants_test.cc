@@ -31,7 +31,7 @@ TEST(DescendantsTest, ChildIsSignalled) {
   EXPECT_EQ(WTERMSIG(StatusOf(child)), SIGTERM);
 }
 
-// The number now belongs to a process with another parent.
+// The process id now belongs to a process with another parent.
 TEST(DescendantsTest, ProcessOfAnotherParentIsNotSignalled) {
   const pid_t child = Child();
   EXPECT_FALSE(SignalChildOf(child, getppid(), 0));

@@ -71,7 +71,7 @@ launch::Event FromSlot(int slot, launch::Event event) {
   return event;
 }
 
-// Sends the events and returns the first error; OK if all of them are accepted.
+// Sends the events. Returns the first error; OK if all events are accepted.
 absl::Status Send(EventReader& reader, const std::vector<launch::Event>& events) {
   for (const launch::Event& event : events) reader.Add(SerializeMessage(event));
   launch::Event event;
@@ -84,7 +84,7 @@ absl::Status Send(EventReader& reader, const std::vector<launch::Event>& events)
   return absl::OkStatus();
 }
 
-// After `orders`, the supervisor is ready and sends these events.
+// Returns the result of these events, which a ready supervisor sends after `orders`.
 absl::Status After(const std::vector<launch::Order>& orders, std::vector<launch::Event> events) {
   EventReader reader(2);
   for (const launch::Order& order : orders) reader.Expect(order);
@@ -197,7 +197,7 @@ TEST(EventReaderTest, ImpossibleEndIsRefused) {
        }) {
     EXPECT_EQ(After({Start()}, {Started(), event}).code(), kRefused);
   }
-  EXPECT_EQ(After({Start()}, {Ended()}).code(), kRefused);  // neither started nor a reason
+  EXPECT_EQ(After({Start()}, {Ended()}).code(), kRefused);  // not started, and without a reason
   EXPECT_EQ(After({Start()}, {Started(), Ended(), Ended()}).code(), kRefused);
 }
 

@@ -27,7 +27,7 @@ constexpr int kNumSlots = 3;
 
 pid_t ParentOf(int64_t process) {
   std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
-  std::string number, name, state;  // the name has no space here
+  std::string number, name, state;  // this name has no spaces
   pid_t parent = 0;
   file >> number >> name >> state >> parent;
   return parent;
@@ -48,7 +48,7 @@ class HostSupervisorTest : public SupervisorFixture {
   void TearDown() override {
     EXPECT_EQ(WEXITSTATUS(Join()), expected_exit_code_);
     char byte = 0;
-    EXPECT_EQ(read(held_[0], &byte, 1), 0);  // once no process is left
+    EXPECT_EQ(read(held_[0], &byte, 1), 0);  // returns once no process is left
     close(held_[0]);
   }
 
@@ -59,7 +59,7 @@ class HostSupervisorTest : public SupervisorFixture {
     Send(order);
   }
 
-  // Takes events until that many workers have ended. Returns how, by slot.
+  // Takes events until that many workers have ended. Returns how they ended, by slot.
   std::map<int, launch::Ended> TakeEnds(size_t count) {
     std::map<int, launch::Ended> ends;
     while (ends.size() < count) {
@@ -72,7 +72,7 @@ class HostSupervisorTest : public SupervisorFixture {
     EXPECT_EQ(ends.size(), count);
     return ends;
   }
-  // Waits until as many workers have printed something.
+  // Waits until that many workers have printed something.
   void AwaitOutput(size_t count) {
     while (output_.size() < count) {
       const launch::Event event = Next();
@@ -83,9 +83,9 @@ class HostSupervisorTest : public SupervisorFixture {
   }
 
   int expected_exit_code_ = 0;
-  int held_[2] = {-1, -1};             // a pipe whose writing end all processes inherit
+  int held_[2] = {-1, -1};             // a pipe whose write end all processes inherit
   std::map<int, std::string> output_;  // by slot
-  std::map<int, int64_t> workers_;     // their processes
+  std::map<int, int64_t> workers_;     // process ids, by slot
 };
 
 TEST_F(HostSupervisorTest, EventsNameTheSlotOfTheirWorker) {

@@ -17,11 +17,11 @@
 
 namespace mirrorflow {
 
-// Gives orders to a supervisor, which runs in a child process, and takes its events.
+// Sends orders to a supervisor in a child process and receives its events.
 class SupervisorFixture : public ::testing::Test {
  protected:
-  // Runs `supervise`, which returns an exit code, with orders as its standard input and events as
-  // its standard output.
+  // Runs `supervise`, which returns an exit code. Its standard input carries the orders and its
+  // standard output the events.
   void Fork(const std::function<int()>& supervise) {
     int orders[2], events[2];
     ASSERT_EQ(pipe2(orders, O_CLOEXEC), 0);
@@ -41,7 +41,7 @@ class SupervisorFixture : public ::testing::Test {
     orders_ = orders[1];
     events_ = events[0];
   }
-  // Ends the orders and waits for the supervisor. Returns its wait status.
+  // Closes the orders and waits for the supervisor to end. Returns its wait status.
   int Join() {
     CloseOrders();
     int status = 0;
@@ -65,7 +65,7 @@ class SupervisorFixture : public ::testing::Test {
     if (events_ >= 0) close(std::exchange(events_, -1));
   }
 
-  // Waits for the next event; one that is not set at their end.
+  // Waits for the next event. Returns an event that is not set once the events have ended.
   launch::Event Next() {
     launch::Event event;
     while (true) {
@@ -77,7 +77,7 @@ class SupervisorFixture : public ::testing::Test {
     }
   }
 
-  // The order to start a worker that runs a shell script.
+  // Returns the order to start a worker that runs a shell script.
   static launch::Start StartOf(const std::string& script) {
     launch::Start start;
     for (const char* word : {"sh", "-c", script.c_str()}) start.add_command(word);

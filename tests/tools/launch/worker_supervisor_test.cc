@@ -45,7 +45,7 @@ class WorkerSupervisorTest : public SupervisorFixture {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, clock), 0);
     Fork([&] {
       close(clock[0]);
-      sigset_t all;  // for the supervisor, and not for the thread
+      sigset_t all;  // signals go to the supervisor and not to the thread
       sigfillset(&all);
       sigprocmask(SIG_BLOCK, &all, nullptr);
       std::thread([fd = clock[1]] { FollowClock(fd); }).detach();
@@ -55,7 +55,7 @@ class WorkerSupervisorTest : public SupervisorFixture {
     clock_ = clock[0];
   }
 
-  // Waits until the worker has printed the text `count` times from now on; returns all of that.
+  // Waits until the worker has printed the text `count` more times. Returns all output until then.
   std::string OutputUntil(const std::string& text, int count = 1) {
     std::string output;
     for (int seen = 0; seen < count;) {
@@ -87,9 +87,9 @@ TEST_F(WorkerSupervisorTest, EndingWorkerKeepsItsGraceWithoutLauncher) {
   OutputUntil("ready");
   SendSignal(SIGTERM);
   OutputUntil("asked");
-  Advance(6);  // a second request is no longer taken for the same one
+  Advance(6);  // after this, a second request counts as a new one
   CloseOrders();
-  OutputUntil("saving", 3);  // the end of the orders has been seen
+  OutputUntil("saving", 3);  // by now the supervisor has seen the end of its orders
   Advance(3);
   EXPECT_THAT(OutputUntil("saving", 10), Not(HasSubstr("asked")));
   CreateFile(done);
@@ -121,7 +121,7 @@ TEST_F(WorkerSupervisorTest, WorkerDoesNotInheritIgnoredSignals) {
 }
 
 TEST_F(WorkerSupervisorTest, SavedStepIsReportedAtOnce) {
-  // Silent, so that only the supervisor's own clock makes it look.
+  // The worker is silent, so only the supervisor's own timer makes it look.
   Start("echo 100 > $MIRRORFLOW_PROGRESS_FILE; exec sleep 60");
   EXPECT_EQ(Next().saved(), 100);
 }

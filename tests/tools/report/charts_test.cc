@@ -66,7 +66,7 @@ TEST(StepsPerSecondTest, RateBetweenPoints) {
   EXPECT_THAT(StepsPerSecond({}), IsEmpty());
 }
 
-// The series name is repeated at every point, so a long name must be cut.
+// The series name is repeated at every point, so a long name must be truncated.
 TEST(LineChartTest, LongNameIsNotRepeatedInFull) {
   const std::vector<Point> points = {{0, 1}, {1, 2}, {2, 3}};
   const std::string svg = LineChart("x", {{std::string(100'000, 'n'), &points}});

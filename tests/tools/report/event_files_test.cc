@@ -225,7 +225,7 @@ TEST(ReadEventFilesTest, TotalOfBytesCountsDamagedRecords) {
   EXPECT_THAT(run.notes[4], HasSubstr(": not read, because the event files"));
 }
 
-// A record of few bytes can take much memory once it is parsed.
+// A small record can take much memory once it is parsed.
 TEST(ReadEventFilesTest, TotalOfBytesCountsParsedEvents) {
   proto::Event event;
   for (int i = 0; i < 10'000; ++i) event.mutable_summary()->add_value();

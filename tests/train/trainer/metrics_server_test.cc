@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MetricsServer, where it listens and what a training in this process reports.
-// tests/tools/metrics_test.py asks the workers of a program.
+// Tests where MetricsServer listens and what a training run in this process reports.
+// tests/tools/metrics_test.py queries the workers of a program.
 #include "train/trainer/metrics_server.h"
 
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Empty if no process listens there.
+// Returns an empty answer if no process listens there.
 std::string Get(int port, const std::string& path) {
   const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -65,7 +65,7 @@ TEST(MetricsServerTest, PortAloneIsOnLoopback) {
   }
   const auto server = MetricsServer::Start({.address = "0"});
   ASSERT_TRUE(server.ok()) << server.status();
-  // Another address of the loopback device is not that of the server.
+  // The server does not listen on another address of the loopback device.
   const auto other =
       MetricsServer::Start({.address = "127.0.0.2:" + std::to_string((*server)->port())});
   EXPECT_TRUE(other.ok()) << other.status();
@@ -115,7 +115,7 @@ TEST(MetricsServerTest, ReportsFit) {
   const auto checkpoints = CheckpointManager::Create(
       (*trainer)->session(), {.directory = TemporaryPath("metrics_server_checkpoints")});
   ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
-  std::string first;  // what is seen from inside the first step
+  std::string first;  // the metrics as seen inside the first step
   const auto fitted = (*trainer)->Fit(dataset.Batch(2), {.epochs = 4,
                                                          .callbacks = {server->get()},
                                                          .on_step =

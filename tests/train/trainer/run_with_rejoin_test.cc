@@ -47,7 +47,7 @@ Dataset Line() {
       .Batch(kBatch);
 }
 
-// Where a worker is killed.
+// The point at which a worker is killed.
 enum class Place { kBeforeCheckpoints, kBeforeRestore, kInStep, kAfterTraining };
 
 struct Victim {
@@ -57,13 +57,13 @@ struct Victim {
   bool returns = true;
 };
 
-// Blocks victims until all of them have reached their place: the loss of the first would otherwise
-// fail the others' steps before they get there.
+// Blocks victims until all of them have reached their kill point. Otherwise the loss of the first
+// would fail the others' steps before they get there.
 class Victims {
  public:
   explicit Victims(size_t count) : num_missing_(count) {}
 
-  // Returns whether the others have come in time.
+  // Returns whether the others have arrived in time.
   bool Await() {
     MutexLock lock(&mutex_);
     if (--num_missing_ == 0) all_here_.NotifyAll();
@@ -76,12 +76,12 @@ class Victims {
   size_t num_missing_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Records the life of a worker.
+// Counts the events in the life of a worker.
 struct Record {
   absl::Status status;
-  int starts = 0;  // of the worker
-  int runs = 0;    // of the function
-  int losses = 0;  // passed to on_loss
+  int starts = 0;  // starts of the worker
+  int runs = 0;    // runs of the function
+  int losses = 0;  // losses passed to on_loss
   std::vector<Tensor> variables;
 };
 
@@ -297,7 +297,7 @@ TEST(RejoinTest, ErrorsOfTheProgramEndIt) {
   }
 }
 
-// Workers that fail each time, without the loss of a process, do not do so for ever.
+// Workers that fail every time, without the loss of a process, eventually give up.
 TEST(RejoinTest, EndsIfNoProcessIsReplaced) {
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
     return RunWithRejoin(strategy, [] { return kLost; });
@@ -329,7 +329,7 @@ TEST(RejoinTest, NumbersInputsFromTheStartAgain) {
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
     int runs = 0;
     return RunWithRejoin(strategy, [&]() -> absl::Status {
-      // A worker that was started again would have made fewer inputs.
+      // A restarted worker would have made fewer inputs.
       const int inputs = ++runs == 1 && strategy.worker() == 0 ? 3 : 1;
       if (runs > 2) return absl::InternalError("the second run has failed");
       for (int i = 0; i < inputs; ++i) {

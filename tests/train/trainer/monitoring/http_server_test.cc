@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server's clients are sockets of this test, which may send anything, or nothing.
+// The server's clients are sockets of this test, which can send anything or nothing.
 #include "train/trainer/monitoring/http_server.h"
 
 #include <arpa/inet.h>
@@ -54,7 +54,7 @@ class HttpServerTest : public ::testing::Test {
   static void Send(const OwnedSocket& client, absl::string_view text) {
     send(client.fd(), text.data(), text.size(), MSG_NOSIGNAL);
   }
-  // All that the server sends until it closes the connection.
+  // Returns everything that the server sends until it closes the connection.
   static std::string ReadAll(const OwnedSocket& client) {
     std::string all;
     char chunk[4096];
@@ -170,7 +170,7 @@ TEST_F(HttpServerTest, CrowdReplacesTheOldestClients) {
   for (size_t i = 0; i < HttpServer::kMaxClients + 8; ++i) crowd.push_back(Connect());
   const MonotonicTime began = MonotonicTime::Now();
   EXPECT_THAT(Get("/green"), EndsWith("ok\n"));
-  EXPECT_EQ(ReadAll(crowd[0]), "");  // closed, although its time is not over
+  EXPECT_EQ(ReadAll(crowd[0]), "");  // closed before its time is up
   EXPECT_LT(MonotonicTime::Now() - began, HttpServer::kTimeout / 2);
   Send(crowd.back(), "GET /green HTTP/1.1\r\n\r\n");
   EXPECT_THAT(ReadAll(crowd.back()), EndsWith("ok\n"));

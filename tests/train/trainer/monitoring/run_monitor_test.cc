@@ -56,7 +56,7 @@ TEST(RunMonitorTest, UnreadyProcessSaysWhereItsPartsAre) {
   const HttpReply unready = monitor.Answer("/readyz");
   EXPECT_EQ(unready.code, 503);
   EXPECT_EQ(unready.body, "waiting: both workers\n2 workers: 1 missing\\033[2J\n");
-  // Others do not decide how often the state is looked at.
+  // Requests do not determine how often the state is sampled.
   for (int i = 0; i < 1000; ++i) monitor.Answer("/readyz");
   EXPECT_LT(asked, 1000);
   monitor.EndStep(kFirstStep);
@@ -73,7 +73,7 @@ TEST(RunMonitorTest, LostWorkerMakesItUnready) {
   EXPECT_THAT(monitor.Answer("/healthz"), kYes);
   monitor.Watch(after);
   EXPECT_THAT(monitor.Answer("/readyz"), kYes);
-  // Whoever handles the loss says what the worker waits for.
+  // The code that handles the loss sets what the worker waits for.
   after->SetBroken();
   monitor.SetWaiting("all workers to return");
   EXPECT_THAT(monitor.Answer("/readyz"), Says(503, "waiting: all workers to return"));
