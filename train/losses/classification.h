@@ -30,7 +30,7 @@ struct SparseCrossEntropyOptions {
 // SparseCategoricalCrossentropy with from_logits=True.
 // Shapes:   logits [batch, …, classes], labels [batch, …] (int32 or int64) -> scalar.
 // Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
-//           outside [0, classes); no variable has changed by then.
+//           outside [0, classes); the failed step changes no variable.
 Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output labels,
                                  const SparseCrossEntropyOptions& options = {});
 

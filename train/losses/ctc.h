@@ -16,7 +16,7 @@ namespace losses {
 //           zeros at the end -> scalar. Every dimension but the batch must be known.
 // Dtypes:   half, bfloat16, float, double; half and bfloat16 are summed in float.
 // Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
-//           outside [0, classes); no variable has changed by then.
+//           outside [0, classes); the failed step changes no variable.
 // Special:  labels that do not fit into the time steps have an infinite loss and a gradient of 0.
 // Source:   Graves et al., "Connectionist temporal classification", 2006; Keras' CTC.
 Output CTC(const Scope& scope, Output logits, Output labels, const LossOptions& options = {});

@@ -72,7 +72,7 @@ TEST(ReducedPrecision, RoundsToNearestWithTiesToEven) {
         ASSERT_EQ(got[k], want[k]) << "between " << low << " and " << high << ", case " << k;
         ASSERT_EQ(ReducedFrom(dtype, near[k]), want[k]);
       }
-      // Double-precision numbers that float cannot distinguish from the midpoint.
+      // Double-precision values that round to the midpoint in float.
       const double tie = middle;
       if (tie < std::numeric_limits<float>::min()) continue;
       ASSERT_EQ(ReducedFrom(dtype, tie * (1 - 0x1p-50)), i);
