@@ -174,7 +174,9 @@ class UnevenFailure {
       worker_0_is_done_.NotifyAll();
       return absl::OkStatus();
     }
-    return worker_0_is_done_.WaitFor(lock, absl::Seconds(20), [this] { return left_[0] == 0; })
+    return worker_0_is_done_.WaitFor(
+               lock, absl::Seconds(20),
+               [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return left_[0] == 0; })
                ? absl::UnavailableError("injected")
                : absl::DeadlineExceededError("worker 0 has not finished");
   }

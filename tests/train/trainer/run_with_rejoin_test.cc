@@ -67,7 +67,9 @@ class Victims {
   bool Await() {
     MutexLock lock(&mutex_);
     if (--num_missing_ == 0) all_here_.NotifyAll();
-    return all_here_.WaitFor(lock, absl::Seconds(60), [this] { return num_missing_ == 0; });
+    return all_here_.WaitFor(
+        lock, absl::Seconds(60),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return num_missing_ == 0; });
   }
 
  private:
