@@ -176,11 +176,6 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
     kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
   }
   if (replica_.communicator_ != nullptr) {
-    // The first run loads code (see kStart), and the last step may have left collectives running,
-    // on any lane if it was repeated.
-    for (const LaneKind kind : {LaneKind::kCompute, LaneKind::kCommunicate}) {
-      if (!has_run_) MF_RETURN_IF_ERROR(replica_.device().lane(kind).Finish(deadline));
-    }
     replica_.communicator_->BeginStep(step);
     replica_.communicator_->Announce(announced_);
   }
