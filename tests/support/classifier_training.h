@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A classifier being trained under MirroredStrategy, with the same initial values on any devices.
+// Trains a classifier under MirroredStrategy. Its initial values do not depend on the devices.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 #define MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 

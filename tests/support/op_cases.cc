@@ -38,7 +38,7 @@ absl::StatusOr<Tensor> ParseRandomOperand(absl::string_view text, uint64_t seed)
   return RandomTensor(dtype, shape.get<Shape>(), &random, limit);
 }
 
-// Adds one line to the case that it belongs to.
+// Parses a line of a case and adds it to `op_case`.
 absl::Status ParseLine(absl::string_view line, OpCase* op_case) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(line, absl::MaxSplits(' ', 1));
@@ -204,7 +204,7 @@ absl::StatusOr<CaseNode> MakeCaseNode(const OpCase& op_case, const OpRegistry& o
     MF_ASSIGN_OR_RETURN(const Output input,
                         MakeOperand(operand, is_static[i], ops, knowledge, &made.graph));
     inputs.push_back(input);
-    // Copies the value, because the kernel can change a variable, and the case is used again.
+    // Copies the value, because the kernel can change a variable, and the case is reused.
     MF_ASSIGN_OR_RETURN(Tensor value, operand.value.Clone());
     made.inputs.push_back(std::move(value));
   }

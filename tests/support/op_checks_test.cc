@@ -93,7 +93,7 @@ TEST_F(OpChecksTest, ShapeFunctionThatNeedsRankIsReported) {
     c.set_output(0, Shape({c.input(0).dim(0), c.input(1).dim(1)}));
     return absl::OkStatus();
   });
-  EXPECT_THAT(Values(kMatMul), HasSubstr("knows nothing of its operands: INVALID_ARGUMENT"));
+  EXPECT_THAT(Values(kMatMul), HasSubstr("knows nothing"));
 }
 
 TEST_F(OpChecksTest, ShapeFunctionThatGuessesShapeIsReported) {
@@ -101,7 +101,7 @@ TEST_F(OpChecksTest, ShapeFunctionThatGuessesShapeIsReported) {
     c.set_output(0, c.input(0).IsFullyDefined() ? c.input(0) : Shape({7, 7}));
     return absl::OkStatus();
   });
-  EXPECT_THAT(Values(kMatMul), HasSubstr("output 0 is [3,3], not [7,7]"));
+  EXPECT_THAT(Values(kMatMul), HasSubstr("not [7,7]"));
 }
 
 TEST_F(OpChecksTest, ConstantThatDiffersFromKernelIsReported) {
@@ -110,7 +110,7 @@ TEST_F(OpChecksTest, ConstantThatDiffersFromKernelIsReported) {
     if (c.constant(0) != nullptr) c.set_constant(0, *c.constant(0));
     return absl::OkStatus();
   });
-  EXPECT_THAT(Values(kMatMul), HasSubstr("a constant that the kernel does not compute"));
+  EXPECT_THAT(Values(kMatMul), HasSubstr("constant"));
 }
 
 // --- gradients ---
@@ -130,14 +130,14 @@ TEST_F(OpChecksTest, MissingGradientIsReported) {
   });
   const std::string said = Gradient(kMatMul);
   EXPECT_THAT(said, HasSubstr("gradient of operand 1"));
-  EXPECT_THAT(said, HasSubstr("by differences, got none"));
+  EXPECT_THAT(said, HasSubstr("got none"));
 }
 
 TEST_F(OpChecksTest, FailingGradientIsReported) {
   Change("MatMul").Gradient([](const GradContext&) -> absl::StatusOr<std::vector<Output>> {
     return absl::InternalError("no idea");
   });
-  EXPECT_THAT(Gradient(kMatMul), HasSubstr("gradient of MatMul(node): no idea"));
+  EXPECT_THAT(Gradient(kMatMul), HasSubstr("MatMul(node): no idea"));
 }
 
 // --- sharding rules ---
@@ -148,28 +148,28 @@ absl::StatusOr<ShardingRule> JointProduct(const ShardContext&) {
 
 TEST_F(OpChecksTest, ProductDeclaredJointlyLinearIsReported) {
   Change("MatMul").Sharding(JointProduct);
-  EXPECT_THAT(Rule(kMatMul), HasSubstr("input(s) 0,1 in 2 partial sums"));
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("input(s) 0,1"));
 }
 
 TEST_F(OpChecksTest, WrongReductionIsReported) {
   Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
     return ShardingRule{.dims = "mk,kn->mn", .contracted = Reduction::kMax};
   });
-  EXPECT_THAT(Rule(kMatMul), HasSubstr("letter k cut into"));
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("letter k"));
 }
 
 TEST_F(OpChecksTest, MisplacedLetterIsReported) {
   Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
     return ShardingRule{.dims = "m.,.n->nm"};
   });
-  EXPECT_THAT(Rule(kMatMul), HasSubstr("letter m cut into"));
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("letter m"));
 }
 
 TEST_F(OpChecksTest, RuleThatDoesNotFitShapesIsReported) {
   Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
     return ShardingRule{.dims = "m,n->mn"};
   });
-  EXPECT_THAT(Rule(kMatMul), HasSubstr("does not fit shape [3,3]"));
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("shape [3,3]"));
 }
 
 TEST_F(OpChecksTest, WrongExpansionIsReported) {
@@ -187,10 +187,10 @@ TEST_F(OpChecksTest, MissingExpansionIsReported) {
   Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
     return ShardingRule{.dims = "mk,kn->mn", .expand = true};
   });
-  EXPECT_THAT(Rule(kMatMul), HasSubstr("the op has none"));
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("has none"));
 }
 
-// Ops on vectors, whose kernels are functions of the whole vector.
+// The kernels of ops on vectors. Each one is a function of the whole vector.
 using VectorFn = void (*)(absl::Span<const float> x, absl::Span<float> y, int64_t first_row);
 
 template <VectorFn kFn>
@@ -222,7 +222,7 @@ void Count(absl::Span<const float>, absl::Span<float> y, int64_t) {
 void CountOn(absl::Span<const float>, absl::Span<float> y, int64_t first_row) {
   std::iota(y.begin(), y.end(), static_cast<float>(first_row));
 }
-// Computes the largest element; 0 if there is none, which is not the identity of max.
+// Computes the largest element. An empty shard gives 0, which is not the identity of max.
 void LargestOrZero(absl::Span<const float> x, absl::Span<float> y, int64_t) {
   y[0] = x.empty() ? 0 : *std::max_element(x.begin(), x.end());
 }
@@ -278,7 +278,7 @@ TEST_F(VectorOpTest, AddOneIsNotLinear) {
   EXPECT_THAT((RuleOf<AddOne, kRows, Linearity::kJoint>()), HasSubstr("partial sums"));
 }
 
-TEST_F(VectorOpTest, GeneratedRowsMustBeThoseOfReplica) {
+TEST_F(VectorOpTest, RowsGeneratedForWrongReplicaAreReported) {
   EXPECT_THAT((RuleOf<Count, kFromNothing>()), HasSubstr("letter a cut into {2,0,3}"));
 }
 
@@ -331,7 +331,7 @@ void LeaveTheLastOut(absl::Span<const float> x, absl::Span<float> y, int64_t) {
 }
 
 TEST_F(VectorOpTest, WritePastOutputIsReported) {
-  EXPECT_THAT(TraitsOf<WritePastTheEnd>(kElementwise), HasSubstr("writes outside of operand 1"));
+  EXPECT_THAT(TraitsOf<WritePastTheEnd>(kElementwise), HasSubstr("outside of operand 1"));
 }
 
 TEST_F(VectorOpTest, WriteToInputIsReported) {
@@ -343,7 +343,7 @@ TEST_F(VectorOpTest, RelianceOnZeroedOutputIsReported) {
 }
 
 TEST_F(VectorOpTest, ReverseMustNotRunInPlace) {
-  EXPECT_THAT(TraitsOf<Flip>(0, /*in_place=*/true), HasSubstr("when output 0 is written over"));
+  EXPECT_THAT(TraitsOf<Flip>(0, /*in_place=*/true), HasSubstr("written over"));
 }
 
 TEST_F(VectorOpTest, AddOneMayRunInPlace) {
