@@ -188,8 +188,8 @@ TEST_P(CommunicatorConformance, AllReduceReducesEveryDtypeAtEveryCount) {
 }
 
 // With 2^20 elements, the shards exceed the caches. This depends on the element size but not on the
-// reduction, so one in-place reduction per size saves time. Under TSan, which would take a minute,
-// shards of a few blocks reveal as much.
+// reduction, so the test saves time by running one in-place reduction per size. Under TSan, where
+// this would take a minute, shards of a few blocks reveal the same errors.
 TEST_P(CommunicatorConformance, AllReduceReducesMillionElements) {
 #ifdef __SANITIZE_THREAD__
   constexpr int64_t kCount = 1 << 17;
@@ -213,7 +213,7 @@ TEST_P(CommunicatorConformance, FloatSumsHaveTheSameBitsOnAllRanks) {
   constexpr int64_t kCount = 5001;
   constexpr int kRounds = 20;
   std::mutex mu;
-  std::map<int, Memory<float>> sums;  // by round: the sum of the rank that finished first
+  std::map<int, Memory<float>> sums;  // by round: the sum on the rank that finished first
   OnEachRankOk([&](Communicator& communicator) {
     std::mt19937 delays(communicator.rank());
     for (int round = 0; round < kRounds; ++round) {
@@ -270,18 +270,18 @@ TEST_P(CommunicatorConformance, MaxAndMinPropagateNaNFromAnyRank) {
 
 namespace {
 
-// Returns counts by rank: equal, all zero, increasing from 0, and all elements on the first or last
-// rank.
-std::vector<std::vector<int64_t>> CountsOfShares(int ranks) {
-  std::vector<std::vector<int64_t>> shares = {std::vector<int64_t>(ranks, 5),
+// Returns several lists of counts by rank: equal counts, zeros, counts that increase from 0, and
+// all elements on the first or the last rank.
+std::vector<std::vector<int64_t>> ShardCounts(int ranks) {
+  std::vector<std::vector<int64_t>> counts = {std::vector<int64_t>(ranks, 5),
                                               std::vector<int64_t>(ranks, 0),
                                               {},
                                               std::vector<int64_t>(ranks, 0),
                                               std::vector<int64_t>(ranks, 0)};
-  for (int rank = 0; rank < ranks; ++rank) shares[2].push_back(rank * rank * 37);
-  shares[3].front() = 1000;
-  shares[4].back() = 10007;
-  return shares;
+  for (int rank = 0; rank < ranks; ++rank) counts[2].push_back(rank * rank * 37);
+  counts[3].front() = 1000;
+  counts[4].back() = 10007;
+  return counts;
 }
 
 int64_t Sum(absl::Span<const int64_t> counts) {
@@ -292,11 +292,11 @@ int64_t Sum(absl::Span<const int64_t> counts) {
 
 }  // namespace
 
-TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShare) {
+TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShard) {
   const auto check = [&](Communicator& communicator, auto tag) -> absl::Status {
     using T = typename decltype(tag)::type;
     const int rank = communicator.rank();
-    for (const std::vector<int64_t>& counts : CountsOfShares(world_size())) {
+    for (const std::vector<int64_t>& counts : ShardCounts(world_size())) {
       for (const Reduction reduction : ReductionsOf<T>()) {
         const std::string name =
             absl::StrCat(ReductionName(reduction), " of ", absl::StrJoin(counts, ","), " ",
@@ -321,11 +321,11 @@ TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShare) {
   });
 }
 
-TEST_P(CommunicatorConformance, AllGatherJoinsSharesInRankOrder) {
+TEST_P(CommunicatorConformance, AllGatherConcatenatesShardsInRankOrder) {
   OnEachRankOk([&](Communicator& communicator) {
     const int rank = communicator.rank();
-    for (const std::vector<int64_t>& counts : CountsOfShares(world_size())) {
-      const std::string name = absl::StrCat("shares of ", absl::StrJoin(counts, ","));
+    for (const std::vector<int64_t>& counts : ShardCounts(world_size())) {
+      const std::string name = absl::StrCat("shards of ", absl::StrJoin(counts, ","));
       const auto element = [](int of_rank, int64_t i) {
         return static_cast<int32_t>(of_rank * 1000000 + i);
       };

@@ -26,8 +26,8 @@ WorkerGroups CreateGroups(int num_workers) {
 
 INSTANTIATE_TEST_SUITE_P(Coordination, WorkerGroupConformance, testing::Values(CreateGroups));
 
-// A worker closes its connections because it has found a failure. Another worker, which only sees
-// them close, may report first.
+// A worker detects a failure and closes its connections. Another worker, which only sees its
+// connection close, can report first.
 TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsTheFailure) {
   const WorkerGroups workers = CreateGroups(2);
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(60);
