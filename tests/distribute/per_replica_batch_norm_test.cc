@@ -109,8 +109,8 @@ TEST(PerReplicaBatchNorm, NormalisesEachReplicaSliceSeparately) {
   }
 }
 
-// The expected values are those of TensorFlow 2.21's FusedBatchNormV3 and its gradient, for the
-// first three rows and for the last two.
+// The expected values come from TensorFlow 2.21's FusedBatchNormV3 and its gradient, for the first
+// three rows and for the last two.
 TEST(PerReplicaBatchNorm, MatchesTensorFlowForEachSlice) {
   const Shape images({5, 1, 2, kChannels});
   const Tensor value = Tensor::Of<float>(

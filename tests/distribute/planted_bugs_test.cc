@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifies that the checks can fail: each test plants a bug that a check must find.
+// Verifies that the checks can fail: each test plants a bug that a check must detect.
 #include <atomic>
 #include <cstring>
 #include <vector>
@@ -26,8 +26,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the parts of a plan that CheckPlan examines. The plan is a correct plan of a training
-// step with at least four collectives.
+// Returns a correct plan of a training step with at least four collectives, reduced to the parts
+// that CheckPlan examines.
 absl::StatusOr<Plan> TrainingPlan() {
   StepPlans plans;
   std::vector<std::unique_ptr<Session>> sessions;  // plans must not outlive layout and graph
@@ -400,7 +400,7 @@ TEST(ShardingTest, WeightDecayOnPartialGradientChangesResults) {
   }
 }
 
-// A sharding rule with an easy mistake.
+// A sharding rule with a mistake that is easy to make.
 struct WrongRule {
   const char* name;
   Output (*build)(const Scope& scope, Output x);  // x is [6, 2] with sharded rows
