@@ -118,12 +118,10 @@ TEST_P(BadInputTest, FeedsWithDifferentRowCountsReportConsumingNode) {
 }
 
 TEST_P(BadInputTest, WrongNumberOfFeedsReportsBothCounts) {
-  EXPECT_THAT(Fails({}),
-              IsError(absl::StatusCode::kInvalidArgument, "expected 2 (x, labels), got 0"));
+  EXPECT_THAT(Fails({}), IsError(absl::StatusCode::kInvalidArgument, "(x, labels)", "got 0"));
   std::vector<Tensor> three = GoodBatch();
   three.push_back(three[0]);
-  EXPECT_THAT(Fails(three),
-              IsError(absl::StatusCode::kInvalidArgument, "expected 2 (x, labels), got 3"));
+  EXPECT_THAT(Fails(three), IsError(absl::StatusCode::kInvalidArgument, "(x, labels)", "got 3"));
 }
 
 TEST_P(BadInputTest, LabelOutOfRangeReportsNodeAndPositionInGlobalBatch) {
@@ -170,7 +168,7 @@ TEST_P(BadInputTest, ForeignOutputsAndEmptyStepsAreRejected) {
               IsError(absl::StatusCode::kFailedPrecondition, "step:", "not prepared"));
   EXPECT_FALSE(CompileStep(Step(), {}).ok());
   EXPECT_FALSE(Step().PerReplica(0).ok());
-  EXPECT_THAT(step_.PerReplica(1).status(), IsError(code, "expected 0 to 0, got 1"));
+  EXPECT_THAT(step_.PerReplica(1).status(), IsError(code, "0 to 0", "got 1"));
   EXPECT_FALSE(step_.PerReplica(-1).ok());
 }
 

@@ -228,7 +228,7 @@ TEST(InputAgreementTest, DifferentInputsAreRejected) {
       IsError(absl::StatusCode::kInvalidArgument, "files", "worker 0", "got others", "worker 1"));
   EXPECT_THAT(status_of({.rows = {2}, .shape = {2, 4}}),
               IsError(absl::StatusCode::kInvalidArgument, "rows", "float[2,3] and int32[]",
-                      "float[2,4] and int32[] on worker 1"));
+                      "float[2,4] and int32[]", "worker 1"));
 }
 
 // Returns the row counts of `count` batches with `rows` rows each.

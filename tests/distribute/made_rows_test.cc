@@ -125,7 +125,7 @@ std::vector<std::vector<int64_t>> RowSplits(size_t replicas) {
 
 Tensor Rows(const std::vector<int64_t>& split) {
   int64_t rows = 0;
-  for (const int64_t share : split) rows += share;
+  for (const int64_t count : split) rows += count;
   Tensor x = Tensor::Allocate(DT_FLOAT, Shape({rows, 2})).value();
   for (float& value : x.flat<float>()) value = 0.5f;
   return x;
@@ -139,7 +139,7 @@ std::vector<double> NumbersOf(const std::vector<Tensor>& scalars) {
 
 std::vector<double> Times(const std::vector<int64_t>& split, double factor) {
   std::vector<double> products;
-  for (const int64_t share : split) products.push_back(static_cast<double>(share) * factor);
+  for (const int64_t count : split) products.push_back(static_cast<double>(count) * factor);
   return products;
 }
 

@@ -256,7 +256,7 @@ TEST_P(SessionTest, PerReplicaServesOnlyLastStep) {
   auto session = NewSession();
   Step step_a = session->Prepare({x}, {a, v.value}).value();
   Step step_b = session->Prepare({x}, {b}).value();
-  EXPECT_THAT(step_a.PerReplica(0).status(), IsError(kPrecondition, "has not run"));
+  EXPECT_THAT(step_a.PerReplica(0).status(), IsError(kPrecondition, "not run"));
   ASSERT_TRUE(step_a.Run({Tensor::Scalar<float>(1)}).ok());
   EXPECT_EQ(step_a.PerReplica(0).value()[0].scalar<float>(), -1);
   ASSERT_TRUE(step_b.Run({Tensor::Scalar<float>(0)}).ok());

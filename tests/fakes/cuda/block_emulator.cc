@@ -30,7 +30,7 @@ class Order {
   const bool backwards_;
 };
 
-// What a thread waits for. kNot: it is running or can continue.
+// The state of a thread: running or able to continue (kNot), waiting at a barrier, or done.
 enum class Waits : int8_t { kNot, kForBlock, kForWarp, kDone };
 
 // The threads of one block as coroutines.
