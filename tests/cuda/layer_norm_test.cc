@@ -65,8 +65,8 @@ TEST(LayerNormGradTest, RowsThatExceedRegistersMatchCpu) {
   ExpectMatchesCpu("double", {{17, 6145}});
 }
 
-// The CPU has no kernel for 16-bit rows with float sums, so it computes with the same values as
-// floats.
+// The CPU has no kernel for 16-bit rows with float sums, so it computes with float rows of the same
+// values.
 TEST(LayerNormGradTest, SixteenBitRowsMatchFloatsOnCpu) {
   for (const char* const dtype : {"half", "bfloat16"}) {
     const auto device = *CreateCudaDevice(0, 0);

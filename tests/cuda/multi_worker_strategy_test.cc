@@ -76,7 +76,7 @@ std::vector<absl::Status> OnEach(std::vector<Options> options, const Work& work)
   return statuses;
 }
 
-// Only joins, and returns the results by worker.
+// Only joins. Returns the results by worker.
 std::vector<absl::Status> Join(std::vector<Options> options) {
   return OnEach(std::move(options), [](const auto&, int) { return absl::OkStatus(); });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that NVRTC compiles the code for a GPU that the fakes compile for the host. NVRTC is
-// stricter in some respects and provides different functions.
+// Tests that NVRTC compiles our device code for GPUs. The fakes compile the same code for the host,
+// but NVRTC is stricter in some respects and provides different functions.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -31,8 +31,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kArch[] = "sm_90";
-// How many bytes a kernel can spill. ptxas spills one or two registers if another block can then
-// run.
+// How many bytes a kernel is allowed to spill. ptxas spills one or two registers if another block
+// can then run.
 constexpr int kMaxSpilled = 16;
 
 // Returns whether creating a kernel failed only because it requires a GPU. cuBLASLt requires one to

@@ -372,7 +372,7 @@ TEST(GpuSessionTest, PlanIsCreatedOnGpuThatRunsIt) {
   EXPECT_GT(OperationsOf(1).size(), 10);
 }
 
-// One rank never arrives at a collective, and the other reports it.
+// One rank never arrives at a collective, and the other rank reports it.
 TEST(GpuSessionTest, MissingLogicalGpuFailsOthersAtDeadline) {
   Reset();
   const auto device = CreateCudaDevice(0, 0);
@@ -405,7 +405,7 @@ TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
       EXPECT_NEAR((*got)[0].scalar<float>(), (*want)[0].scalar<float>(), 1e-6);
       EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     }
-    // Exactly one warning if a call fails.
+    // A failing call logs exactly one warning.
     const std::string said = ::testing::internal::GetCapturedStderr();
     const std::vector<std::string> parts = absl::StrSplit(said, "runs without a CUDA graph");
     EXPECT_EQ(parts.size(), *failing_call == '\0' ? 1 : 2) << said;

@@ -233,7 +233,8 @@ TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
   auto t = MakeClassifierTraining("mlp", options);
   ASSERT_TRUE(t.ok()) << t.status();
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4), other = ClassifierBatch("mlp", 6);
-  // The arena of `other` is larger, so `batch` is recorded again, and its third replay fails.
+  // The arena of `other` is larger, so the step of `batch` is captured anew, and its third replay
+  // fails.
   for (const std::vector<Tensor>* each : {&batch, &other, &other, &batch, &batch, &batch}) {
     const auto loss = RunStep(**t, *each);
     ASSERT_TRUE(loss.ok()) << loss.status();

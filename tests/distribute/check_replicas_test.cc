@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session::CheckReplicas finds a single differing bit between the copies of a variable, and names
+// Session::CheckReplicas detects a single differing bit between copies of a variable, and names
 // the variable and the ranks on all workers.
 #include <atomic>
 #include <memory>

@@ -67,7 +67,7 @@ TEST_P(OnRead, MetricOverUnevenAndEmptyShardsMatchesOneDevice) {
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 5);
 }
 
-// Not only the sum of the parts matters, because each replica continues from its own part.
+// Each part matters, and not only their sum, because each replica continues from its own part.
 TEST_P(OnRead, PartsOfReplicasAreReadAndAssigned) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();

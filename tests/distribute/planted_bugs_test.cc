@@ -281,7 +281,8 @@ INSTANTIATE_TEST_SUITE_P(ReducedInUpdates, PlantedBitTest, testing::Bool());
 
 TEST_P(PlantedBitTest, FlippedBitInOneCopyOfGradientIsFound) {
   ProgramSetting setting = TwoReplicas();
-  // The bit is in an update or in an all-reduce, on devices that each have a copy.
+  // The flipped bit is in the result of an update or of an all-reduce, on devices that each have a
+  // copy of the variables.
   setting.session.queued = true;
   if (!GetParam()) setting.session.session.compile.disabled_passes = {"reduce_in_updates"};
   setting.session.wrap_communicator =

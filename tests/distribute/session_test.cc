@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Guarantees of a session that hold for any graph: which values a step returns and how long they
-// live, the state of the variables after a failure, and the order of initialisation.
+// Tests the guarantees of a session that hold for any graph: which values a step returns and how
+// long they stay valid, the state of the variables after a failure, and the order of
+// initialisation.
 #include <atomic>
 #include <cstddef>
 #include <memory>

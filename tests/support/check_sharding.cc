@@ -39,7 +39,7 @@ std::string CutText(char letter, const Cut& cut) {
                       "}");
 }
 
-// A case, and the results of its op for the whole operands.
+// A case, and the results of its op on the unsharded operands.
 class ShardingCheck {
  public:
   ShardingCheck(const OpCase& op_case, CaseNode made, const KernelRegistry& kernels)
@@ -49,7 +49,7 @@ class ShardingCheck {
   absl::Status Run(CheckReport* report);
 
  private:
-  // A letter of the rule, the number of rows to cut, and whether an input has the letter.
+  // A letter of the rule, the number of rows to split, and whether an input has the letter.
   struct Letter {
     char name;
     int64_t rows;

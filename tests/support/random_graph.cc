@@ -345,7 +345,7 @@ class Generator {
     KeepAsItIs(ops::ExpandDims(scope_, x.output, axis), Shape{absl::Span<const int64_t>(dims)});
   }
 
-  // Adds an op that returns x or -x, which the compiler simplifies.
+  // Adds an op that the compiler can simplify to x or -x.
   void Same(const Value& x) {
     using Builder = Output (*)(const Scope&, Output x, Output zero, Output one);
     using S = const Scope&;
@@ -467,7 +467,7 @@ class Generator {
       terms.push_back(Chance(50) ? ops::Mean(scope_, square, axes)
                                  : ops::Sum(scope_, square, axes));
     }
-    // Gives every program something to learn.
+    // Gives every program a variable to train.
     const Value weight = AddVariable({pool_[0].shape.dim(1), 1});
     const Output product = ops::MatMul(scope_, pool_[0].output, weight.output);
     terms.push_back(ops::Mean(scope_, ops::Square(scope_, product), {0, 1}));

@@ -44,7 +44,8 @@ class Devices {
 
 TEST(RdmaDevicesTest, NetworkDeviceOfEachKindIsFound) {
   EXPECT_FALSE(HasRdma("eth0", Devices("").root()));
-  // The port of an InfiniBand card; RoCE, whose addresses name their device; a software device.
+  // An InfiniBand port, a RoCE device, whose addresses name their network device, and a software
+  // device.
   EXPECT_TRUE(HasRdma("eth0", Devices("device/net/eth0").root()));
   EXPECT_TRUE(HasRdma("eth0", Devices("ports/1/gid_attrs/ndevs/3", "eth0").root()));
   EXPECT_TRUE(HasRdma("eth0", Devices("parent", "eth0").root()));

@@ -452,7 +452,8 @@ TEST_F(CoordinationTest, LossOfServiceFailsWorkers) {
   server_ = nullptr;
   const absl::Status lost = group->Get("never", In(5)).status();
   EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "worker 0 (process 1000", "is gone"));
-  // A worker that learned of the loss earlier has closed its connections. That is not the cause.
+  // A worker that learned of the loss earlier has closed its connections. The closed connection is
+  // not the cause.
   const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");
   EXPECT_EQ(group->ReportFailure(closed, In(5)), lost);
   const absl::Status damaged = absl::DataLossError("rank 1: a damaged frame");

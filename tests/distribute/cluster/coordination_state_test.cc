@@ -54,7 +54,7 @@ TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   EXPECT_TRUE(has_answer);
 }
 
-// The service identifies a late worker as the one that all others wait for.
+// The service considers a worker late if all other workers wait for it.
 TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackground) {
   CoordinationState state(5);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();

@@ -212,7 +212,7 @@ TEST_P(DataConnectionsTest, RanksOfDifferentDomainsAreConnected) {
 
 using Pair = std::pair<int, int>;
 
-// Connects the workers of a topology, and returns the pairs of ranks at both ends of connections.
+// Connects the workers of a topology. Returns the pair of ranks at the ends of each connection.
 std::vector<Pair> PairsOf(const Topology& topology) {
   const int num_workers = topology.num_workers();
   const auto groups = CreateMemoryWorkerGroups(num_workers);
@@ -343,7 +343,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   ExpectPairs(connections);
   const std::string log = workers.log();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 0) << log;  // one line
-  EXPECT_EQ(ConnectTo(address).fd(), -1);                         // no process listens there now
+  EXPECT_EQ(ConnectTo(address).fd(), -1);                         // the port is closed
 }
 
 // Connects as a rank, with the secret. Returns whether the other end accepts.
@@ -441,7 +441,7 @@ TEST_P(DataConnectionsTest, CrowdFromOneHostDisplacesNoOtherHost) {
 }
 
 // 64 handshakes from one host take much longer than the pause after which a dropped caller calls
-// back.
+// again.
 TEST(SlowDataConnectionsTest, ManyRanksOfOneHostConnect) {
   const Topology topology = TwoLargeWorkers();
   const auto groups = CreateMemoryWorkerGroups(2);
@@ -522,7 +522,7 @@ TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOu
     held.Release();
   }));
   EXPECT_EQ(workers.log(), "");
-  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // otherwise they wait for the other connections
+  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // or else they would wait for the others
   for (std::thread& thread : threads) thread.join();
 }
 

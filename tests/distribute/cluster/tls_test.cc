@@ -79,7 +79,7 @@ TEST_F(TlsTest, CertificateDoesNotReplaceSecret) {
   Start(own_);
   EXPECT_THAT(Connect(own_, "coordinator.test", kAnotherSecret),
               IsError(absl::StatusCode::kPermissionDenied, "the secret"));
-  // A process that does not check whether the service knows its secret is refused by the service.
+  // The service also refuses a process that does not check whether the service knows the secret.
   OwnedSocket socket(ConnectToPort(server_->port()));
   fcntl(socket.fd(), F_SETFL, O_NONBLOCK);
   const auto stranger =

@@ -479,7 +479,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
   loaded->here = reinterpret_cast<mirrorflow::EmulatedHere* (*)()>(dlsym(loaded->handle, "MfHere"));
   return cudaSuccess;
 }
-// Does not unload: a launch may still be queued.
+// Unloads nothing, because a launch can still be queued.
 cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
   MF_FAIL_IF_PLANNED(cudaLibraryGetKernel);

@@ -134,7 +134,7 @@ void Misused(World& world, const std::string& how) {
 struct ncclComm {
   std::shared_ptr<mirrorflow::Team> team;
   int rank = 0;
-  size_t next = 0;  // number of the next eager collective
+  size_t next = 0;  // index of the next eager collective
   size_t next_captured = 0;
   std::thread::id thread = {};
   std::map<void*, size_t> registered = {};
