@@ -85,7 +85,8 @@ void ForEachDtype(Fn fn) {
   fn(TypeTag<bool>());
 }
 
-// The contribution of `rank` to element i, chosen so that the result shows which ranks it includes.
+// Returns the contribution of `rank` to element i, chosen so that the result reveals which ranks it
+// includes.
 template <typename T>
 T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -98,7 +99,8 @@ T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
     for (int r = 0; r < rank; ++r) value *= 3;
     return static_cast<T>(value);
   } else {
-    // Never 0, to reveal a reduction that starts from 0. Each rank holds the extreme somewhere.
+    // Never 0, to reveal a reduction that starts from 0. Each rank holds the extreme of some
+    // element.
     const int value = 1 + static_cast<int>((rank + i) % ranks);
     return static_cast<T>(std::is_signed_v<T> && i / ranks % 2 == 0 ? -value : value);
   }

@@ -165,7 +165,7 @@ std::vector<ConformanceCase> AllCases() {
 
 INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases()),
                          ConformanceCaseName);
-// These suites do not apply: the session forwards a failure on one host to the others.
+// These suites do not apply, because only a session forwards a failure on one host to the others.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorAborts);
 

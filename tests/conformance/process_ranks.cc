@@ -162,8 +162,8 @@ class Rank {
   std::deque<std::unique_ptr<InFlight>> in_flight_;
 };
 
-// Sockets between the test and a rank's process: one for calls from the rank's thread, one for
-// calls from other threads.
+// Sockets between the test and a rank's process: one for calls from the rank's thread, one for all
+// other calls.
 struct Sockets {
   int calls = -1;
   int others = -1;

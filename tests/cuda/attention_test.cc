@@ -39,7 +39,7 @@ std::vector<OpCase> Parsed(const std::string& text) {
   return cases.value_or(std::vector<OpCase>());
 }
 
-// Returns the choices in the text of a table.
+// Returns the choices that a table's text contains.
 std::vector<char> ChoicesOf(const TuningTable& table) {
   std::vector<char> choices;
   bool begins = true;

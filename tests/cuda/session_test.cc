@@ -468,7 +468,7 @@ TEST(GpuSessionTest, StuckRankFailsStepAtDeadline) {
   Reset({.stuck_operation = "Square"});
   const auto loss = step.Run(BatchOf(8));
   EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kDeadlineExceeded, "GPU:"));
-  // The stuck operation may still use the session's memory.
+  // The stuck operation can still use the session's memory.
   EXPECT_EQ(RunStep(layers, **session).status().code(), absl::StatusCode::kUnavailable);
 }
 
@@ -538,7 +538,7 @@ TEST(GpuSessionTest, CopiesLargerThanStagingMemoryArriveInOrder) {
   for (size_t i = 0; i < bytes; ++i) in[i] = static_cast<std::byte>(i * 31 >> 7);
   std::vector<std::byte> host = in;
   ASSERT_TRUE((*device)->CopyIn(host.data(), memory->get(), bytes).ok());
-  std::fill(host.begin(), host.end(), std::byte{0});  // the caller may reuse it
+  std::fill(host.begin(), host.end(), std::byte{0});  // the caller can reuse it
   ASSERT_TRUE((*device)->CopyOut(memory->get(), out.data(), bytes).ok());
   EXPECT_EQ(out, in);
 }

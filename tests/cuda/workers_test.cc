@@ -42,7 +42,7 @@ void Reset(FakeNcclOptions nccl = {}) {
   ResetFakeNccl(nccl);
 }
 
-// Changes what a worker's communicators do.
+// Wraps a worker's communicator to change its behaviour.
 using Wrap = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
 
 void UseGpu(int worker, SessionBackend* backend, const NcclOptions& nccl = {},
@@ -146,7 +146,7 @@ class Planted final : public Communicator {
   const std::atomic<bool>& active_;
 };
 
-// Starts the second collective of a step before the first one.
+// Returns a bug that starts the second collective of a step before the first one.
 Plant Swap() {
   return [first = std::make_shared<Collective>()](Communicator& rank, const Collective& c,
                                                   Lane* lane) -> absl::Status {
@@ -159,7 +159,7 @@ Plant Swap() {
   };
 }
 
-// Changes the second collective of a step, which is an all-reduce.
+// Returns a bug that changes the second collective of a step, which is an all-reduce.
 Plant Change(const std::function<void(Collective&, AllReduce&)>& change) {
   return [change](Communicator& rank, Collective c, Lane* lane) {
     if (c.sequence == 1) change(c, std::get<AllReduce>(c.operation));
@@ -167,7 +167,7 @@ Plant Change(const std::function<void(Collective&, AllReduce&)>& change) {
   };
 }
 
-// Starts collective `sequence` of a step `times` times.
+// Returns a bug that starts collective `sequence` of a step `times` times.
 Plant Times(int sequence, int times) {
   return [=](Communicator& rank, const Collective& c, Lane* lane) -> absl::Status {
     for (int i = 0; i < (c.sequence == sequence ? times : 1); ++i) {
@@ -180,7 +180,7 @@ Plant Times(int sequence, int times) {
 struct Mismatch {
   const char* name;
   Plant plant;           // on rank 1
-  const char* ranks[2];  // where each rank is, according to both errors
+  const char* ranks[2];  // what both errors say about each rank
 };
 
 std::vector<Mismatch> Mismatches() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops under a strategy: values keep their sharding, functions write variables, and
-// unsupported programs are reported as errors.
+// Tests branches and loops under a strategy: values keep their sharding, functions write variables,
+// and unsupported programs are reported as errors.
 #include <optional>
 #include <string>
 #include <utility>

@@ -89,7 +89,7 @@ class InitialValuesTest : public testing::TestWithParam<bool> {
   InitialValuesTest() {
     for (int w = 0; w < kWorkers; ++w) models_.emplace_back(w);
   }
-  // Replaces all workers by workers with new sessions.
+  // Restarts all workers with new sessions.
   void Start() {
     workers_ = nullptr;
     broadcasts_.clear();

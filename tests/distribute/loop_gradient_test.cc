@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of loops. For loops written by TensorFlow, both TensorFlow's gradient graph
+// Tests gradients of loops. For loops written by TensorFlow, both TensorFlow's gradient graph
 // (tests/references/make_loop_graphs.py) and Mirrorflow's gradient must give TensorFlow's results.
 // For loops built with Mirrorflow, the gradient must equal the gradient of the unrolled loop.
 #include <fstream>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables that are synchronised on read: each replica updates its own copy, and a read combines
-// the copies into the value that one device would have.
+// Tests variables that are synchronised on read: each replica updates its own copy, and a read
+// combines the copies into the value that one device would have.
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation with the attribute that makes each replica normalise its rows separately, as
-// in TensorFlow's MirroredStrategy.
+// Tests batch normalisation with the attribute that makes each replica normalise its rows
+// separately, as in TensorFlow's MirroredStrategy.
 #include <numeric>
 
 #include "framework/core/status.h"

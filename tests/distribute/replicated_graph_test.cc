@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph that ReplicatedGraph writes out for all replicas gives the results of the strategy after
-// it is saved and loaded, both on one device and in the reference interpreter.
+// A graph that ReplicatedGraph writes out for all replicas gives the strategy's results after it is
+// saved and loaded, both on one device and in the reference interpreter.
 #include "distribute/replicated_graph.h"
 
 #include "absl/strings/str_cat.h"

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
                          });
 
 // Announced feeds are copied early if the device needs a copy. The result depends only on the feeds
-// that Run then receives.
+// that the next Run receives.
 TEST_P(SessionTest, NextFeedsDoNotChangeResults) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Output y = ops::Neg(root_, x);

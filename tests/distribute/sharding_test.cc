@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small programs that are easy to shard incorrectly. Under MirroredStrategy they give the same
-// results as on one device.
+// Tests small programs that are easy to shard incorrectly. Under MirroredStrategy, they must give
+// the same results as on one device.
 #include <memory>
 #include <string>
 #include <vector>

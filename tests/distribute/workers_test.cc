@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several workers in one process, each with its own session. They compute the same results as one
-// session with the same number of replicas, agree on the step before it runs, and fail together.
+// Tests several workers in one process, each with its own session. They compute the same results as
+// one session with the same number of replicas, agree on the step before it runs, and fail
+// together.
 #include <functional>
 #include <map>
 #include <memory>
@@ -507,8 +508,8 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   EXPECT_EQ(losses[1], losses[0]);
 }
 
-// Runs many rounds, which mostly wait. Pairs of workers run them in parallel, so each timeout can
-// be longer than the time for which a busy machine stalls a thread.
+// Runs many rounds, which spend most of their time waiting. Pairs of workers run them in parallel,
+// so each timeout can be longer than the time for which a busy machine stalls a thread.
 TEST(WorkersTest, SilentWorkerFailsPeerInTimeAndBothReconnect) {
   constexpr int kPairs = 20, kRounds = 2;
   const Layer layer;

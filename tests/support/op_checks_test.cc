@@ -42,7 +42,7 @@ class OpChecksTest : public ::testing::Test {
     RegisterAllOps(ops_);
     RegisterCpuKernels(kernels_);
   }
-  // Defining an op again changes its entry.
+  // Redefining an op changes its entry in the registry.
   OpBuilder Change(absl::string_view op) { return ops_.Define(op); }
 
   std::string Values(absl::string_view text) { return Said(CheckValues, text); }

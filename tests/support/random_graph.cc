@@ -538,8 +538,8 @@ class Generator {
     }
   }
 
-  // Adds a variable that is synchronised on read. There is no tanh in between, so it can be
-  // assigned partial values.
+  // Adds a variable that is synchronised on read. The value assigned to it passes through no tanh,
+  // so it can be partial.
   void AddAccumulator() {
     const Value& x = Pick();
     const Variable sum = CreateVariable(scope_, "sum", x.shape, initializers::Ones(), DT_DOUBLE,

@@ -226,8 +226,7 @@ TEST_F(ExpectedCallersTest, CallersBeyondExpectedCountAreStrangers) {
   EXPECT_EQ(FinishHonest(), 1);
 }
 
-// If connections did not replace silent callers, the process would need descriptors for all of
-// both.
+// If connections did not replace silent callers, the process would need descriptors for both.
 TEST_F(ExpectedCallersTest, ConnectionReplacesSilentCaller) {
   constexpr size_t kExpected = 3;
   callers_.Expect({{"127.0.0.1", kExpected}}, /*places=*/1);

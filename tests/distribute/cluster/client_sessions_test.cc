@@ -124,7 +124,7 @@ TEST_F(ClientSessionsTest, ReplacedProcessIsLostImmediately) {
   const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
   constexpr WorkerProcess kNext = {.worker = 1, .number = 8}, kOther = {.worker = 2, .number = 9};
   sessions_.Connect(kNext, "next", "key");
-  EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());  // it still has its connection
+  EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());  // the process is still connected
   sessions_.Disconnect("first", patience);
   EXPECT_TRUE(sessions_.TakeReplaced(kOther).empty());
   EXPECT_EQ(sessions_.TakeReplaced(kNext), std::vector<WorkerProcess>{kProcess});

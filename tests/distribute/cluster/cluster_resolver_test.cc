@@ -286,7 +286,7 @@ TEST(ClusterResolverTest, JobIsTakenFromLauncher) {
        "Open MPI 77"},
       {Joined(kOpenMpi, {{"PMIX_NAMESPACE", "prterun-9@1"}}), "Open MPI prterun-9@1"},
       {Joined(mpich, {{"PMI_JOBID", "7.0"}}), "MPI (PMI) 7.0"},
-      // mpirun starts some ranks inside a step and some outside, so not all share the step.
+      // mpirun starts some ranks inside a step and some outside, so the ranks do not share a step.
       {Joined(kSlurm, kOpenMpi), ""},
       {{{"TF_CONFIG", kKubeflow}}, ""},
       {own, ""},
@@ -364,7 +364,8 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
       {{"JSM_NAMESPACE_RANK", "1"}},
       {{"PALS_RANKID", "0"}},
       {{"PMIX_RANK", "one"}},
-      // Variables that describe a single worker: stale, or set by a launcher inside the job.
+      // These variables describe a single worker. They are stale, or a launcher inside the job has
+      // set them.
       {{"TF_CONFIG", "{}"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}},
       {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "1"}},
       {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "0"}},
@@ -376,7 +377,7 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
        {"WORLD_SIZE", "1"},
        {"SLURM_NTASKS", "4"},
        {"MIRRORFLOW_CLUSTER", "torchrun"}},
-      // The step of `salloc`, in which the user types commands.
+      // This is the `salloc` step in which the user types commands.
       {{"SLURM_STEP_ID", "4294967290"},
        {"SLURM_PROCID", "0"},
        {"SLURM_STEP_NUM_TASKS", "1"},

@@ -162,7 +162,7 @@ TEST_P(StrangerTest, StrangersThatSpeakHttp2AreDisconnectedImmediately) {
     absl::StatusOr<std::string> byte = "";
     while ((byte = ReceiveAll(*stranger, 1)).ok()) received += *byte;
     EXPECT_EQ(byte.status().code(), absl::StatusCode::kUnavailable) << byte.status();
-    EXPECT_LE(received.size(), 69u);  // no byte of HTTP/2
+    EXPECT_LE(received.size(), 69u);  // contains no HTTP/2
   }
   const auto use_tls = [&](Options* options) {
     options->tls = tls_;
@@ -403,7 +403,7 @@ TEST_F(CoordinationTest, WorkerContinuesAfterCancelledCall) {
   grpc::ClientContext waiting;
   waiting.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   EXPECT_EQ(perform(wait, &waiting), grpc::StatusCode::DEADLINE_EXCEEDED);
-  for (int i = 0; i < 20; ++i) {  // until the service has noticed
+  for (int i = 0; i < 20; ++i) {  // until the service has noticed this
     ASSERT_TRUE(succeeds(beat));
     absl::SleepFor(absl::Milliseconds(5));
   }

@@ -36,7 +36,7 @@ TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   EXPECT_THAT(*values, testing::ElementsAre("a", "b"));
 }
 
-// A worker whose calls were cancelled does not complete an all-gather either.
+// A worker whose calls were cancelled does not complete an all-gather with a later worker.
 TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   CoordinationState state(2);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();

@@ -193,7 +193,7 @@ TEST_F(CoordinationTest, SecondProcessWaitsForEndOfCompleteCluster) {
   EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded) << second;
 }
 
-// A worker's earlier process can have died without the service having noticed.
+// A worker's earlier process can be dead before the service notices.
 TEST_F(CoordinationTest, ProcessWaitsForEarlierProcessToEnd) {
   Start(2);
   Options first = TestWorkerOptions(server_->port(), 1, 2), second = first;

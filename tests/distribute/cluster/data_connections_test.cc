@@ -69,7 +69,7 @@ class HeldWorkerGroup final : public ForwardingWorkerGroup {
  public:
   using ForwardingWorkerGroup::ForwardingWorkerGroup;
 
-  // Waits until all workers have published their addresses.
+  // Blocks until all workers have published their addresses. Returns the address of `worker`.
   std::string AddressOf(int worker) {
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait(lock, [&] { return !addresses_.empty(); });
@@ -137,7 +137,7 @@ class Workers {
   const std::shared_ptr<RejectedPeerLog> strangers_ = std::make_shared<RejectedPeerLog>("data");
 };
 
-// Each rank sends each peer the pair that they form, and receives the same pair from it.
+// Expects each rank and each of its peers to exchange the pair of ranks that they form.
 void ExpectPairs(std::vector<Connections>& of_worker) {
   const auto for_each = [&](const auto& call) {
     for (int worker = 0; worker < 3; ++worker) {
@@ -279,7 +279,7 @@ TEST_P(DataConnectionsTest, CaptureShowsNoFloatsIfEncrypted) {
   exchange(*(*connections[2])[0].at(0));
   other.join();
 
-  // By chance, a pair of floats occurs in a few hundred kilobytes once in 10^8 runs.
+  // A few hundred kilobytes contain a given pair of floats by chance once in 10^8 runs.
   const std::string captured = proxied.captured();
   EXPECT_GT(captured.size(), 2 * bytes.size());
   int readable = 0, pairs = 0;
@@ -408,7 +408,7 @@ TEST_P(DataConnectionsTest, MembershipIsClosed) {
   }
 }
 
-// No number of callers from one host displaces a caller from another host.
+// Callers from one host, however many they are, do not displace a caller from another host.
 TEST_P(DataConnectionsTest, CrowdFromOneHostDisplacesNoOtherHost) {
   Workers workers;
   std::vector<std::thread> threads;
@@ -522,7 +522,7 @@ TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOu
     held.Release();
   }));
   EXPECT_EQ(workers.log(), "");
-  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // or else they would wait for the others
+  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // ends their wait for other connections
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -57,7 +57,7 @@ void Tell(int fd, int number) {
 
 constexpr int kTooFew = 8;
 
-// Returns the lowest limit that suffices, which the error about a limit that is too low contains.
+// Returns the lowest sufficient limit, as named by the error about a limit that is too low.
 int LeastLimit() {
   const auto [process, least] = Fork([](int fd) {
     const std::string error(StartServer(kTooFew).status().message());

@@ -254,7 +254,7 @@ TEST_F(MembershipTest, LateWorkerIsReportedOncePerMinute) {
               AllOf(HasSubstr("worker 0"), HasSubstr("is late"), HasSubstr("since step 1001")));
   EXPECT_EQ(membership_.LateWorkerText(late), "");
   EXPECT_NE(membership_.LateWorkerText(late + absl::Minutes(1)), "");
-  // No worker waits for it.
+  // No worker waits for the late worker.
   Beat(1, 1, 3, /*running=*/false);
   membership_.SetWaiting(late, {false, false, false});
   EXPECT_EQ(membership_.LateWorkerText(late + absl::Minutes(3)), "");

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Runs a relay on a thread until one side closes, with a stream at each side.
+// Runs a relay on a thread until one side closes, with a stream on each side.
 class RelayTest : public testing::TestWithParam<bool> {
  protected:
   RelayTest() {

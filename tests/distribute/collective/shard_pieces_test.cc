@@ -26,7 +26,7 @@ TEST(ShardTest, ShardsAreDisjointWholeCacheLinesAndCoverRange) {
   }
 }
 
-// Both ends of a message compute the same message, even if domains have different rank counts.
+// Both ends of a message derive the same message, even if domains have different rank counts.
 TEST(BroadcastPiecesTest, EachElementIsReceivedOnceFromRankThatSendsIt) {
   constexpr int kElementBytes = 4;
   Topology topology;

@@ -33,7 +33,7 @@ std::vector<std::byte> Numbers(size_t count, int seed = 1) {
   return bytes;
 }
 
-// The two ends of a connection.
+// Returns the two ends of a connection.
 std::pair<OwnedSocket, OwnedSocket> Connection() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryCluster: for tests of several workers in one process, each with its own session. It
-// provides their worker groups and connects their CPU replicas. The ranks of a memory domain form a
-// team of threads, even if they belong to different workers. Domains communicate over an in-memory
-// network.
+// MemoryCluster: the infrastructure of several workers in one process, each with its own session,
+// for tests. It provides their worker groups and connects their CPU replicas. The ranks of a memory
+// domain form a team of threads, even if they belong to different workers. Domains communicate over
+// an in-memory network.
 #ifndef MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_CLUSTER_H_
 #define MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_CLUSTER_H_
 

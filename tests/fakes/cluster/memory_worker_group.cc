@@ -21,8 +21,8 @@
 namespace mirrorflow {
 namespace {
 
-// Copies a status as a network does. Copies within a process share memory. Abseil's library
-// maintains its reference count, which TSan does not see: it would report races between workers.
+// Copies a status as a network does. Copies within a process share memory, and TSan does not see
+// the reference count that the Abseil library maintains, so it would report races between workers.
 absl::Status Received(const absl::Status& status) {
   return status.ok() ? status : StatusFromProto(StatusToProto(status));
 }

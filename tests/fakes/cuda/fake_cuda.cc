@@ -713,7 +713,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   MF_FAIL_IF_PLANNED(cudaStreamBeginCapture);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
-  // Other modes would restrict what other threads may do meanwhile.
+  // Other modes would restrict what other threads can do during the capture.
   if (mode != cudaStreamCaptureModeThreadLocal || stream->capture != nullptr) {
     return cudaErrorIllegalState;
   }

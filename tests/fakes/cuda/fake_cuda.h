@@ -9,7 +9,7 @@
 // Some cases in which the real runtime is merely slow are errors here: copies from and to host
 // memory that is not pinned, and the first use of code while a stream is captured. The first launch
 // of a kernel on a GPU waits for all work on that GPU, and blocks launches by other threads until
-// then. If the work waits for such a launch, the first launch times out.
+// then. If the work waits for one of these other launches, the first launch times out.
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDA_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDA_H_
 

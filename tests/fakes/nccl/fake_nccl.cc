@@ -85,7 +85,7 @@ struct Meeting {
   bool done = false;
 };
 
-// A captured collective. Each replay is a meeting.
+// A captured collective. Each replay is a separate Meeting.
 struct Captured {
   Call call;
   std::vector<std::shared_ptr<Meeting>> meetings;  // by replay
