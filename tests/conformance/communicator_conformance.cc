@@ -211,7 +211,7 @@ TEST_P(CommunicatorConformance, AllReduceReducesMillionElements) {
 }
 
 // The magnitudes differ so much that each order of addition gives different bits.
-TEST_P(CommunicatorConformance, FloatSumsHaveTheSameBitsOnAllRanks) {
+TEST_P(CommunicatorConformance, FloatSumsHaveSameBitsOnAllRanks) {
   constexpr int64_t kCount = 5001;
   constexpr int kRounds = 20;
   std::mutex mu;

@@ -185,7 +185,7 @@ std::vector<std::vector<float>> AllReduceOfThreeDomains(int64_t count,
   return values;
 }
 
-TEST(TeamCommunicatorTest, BFloat16OnTheWireRoundsLargeFloats) {
+TEST(TeamCommunicatorTest, BFloat16OnWireRoundsLargeFloats) {
   for (const int ring_from : {0, 3}) {
     for (const int64_t count : {100, 200'000}) {
       const auto exact = AllReduceOfThreeDomains(count, {.ring_from = ring_from});

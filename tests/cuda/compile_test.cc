@@ -130,7 +130,7 @@ TEST_F(CompileTest, FileThatOthersCanWriteIsReplaced) {
   EXPECT_EQ(Compilations(1), 0);
 }
 
-TEST_F(CompileTest, LinkInTheFolderIsReplaced) {
+TEST_F(CompileTest, LinkInFolderIsReplaced) {
   EXPECT_EQ(Compilations(1), 1);
   const fs::path file = Files().at(0), elsewhere = fs::path(testing::TempDir()) / "elsewhere";
   fs::rename(file, elsewhere);

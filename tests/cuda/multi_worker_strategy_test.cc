@@ -198,7 +198,7 @@ TEST(GpuMultiWorkerTest, SeveralGpusPerWorkerMatchCpu) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-TEST(GpuMultiWorkerTest, WorkersOfOneHostDivideItsGpus) {
+TEST(GpuMultiWorkerTest, WorkersOnOneHostDivideItsGpus) {
   const auto devices_of = [](std::vector<Options> options) {
     std::vector<Devices> devices(2);
     for (const absl::Status& status :

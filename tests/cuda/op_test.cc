@@ -47,7 +47,7 @@ TEST_P(EveryCudaKernel, MatchesTensorFlow) {
 }
 
 // Tensor cores compute the float cases whose rows are multiples of 8 elements.
-TEST(AttentionTest, FloatsMayBeRoundedToTensorFloat32) {
+TEST(AttentionTest, FloatsMatchWithinTensorFloat32Tolerance) {
   std::vector<OpCase> cases;
   for (const char* op : {"ScaledDotProductAttention", "ScaledDotProductAttentionGrad"}) {
     for (const OpCase& op_case : OpCasesByOp().at(op)) {

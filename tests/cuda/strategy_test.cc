@@ -225,7 +225,7 @@ TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
 // A failure ends the step immediately, although aborting a communicator waits for the graphs that
 // contain its collectives: the graph of this step, and the graph of another step that is not
 // running.
-TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
+TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsStep) {
   Reset();
   ResetFakeNccl({.failing_rank = 1, .failing_collective = -1, .failing_replay = 2});
   MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
@@ -249,7 +249,7 @@ TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
 }
 
 // A replica that cannot capture its collectives must not run them while others replay theirs.
-TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
+TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailStep) {
   Reset();
   MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
   options.capture_collectives = true;

@@ -53,7 +53,7 @@ class VariableStateTest : public testing::Test {
   Output is_set_ = ops::VarIsInitializedOp(root_, v_);
 };
 
-TEST_F(VariableStateTest, AnswerFollowsChangeOfState) {
+TEST_F(VariableStateTest, AnswerFollowsStateChange) {
   const Output answer = AsFloat(is_set_);
   auto session = *CreateTestSession(graph_, {.replicas = 3});
   Step step = *session->Prepare({}, {answer});

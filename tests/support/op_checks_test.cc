@@ -268,13 +268,13 @@ class VectorOpTest : public OpChecksTest {
   }
 };
 
-TEST_F(VectorOpTest, ReversedRowsMustNotStaySharded) {
+TEST_F(VectorOpTest, ReverseThatKeepsRowsShardedIsReported) {
   EXPECT_THAT((RuleOf<Flip, kRows>()), HasSubstr("{2,0,3}"));
 }
 
-TEST_F(VectorOpTest, AddOneMayKeepRowsSharded) { EXPECT_EQ((RuleOf<AddOne, kRows>()), ""); }
+TEST_F(VectorOpTest, AddOneCanKeepRowsSharded) { EXPECT_EQ((RuleOf<AddOne, kRows>()), ""); }
 
-TEST_F(VectorOpTest, AddOneIsNotLinear) {
+TEST_F(VectorOpTest, AddOneDeclaredLinearIsReported) {
   EXPECT_THAT((RuleOf<AddOne, kRows, Linearity::kJoint>()), HasSubstr("partial sums"));
 }
 
@@ -312,7 +312,7 @@ after float<2>{11, 22}
   EXPECT_THAT(Traits(kUpdate), HasSubstr("not overwriting"));
 }
 
-TEST_F(VectorOpTest, AddOneIsNotView) {
+TEST_F(VectorOpTest, AddOneDeclaredViewIsReported) {
   EXPECT_THAT(TraitsOf<AddOne>(kView), HasSubstr("not a view"));
 }
 
@@ -342,11 +342,11 @@ TEST_F(VectorOpTest, RelianceOnZeroedOutputIsReported) {
   EXPECT_THAT(TraitsOf<LeaveTheLastOut>(kElementwise), HasSubstr("not element-wise"));
 }
 
-TEST_F(VectorOpTest, ReverseMustNotRunInPlace) {
+TEST_F(VectorOpTest, ReverseInPlaceIsReported) {
   EXPECT_THAT(TraitsOf<Flip>(0, /*in_place=*/true), HasSubstr("written over"));
 }
 
-TEST_F(VectorOpTest, AddOneMayRunInPlace) {
+TEST_F(VectorOpTest, AddOneCanRunInPlace) {
   EXPECT_EQ(TraitsOf<AddOne>(kElementwise, /*in_place=*/true), "");
 }
 

@@ -333,7 +333,7 @@ TEST(ClusterResolverTest, BatchScriptWithoutStepIsOneWorkerWithWarning) {
   EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("srun")));
 }
 
-TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatTakeNoPart) {
+TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatDoNotParticipate) {
   for (const char* job : {"ps", "evaluator", "other"}) {
     const auto cluster = [&](int index) {
       return ClusterResolver::FromEnvironment(

@@ -55,7 +55,7 @@ TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
 }
 
 // The service considers a worker late if all other workers wait for it.
-TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackground) {
+TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInBackground) {
   CoordinationState state(5);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();
   const auto ignore = [](const auto&) {};

@@ -286,7 +286,7 @@ class ClusterStatusTest : public CoordinationTest {
   }
 };
 
-TEST_F(ClusterStatusTest, ObserverSeesWhereEachWorkerIs) {
+TEST_F(ClusterStatusTest, ObserverSeesStateOfEachWorker) {
   using coordination::ClusterStatus;
   Start(2);
   Await(0, ClusterStatus::MISSING);
@@ -509,7 +509,7 @@ TEST(SecretFileTest, ShortAndMissingFilesAreErrors) {
               IsError(absl::StatusCode::kNotFound, path + ".none", "cannot open"));
 }
 
-TEST(HmacTest, FieldsAreSeparate) {
+TEST(HmacTest, FieldBoundariesChangeHmac) {
   EXPECT_NE(Hmac("key", {"ab", "c"}), Hmac("key", {"a", "bc"}));
   EXPECT_NE(Hmac("key", {"a"}), Hmac("yek", {"a"}));
   EXPECT_EQ(Hmac("", {"a"}), Hmac("", {"a"}));

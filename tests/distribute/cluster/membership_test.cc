@@ -71,7 +71,7 @@ TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
             absl::StatusCode::kAborted);
 }
 
-TEST_F(MembershipTest, LostProcessReceivesTheReason) {
+TEST_F(MembershipTest, LostProcessReceivesReason) {
   EXPECT_EQ(membership_.CheckMember({.worker = 1, .number = 1}), absl::OkStatus());
   EXPECT_FALSE(membership_.Lose({.worker = 1, .number = 2}).has_value());  // another process
   ASSERT_TRUE(membership_.Lose({.worker = 1, .number = 1}).has_value());

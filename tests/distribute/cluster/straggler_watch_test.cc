@@ -67,7 +67,7 @@ TEST_F(StragglerWatchTest, SlowestWorkerIsNamedOncePerMinute) {
   }
 }
 
-TEST_F(StragglerWatchTest, OneOfTwoWorkersIsComparedWithTheOther) {
+TEST_F(StragglerWatchTest, OneOfTwoWorkersIsComparedWithOther) {
   const auto found = Run({{0.05, 0}, {0.04, 0}}, absl::Seconds(70));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].worker, 0);
@@ -87,7 +87,7 @@ TEST_F(StragglerWatchTest, SmallDifferencesAndSlowMajoritiesAreNotReported) {
   EXPECT_TRUE(Run({{0.09, 0}, {0.09, 0}, {0.05, 0}}, absl::Minutes(3)).empty());
 }
 
-TEST_F(StragglerWatchTest, LongStepsMakeLongIntervals) {
+TEST_F(StragglerWatchTest, LongStepsLengthenIntervals) {
   const std::vector<Load> load = {{5, 0}, {12, 0}};
   EXPECT_TRUE(Run(load, absl::Seconds(118)).empty());
   EXPECT_EQ(Run(load, absl::Seconds(120)).size(), 1u);

@@ -205,7 +205,7 @@ TEST_F(TlsStreamTest, EndWithoutTlsIsRefused) {
 }
 
 // OpenSSL cannot check such a name, and accepts a certificate for any host.
-TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsTheStream) {
+TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsStream) {
   auto [a, b] = ConnectedSockets();
   const auto tls = TlsStream(std::move(a), ContextOf(one_), TlsEnd::kConnecting, kTlsBytesPerKey,
                              std::string(300, 'a'));

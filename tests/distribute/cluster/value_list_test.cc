@@ -27,7 +27,7 @@ TEST(ValueListTest, RandomValuesSurviveRoundTrip) {
   }
 }
 
-TEST(ValueListTest, EqualValuesTakeTheSpaceOfOne) {
+TEST(ValueListTest, EqualValuesTakeSpaceOfOne) {
   const std::string value(1000, 'x');
   EXPECT_LT(JoinValues(std::vector<std::string>(10'000, value)).size(), value.size() + 20);
 }

@@ -47,7 +47,7 @@ part = MatMul(x, x) {T=float, transpose_a=true}
 )";
 const StepNames kFetch = {.feeds = {{"x", {6, 4}}}, .fetches = {"y"}};
 
-TEST(ExplicitCollectives, AllReduceOfPartialValueIsTheReduction) {
+TEST(ExplicitCollectives, AllReduceOfPartialValueIsItsReduction) {
   EXPECT_EQ(Compiled(std::string(kPart) + R"(
 sum = AllReduce(part) {N=1, T=float}
 y = Mul(sum, sum) {T=float}
