@@ -111,7 +111,7 @@ Tensor& GradientCheck::ValueOf(int input) {
   for (auto& [value, tensor] : feeds_) {
     if (value == output) return tensor;
   }
-  MF_CHECK(false && "an operand that is not fed");
+  MF_CHECK(false && "the operand has no feed");
   return feeds_[0].second;
 }
 
