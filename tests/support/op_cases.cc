@@ -158,8 +158,7 @@ absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
-  if (paths.empty())
-    return absl::NotFoundError(absl::StrCat(folder, ": contains no case files (*.txt)"));
+  if (paths.empty()) return absl::NotFoundError(absl::StrCat(folder, ": no *.txt case files"));
   std::sort(paths.begin(), paths.end());
   std::vector<OpCase> cases;
   for (const std::filesystem::path& path : paths) {

@@ -46,8 +46,7 @@ class Member final : public MemoryWorkerGroup {
                           state_->Join(worker_, deadline, std::move(done));
                         }));
     uint64_t incarnation = 0;
-    if (!absl::SimpleAtoi(number, &incarnation))
-      return absl::InternalError("malformed incarnation");
+    if (!absl::SimpleAtoi(number, &incarnation)) return absl::InternalError("bad incarnation");
     incarnation_ = incarnation;
     Listen();
     return incarnation;
