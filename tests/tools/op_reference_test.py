@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mirrorflow ops` describes the ops, and docs/ops has the pages that it writes."""
+"""`mirrorflow ops` describes the ops, and docs/ops contains the pages that it writes."""
 
 import pathlib
 import re
@@ -13,7 +13,7 @@ RENEW = "bazel run --config=cuda //tools:mirrorflow -- ops --markdown=$PWD/docs/
 
 
 def without_gpu(page):
-    """The page without what only a build with CUDA knows: the kernels for GPUs."""
+    """Returns the page without the GPU kernels, which only a build with CUDA lists."""
     return re.sub(r"^- kernels: (?:(CPU)(?:, GPU)?|GPU|none.*)$",
                   lambda match: f"- kernels: {match[1] or 'none'}", page, flags=re.MULTILINE)
 
