@@ -180,7 +180,7 @@ class ElasticTest(programs.ProgramTest):
         # Otherwise too few hosts would be left.
         result = self.launch("-n", "3:4", *flags, "--exclude_after=2", "--", "sh", "-c", fails_on_b)
         self.assertEqual(result.returncode, 9, result.stderr)
-        self.assertIn("host b is taken back", result.stderr)
+        self.assertIn("host b is used again", result.stderr)
         result = self.launch("-n", "4", *flags, "--exclude_after=2", "--", "true")
         self.assertEqual(result.returncode, programs.USAGE, result.stderr)
         self.assertIn("--exclude_after", result.stderr)

@@ -17,7 +17,7 @@ from restarts import PREEMPTED, SAVE, SECONDS
 
 WORKERS = 4
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
-ALONE = "; starts again alone, "
+ALONE = "; restarts alone, "
 ALL = "mirrorflow launch: restart "
 # A worker that kills itself, next to one that waits for it.
 KILLED = 'if [ "$RANK" = 1 ]; then kill -KILL $$; fi; exec sleep 60'

@@ -82,9 +82,10 @@ class Report {
   std::string json_;
 };
 
-// Formats three significant digits; from 1000 on, all digits before the decimal point.
+// Formats a number with three significant digits; from 1000 on, with all digits before the decimal
+// point.
 std::string FormatNumber(double value);
-// Formats three significant digits and a unit: `62 ns`, `1.25 ms`.
+// Formats a time with three significant digits and a unit: `62 ns`, `1.25 ms`.
 std::string FormatMs(double ms);
 // Formats the median time of a side.
 std::string FormatMedian(const Rounds& rounds, size_t side);

@@ -76,7 +76,7 @@ absl::Status BenchCompileNodes(Report* report) {
                  .ours = FormatMedian(rounds, 2),
                  .peer = FormatMedian(rounds, 1)});
   }
-  malloc_trim(0);  // so that the next benchmark starts without these free blocks
+  malloc_trim(0);  // the next benchmark starts without these free blocks
   return absl::OkStatus();
 }
 

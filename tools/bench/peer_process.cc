@@ -29,9 +29,9 @@
 namespace mirrorflow {
 namespace {
 
-// Limits on a peer's output: it can be a program on another host that prints anything.
+// Limits on the output of a peer, which can be a program on another host that prints anything.
 constexpr size_t kMaxLine = 64 << 10;
-constexpr size_t kMaxStartOutput = 16 << 20;  // before the peer is ready
+constexpr size_t kMaxStartOutput = 16 << 20;  // output before the peer is ready
 
 }  // namespace
 

@@ -76,7 +76,7 @@ class Job {
   absl::StatusOr<double> KillOne(int victim) {
     pid_t process = 0;
     MF_RETURN_IF_ERROR(ReadUntil(kSaved, victim, &process));
-    if (process <= 0) return absl::InternalError("a worker has not named its process");
+    if (process <= 0) return absl::InternalError("a worker has not printed its process id");
     const MonotonicTime begin = MonotonicTime::Now();
     if (kill(process, SIGKILL) != 0) return SystemError(errno, "kill");
     MF_RETURN_IF_ERROR(ReadUntil(kStepped, victim, &process));

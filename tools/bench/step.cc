@@ -151,7 +151,7 @@ absl::Status CheckStepWorkers() {
   const int workers = absl::GetFlag(FLAGS_workers);
   const std::string trace = absl::GetFlag(FLAGS_trace);
   if (workers == 1 && !trace.empty()) {
-    return absl::InvalidArgumentError("--trace: given without --workers; expected both or none");
+    return absl::InvalidArgumentError("--trace: given without --workers; expected both or neither");
   }
   MF_RETURN_IF_ERROR(CheckOutputFlag("trace", trace));
   MF_RETURN_IF_ERROR(

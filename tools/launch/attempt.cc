@@ -35,8 +35,8 @@ namespace {
 // sshd accepts at most 100 unauthenticated connections (MaxStartups 10:30:100). Thousands of hosts
 // must answer within the start timeout.
 constexpr int kMaxAsked = 32;
-// A host that stays silent for this long no longer keeps other hosts from being asked, nor an
-// elastic job that has enough workers from starting.
+// A host that stays silent for this long no longer delays asking other hosts, or the start of an
+// elastic job that has enough workers.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(5);
 // How soon an elastic job that has too few workers asks the other hosts again.
 constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
@@ -474,8 +474,8 @@ void Attempt::TakeEvent(Host& host, const launch::Event& event) {
   }
 }
 
-// Handles a host of an elastic job that cannot be reached. It is asked again if too few others can
-// be. `why` is OK if its remote shell has ended.
+// Handles a host of an elastic job that cannot be reached. It is asked again if too few other
+// hosts can be reached. `why` is OK if its remote shell has ended.
 void Attempt::FailToAnswer(Host& host, const absl::Status& why) {
   host.supervisor->Kill();
   Release(host);
@@ -546,10 +546,10 @@ void Attempt::AddEnd(const Host& host, Worker& worker, int exit_code) {
   worker.end.after = MonotonicTime::Now() - begin_;
   worker.end.exit_code = exit_code;
   output_.Finish(worker.end.worker);
-  if (!StartsAgain(host, worker)) ends_.push_back(worker.end);
+  if (!MaybeScheduleRestart(host, worker)) ends_.push_back(worker.end);
 }
 
-bool Attempt::StartsAgain(const Host& host, Worker& worker) {
+bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   const WorkerEnd end = worker.end;
   // After a stop, the other workers also stop. A victim has given up on another worker, and a
   // worker that has succeeded no longer waits.
@@ -574,7 +574,7 @@ bool Attempt::StartsAgain(const Host& host, Worker& worker) {
   restart_.reason = EndText(end);
   PrintErrorLine(
       absl::LogSeverity::kWarning,
-      absl::StrCat("mirrorflow launch: ", restart_.reason, "; starts again alone, ", policy_.Text(),
+      absl::StrCat("mirrorflow launch: ", restart_.reason, "; restarts alone, ", policy_.Text(),
                    "; the others wait up to ", absl::FormatDuration(options_.rejoin_timeout)));
   worker.end = {};
   worker.end.worker = end.worker;
@@ -586,8 +586,8 @@ bool Attempt::StartsAgain(const Host& host, Worker& worker) {
   return true;
 }
 
-// Handles a worker that was lost after its work, just before its end: it restarts although the
-// others end. The whole job then restarts and ends at once.
+// Handles a worker that was lost after it finished its work but before it exited: it restarts
+// although the others end. The whole job then restarts and ends at once.
 void Attempt::AwaitLastWorkers() {
   const auto runs = [](const Worker& w) { return !w.ended && !w.starts_again; };
   const auto is_last = [](const Worker& w) {

@@ -52,8 +52,8 @@ class Attempt {
 
   // Returns whether the launcher was asked to end.
   bool is_interrupted() const { return interrupted_; }
-  // After a failure, return its cause, as one line, and the host at fault, which is empty if it is
-  // unknown or this machine.
+  // After a failure, return its cause in one line, and the host at fault. The host is empty if it
+  // is unknown or is this machine.
   const std::string& reason() const { return reason_; }
   const std::string& failed_host() const { return failed_host_; }
   int num_restarts() const { return restart_.count; }
@@ -124,7 +124,7 @@ class Attempt {
   void AddEnd(const Host& host, Worker& worker, int exit_code);
   // Decides whether the worker, which has just ended, restarts while the others wait for it. If so,
   // schedules the restart.
-  bool StartsAgain(const Host& host, Worker& worker);
+  bool MaybeScheduleRestart(const Host& host, Worker& worker);
   void AwaitLastWorkers();
   int ExitCodeOfJob();
 

@@ -42,10 +42,9 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, rsh, "ssh {host}",
           "launch, bench: the command that runs another command on a host, as words separated by "
           "spaces; launch runs it once per host");
-ABSL_FLAG(
-    std::vector<std::string>, env, {},
-    "launch: also send these variables to other hosts, although their names look like secrets "
-    "(AWS_*, *_TOKEN, …) or describe this host (LD_PRELOAD, …)");
+ABSL_FLAG(std::vector<std::string>, env, {},
+          "launch: also send these variables to other hosts, even if they look like secrets "
+          "(AWS_*, *_TOKEN, …) or describe this host (LD_PRELOAD, …)");
 ABSL_FLAG(std::string, log_dir, "",
           "launch: also write the output to worker_N.out, worker_N.err and all.log in this folder");
 ABSL_FLAG(std::vector<std::string>, show, {},
@@ -121,14 +120,14 @@ LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& polic
   if (static_cast<int>(left.workers.size()) >= options.min_workers) {
     if (!excluded.empty()) {
       PrintErrorLine(absl::LogSeverity::kWarning,
-                     absl::StrCat("mirrorflow launch: without host ", excluded,
+                     absl::StrCat("mirrorflow launch: continuing without host ", excluded,
                                   ", which has failed too often"));
     }
     return left;
   }
   PrintErrorLine(absl::LogSeverity::kWarning,
                  absl::StrCat("mirrorflow launch: host ", excluded,
-                              " is taken back because too few others are left"));
+                              " is used again because too few others are left"));
   policy.IncludeAll();
   return options;
 }
@@ -280,7 +279,7 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   options.is_elastic = options.min_workers < static_cast<int>(options.workers.size());
   if (options.restarts.exclude_after > 0 && !options.is_elastic) {
     return absl::InvalidArgumentError(
-        "--exclude_after: the job needs all of its hosts; expected -n MIN:MAX");
+        "--exclude_after: only an elastic job can exclude hosts; expected -n MIN:MAX");
   }
   MF_ASSIGN_OR_RETURN(options.forwarded_variables, AddedVariables());
   if (!absl::GetFlag(FLAGS_hosts).empty()) PrintVariablesThatStay(options.forwarded_variables);

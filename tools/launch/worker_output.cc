@@ -38,7 +38,8 @@ absl::StatusOr<int> OpenLog(const std::string& path) {
                   "--log_dir");
 }
 
-// Another user could replace the files in a directory of theirs, and read or change the output.
+// Creates the directory. Refuses an existing directory of another user, who could replace its files
+// and read or change the output.
 absl::Status MakeLogDirectory(const std::string& path) {
   // A file server may assign a new directory to another user, so only an existing one is checked.
   if (mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
