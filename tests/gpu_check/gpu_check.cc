@@ -30,7 +30,7 @@ int Main(int argc, char** argv) {
   if (run == nullptr) {
     return ExitWithError(
         absl::InvalidArgumentError(absl::StrCat(
-            "'", what, "': unknown command; expected bench, figures, gpus or only flags")),
+            "'", what, "': unknown command; expected bench, figures, gpus, or no command")),
         kExitUsage);
   }
   const absl::Status status = run();

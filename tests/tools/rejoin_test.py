@@ -225,7 +225,7 @@ class RejoinTest(restarts.RestartsTestCase):
         self.wait_for_step(self.last_saved() + 200)
         after = self.workers()
         self.assertEqual(len(after), WORKERS)
-        self.assertFalse(set(before.values()) & set(after.values()), "workers that still run")
+        self.assertFalse(set(before.values()) & set(after.values()), "workers that are still running")
         job.send_signal(signal.SIGTERM)
         result = self.finish(job)
         self.assertEqual(result.returncode, PREEMPTED, result.stderr)
