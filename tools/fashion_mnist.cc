@@ -102,7 +102,7 @@ absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const D
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
     if (!std::isfinite(out[1].scalar<float>())) {
       return NumericError(
-          absl::OutOfRangeError("test loss: not finite after the last update of the variables"));
+          absl::OutOfRangeError("test loss: not finite after the last variable update"));
     }
     right += static_cast<double>(out[0].scalar<float>()) * static_cast<double>(batch.num_rows());
     rows += batch.num_rows();

@@ -3,8 +3,8 @@
 """Training in environments unlike a developer's machine.
 
 Each row of ENVIRONMENTS sets up one environment and states the outcome of training in it, alone and
-as two workers under `mirrorflow launch`: the losses of an undisturbed run, or an exit code and a word
-of the message. Nothing may hang, crash or silently train something else.
+as two workers under `mirrorflow launch`: the losses of an undisturbed run, or an exit code and a
+word of the message. Nothing may hang, crash or silently train something else.
 """
 
 import concurrent.futures

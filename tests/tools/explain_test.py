@@ -90,7 +90,7 @@ class ExplainTest(ProgramTest):
                                               f"--replicas={replicas}",
                                               "--without=fuse_updates")
             self.check_sums(step, ops, path)
-            # Each layer, the gradients of its weights and, except in the first layer, of its inputs.
+            # Each layer, the gradients of its weights and, after the first layer, of its inputs.
             self.assertEqual(step["flops"], 2 * rows * (3 * sum(products) - products[0]))
             gradients = 4 * (sum(products) + sum(sizes[1:])) if replicas > 1 else 0
             self.assertGreaterEqual(step["collective_bytes"], gradients)

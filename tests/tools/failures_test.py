@@ -164,7 +164,7 @@ class FailuresTest(programs.ProgramTest):
 
     def test_hanging_worker_is_named_and_ends(self):
         for collective, timeout, place in (
-                # Detected by the worker that waits for it in a collective, or by its lack of progress.
+                # Detected by a worker that waits for it in a collective, or by lack of progress.
                 ("shared_memory", "collective", "session/run"),
                 ("shared_memory", "progress", "session/run"),
                 ("tcp", "collective", "session/run"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `fashion_mnist` under other projects' launchers, and over several hosts. The hosts are network
-namespaces, which do not share memory, joined by a virtual Ethernet."""
+"""Runs `fashion_mnist` under other projects' launchers, and over several hosts. The hosts are
+network namespaces, which do not share memory, joined by a virtual Ethernet."""
 
 import json
 import os
@@ -20,8 +20,8 @@ SLOW_ADDRESSES = {host: f"10.77.1.{i}" for i, host in enumerate(HOSTS, 1)}
 PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
                      "mirrorflow/peers/bin")
 
-# Runs a command in an environment where, according to /sys, eth0 belongs to an RDMA device. `ip netns
-# exec` has created a mount namespace.
+# Runs a command in an environment where, according to /sys, eth0 belongs to an RDMA device.
+# `ip netns exec` has created a mount namespace.
 WITH_RDMA = ("sh", "-ec", """
 mkdir -p net
 mount --bind /sys/class/net net

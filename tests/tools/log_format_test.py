@@ -54,7 +54,7 @@ class LogFormatTest(programs.WorkersTestCase):
             self.assertRegex(line["time"], f"^{TIME}$")
             self.assertIn(line["severity"], ("INFO", "WARNING", "ERROR"))
             self.assertGreater(line["process"], 0)
-        # Progress, the errors of the failing worker and of the other worker, and the launcher's error.
+        # Progress, the errors of the failing and of the other worker, and the launcher's error.
         self.assertIn("start", [line.get("event") for line in of_workers])
         errors = [line for line in messages if line["severity"] == "ERROR"]
         [cause] = [line for line in errors if line.get("worker") == 1]

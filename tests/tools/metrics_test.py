@@ -151,7 +151,7 @@ class MetricsTest(programs.ProgramTest):
             return code == 503 and text.startswith("hangs: step ")
 
         wait_until(is_red, "the worker that hangs")
-        # The other worker is never considered hung, although it makes no progress for longer than its limit.
+        # The other worker is never considered hung, although it exceeds its limit without progress.
         self.assertEqual([text for _, text in seen if text.startswith("hangs")], [])
         self.assertIn((200, "ok\n"), seen)
         wait_until(lambda: hangs.get("/readyz") == (503, "a worker is lost or has failed\n"),

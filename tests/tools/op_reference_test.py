@@ -35,7 +35,7 @@ class OpReferenceTest(ProgramTest):
                 got = (self.root / "pages" / name).read_text(encoding="utf-8")
                 if "built without CUDA" in log:
                     page, got = without_gpu(page), without_gpu(got)
-                self.assertEqual(page, got, f"docs/ops/{name} is out of date; renew it with\n  {RENEW}")
+                self.assertEqual(page, got, f"docs/ops/{name} is out of date; update it with\n  {RENEW}")
 
     def test_every_op_is_in_the_index_and_on_its_page(self):
         index = (PAGES / "README.md").read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ def is_stopped(process):
 
 
 def takes_signal(process, number, name):
-    """Returns whether the process has this name (truncated to 15 characters) and handles the signal."""
+    """Returns whether the process has this name (cut to 15 characters) and handles the signal."""
     fields = dict(line.split(":", 1) for line in _read(process, "status").splitlines())
     if fields.get("Name", "").strip() != name[:15]:
         return False

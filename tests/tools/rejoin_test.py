@@ -80,7 +80,7 @@ class RejoinTest(restarts.RestartsTestCase):
         return found
 
     def check_bits(self, collective):
-        """Checks that training continues for some steps and computes the same as undisturbed."""
+        """Checks that training continues for some steps with the results of an undisturbed run."""
         steps = self.last_saved() + 150
         result = self.finish(self.start(collective=collective, steps=steps))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -225,7 +225,7 @@ class RejoinTest(restarts.RestartsTestCase):
         self.wait_for_step(self.last_saved() + 200)
         after = self.workers()
         self.assertEqual(len(after), WORKERS)
-        self.assertFalse(set(before.values()) & set(after.values()), "workers that are still running")
+        self.assertFalse(set(before.values()) & set(after.values()), "workers that still run")
         job.send_signal(signal.SIGTERM)
         result = self.finish(job)
         self.assertEqual(result.returncode, PREEMPTED, result.stderr)

@@ -48,7 +48,7 @@ class RestartsTest(restarts.RestartsTestCase):
         return found
 
     def check_goes_on(self):
-        """Checks that training continues for some steps and computes the same as undisturbed."""
+        """Checks that training continues for some steps with the results of an undisturbed run."""
         steps = self.last_saved() + 150
         self.train_undisturbed("longer", steps)
         result = self.finish(self.start(more=[f"--steps={steps}"]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `fashion_mnist` as several processes, which find each other through their launcher's variables."""
+"""Runs `fashion_mnist` as several processes, which find each other as their launcher specifies."""
 
 import json
 import os
@@ -73,7 +73,7 @@ class WorkersTest(programs.WorkersTestCase):
             return results
 
         train("direct")
-        # With direct exchange, the values, their order and the bits are the same for all bucket sizes.
+        # With direct exchange, the values, their order and the bits do not depend on bucket sizes.
         train("one_bucket", "--bucket_bytes=100000000")
         train("each", "--bucket_bytes=1")
         for name in ("one_bucket", "each"):

@@ -91,7 +91,7 @@ std::string FormatMs(double ms);
 std::string FormatMedian(const Rounds& rounds, size_t side);
 // Formats a row of the table. A non-empty `why` replaces the figure.
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why);
-// Formats the lines above the first row.
+// Formats the table's header lines.
 std::string TableHead();
 // Returns `met`, `missed`, `undecided`, or `reported` if there is no bound.
 const char* Verdict(const Goal& goal);

@@ -191,7 +191,7 @@ std::string PeerProcess::ProcFile(int worker, absl::string_view name) const {
 }
 
 absl::Status PeerProcess::Ended() const {
-  return absl::UnavailableError(absl::StrCat(name_, " ended; see its messages above"));
+  return absl::UnavailableError(absl::StrCat(name_, " ended; see its messages"));
 }
 
 absl::StatusOr<int64_t> PeerProcess::PeakBytes(int worker) const {

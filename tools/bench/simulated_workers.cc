@@ -199,7 +199,7 @@ absl::Status BenchSimulatedWorkers(int max_workers, Report* report) {
          {"failed", figures.failed}});
     if (figures.failed > 0) {
       return absl::UnavailableError(absl::StrCat(count, " simulated workers: ", figures.failed,
-                                                 " of them failed; ", figures.error));
+                                                 " failed; ", figures.error));
     }
   }
   return absl::OkStatus();

@@ -142,8 +142,8 @@ constexpr struct {
               {"powersgd", PowerSGD},
               {"adasum", hooks::Adasum}};
 
-// Returns the row with this name, or an error that lists all names. `what` names the kind of the
-// rows.
+// Returns the row with this name, or an error that lists all names. `what` names the kind of
+// row.
 template <typename Table>
 auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
     -> absl::StatusOr<decltype(std::begin(table))> {

@@ -91,7 +91,7 @@ std::string HostAtFault(absl::Span<const WorkerEnd> ends) {
 }
 
 std::string EndText(const WorkerEnd& end) {
-  constexpr size_t kMaxText = 1000;  // it becomes an environment variable
+  constexpr size_t kMaxText = 1000;  // the text becomes an environment variable
   std::string text = absl::StrCat("worker ", end.worker,
                                   end.host.empty() ? "" : absl::StrCat(" on host ", end.host), ": ",
                                   HowItEnded(end));

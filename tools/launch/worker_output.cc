@@ -129,7 +129,7 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
                     {.fd = interrupted_ ? -1 : interrupt_, .events = POLLIN, .revents = 0}};
     const int ready = poll(fds, std::size(fds), interrupted_ ? 0 : -1);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all of it")));
+    if (ready < 0) return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all output")));
     interrupted_ = interrupted_ || fds[1].revents != 0;
     if (fds[0].revents == 0) {
       if (interrupted_) return;
@@ -139,7 +139,7 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
     const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written <= 0)
-      return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all of it")));
+      return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all output")));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that the peers on a GPU share: flags, turns and output.
 
-Without --serve, a peer prepares its variants, trains them in turns for --rounds rounds, in reverse order
-every other round, and prints one line of JSON per variant. With --serve, it prints `ready` when
+Without --serve, a peer prepares its variants, trains them in turns for --rounds rounds, in reverse
+order every other round, and prints one line of JSON per variant. With --serve, it prints `ready` when
 they are prepared. For every line that it reads, it runs one turn of each and prints `done`; it
 prints the JSON when its input ends. This lets several programs take turns on one GPU.
 
@@ -48,7 +48,7 @@ def arguments(variants):
     parser.add_argument("--case", help="batch and weights of mlp or cnn, as .npz")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--round_ms", type=float, default=150)
-    parser.add_argument("--seconds", type=float, default=600, help="time limit in seconds for preparing all variants")
+    parser.add_argument("--seconds", type=float, default=600, help="time limit for preparing all variants")
     parser.add_argument("--serve", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="tiny models, short turns")
     args = parser.parse_args()
@@ -67,7 +67,7 @@ def arguments(variants):
 
 
 class Case:
-    """Returns the inputs, the labels and, for mlp and cnn, the weights: each layer's kernel and bias."""
+    """Holds the inputs, labels and, for mlp and cnn, weights: each layer's kernel and bias."""
 
     def __init__(self, args):
         random = np.random.default_rng(1)
@@ -129,7 +129,7 @@ class Variant:
 
 
 class TooLate(BaseException):
-    """Not an Exception, because PyTorch's compiler catches every Exception and tries its next option."""
+    """Not an Exception, because PyTorch's compiler catches any and continues with its next trial."""
 
 
 def prepare(name, args, make, deadline):
