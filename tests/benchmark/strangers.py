@@ -136,7 +136,7 @@ class Job:
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60, help="of each attack")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds per attack")
     parser.add_argument("--warm_up", type=int, default=40000, help="steps until memory is stable")
     args = parser.parse_args()
     core_of_job, core_of_stranger = sorted(os.sched_getaffinity(0))[:2]

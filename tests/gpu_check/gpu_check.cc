@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A single program for a machine with a GPU, which needs no other part of Mirrorflow there.
+// A single program for a machine with a GPU. It needs no other part of Mirrorflow there.
 // tests/gpu_check/run.py runs it.
 //
 //   gpu_check [--gtest_filter=…]   the tests

@@ -198,8 +198,8 @@ absl::Status BenchSimulatedWorkers(int max_workers, Report* report) {
          {"service_peak_bytes", figures.peak_bytes},
          {"failed", figures.failed}});
     if (figures.failed > 0) {
-      return absl::UnavailableError(absl::StrCat(count, " simulated workers: ", figures.failed,
-                                                 " failed; ", figures.error));
+      return absl::UnavailableError(
+          absl::StrCat(count, " simulated workers: ", figures.failed, " failed; ", figures.error));
     }
   }
   return absl::OkStatus();

@@ -122,8 +122,8 @@ class Attempt {
   int Release(Host& host);
   void End(Host& host, Worker& worker, int exit_code);
   void AddEnd(const Host& host, Worker& worker, int exit_code);
-  // Decides whether the worker, which has just ended, restarts while the others wait for it. If so,
-  // schedules the restart.
+  // Schedules a restart of the worker, which has just ended, if it can restart while the others
+  // wait for it. Returns whether it does.
   bool MaybeScheduleRestart(const Host& host, Worker& worker);
   void AwaitLastWorkers();
   int ExitCodeOfJob();

@@ -25,7 +25,7 @@ const std::string& Greeting() {
   return *greeting;
 }
 
-// Returns the name of an event in launch.proto. Both output streams have the name of output.
+// Returns the name of an event in launch.proto. Events of both output streams are named `output`.
 std::string NameOf(launch::Event::EventCase event) {
   if (event == launch::Event::EVENT_NOT_SET) return "an unknown event";
   if (event == launch::Event::kErrors) event = launch::Event::kOutput;
@@ -102,7 +102,7 @@ absl::Status EventReader::CheckOfWorker(const launch::Event& event, Slot& slot) 
   }
   if (kind == launch::Event::kStarted) {
     if (!slot.is_start_ordered) return refused("an earlier order to start", "none");
-    if (std::exchange(slot.has_started, true)) return refused("one", "two");
+    if (std::exchange(slot.has_started, true)) return refused("one such event", "two");
     if (event.started() <= 0) return refused("a process id", absl::StrCat(event.started()));
     return absl::OkStatus();
   }
@@ -132,7 +132,7 @@ absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
       return Refused(name, absl::StrCat("ports from 1 to ", kMaxPort), absl::StrCat(port));
     }
     if (!different.insert(port).second) {
-      return Refused(name, "different ports", absl::StrCat(port, " twice"));
+      return Refused(name, "distinct ports", absl::StrCat(port, " twice"));
     }
   }
   num_ports_.reset();

@@ -113,7 +113,8 @@ class HostSupervisor {
           return absl::InvalidArgumentError(absl::StrCat("supervisor: expected a free slot below ",
                                                          slots_.size(), ", got ", slot));
         }
-        // If a signal came first, only a worker that has run before still has to be reported.
+        // If a signal arrived first, Signal() has already reported a worker that never ran. A
+        // restarted worker still needs an end event.
         if (signal_ != 0) {
           if (slots_[slot].has_run) End(slot, StoppedBy(signal_));
           return absl::OkStatus();
