@@ -59,7 +59,7 @@ struct Variant {
   int64_t variable_bytes = 0, arena_bytes = 0, live_bytes = 0;
   CudaActivity activity;  // activity in the last checked step
   size_t kernels = 0;
-  int64_t flops = 0;  // per step, of products and convolutions
+  int64_t flops = 0;  // operations per step in products and convolutions
   Side side;
   std::vector<double> rounds_ms;
   double host_us = 0;

@@ -545,8 +545,8 @@ def deadlines_are_monotonic(tree):
 
 
 # Numbers that no other process sees: the identity of a graph in memory, the name of a strategy,
-# which graphs lose when they leave the process, a part of a file's name beside the process's own
-# number, and a key of a cache.
+# which graphs lose when they leave the process, a part of a file name that also has the process
+# id, and a key of a cache.
 KEEP_PROCESS_NUMBERS = ("framework/graph/graph.cc", "distribute/strategy/strategy.cc",
                         "train/summary/event_file_writer.cc", "kernels/cpu/onednn.cc")
 _PROCESS_NUMBER = (r"^(?:\s*static(?: inline)? )?(?:std::atomic<)?u?int(?:\d+_t)?>? (\w+)"

@@ -28,7 +28,7 @@ struct Goal {
   std::string gate;  // such as C9; empty: none
   std::string what;  // the case
   Estimate figure;
-  std::string unit;  // of the figure and the bound; empty for a ratio
+  std::string unit;  // unit of the figure and the bound; empty for a ratio
   double bound = 0;
   bool at_most = false;  // `bound` is an upper bound, otherwise a lower bound
   bool gated = true;     // otherwise there is no bound

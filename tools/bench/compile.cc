@@ -38,7 +38,7 @@ absl::StatusOr<Side> TrainingCompile(absl::string_view model, int replicas) {
     std::vector<Shape> shapes;
   };
   auto s = std::make_shared<Subject>();
-  // Disables eviction, so that only compilation is timed.
+  // Disable eviction, so only compilation is timed.
   MF_ASSIGN_OR_RETURN(s->strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas,
                                                              .max_cached_steps = 1 << 20}));
   MF_ASSIGN_OR_RETURN(s->training, BuildTraining(*s->strategy, model));

@@ -18,7 +18,7 @@ struct ExchangePrediction {
   double step_ns = 0;
   double exposed_ns = 0;   // the part of a step in which it waits for other domains
   double network_ns = 0;   // the part in which its bytes are on the link
-  int64_t sent_bytes = 0;  // from one domain, per step
+  int64_t sent_bytes = 0;  // sent by one domain per step
 };
 
 // `costs` holds the cost in nanoseconds of each instruction of rank 0's plan in a single domain.

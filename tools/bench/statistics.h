@@ -59,7 +59,7 @@ Side MakeSide(std::function<absl::Status()> work);
 // Results of a closed-loop load test over all clients.
 struct LoadTiming {
   int64_t requests = 0;
-  double seconds = 0;  // from the first request to the last answer
+  double seconds = 0;  // time from the first request to the last answer
   // Latency percentiles of the requests.
   double p50_ms = 0;
   double p99_ms = 0;

@@ -91,7 +91,7 @@ void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t)
   t->loss = losses::SparseSoftmaxCrossEntropy(root, t->logits, t->labels);
 }
 
-// Builds nested sines of one number, which measure only dispatch. There is nothing to learn.
+// Builds nested sines of one number, which measure only dispatch. The model has nothing to learn.
 void BuildChain(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {});
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});

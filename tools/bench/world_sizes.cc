@@ -82,7 +82,7 @@ absl::Status CheckWorldSizesFlags() {
 
 absl::Status BenchWorldSizes(Report* report) {
   if (absl::GetFlag(FLAGS_simulated)) return BenchSimulatedWorkers(MaxWorkers(), report);
-  MF_RETURN_IF_ERROR(MeasureJob(1).status());  // reads files from the disk
+  MF_RETURN_IF_ERROR(MeasureJob(1).status());  // reads files from disk
   int64_t alone = 0;
   for (int workers = 1; workers <= MaxWorkers(); workers *= 2) {
     MF_ASSIGN_OR_RETURN(const Figures job, MeasureJobs(workers));

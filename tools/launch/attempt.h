@@ -146,7 +146,7 @@ class Attempt {
   bool awaits_last_ = false;  // until end_all_at_: workers may wait for others that have ended
   MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
-  bool gathering_ = true;  // until Begin(), or until the attempt ends before it
+  bool gathering_ = true;  // until Begin(), or until the attempt ends earlier
   bool ending_ = false;    // all workers have been asked to end
   bool interrupted_ = false;
   EndRequests requests_;

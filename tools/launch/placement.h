@@ -19,8 +19,8 @@ namespace mirrorflow {
 inline constexpr int kMaxWorkers = 4096;
 
 struct LaunchHost {
-  std::string name;     // for the remote shell; empty: this machine
-  std::string address;  // at which workers on other hosts reach it
+  std::string name;     // name for the remote shell; empty: this machine
+  std::string address;  // address at which workers on other hosts reach it
   int slots = 1;        // the most workers that run on it
 };
 

@@ -62,7 +62,7 @@ class RestartPolicy {
   std::mt19937 random_{std::random_device()()};
   int attempts_ = 0;  // since the last progress
   absl::Duration last_pause_;
-  int64_t saved_step_ = 0;                       // the newest of all attempts
+  int64_t saved_step_ = 0;                       // newest saved step of all attempts
   std::map<std::string, int> failures_by_host_;  // since the last progress
   std::set<std::string> excluded_;
 };
