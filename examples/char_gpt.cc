@@ -40,7 +40,8 @@ absl::StatusOr<Text> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   if (!file || bytes.size() < 20 * kContext) {
-    return absl::InvalidArgumentError(path + ": no such file, or too short; expected 1280 bytes");
+    return absl::InvalidArgumentError(path +
+                                      ": no such file, or too short; expected at least 1280 bytes");
   }
   const std::set<char> characters(bytes.begin(), bytes.end());
   Text text{.alphabet = {characters.begin(), characters.end()}};
@@ -48,8 +49,8 @@ absl::StatusOr<Text> ReadText(const std::string& path) {
   return text;
 }
 
-// Rows of kContext tokens that start at `starts`, each with the row shifted by one token, its
-// target.
+// Returns rows of kContext tokens that start at `starts`, each with its target: the row shifted by
+// one token.
 mf::Dataset Windows(const Text& text, std::vector<int64_t> starts) {
   const auto read = [&text, starts](int64_t i, mf::Row* row) -> absl::Status {
     const auto window = absl::MakeConstSpan(text.tokens).subspan(starts[i], kContext + 1);
@@ -122,7 +123,7 @@ absl::Status Train(const Options& options) {
   MF_ASSIGN_OR_RETURN(auto trainer, mf::Trainer::Create(*strategy, graph, model));
   MF_ASSIGN_OR_RETURN(mf::Step predict, trainer->session().Prepare({tokens}, {probabilities}));
 
-  // Nine of every ten pieces of the text are for training, the tenth is for the test.
+  // Train on nine of every ten pieces of the text, and test on the tenth.
   std::vector<int64_t> of_training, of_test;
   for (int64_t i = 0; i + kContext < static_cast<int64_t>(text.tokens.size()); ++i) {
     const int64_t offset = i % (10 * (kContext + 1));

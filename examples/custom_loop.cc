@@ -79,7 +79,7 @@ absl::Status Train(const Options& options) {
       sum += value * static_cast<double>(batch.num_rows());
       rows += batch.num_rows();
     }
-    MF_RETURN_IF_ERROR(input.status());  // OK at the end of the input, otherwise its error
+    MF_RETURN_IF_ERROR(input.status());  // OK at the end of the input
     const double mean = sum / static_cast<double>(rows);
 
     MF_RETURN_IF_ERROR(reset.Run({}).status());

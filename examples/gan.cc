@@ -8,8 +8,8 @@
 //
 // By default it trains for 10 epochs on all 60,000 images, with one replica per device. Prints both
 // losses, and the distance of the generated images from those of the test set before and after
-// training: the Fréchet distance (Dowson and Landau, 1982), as if all pixels were normal and
-// independent.
+// training: the Fréchet distance (Dowson and Landau, 1982), computed as if all pixels were
+// normally distributed and independent.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -30,7 +30,7 @@ struct Options {
 };
 constexpr int64_t kNoise = 64, kPixels = 784;
 
-// Generates as many images as the batch `like` has.
+// Generates one image per row of `like`.
 mf::Output Generate(const mf::Scope& scope, const mf::Output& like) {
   const mf::Output rows = ops::ElementOf(scope, ops::Shape(scope, like), 0);
   const mf::Output shape = ops::Pack(scope, {rows, ops::ScalarConst(scope, mf::DT_INT32, kNoise)});

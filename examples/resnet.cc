@@ -35,7 +35,7 @@ mf::Output ConvNorm(const mf::Scope& scope, mf::Output x, int64_t filters, int64
   return mf::layers::BatchNorm(scope, x, activation, {.momentum = 0.9, .epsilon = 1e-5});
 }
 
-// Two convolutions, the first of which can halve the image, and a shortcut around them.
+// Builds two convolutions, the first of which can halve the image, and a shortcut around them.
 mf::Output ResidualBlock(const mf::Scope& scope, mf::Output x, int64_t filters, int64_t strides) {
   mf::Output residual = ConvNorm(scope, x, filters, 3, strides, mf::ops::Relu);
   residual = ConvNorm(scope, residual, filters, 3, 1, nullptr);
@@ -75,7 +75,7 @@ absl::Status Train(const Options& options) {
                       mf::FashionMnist::Open({.split = mf::Split::kTrain, .shape_images = true}));
   MF_ASSIGN_OR_RETURN(auto test,
                       mf::FashionMnist::Open({.split = mf::Split::kTest, .shape_images = true}));
-  // Each epoch sees every image at another offset, mirrored or not.
+  // Each epoch sees every image at a different offset, possibly mirrored.
   const mf::Dataset batches = images.Take(options.rows)
                                   .Shuffle(/*seed=*/1)
                                   .Map(mf::augment::RandomFlip())

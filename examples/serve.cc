@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<mf::Tensor>> MakeRequests() {
   return requests;
 }
 
-// Pads the batch to the next power of two, so that the step is compiled for only a few sizes.
+// Pads the batch to the next power of two, so the step is compiled for only a few sizes.
 absl::StatusOr<mf::Tensor> Predict(mf::Step step, const mf::Tensor& rows) {
   const int64_t n = rows.shape().dim(0);
   const auto padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));

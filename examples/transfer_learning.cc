@@ -36,7 +36,7 @@ struct Options {
   std::optional<int> replicas = std::nullopt;  // on CPUs; by default, one per device
 };
 
-// The lower layers, with their names in Keras: base/conv1/kernel, base/norm1/gamma, …
+// Builds the lower layers, with their Keras names: base/conv1/kernel, base/norm1/gamma, …
 mf::Output Base(const mf::Scope& root, mf::Output x) {
   const mf::Scope scope = root.SubScope("base");
   for (const int i : {1, 2, 3}) {
@@ -69,7 +69,7 @@ absl::Status Train(const Options& options) {
   auto mirrored = strategy->scope();
   auto x = mf::ops::Placeholder(root.WithName("images"), mf::DT_FLOAT, {-1, 28, 28, 1});
   auto labels = mf::ops::Placeholder(root.WithName("labels"), mf::DT_INT32, {-1});
-  // Use the inference form, so that batch normalisation uses the averages of the first training and
+  // Use the inference form, so batch normalisation uses the averages from the original training and
   // does not change them.
   auto features = mf::ForInference(root, Base(root, x));
   auto logits = mf::layers::Dense(root, features, 5, nullptr, {.name = "head"});
@@ -92,7 +92,7 @@ absl::Status Train(const Options& options) {
                         mf::LoadVariables(options.weights, trainer->session(), {.strict = false}));
     loaded = report.loaded.size();
   }
-  // Cached, because the filter reads all rows to find these.
+  // Cache the images, because the filter reads all rows to find them.
   const mf::Dataset few = images.Take(options.images).Cache();
   const mf::Dataset batches = few.Shuffle(/*seed=*/1, {.buffer_size = options.images}).Batch(32);
   mf::ProgressBar progress;

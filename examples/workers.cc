@@ -36,7 +36,7 @@ absl::Status Train() {
     last = out[0].scalar<float>();
   }
   MF_RETURN_IF_ERROR(input.status());
-  // All workers know the loss of the global batch, so only one prints it.
+  // Every worker has the loss of the global batch, so only one prints it.
   if (strategy->worker() == 0) {
     std::printf("loss after 100 steps with %d replicas: %.4f\n", strategy->num_replicas_in_sync(),
                 last);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a classifier of Fashion-MNIST images under MirroredStrategy or, started as several
-// processes, MultiWorkerMirroredStrategy, and tests it.
+// Trains and tests a classifier of Fashion-MNIST images under MirroredStrategy or, when started as
+// several processes, MultiWorkerMirroredStrategy.
 //
 //   fashion_mnist --model=cnn --replicas=2 --epochs=3
 #include <signal.h>
@@ -47,25 +47,23 @@ ABSL_FLAG(int64_t, steps, 0, "stop after this many steps; 0: train for --epochs"
 ABSL_FLAG(std::string, optimizer, "momentum", "sgd, momentum or adam");
 ABSL_FLAG(std::optional<double>, learning_rate, std::nullopt,
           "highest learning rate of the run; default: one that suits the optimizer");
-ABSL_FLAG(
-    std::string, schedule, "one_cycle",
-    "schedule of the learning rate: one_cycle (up from near 0 and down again over --epochs) or "
-    "constant");
+ABSL_FLAG(std::string, schedule, "one_cycle",
+          "learning rate schedule: one_cycle (up from near 0 and down again over --epochs) or "
+          "constant");
 ABSL_FLAG(uint64_t, seed, 1, "seed of the initial values and the order of examples");
 ABSL_FLAG(std::string, data_dir, "",
-          "folder of the four IDX files; empty: where Debian installs them");
+          "folder with the four IDX files; empty: where Debian installs them");
 ABSL_FLAG(std::string, loss_log, "", "write `step loss` lines to this file");
 ABSL_FLAG(std::string, save_variables, "", "write the variables to this .safetensors file");
 ABSL_FLAG(std::string, save_graph, "", "write the graph to this file (.pb, .pbtxt, .txt)");
-ABSL_FLAG(
-    std::string, trace, "",
-    "write a Chrome trace of some steps to this file, of all workers unless its name contains "
-    "{worker}: each worker then writes its own");
+ABSL_FLAG(std::string, trace, "",
+          "write a Chrome trace of some steps to this file; it covers all workers unless the name "
+          "contains {worker}, in which case each worker writes its own file");
 ABSL_FLAG(bool, check_plan, false,
-          "check each plan before it runs: every value is written before it is read");
+          "before each plan runs, check that every value is written before it is read");
 ABSL_FLAG(int64_t, check_replicas, 0,
           "steps between comparisons of all replicas' variables, which must be equal; 0: never");
-ABSL_FLAG(std::string, log_format, "auto", "format of the progress: auto, bar, text, json or off");
+ABSL_FLAG(std::string, log_format, "auto", "progress format: auto, bar, text, json or off");
 
 namespace mirrorflow {
 namespace {
@@ -81,21 +79,21 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
   auto rate = [&](double otherwise) -> LearningRate {
     const double highest = given.value_or(otherwise);
     if (schedule == "constant") return highest;
-    // Start close to 0: at a high rate the first steps of a network amplify every rounding error.
+    // Start near 0: at a high rate, the first steps of a network amplify every rounding error.
     return schedules::OneCycle(
         {.max_learning_rate = highest, .total_steps = total_steps, .div_factor = 1000});
   };
   if (name == "sgd") return std::make_unique<GradientDescent>(GradientDescent::Options{rate(0.2)});
   if (name == "momentum") {
-    // Normalised layers tolerate, and need, a higher rate.
+    // Normalised layers tolerate and need a higher rate.
     const bool resnet = absl::GetFlag(FLAGS_model) == "resnet";
     return std::make_unique<Momentum>(Momentum::Options{rate(resnet ? 0.1 : 0.03)});
   }
   return std::make_unique<Adam>(Adam::Options{rate(0.002)});
 }
 
-// Returns the share of the test images that the model classifies correctly, with each batch
-// weighted by its rows. Returns a numeric error if the loss of a batch is not finite.
+// Returns the fraction of test images that the model classifies correctly, with each batch weighted
+// by its row count. Returns a numeric error if the loss of a batch is not finite.
 absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const Dataset& test) {
   DistributedDataset input = strategy.Distribute(test.Batch(kTestBatchSize));
   double right = 0;
@@ -104,7 +102,7 @@ absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const D
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
     if (!std::isfinite(out[1].scalar<float>())) {
       return NumericError(
-          absl::OutOfRangeError("test loss: not finite after the last update of the variables"));
+          absl::OutOfRangeError("test loss: not finite after the last variable update"));
     }
     right += static_cast<double>(out[0].scalar<float>()) * static_cast<double>(batch.num_rows());
     rows += batch.num_rows();
@@ -158,7 +156,7 @@ absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("check_replicas", absl::GetFlag(FLAGS_check_replicas), 0));
   MF_RETURN_IF_ERROR(CheckCheckpointFlags());
   MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
-  // Fail now, not after hours of training.
+  // Fail now rather than after hours of training.
   MF_RETURN_IF_ERROR(CheckOutputFlag("loss_log", absl::GetFlag(FLAGS_loss_log)));
   MF_RETURN_IF_ERROR(CheckOutputFlag("save_variables", absl::GetFlag(FLAGS_save_variables)));
   MF_RETURN_IF_ERROR(CheckOutputFlag("save_graph", absl::GetFlag(FLAGS_save_graph)));
@@ -182,7 +180,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(std::optional<Cluster> cl
 }
 
 struct Data {
-  Dataset train;  // in batches
+  Dataset train;  // batched
   Dataset test;
 };
 
@@ -198,14 +196,14 @@ absl::StatusOr<Data> OpenData() {
   return Data{train, test};
 }
 
-// Lines that worker 0 prints at the end.
+// The lines that worker 0 prints at the end.
 struct Outcome {
-  std::string output;  // on the standard output
-  std::string error;   // on the standard error
+  std::string output;  // for standard output
+  std::string error;   // for standard error
 };
 
-// Repeated after the loss of a worker. `metrics` may be null. `*code` is the exit code of the
-// program, also if it was asked to end, which is not an error.
+// Trains and tests the model; runs again after the loss of a worker. `metrics` can be null. Sets
+// `*code` to the program's exit code, even if the program was asked to end, which is not an error.
 absl::Status TrainAndTest(const Strategy& strategy, const Data& data, LogFormat format,
                           MetricsServer* metrics, CleanupWatchdog& watchdog, Outcome* outcome,
                           ExitCode* code) {
@@ -262,12 +260,12 @@ absl::Status TrainAndTest(const Strategy& strategy, const Data& data, LogFormat 
     *code = *stop.signal() == SIGINT ? kExitInterrupted : kExitPreempted;
     if (strategy.worker() != 0) return absl::OkStatus();
     outcome->error = absl::StrCat("stopped by SIG", sigabbrev_np(*stop.signal()), " after step ",
-                                  result.steps, "; the same command goes on from there");
+                                  result.steps, "; run the same command to continue from there");
     return absl::OkStatus();
   }
   MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(strategy, test_step, data.test));
 
-  *code = kExitResources;  // of what cannot be written
+  *code = kExitResources;  // if a file cannot be written
   if (const std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
     MF_RETURN_IF_ERROR(SaveVariables(session, path));
   }
@@ -288,7 +286,7 @@ absl::Status TrainAndTest(const Strategy& strategy, const Data& data, LogFormat 
   return result.last_save;
 }
 
-// `*code` is the exit code of the program.
+// Sets `*code` to the program's exit code.
 absl::Status Run(ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(CheckFlags());
@@ -315,7 +313,7 @@ absl::Status Run(ExitCode* code) {
     if (metrics == nullptr) return;
     metrics->SetWaiting(absl::StrCat("all workers to return: ", loss.message()));
   });
-  if (metrics != nullptr && !status.ok()) metrics->Fail(status);  // the cleanup may take a while
+  if (metrics != nullptr && !status.ok()) metrics->Fail(status);  // before a possibly slow cleanup
   *code = ExitCodeOf(status, *strategy, *code);
   watchdog.Start(*strategy, *code == kExitCluster ? status : absl::OkStatus());
   if (!outcome.output.empty()) PrintLine(outcome.output);

@@ -35,7 +35,7 @@ constexpr struct Command {
   absl::Status (*run)(const std::vector<std::string>& args, ExitCode* code);
   absl::string_view flags;  // see IsOneOf
   const char* usage;
-  bool chooses_exit_code = false;  // also without an error
+  bool chooses_exit_code = false;  // even without an error
 } kCommands[] = {
     {"inspect", Inspect, "tools/cli/inspect tools/cli/step_selection tools/flags/graph replicas",
      "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     summarise a graph and what it compiles to\n"
@@ -77,7 +77,7 @@ constexpr struct Command {
      "tls_cert tls_key",
      "mirrorflow coordinator --bind=HOST:PORT --num_workers=N\n"
      "                                              run the coordination service of a job outside\n"
-     "                                              worker 0, also after its workers restart\n",
+     "                                              worker 0, so it survives worker restarts\n",
      /*chooses_exit_code=*/true},
     {"status", ShowStatus, "job secret_file tls_ca tls_cert tls_key",
      "mirrorflow status HOST:PORT                   show what each worker of a job is doing; its\n"
@@ -109,7 +109,7 @@ absl::Status CheckFlags(const Command& command, const std::vector<std::string>& 
   for (const std::string& name : given) {
     if (IsOneOf(name, command.flags)) continue;
     const std::string expected =
-        command.run == Launch ? absl::StrCat("expected flags of the program after `--`: ",
+        command.run == Launch ? absl::StrCat("put the program's flags after `--`: ",
                                              "`mirrorflow launch -n 2 -- PROGRAM --", name, "=…`")
                               : absl::StrCat("see `mirrorflow ", command.name, " --help`");
     return absl::InvalidArgumentError(

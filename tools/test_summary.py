@@ -4,7 +4,7 @@
 
 usage: test_summary.py BUILD_EVENTS.json BAZEL_EXIT_STATUS
 
-Reads Bazel's own record of the run, so that results of an earlier run are never counted. A test
+Reads Bazel's own record of the run, so results of an earlier run are never counted. A test
 program that fails although none of its cases did (a crash, a leak, a time-out, a build error)
 counts as one failed case. Prints the last lines of the logs of failed programs, which say most and
 which a service that shortens long output drops first; then the names of failed and skipped cases,

@@ -7,7 +7,7 @@ fill memory (CVE-2023-33953), and `reset` begins requests and resets them, which
 (CVE-2023-44487).
 
 Fails if worker 0 takes more memory or CPU time per step than the bounds allow. Needs two cores,
-bin/fashion_mnist (tools/build) and its data set.
+bin/fashion_mnist (tools/build) and its dataset.
 """
 
 import argparse
@@ -110,7 +110,7 @@ class Job:
 
     def steps(self):
         if any(process.poll() is not None for process in self.processes):
-            sys.exit(f"a worker has ended: {self.output.read_text()}")
+            sys.exit(f"a worker ended unexpectedly: {self.output.read_text()}")
         return self.log.read_bytes().count(b"\n") if self.log.exists() else 0
 
     def cpu_seconds(self):
@@ -136,8 +136,8 @@ class Job:
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60, help="of each attack")
-    parser.add_argument("--warm_up", type=int, default=40000, help="steps until memory has settled")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds per attack")
+    parser.add_argument("--warm_up", type=int, default=40000, help="steps until memory is stable")
     args = parser.parse_args()
     core_of_job, core_of_stranger = sorted(os.sched_getaffinity(0))[:2]
     is_met = True

@@ -85,7 +85,8 @@ void ForEachDtype(Fn fn) {
   fn(TypeTag<bool>());
 }
 
-// The contribution of `rank` to element i, chosen so that the result shows which ranks it includes.
+// Returns the contribution of `rank` to element i, chosen so that the result reveals which ranks it
+// includes.
 template <typename T>
 T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -98,7 +99,8 @@ T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
     for (int r = 0; r < rank; ++r) value *= 3;
     return static_cast<T>(value);
   } else {
-    // Never 0, to reveal a reduction that starts from 0. Each rank holds the extreme somewhere.
+    // Never 0, to reveal a reduction that starts from 0. Each rank holds the extreme of some
+    // element.
     const int value = 1 + static_cast<int>((rank + i) % ranks);
     return static_cast<T>(std::is_signed_v<T> && i / ranks % 2 == 0 ? -value : value);
   }
@@ -188,8 +190,8 @@ TEST_P(CommunicatorConformance, AllReduceReducesEveryDtypeAtEveryCount) {
 }
 
 // With 2^20 elements, the shards exceed the caches. This depends on the element size but not on the
-// reduction, so one in-place reduction per size saves time. Under TSan, which would take a minute,
-// shards of a few blocks reveal as much.
+// reduction, so the test saves time by running one in-place reduction per size. Under TSan, where
+// this would take a minute, shards of a few blocks reveal the same errors.
 TEST_P(CommunicatorConformance, AllReduceReducesMillionElements) {
 #ifdef __SANITIZE_THREAD__
   constexpr int64_t kCount = 1 << 17;
@@ -209,11 +211,11 @@ TEST_P(CommunicatorConformance, AllReduceReducesMillionElements) {
 }
 
 // The magnitudes differ so much that each order of addition gives different bits.
-TEST_P(CommunicatorConformance, FloatSumsHaveTheSameBitsOnAllRanks) {
+TEST_P(CommunicatorConformance, FloatSumsHaveSameBitsOnAllRanks) {
   constexpr int64_t kCount = 5001;
   constexpr int kRounds = 20;
   std::mutex mu;
-  std::map<int, Memory<float>> sums;  // by round: the sum of the rank that finished first
+  std::map<int, Memory<float>> sums;  // by round: the sum on the rank that finished first
   OnEachRankOk([&](Communicator& communicator) {
     std::mt19937 delays(communicator.rank());
     for (int round = 0; round < kRounds; ++round) {
@@ -270,18 +272,18 @@ TEST_P(CommunicatorConformance, MaxAndMinPropagateNaNFromAnyRank) {
 
 namespace {
 
-// Returns counts by rank: equal, all zero, increasing from 0, and all elements on the first or last
-// rank.
-std::vector<std::vector<int64_t>> CountsOfShares(int ranks) {
-  std::vector<std::vector<int64_t>> shares = {std::vector<int64_t>(ranks, 5),
+// Returns several lists of counts by rank: equal counts, zeros, counts that increase from 0, and
+// all elements on the first or the last rank.
+std::vector<std::vector<int64_t>> ShardCounts(int ranks) {
+  std::vector<std::vector<int64_t>> counts = {std::vector<int64_t>(ranks, 5),
                                               std::vector<int64_t>(ranks, 0),
                                               {},
                                               std::vector<int64_t>(ranks, 0),
                                               std::vector<int64_t>(ranks, 0)};
-  for (int rank = 0; rank < ranks; ++rank) shares[2].push_back(rank * rank * 37);
-  shares[3].front() = 1000;
-  shares[4].back() = 10007;
-  return shares;
+  for (int rank = 0; rank < ranks; ++rank) counts[2].push_back(rank * rank * 37);
+  counts[3].front() = 1000;
+  counts[4].back() = 10007;
+  return counts;
 }
 
 int64_t Sum(absl::Span<const int64_t> counts) {
@@ -292,11 +294,11 @@ int64_t Sum(absl::Span<const int64_t> counts) {
 
 }  // namespace
 
-TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShare) {
+TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShard) {
   const auto check = [&](Communicator& communicator, auto tag) -> absl::Status {
     using T = typename decltype(tag)::type;
     const int rank = communicator.rank();
-    for (const std::vector<int64_t>& counts : CountsOfShares(world_size())) {
+    for (const std::vector<int64_t>& counts : ShardCounts(world_size())) {
       for (const Reduction reduction : ReductionsOf<T>()) {
         const std::string name =
             absl::StrCat(ReductionName(reduction), " of ", absl::StrJoin(counts, ","), " ",
@@ -321,11 +323,11 @@ TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShare) {
   });
 }
 
-TEST_P(CommunicatorConformance, AllGatherJoinsSharesInRankOrder) {
+TEST_P(CommunicatorConformance, AllGatherConcatenatesShardsInRankOrder) {
   OnEachRankOk([&](Communicator& communicator) {
     const int rank = communicator.rank();
-    for (const std::vector<int64_t>& counts : CountsOfShares(world_size())) {
-      const std::string name = absl::StrCat("shares of ", absl::StrJoin(counts, ","));
+    for (const std::vector<int64_t>& counts : ShardCounts(world_size())) {
+      const std::string name = absl::StrCat("shards of ", absl::StrJoin(counts, ","));
       const auto element = [](int of_rank, int64_t i) {
         return static_cast<int32_t>(of_rank * 1000000 + i);
       };

@@ -3,7 +3,7 @@
 // Test suites that every Communicator must pass. The ranks are threads of the test.
 //
 // A backend's test instantiates the suites with its factory, as in team_communicator_test.cc:
-//   CommunicatorConformance  results: every kind, count, dtype and reduction, order
+//   CommunicatorConformance  results: every kind, count, dtype, reduction and order
 //   CommunicatorFailures     errors: every rank returns the same first error, in time
 //   CommunicatorAborts       errors from Abort, also returned by every rank
 // The suites assume only what communicator.h promises, except that sums are computed in rank order
@@ -105,7 +105,7 @@ testing::AssertionResult SameBits(const Memory<T>& want, const Memory<T>& got) {
              << ", got " << +got.data()[i];
     }
   }
-  return testing::AssertionFailure() << "written past the last of " << want.size();
+  return testing::AssertionFailure() << "written past the last of " << want.size() << " elements";
 }
 
 }  // namespace mirrorflow

@@ -34,7 +34,7 @@ void ExpectSameFailure(const std::vector<absl::Status>& results, absl::StatusCod
   }
 }
 
-// One rank's memory for a failing collective, and collectives of 10 floats in it.
+// One rank's memory for a failing collective, and collectives of 10 floats that use it.
 struct Part {
   explicit Part(int ranks) : counts(ranks, 10), in(10 * ranks), out(10 * ranks) {}
 
@@ -84,8 +84,8 @@ TEST_P(CommunicatorAborts, AbortBetweenStartAndFinishReachesAllRanks) {
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
     Part part(world_size());
     const Collective collective = part.SumOfTen("a");
-    // Without rank 1, the collective cannot end before the abort, which finds the other ranks at
-    // any point.
+    // Without rank 1, the collective cannot end before the abort. The other ranks can be at any
+    // point when the abort interrupts them.
     if (communicator.rank() == 1) aborted.wait();
     MF_RETURN_IF_ERROR(communicator.Start(collective, nullptr));
     if (communicator.rank() == 0) {
@@ -117,7 +117,7 @@ TEST_P(CommunicatorAborts, AbortFromAnotherThreadEndsCollectivesOfAllRanks) {
   ExpectSameFailure(results, absl::StatusCode::kCancelled, {"no more"});
 }
 
-TEST_P(CommunicatorAborts, FirstOfSeveralAbortsCounts) {
+TEST_P(CommunicatorAborts, FirstOfSeveralAbortsWins) {
   std::latch all(world_size());
   const auto results = OnEachRank([&](Communicator& communicator) {
     all.arrive_and_wait();
@@ -202,17 +202,17 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAllRanks) {
       {"no barrier", Barrier{}, sum},
       {"root", Broadcast{.count = 10}, Broadcast{.count = 10, .root = 1}},
       {"count of a broadcast", Broadcast{.count = 10}, Broadcast{.count = 11}},
-      {"shares", AllGather{counts}, AllGather{other_counts}},
-      {"shares", ReduceScatter{Reduction::kSum, counts},
+      {"counts", AllGather{counts}, AllGather{other_counts}},
+      {"counts", ReduceScatter{Reduction::kSum, counts},
        ReduceScatter{Reduction::kSum, other_counts}},
       {"reduction", ReduceScatter{Reduction::kSum, counts}, ReduceScatter{Reduction::kMin, counts}},
   };
-  // Alternate between the first and the last rank: some communicators take half a second to
-  // connect.
+  // Alternates between the first and the last rank instead of testing both, because some
+  // communicators take half a second to connect.
   for (size_t i = 0; i < std::size(differences); ++i) {
     const Difference& difference = differences[i];
     const int culprit = (i + world_size()) % 2 == 0 ? 0 : world_size() - 1;
-    SCOPED_TRACE(absl::StrCat("another ", difference.what, " on rank ", culprit));
+    SCOPED_TRACE(absl::StrCat("difference in ", difference.what, " on rank ", culprit));
     const Stopwatch stopwatch;
     const bool same_name = absl::string_view(difference.what) != "name";
     Connect(kPatient);
@@ -229,7 +229,8 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAllRanks) {
       }
       return communicator.Run(collective);
     });
-    // Rank 0 is the reference: if it is the odd rank, the next rank differs from it.
+    // The error names the first rank that differs from rank 0. If rank 0 is the culprit, that is
+    // rank 1.
     const int named = culprit == 0 ? 1 : culprit;
     ExpectSameFailure(results, absl::StatusCode::kInvalidArgument,
                       {absl::StrCat("rank ", named, " runs "), "rank 0 ", "'usual'",
@@ -237,7 +238,7 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAllRanks) {
   }
 }
 
-TEST_P(CommunicatorFailures, OtherOrderOnOneRankIsReportedByAllRanks) {
+TEST_P(CommunicatorFailures, DifferentOrderOnOneRankIsReportedByAllRanks) {
   const Stopwatch stopwatch;
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
     Part part(world_size());
@@ -308,8 +309,9 @@ TEST_P(CommunicatorFailures, MoreInFlightThanLimitIsErrorOnAllRanks) {
   ExpectSameFailure(results, absl::StatusCode::kResourceExhausted, {"'many'"});
 }
 
-// Once a rank has seen a failure, it may free its memory, even while other ranks that have not seen
-// it yet are in the middle of a sum. Here it fills its memory, which must then stay unchanged.
+// Once a rank has seen a failure, it can free its memory, even while other ranks that have not yet
+// seen the failure are still summing. Here, the rank fills its memory, which must then stay
+// unchanged.
 TEST_P(CommunicatorFailures, MemoryOfRankIsUntouchedOnceItHasSeenFailure) {
   constexpr int64_t kCount = 1 << 16;
   const std::byte mark{0xab};
@@ -321,7 +323,7 @@ TEST_P(CommunicatorFailures, MemoryOfRankIsUntouchedOnceItHasSeenFailure) {
                                       Memory<float>(kCount, [](int64_t) { return 0.0f; }));
     std::atomic<int> finished{0};
     std::thread bystander([&] {
-      // The abort comes within a collective, not at its end, where nothing could go wrong.
+      // Aborts during a collective, not at its end, where nothing could go wrong.
       while (finished.load() < round % 5 * world_size() + 1) std::this_thread::yield();
       communicator(0).Abort(absl::CancelledError("no more"));
     });

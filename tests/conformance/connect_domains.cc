@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// Passes a failure of one domain on to all domains, like a worker group. The first failure wins.
+// Forwards a failure in one domain to all domains, as a worker group does. The first failure wins.
 class AllDomains {
  public:
   void Abort(const absl::Status& why) {
@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectDomains(
   MF_ASSIGN_OR_RETURN(Transports transports, create_transports(topology));
   const auto all = std::make_shared<AllDomains>();
   for (int rank = 0; rank < world_size && num_domains > 1; ++rank) {
-    // Longer than within a domain, so the domain of a missing rank reports it first.
+    // The timeout is longer than within a domain, so the domain of a missing rank reports it first.
     all->exchanges.push_back(std::make_shared<DomainExchange>(
         topology, rank, std::move(transports[rank]), 2 * timeout, options));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of several memory domains in one process, over any transport.
+// Connects communicators of several memory domains in one process, over any transport.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_CONNECT_DOMAINS_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_CONNECT_DOMAINS_H_
 
@@ -19,13 +19,13 @@
 namespace mirrorflow {
 
 using Transports = std::vector<std::unique_ptr<Transport>>;  // by rank
-// Connects the transports of all ranks with those of their peers (DomainPartners).
+// Returns one transport per rank, each connected to those of the rank's peers (DomainPartners).
 using TransportFactory = std::function<absl::StatusOr<Transports>(const Topology&)>;
 
 // Returns a world whose domain sizes are as equal as possible.
 Topology DomainsOfEqualSize(int world_size, int num_domains);
-// Returns a world whose ranks are in these domains: `0001` puts three ranks in the first domain and
-// one in the second.
+// Returns a world in which digit i is the domain of rank i: `0001` puts three ranks in the first
+// domain and one in the second.
 Topology DomainsOfRanks(absl::string_view digits);
 
 // Connects the ranks of each domain as a team. Domains communicate over the transports. `timeout`

@@ -26,9 +26,9 @@ WorkerGroups CreateGroups(int num_workers) {
 
 INSTANTIATE_TEST_SUITE_P(Coordination, WorkerGroupConformance, testing::Values(CreateGroups));
 
-// A worker closes its connections because it has found a failure. Another worker, which only sees
-// them close, may report first.
-TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsTheFailure) {
+// A worker detects a failure and closes its connections. Another worker, which only sees its
+// connection close, can report first.
+TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsReportedAsFailure) {
   const WorkerGroups workers = CreateGroups(2);
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(60);
   const absl::Status cause = absl::DataLossError("damaged frame");
@@ -48,7 +48,7 @@ TEST(CoordinationWorkerGroupTest, CauseOfLostConnectionIsTheFailure) {
   EXPECT_EQ(failures[1], cause);
 }
 
-TEST(CoordinationWorkerGroupTest, LostConnectionWithoutAnotherCauseIsTheFailure) {
+TEST(CoordinationWorkerGroupTest, LostConnectionWithoutOtherCauseIsReportedAsFailure) {
   const WorkerGroups workers = CreateGroups(1);
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(60);
   ASSERT_TRUE(workers.groups[0]->Join(deadline).ok());

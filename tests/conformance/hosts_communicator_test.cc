@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of hosts with equal and different rank counts, as ConnectWorkers connects them over
-// TCP and UCX. The workers are threads of the test. Workers of one host share memory as processes
-// do: each maps it at different addresses.
+// Tests communicators of hosts with equal and different rank counts, which ConnectWorkers connects
+// over TCP and UCX. The workers are threads of the test. Workers on one host share memory as
+// processes do: each worker maps it at a different address.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -32,8 +32,8 @@ constexpr absl::Duration kConnectTimeout = absl::Seconds(30);
 
 enum class Network { kTcp, kUcx };
 
-// Copies results to memory that other workers of the host can write, like memory that sessions
-// allocate.
+// Runs each collective with an output in memory that other workers on the host can write, like the
+// memory that sessions allocate, and copies the result to the caller's memory.
 class InHostMemory final : public Communicator {
  public:
   InHostMemory(std::unique_ptr<Communicator> inner, std::shared_ptr<HostMemory> memory)
@@ -80,10 +80,10 @@ class InHostMemory final : public Communicator {
 
 struct Hosts {
   std::vector<std::unique_ptr<Communicator>> ranks;
-  std::vector<std::shared_ptr<HostMemory>> memory;  // by worker; null if it shares none
+  std::vector<std::shared_ptr<HostMemory>> memory;  // by worker; null if the worker shares none
 };
 
-// Each domain is a host.
+// Connects a world in which each domain is a host.
 absl::StatusOr<Hosts> ConnectHosts(const Topology& topology, Network network,
                                    absl::Duration timeout) {
   const int num_workers = topology.num_workers();
@@ -126,7 +126,7 @@ absl::StatusOr<Hosts> ConnectHosts(const Topology& topology, Network network,
   return hosts;
 }
 
-// One worker per domain.
+// Returns the topology with one worker per domain.
 Topology WorkerEach(Topology topology) {
   for (Topology::Place& place : topology.replicas) place.worker = place.domain;
   return topology;
@@ -165,11 +165,11 @@ std::vector<ConformanceCase> AllCases() {
 
 INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases()),
                          ConformanceCaseName);
-// A failure on one host reaches the others through the session.
+// These suites do not apply, because only a session forwards a failure on one host to the others.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorAborts);
 
-// Adds aᵀ · b to a variable, where the rows of a and b have one column.
+// Adds aᵀ · b to a variable, where b has one column.
 class OuterProduct final : public ProductUpdateRule {
  public:
   explicit OuterProduct(float* variable) : variable_(variable) {}
@@ -189,7 +189,7 @@ class OuterProduct final : public ProductUpdateRule {
   float* const variable_;
 };
 
-TEST(HostsProductUpdateTest, WorkersOfAHostShareTheRowsOfOthers) {
+TEST(HostsProductUpdateTest, WorkersOnHostShareRowsFromOtherHosts) {
   const Topology topology = DomainsOfRanks("0111010");
   auto hosts = ConnectHosts(topology, Network::kTcp, absl::Seconds(50));
   ASSERT_TRUE(hosts.ok()) << hosts.status();

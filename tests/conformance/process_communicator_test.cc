@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of workers that are processes of this host: through shared memory, over UCX and
-// over TCP.
+// Tests communicators between workers that are processes on this host: through shared memory, over
+// UCX and over TCP.
 #include <signal.h>
 
 #include <thread>
@@ -26,7 +26,8 @@ const ConformanceCase kSharedMemory =
 const ConformanceCase kUcx = CaseOf("ProcessesOverUcx", CollectiveKind::kUcx);
 const ConformanceCase kTcp = CaseOf("ProcessesOverTcp", CollectiveKind::kTcp);
 
-// Other tests run the domain exchange at every size, without processes.
+// Returns a backend's cases at two world sizes only, because other tests run the domain exchange at
+// every size, without processes.
 std::vector<ConformanceCase> AtTwoWorldSizes(const ConformanceCase& backend) {
   std::vector<ConformanceCase> cases = AtEveryWorldSize(backend);
   std::erase_if(cases,
@@ -40,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorConformance, testing::ValuesIn(AtTwoWo
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(Tcp, CommunicatorConformance, testing::ValuesIn(AtTwoWorldSizes(kTcp)),
                          ConformanceCaseName);
-// Over UCX and TCP, the session passes failures on to the other workers.
+// Only for shared memory: over UCX and TCP, the session forwards failures to the other workers.
 INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorFailures,
                          testing::ValuesIn(AtEveryWorldSizeAboveOne(kSharedMemory)),
                          ConformanceCaseName);
@@ -48,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorAborts,
                          testing::ValuesIn(AtEveryWorldSizeAboveOne(kSharedMemory)),
                          ConformanceCaseName);
 
-TEST(ProcessTeamTest, KilledProcessEndsNoWaitForItsMemory) {
+TEST(ProcessTeamTest, KilledProcessIsNamedByOthersAfterTimeout) {
   auto ranks = ConnectProcesses(3, CollectiveKind::kSharedMemory, absl::Milliseconds(300)).value();
   kill(ProcessOf(*ranks[1]), SIGKILL);
   std::vector<absl::Status> results(3);

@@ -130,7 +130,7 @@ class Rank {
                         .dtype = static_cast<DataType>(call.dtype()),
                         .name = made->call.name(),
                         .sequence = call.sequence()};
-    // Memory that is only read is private to this process; the others cannot access it.
+    // Memory that is only read is private to this process; other processes cannot access it.
     if (call.has_in()) made->collective.in = made->call.in().data();
     if (call.in_place()) made->collective.in = made->out.get();
     if (call.has_out()) made->collective.out = made->out.get();
@@ -162,8 +162,8 @@ class Rank {
   std::deque<std::unique_ptr<InFlight>> in_flight_;
 };
 
-// Sockets between the test and a process: one for calls from the rank's thread, one for other
-// calls.
+// Sockets between the test and a rank's process: one for calls from the rank's thread, one for all
+// other calls.
 struct Sockets {
   int calls = -1;
   int others = -1;
@@ -183,7 +183,8 @@ absl::Status RunRank(int rank, int world_size, int port, CollectiveKind kind,
                       joined->ConnectReplicas(MonotonicTime::Now() + kConnectTimeout));
   std::shared_ptr<AddressSpace> memory = joined->host_memory();
   if (memory == nullptr) memory = AddressSpace::OfThisProcess();
-  // The ranks form no session, so they no longer need the service. It exits after its clients.
+  // The ranks form no session, so they no longer need the coordination service. It exits once its
+  // clients have left.
   joined.reset();
   Rank served(*communicators[0], *memory);
   const auto serve = [&served](int socket) {

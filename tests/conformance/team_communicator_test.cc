@@ -73,7 +73,7 @@ const ConformanceCase kRingOfThreeDomains = {.backend = "RingOfThreeDomains",
                                                  },
                                              .sums_in_rank_order = false};
 
-// Domains of different sizes, including workers whose ranks are not adjacent.
+// Returns cases with domains of different sizes, including domains whose ranks are not adjacent.
 std::vector<ConformanceCase> UnequalDomains() {
   std::vector<ConformanceCase> cases;
   for (const char* const domains : {"0001", "01111", "0102112"}) {
@@ -122,7 +122,7 @@ TEST(TeamCommunicatorTest, ImpossibleWorldSizeIsError) {
   }
 }
 
-TEST(TeamCommunicatorTest, TimeoutMustBePositiveAndMayBeInfinite) {
+TEST(TeamCommunicatorTest, TimeoutMustBePositiveAndCanBeInfinite) {
   const absl::Status status = CreateTeamCommunicators(1, absl::ZeroDuration()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   auto pair = CreateTeamCommunicators(2, absl::InfiniteDuration()).value();
@@ -185,7 +185,7 @@ std::vector<std::vector<float>> AllReduceOfThreeDomains(int64_t count,
   return values;
 }
 
-TEST(TeamCommunicatorTest, BFloat16OnTheWireRoundsLargeFloats) {
+TEST(TeamCommunicatorTest, BFloat16OnWireRoundsLargeFloats) {
   for (const int ring_from : {0, 3}) {
     for (const int64_t count : {100, 200'000}) {
       const auto exact = AllReduceOfThreeDomains(count, {.ring_from = ring_from});
@@ -202,7 +202,8 @@ TEST(TeamCommunicatorTest, BFloat16OnTheWireRoundsLargeFloats) {
       if (count * int64_t{sizeof(float)} <= kOneRoundBytes) {
         EXPECT_EQ(largest_error, 0);
       } else {
-        // Half a unit in the last place each for the rank's own value, two sums and the division.
+        // Rounding the rank's own value, two sums and the division adds half a unit in the last
+        // place each.
         EXPECT_GT(largest_error, 1e-4);
         EXPECT_LT(largest_error, 4 * std::ldexp(1.0, -8));
       }
@@ -210,7 +211,7 @@ TEST(TeamCommunicatorTest, BFloat16OnTheWireRoundsLargeFloats) {
   }
 }
 
-TEST(TeamCommunicatorTest, DomainInAnotherStepIsError) {
+TEST(TeamCommunicatorTest, DomainsInDifferentStepsFail) {
   Topology topology;
   topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};
   const auto network = MemoryNetwork::Create(topology);
@@ -256,7 +257,7 @@ TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
   EXPECT_EQ(rank_0->status(), status);
 }
 
-TEST(TeamCommunicatorTest, OtherCollectiveInAnotherDomainIsError) {
+TEST(TeamCommunicatorTest, DifferentCollectivesInTwoDomainsFail) {
   auto two = ConnectInMemory(2, 2, absl::Seconds(30)).value();
   std::vector<absl::Status> results(2);
   std::vector<std::thread> threads;
@@ -270,7 +271,8 @@ TEST(TeamCommunicatorTest, OtherCollectiveInAnotherDomainIsError) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // If both ranks notice at the same time, each names the other. Otherwise, one tells the other.
+  // If both ranks detect the difference at the same time, each names the other rank. Otherwise, the
+  // first to detect it reports it to the other rank.
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(results[rank].code(), absl::StatusCode::kInvalidArgument) << results[rank];
     EXPECT_TRUE(results[rank] == results[1 - rank] || FailureOf(results[rank])->rank == 1 - rank)
@@ -278,13 +280,14 @@ TEST(TeamCommunicatorTest, OtherCollectiveInAnotherDomainIsError) {
   }
 }
 
-// Reads an element that another thread writes, to detect that it has begun.
+// Reads an element that another thread writes, to detect that the collective has begun.
 __attribute__((no_sanitize("thread"))) int32_t Peek(const int32_t* element) {
   return *const_cast<const volatile int32_t*>(element);
 }
 
 // A rank can act on the success of its collective, so the collective must not fail on other ranks.
-// Here one rank has all the work: the others wait for it, and the abort happens while it works.
+// Here, one rank does all the work while the others wait for it, and the abort happens during that
+// work.
 TEST(TeamCommunicatorTest, AbortedCollectiveSucceedsOnAllRanksOrOnNone) {
   constexpr int kRanks = 3;
   constexpr int64_t kCount = 4 << 20;
@@ -403,7 +406,7 @@ TEST_P(UpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
 
 // The updates of one step can be finished in the next step, between and after its other
 // collectives.
-TEST_P(UpdateTest, MayBeFinishedAfterLaterCollectives) {
+TEST_P(UpdateTest, CanBeFinishedAfterLaterCollectives) {
   constexpr int kWorldSize = 4;
   auto ranks = ConnectInMemory(kWorldSize, GetParam().num_domains, absl::Seconds(50)).value();
   std::vector<std::thread> threads;
@@ -482,7 +485,7 @@ class ProductRule final : public ProductUpdateRule {
   float* const variable_;
 };
 
-// The domain of each rank, as an argument of DomainsOfRanks.
+// The parameter holds the domain of each rank, as DomainsOfRanks takes it.
 class ProductUpdateTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Domains, ProductUpdateTest,
                          testing::Values("0", "00", "000", "00000", "01", "001", "012", "0011",
@@ -495,8 +498,8 @@ TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   for (const int64_t rows : {1, 4, 50}) {
     SCOPED_TRACE(absl::StrCat(rows, " rows"));
     auto ranks = ConnectDomains(topology, absl::Seconds(50), MemoryTransports).value();
-    // The number of examples of each rank, by round. First, rank 0 has none; then the last rank has
-    // none, while its buffers still hold those of the previous round.
+    // Each rank's number of examples, by round. In the first round, rank 0 has none. In the second,
+    // the last rank has none, although its buffers still hold those of the first round.
     std::vector<int64_t> counts[2];
     for (int rank = 0; rank < world_size; ++rank) {
       counts[0].push_back(world_size > 1 ? rank : 2);
@@ -550,7 +553,7 @@ TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   }
 }
 
-// One rank's part of an update of a variable by a product to which each rank contributes one row.
+// One rank's part of a product update to which each rank contributes one row.
 class OneRowEach {
  public:
   OneRowEach(int rank, int world_size)
@@ -602,7 +605,7 @@ TEST(TeamCommunicatorTest, ProductUpdateWaitsForRowsThatOtherRanksReceive) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// The missing rank is named even by ranks that exchange no data with it.
+// Even ranks that exchange no data with the missing rank name it.
 TEST(TeamCommunicatorTest, RankMissingInAnotherDomainIsNamedByAll) {
   for (const char* const domains : {"0001", "0011", "01100"}) {
     const Topology topology = DomainsOfRanks(domains);
@@ -639,7 +642,7 @@ TEST(TeamCommunicatorTest, RankMissingInAnotherDomainIsNamedByAll) {
   }
 }
 
-TEST(TeamCommunicatorTest, RankThatLeavesEndsCollectivesOfOthers) {
+TEST(TeamCommunicatorTest, RankThatLeavesFailsCollectivesOfOthers) {
   auto pair = CreateTeamCommunicators(2).value();
   const Collective barrier{.operation = Barrier{}, .name = "b"};
   ASSERT_EQ(pair[0]->Start(barrier, nullptr), absl::OkStatus());

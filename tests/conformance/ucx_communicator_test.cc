@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators between domains over UCX, with TCP through the loopback device.
+// Tests communicators between domains over UCX, which uses TCP on the loopback device.
 #include <signal.h>
 
 #include <cstddef>
@@ -27,7 +27,7 @@
 namespace mirrorflow {
 namespace {
 
-// `incarnations` holds each rank's incarnation.
+// Connects the ranks of `topology`. `incarnations` holds each rank's incarnation.
 absl::StatusOr<Transports> ConnectUcx(const Topology& topology,
                                       const std::vector<uint64_t>& incarnations) {
   const int world_size = topology.world_size();
@@ -54,7 +54,7 @@ absl::StatusOr<Transports> ConnectTopology(const Topology& topology) {
   return ConnectUcx(topology, std::vector<uint64_t>(topology.world_size(), 7));
 }
 
-// Each rank is a domain.
+// Connects `world_size` ranks, each in its own domain.
 absl::StatusOr<Transports> UcxTransports(int world_size) {
   return ConnectTopology(DomainsOfEqualSize(world_size, world_size));
 }
@@ -91,7 +91,8 @@ INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases(A
 INSTANTIATE_TEST_SUITE_P(, CommunicatorAborts,
                          testing::ValuesIn(AllCases(AtEveryWorldSizeAboveOne)),
                          ConformanceCaseName);
-// Between domains, a difference shows up as an unexpected message.
+// This suite does not apply: between domains, a difference between ranks shows up as an unexpected
+// message.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 
 // --- beyond the contract of Communicator --------------------------------------------------------
@@ -106,7 +107,7 @@ absl::Span<std::byte> AsBytes(std::vector<uint32_t>& values) {
   return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(uint32_t)};
 }
 
-// Runs the work of each rank on a separate thread and returns the results of Finish.
+// Runs `work` for each rank on a separate thread, and returns the results of Finish by rank.
 std::vector<absl::Status> OnEach(Transports& transports,
                                  const std::function<absl::Status(Transfers&, int rank)>& work) {
   std::vector<absl::Status> statuses(transports.size());
@@ -122,7 +123,7 @@ std::vector<absl::Status> OnEach(Transports& transports,
   return statuses;
 }
 
-TEST(UcxTransportTest, UcxDoesNotTakeSighup) {
+TEST(UcxTransportTest, UcxInstallsNoSighupHandler) {
   ASSERT_TRUE(UcxTransports(2).ok());
   struct sigaction action;
   ASSERT_EQ(sigaction(SIGHUP, nullptr, &action), 0);
@@ -151,7 +152,7 @@ TEST(UcxTransportTest, LargeMessagesArriveInOrder) {
   EXPECT_EQ(got, sent);
 }
 
-TEST(UcxTransportTest, AnotherCollectiveIsErrorThatSaysWhereEachRankIs) {
+TEST(UcxTransportTest, MismatchedCollectiveIsReportedWithStepOfEachRank) {
   // Tags hold only the low bits of these numbers.
   const MessageTag expected = {.step = 8192, .sequence = 4095, .fingerprint = 0xabcde};
   MessageTag next_step = expected, previous_step = expected, other = expected;
@@ -182,7 +183,7 @@ TEST(UcxTransportTest, AnotherCollectiveIsErrorThatSaysWhereEachRankIs) {
   }
 }
 
-TEST(UcxTransportTest, MessageOfAnotherIncarnationIsError) {
+TEST(UcxTransportTest, MessageFromAnotherIncarnationIsRejected) {
   auto transports = ConnectUcx(DomainsOfEqualSize(2, 2), /*incarnations=*/{7, 8});
   ASSERT_TRUE(transports.ok()) << transports.status();
   std::vector<std::byte> data = Bytes(100);
@@ -193,7 +194,7 @@ TEST(UcxTransportTest, MessageOfAnotherIncarnationIsError) {
   EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kAborted, "incarnation 8"));
 }
 
-TEST(UcxTransportTest, SilentPeerTimesOutWithItsRank) {
+TEST(UcxTransportTest, SilentPeerIsNamedAfterTimeout) {
   auto transports = UcxTransports(2);
   ASSERT_TRUE(transports.ok()) << transports.status();
   std::vector<std::byte> in = Bytes(100);
@@ -205,7 +206,7 @@ TEST(UcxTransportTest, SilentPeerTimesOutWithItsRank) {
   EXPECT_EQ(transfers.Receive(0, Tag(6), absl::MakeSpan(in)), status);
 }
 
-TEST(UcxTransportTest, DirectReceiveIsPendingBeforePassedOnOne) {
+TEST(UcxTransportTest, PendingPrefersDirectReceiveToForwardedReceive) {
   auto transports = UcxTransports(3);
   ASSERT_TRUE(transports.ok()) << transports.status();
   Transport& transport = *(*transports)[0];
@@ -221,7 +222,7 @@ TEST(UcxTransportTest, DirectReceiveIsPendingBeforePassedOnOne) {
   transport.Abort(absl::CancelledError("enough"));
 }
 
-TEST(UcxTransportTest, LostPeerEndsTheWaitBeforeItsTimeout) {
+TEST(UcxTransportTest, LossOfPeerEndsWaitBeforeTimeout) {
   auto transports = UcxTransports(2);
   ASSERT_TRUE(transports.ok()) << transports.status();
   std::vector<std::byte> data = Bytes(100);

@@ -47,7 +47,7 @@ TEST_P(WorkerGroupConformance, JoinStartsSameIncarnationWithEmptyStoreOnAllWorke
   for (int w = 0; w < kWorkers; ++w) EXPECT_FALSE(group(w).Join(Soon()).ok()) << w;
 }
 
-TEST_P(WorkerGroupConformance, JoinWithMissingWorkerNamesIt) {
+TEST_P(WorkerGroupConformance, JoinNamesMissingWorker) {
   absl::Status status;
   std::thread second([&] { group(1).Join(Soon()).status().IgnoreError(); });
   status = group(0).Join(MonotonicTime::Now() + absl::Milliseconds(40)).status();
@@ -57,7 +57,7 @@ TEST_P(WorkerGroupConformance, JoinWithMissingWorkerNamesIt) {
   EXPECT_FALSE(group(2).Join(Soon()).ok());
 }
 
-TEST_P(WorkerGroupConformance, GetWaitsForTheKey) {
+TEST_P(WorkerGroupConformance, GetBlocksUntilKeyIsPut) {
   std::thread late([&] {
     absl::SleepFor(absl::Milliseconds(5));
     EXPECT_EQ(group(2).Put("key", std::string("a\0b", 3), Late()), absl::OkStatus());
@@ -71,7 +71,7 @@ TEST_P(WorkerGroupConformance, GetWaitsForTheKey) {
   EXPECT_EQ(group(1).Get("none", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_P(WorkerGroupConformance, KeyForOthersIsRemovedOnceAllHaveIt) {
+TEST_P(WorkerGroupConformance, KeyForOthersIsRemovedOnceAllHaveReadIt) {
   const std::string values[] = {"short", std::string(200'000, 'x'), ""};
   for (const std::string& value : values) {
     std::thread early([&] {  // waits before the key exists
@@ -142,7 +142,7 @@ TEST_P(WorkerGroupConformance, FirstReportedFailureEndsWaitsOfAllWorkers) {
   EXPECT_EQ(heard[0], first);
   EXPECT_EQ(heard[2], first);
   EXPECT_EQ(group(0).Barrier("b", Late()), first);
-  // A callback registered after the failure is called at once.
+  // A callback that is registered after the failure is called immediately.
   absl::Status known;
   group(0).OnFailure([&](const absl::Status& why) { known = why; });
   EXPECT_EQ(known, first);
@@ -152,7 +152,7 @@ TEST_P(WorkerGroupConformance, FirstReportedFailureEndsWaitsOfAllWorkers) {
   for (int w = 0; w < kWorkers; ++w) group(w).OnFailure(nullptr);
 }
 
-TEST_P(WorkerGroupConformance, LongValuesAndTextsArriveWhole) {
+TEST_P(WorkerGroupConformance, LongValuesAndMessagesArriveComplete) {
   std::string value(1'000'000, 'x');
   for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 31 >> 3);
   EXPECT_EQ(group(2).Put("long", value, Late()), absl::OkStatus());

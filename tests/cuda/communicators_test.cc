@@ -22,8 +22,8 @@
 namespace mirrorflow {
 namespace {
 
-// A rank with its own lane. Each call returns only after the work that it enqueued has ended, even
-// if it fails, because the suite then frees the collective's memory.
+// A rank with its own lane. Each call, even one that fails, returns only after the work that it
+// enqueued has ended, because the suite then frees the collective's memory.
 class Waiting final : public Communicator {
  public:
   Waiting(std::unique_ptr<Device> device, std::unique_ptr<Communicator> inner)
@@ -110,8 +110,8 @@ class WithWorkerGroup final : public Communicator {
   const std::unique_ptr<Communicator> inner_;
 };
 
-// Creates two workers in one process that share only NCCL's unique id. A worker's failure would
-// normally reach the other through its worker group, which belongs to the session.
+// Creates two workers in one process that share only NCCL's unique id. Normally, a session reports
+// a worker's failure to the other worker through its worker group; here, no session exists.
 absl::StatusOr<Communicators> ConnectTwoWorkers(int world_size, absl::Duration timeout) {
   Reset(world_size);
   const int num_workers = std::min(world_size, 2);
@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance, testing::ValuesIn(AtEver
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(NcclTwoWorkers, CommunicatorConformance,
                          testing::ValuesIn(AtEveryWorldSize(kNcclTwoWorkers)), ConformanceCaseName);
-// Returns the cases with at most 4 ranks. More ranks take long: each step of a collective
-// takes R × R stream waits.
+// Returns the cases with at most 4 ranks. More ranks would take too long: with R ranks, each step
+// of a collective takes R × R stream waits.
 std::vector<ConformanceCase> Small(const std::vector<ConformanceCase>& all) {
   std::vector<ConformanceCase> cases;
   for (const ConformanceCase& c : all) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs compiled for GPUs are cached in files, and only intact files are used.
+// Tests that programs compiled for GPUs are cached in files, and that only intact files are used.
 #include "kernels/cuda/libraries/compile.h"
 
 #include <stdlib.h>
@@ -35,8 +35,8 @@ class CompileTest : public testing::Test {
   static void Use(const std::string& folder) {
     setenv("MIRRORFLOW_KERNEL_CACHE", folder.c_str(), /*replace=*/1);
   }
-  // Returns how often the compiler runs for a program that adds `number`. Afterwards, nothing of
-  // the program remains in this process.
+  // Returns how often the compiler runs for a program that adds `number`. The process keeps nothing
+  // of the program, so the next call needs the file or the compiler.
   static int64_t Compilations(int number) {
     const int64_t before = NumCudaCompilations();
     CudaProgram program;
@@ -65,9 +65,9 @@ TEST_F(CompileTest, CachedProgramIsNotCompiledAgain) {
   EXPECT_EQ(Files().size(), 2);
 }
 
-// Two programs take less time in parallel than one after the other. A program that several threads
-// ask for is compiled once.
-TEST_F(CompileTest, ThreadsCompileSideBySide) {
+// Threads compile different programs concurrently. A program that several threads request is
+// compiled once.
+TEST_F(CompileTest, ThreadsCompileConcurrently) {
   const int64_t before = NumCudaCompilations();
   std::atomic<int> inside{0}, max_inside{0};
   SetFakeNvrtcHook([&] {
@@ -75,7 +75,7 @@ TEST_F(CompileTest, ThreadsCompileSideBySide) {
     int seen = max_inside.load();
     while (seen < now && !max_inside.compare_exchange_weak(seen, now)) {
     }
-    // Waits until another thread is inside, too.
+    // Waits until a second thread is compiling.
     for (int i = 0; i < 10'000 && max_inside.load() < 2; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -130,7 +130,7 @@ TEST_F(CompileTest, FileThatOthersCanWriteIsReplaced) {
   EXPECT_EQ(Compilations(1), 0);
 }
 
-TEST_F(CompileTest, LinkInTheFolderIsReplaced) {
+TEST_F(CompileTest, LinkInFolderIsReplaced) {
   EXPECT_EQ(Compilations(1), 1);
   const fs::path file = Files().at(0), elsewhere = fs::path(testing::TempDir()) / "elsewhere";
   fs::rename(file, elsewhere);
@@ -139,7 +139,7 @@ TEST_F(CompileTest, LinkInTheFolderIsReplaced) {
   EXPECT_FALSE(fs::is_symlink(file));
 }
 
-TEST_F(CompileTest, NoOtherUserCanWriteWhateverTheUmask) {
+TEST_F(CompileTest, OnlyOwnerCanWriteCacheWhateverUmask) {
   const mode_t before = umask(0);
   EXPECT_EQ(Compilations(1), 1);
   umask(before);

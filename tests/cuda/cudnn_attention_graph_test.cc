@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The attention graphs that we give to cuDNN, on the fake and with the real library.
+// Tests the attention graphs that we pass to cuDNN, on the fake and with the real library.
 #include <iostream>
 #include <string>
 

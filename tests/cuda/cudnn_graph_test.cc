@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graphs that we give to cuDNN, and misuse that it rejects. Runs on the fake and, because
-// graphs need only a GPU's properties, also with the real library.
+// Tests the graphs that we pass to cuDNN, and that it rejects misuse. Runs on the fake and also
+// with the real library, because graphs require only a GPU's properties.
 #include "kernels/cuda/libraries/cudnn_graph.h"
 
 #include <string>
@@ -58,8 +58,8 @@ TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
   }
 }
 
-// The first engine compiles its kernels, which the library does only once per configuration.
-TEST(CudnnGraphTest, EnginesMakeSeveralPlans) {
+// The first engine compiles its kernels, and cuDNN compiles only once per configuration.
+TEST(CudnnGraphTest, EnginesCanMakeSeveralPlans) {
   const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   CudnnConvolution convolution = Convolution(ConvolutionPart::kBackpropInput, CUDNN_DATA_FLOAT);
@@ -69,8 +69,8 @@ TEST(CudnnGraphTest, EnginesMakeSeveralPlans) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*engines)[0]->MakePlan().status(), absl::OkStatus());
 }
 
-// The library compiles each of these engines, so the test uses only a few.
-TEST(CudnnGraphTest, Tf32ComesFirstWhereItIsAllowed) {
+// cuDNN compiles each of these engines, so the test uses only one convolution.
+TEST(CudnnGraphTest, Tf32EngineComesFirstIfAllowed) {
   const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   CudnnConvolution convolution = Convolution(ConvolutionPart::kForward, CUDNN_DATA_FLOAT);
@@ -80,7 +80,7 @@ TEST(CudnnGraphTest, Tf32ComesFirstWhereItIsAllowed) {
   EXPECT_TRUE(NotesOf(*(*engines)[0]).contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
-TEST(CudnnGraphTest, ShapesThatDoNotFitAreRejected) {
+TEST(CudnnGraphTest, MismatchedShapesAreRejected) {
   const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();
   CudnnConvolution convolution = Convolution(ConvolutionPart::kForward, CUDNN_DATA_FLOAT);
@@ -121,7 +121,7 @@ TEST(CudnnGraphTest, MisusedAttributesAreRejected) {
   // Fewer strides than dimensions.
   EXPECT_FALSE(
       complete().Set(CUDNN_ATTR_TENSOR_STRIDES, std::vector<int64_t>{12, 4, 1}).Build().ok());
-  // Wrong types, numbers and names.
+  // Wrong types, element counts and attributes.
   EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int32_t{1}).Build().ok());
   EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_DIMENSIONS, 1.0f).Build().ok());
   EXPECT_FALSE(
@@ -186,7 +186,7 @@ TEST(CudnnGraphTest, DescriptorsAreFinalizedInOrder) {
   EXPECT_FALSE(empty->Get<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1).ok());
 }
 
-TEST(CudnnGraphTest, EveryIdOfAPackHasAnAddress) {
+TEST(CudnnGraphTest, PackWithoutAddressForEveryIdIsRejected) {
   const auto build = [](std::vector<int64_t> ids, std::vector<void*> addresses) {
     return CudnnBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs that are only described, for tests of cuDNN engines without a GPU.
+// Describes GPUs to cuDNN, for tests of its engines on machines without a GPU.
 #ifndef MIRRORFLOW_TESTS_CUDA_DESCRIBED_GPU_H_
 #define MIRRORFLOW_TESTS_CUDA_DESCRIBED_GPU_H_
 
@@ -12,13 +12,12 @@
 
 namespace mirrorflow {
 
-// Returns the properties of an H100, or of a GPU that differs from it only in its compute
-// capability, which is given times 10.
+// Returns the properties of an H100, except that its compute capability is `capability` / 10.
 absl::StatusOr<CudnnDescriptor> DescribedGpu(int capability = 90);
 
 std::set<cudnnBackendNumericalNote_t> NotesOf(const CudnnEngine& engine);
 
-// Expects engines that are deterministic, as precise as requested, and within the workspace limit.
+// Expects all engines to be deterministic, as precise as requested, and within the workspace limit.
 void ExpectUsable(const CudnnProposals& engines, bool allow_tensor_cores);
 
 }  // namespace mirrorflow

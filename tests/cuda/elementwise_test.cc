@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise kernels load and store packs of elements. The sizes here lie around those of packs
-// and blocks, and the shapes broadcast along packs, across them, or in neither way.
+// Tests element-wise kernels, which load and store packs of elements. The sizes are close to those
+// of packs and blocks, and the shapes broadcast along packs, across packs, or not at all.
 #include <string>
 #include <vector>
 
@@ -45,7 +45,7 @@ class Packs : public testing::TestWithParam<const char*> {
   const std::shared_ptr<Device> device_;
 };
 
-TEST_P(Packs, OperandsOfTheOutputsShape) {
+TEST_P(Packs, OperandsWithOutputShapeMatchCpu) {
   std::string text;
   for (const int64_t n : kSizes) {
     absl::StrAppend(&text, "case Relu {T=$0}\nrandom $0<", n, ">\n\n");
@@ -58,7 +58,7 @@ TEST_P(Packs, OperandsOfTheOutputsShape) {
   Check(text);
 }
 
-TEST_P(Packs, OperandsThatBroadcast) {
+TEST_P(Packs, BroadcastOperandsMatchCpu) {
   std::string text;
   const auto add = [&](const char* shape, const char* other) {
     absl::StrAppend(&text, "case AddV2 {T=$0}\nrandom $0", shape, "\nrandom $0", other, "\n\n");
@@ -84,7 +84,7 @@ TEST_P(Packs, OperandsThatBroadcast) {
 }
 
 // Packs are smaller if an op has many operands.
-TEST_P(Packs, ManyOperands) {
+TEST_P(Packs, ManyOperandsMatchCpu) {
   std::string text;
   for (const int operands : {40, 200}) {
     absl::StrAppend(&text, "case AddN {T=$0, N=", operands, "}\n");
@@ -94,7 +94,7 @@ TEST_P(Packs, ManyOperands) {
   Check(text);
 }
 
-TEST_P(Packs, FusedOpsMatchSeparateOnes) {
+TEST_P(Packs, FusedOpsMatchSeparateOps) {
   const std::string t = absl::StrCat(" {T=", GetParam(), "}\n");
   const std::string placeholder = absl::StrCat(" = Placeholder() {dtype=", GetParam(), "}\n");
   const DataType dtype = *ParseDataType(GetParam());
@@ -129,7 +129,7 @@ TEST_P(Packs, FusedOpsMatchSeparateOnes) {
 }
 
 // Compares updates of one variable with the CPU, and updates of all variables with updates of one.
-TEST_P(Packs, Updates) {
+TEST_P(Packs, FusedUpdatesMatchSeparateUpdatesAndCpu) {
   const DataType dtype = *ParseDataType(GetParam());
   const auto scalar = [&] { return OpCase::Operand{RandomTensor(dtype, Shape(), &random_)}; };
   std::vector<OpCase> cases;

@@ -40,7 +40,7 @@ class FakesTest : public testing::Test {
     while (cudaEventQuery(events_[stream]) == cudaErrorNotReady) std::this_thread::yield();
   }
 
-  // Connects two ranks, inside an NCCL group or not.
+  // Connects two ranks, inside or outside an NCCL group.
   std::vector<ncclComm_t> Connect(bool in_a_group) {
     ncclUniqueId id;
     ncclGetUniqueId(&id);
@@ -129,7 +129,7 @@ TEST_F(FakesTest, DifferentReductionsAreMisuse) {
   for (ncclComm_t rank : ranks) ncclCommAbort(rank);
 }
 
-TEST_F(FakesTest, UseOfOneRankByTwoThreadsIsMisuse) {
+TEST_F(FakesTest, SharingRankBetweenThreadsIsMisuse) {
   const auto ranks = Connect(/*in_a_group=*/true);
   AllReduce(ranks[0], 0);
   std::thread([&] { AllReduce(ranks[0], 0); }).join();
@@ -235,7 +235,7 @@ TEST_F(FakeCudnnTest, MisalignedOperandIsRejected) {
 TEST_F(FakeCudnnTest, TensorWithoutAddressIsRejected) {
   CudnnOperands operands = Operands();
   operands.bias = nullptr;
-  ExpectError(Execute(operands), "an address for each tensor");
+  ExpectError(Execute(operands), "per tensor");
   operands = Operands();
   operands.images = nullptr;
   ExpectError(Execute(operands), "has no address");
@@ -254,7 +254,7 @@ TEST_F(FakeCudnnTest, SmallWorkspaceIsRejected) {
   ExpectError(Execute(operands), "too small");
 }
 
-TEST_F(FakeCudnnTest, PlanOfTwoHandlesIsRejected) {
+TEST_F(FakeCudnnTest, ExecutingPlanWithAnotherHandleIsRejected) {
   const auto plan = engine_->MakePlan();
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto pack = CudnnBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
@@ -275,8 +275,8 @@ TEST_F(FakeCudnnTest, PlanOfTwoHandlesIsRejected) {
   for (cudnnHandle_t handle : handles) cudnnDestroy(handle);
 }
 
-// Two warps write to memory, read what the other one wrote, and overwrite what they wrote. In
-// between they wait for their own threads, as kernels that use tensor cores do.
+// Two warps write to memory, read what the other warp wrote, and overwrite what they themselves
+// wrote. In between, each warp waits only for its own threads, as kernels that use tensor cores do.
 EmulatedHere here;
 enum Missing { kNoBarrier, kBeforeReads, kBeforeOverwrites } missing;
 unsigned int shared[64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that a program registers for its own ops, with fakes of CUDA.
+// Tests kernels that a program registers for its own ops, with fakes of CUDA.
 #include "kernels/cuda/gpu_kernel.h"
 
 #include <cmath>
@@ -122,7 +122,7 @@ TEST_F(GpuKernelTest, KernelEnqueuesOnStreamOfLane) {
   EXPECT_TRUE(Tensor::Identical(*y, x_));
 }
 
-TEST_F(GpuKernelTest, CodeThatDoesNotCompileIsAnError) {
+TEST_F(GpuKernelTest, CompilerErrorIsReported) {
   const absl::Status status = RunOp(extensions_, "Broken", x_).status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kInternal, "such"));
 }

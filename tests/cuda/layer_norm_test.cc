@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of LayerNorm, with shapes for each way in which its kernel divides rows and columns
-// among blocks and threads.
+// Tests the gradient of LayerNorm, with shapes for each way in which its kernel divides rows and
+// columns among blocks and threads.
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,29 +44,30 @@ void ExpectMatchesCpu(const char* dtype, const std::vector<Matrix>& shapes) {
   EXPECT_EQ(report.checked, shapes.size());
 }
 
-TEST(LayerNormGradTest, EmptyMatrices) {
+TEST(LayerNormGradTest, EmptyMatricesMatchCpu) {
   ExpectMatchesCpu("float", {{0, 5}, {0, 5000}, {5, 0}, {0, 0}});
 }
 
-TEST(LayerNormGradTest, BlocksWithManyRowsAtATime) {
+TEST(LayerNormGradTest, BlocksOfManyRowsMatchCpu) {
   ExpectMatchesCpu("float", {{1, 1}, {257, 1}, {3000, 3}, {70, 8}, {70, 9}});
   ExpectMatchesCpu("float", {{33, 64}, {300, 33}, {19, 1000}});
   ExpectMatchesCpu("double", {{1, 1}, {300, 7}, {19, 1000}});
 }
 
-TEST(LayerNormGradTest, BlocksWithARowAtATime) {
+TEST(LayerNormGradTest, BlocksOfOneRowMatchCpu) {
   ExpectMatchesCpu("float", {{9, 2048}, {17, 1030}, {9, 4097}});
   ExpectMatchesCpu("double", {{9, 6144}});
 }
 
 // The elements of such long rows do not fit in registers.
-TEST(LayerNormGradTest, LongRows) {
+TEST(LayerNormGradTest, RowsThatExceedRegistersMatchCpu) {
   ExpectMatchesCpu("float", {{2, 12288}, {20, 12289}, {3, 20001}});
   ExpectMatchesCpu("double", {{17, 6145}});
 }
 
-// The CPU has no kernel for 16-bit rows with float sums, so the same numbers are floats there.
-TEST(LayerNormGradTest, SixteenBits) {
+// The CPU has no kernel for 16-bit rows with float sums, so it computes with float rows of the same
+// values.
+TEST(LayerNormGradTest, SixteenBitRowsMatchFloatsOnCpu) {
   for (const char* const dtype : {"half", "bfloat16"}) {
     const auto device = *CreateCudaDevice(0, 0);
     NodesOnDevice nodes(device.get(), &CpuAndGpuKernels());
@@ -105,7 +106,7 @@ TEST(LayerNormGradTest, SixteenBits) {
   }
 }
 
-TEST(LayerNormGradTest, OneLaunchReadsTheRows) {
+TEST(LayerNormGradTest, RowsAreReadByOneLaunch) {
   for (const Matrix& m : {Matrix{4096, 8}, Matrix{4096, 1024}, Matrix{64, 5000}}) {
     CudaProgram program;
     const CaseNode node = *MakeCaseNode(GradientCase("half", m), AllOps());

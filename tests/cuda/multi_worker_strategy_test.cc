@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MultiWorkerMirroredStrategy on GPUs, with fakes of CUDA and NCCL. The workers are threads of one
-// process, which find each other through the real coordination service.
+// Tests MultiWorkerMirroredStrategy on GPUs, with fakes of CUDA and NCCL. The workers are threads
+// of one process. They find each other through the real coordination service.
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -76,12 +76,12 @@ std::vector<absl::Status> OnEach(std::vector<Options> options, const Work& work)
   return statuses;
 }
 
-// Joins and does nothing else.
+// Only joins. Returns the results by worker.
 std::vector<absl::Status> Join(std::vector<Options> options) {
   return OnEach(std::move(options), [](const auto&, int) { return absl::OkStatus(); });
 }
 
-// Training of a small model, with one bucket per variable.
+// Trains a small model, with one bucket per variable.
 struct Training {
   Graph graph;
   Output x, loss;
@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Training>> Train(const Strategy& strategy) {
   return t;
 }
 
-// Returns the losses of steps with these numbers of rows.
+// Runs one step for each element of `rows`, which is the step's number of rows. Returns the losses.
 absl::StatusOr<std::vector<float>> Losses(const Strategy& strategy,
                                           const std::vector<int64_t>& rows) {
   MF_ASSIGN_OR_RETURN(const auto t, Train(strategy));
@@ -174,9 +174,9 @@ TEST(GpuMultiWorkerTest, TrainingMatchesCpuAndStepIsOneGraph) {
   EXPECT_STREQ(getenv("NCCL_SOCKET_IFNAME"), "=lo");  // the coordination service's interface
 }
 
-// A 33rd row makes only worker 0's arena grow. Even so, worker 1 must not replay the step of 32
-// rows while worker 0 records it again.
-TEST(GpuMultiWorkerTest, AllWorkersRecordAgainAfterOneArenaMoved) {
+// A 33rd row makes only worker 0's arena grow. Even so, worker 1 must not replay its graph of the
+// step of 32 rows while worker 0 captures that step anew.
+TEST(GpuMultiWorkerTest, AllWorkersRecaptureStepAfterOneArenaMoves) {
   const std::vector<int64_t> rows = {32, 32, 32, 33, 32, 32, 32, 33, 33};
   Reset();
   const std::vector<float> want = LossesOfCpu(rows);
@@ -198,7 +198,7 @@ TEST(GpuMultiWorkerTest, SeveralGpusPerWorkerMatchCpu) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-TEST(GpuMultiWorkerTest, WorkersOfOneHostDivideItsGpus) {
+TEST(GpuMultiWorkerTest, WorkersOnOneHostDivideItsGpus) {
   const auto devices_of = [](std::vector<Options> options) {
     std::vector<Devices> devices(2);
     for (const absl::Status& status :
@@ -224,9 +224,8 @@ TEST(GpuMultiWorkerTest, WorkersOfOneHostDivideItsGpus) {
   EXPECT_EQ(devices_of(named), (std::vector<Devices>{{"GPU:3"}, {"GPU:1", "GPU:2"}}));
 }
 
-// A failure of one worker's collectives is an error on both workers, after which
-// training continues.
-TEST(GpuMultiWorkerTest, FailureOfOneWorkerEndsStepOfAllAndTrainingGoesOn) {
+// If one worker's collectives fail, the step fails on both workers. Training can then continue.
+TEST(GpuMultiWorkerTest, FailureOfOneWorkerFailsStepOnAllAndTrainingContinues) {
   Reset(2, {.failing_rank = 1, .failing_collective = -1, .failing_replay = 1});
   const MonotonicTime begin = MonotonicTime::Now();
   std::vector<float> losses[2];
@@ -259,7 +258,7 @@ TEST(GpuMultiWorkerTest, FailureOfOneWorkerEndsStepOfAllAndTrainingGoesOn) {
 }
 
 // Workers compare their programs before the first step, without any collective.
-TEST(GpuMultiWorkerTest, DifferentBucketsAreFoundBeforeFirstStep) {
+TEST(GpuMultiWorkerTest, DifferentBucketsAreDetectedBeforeFirstStep) {
   Reset();
   std::vector<Options> options = TwoWorkers();
   options[1].replicas.bucket_bytes = 1000;
@@ -295,8 +294,8 @@ TEST(GpuMultiWorkerErrorsTest, WorkersThatDifferAreNamed) {
   ExpectAll(Join(options), {"capture_collectives = off", "capture_collectives = default"});
 }
 
-// These errors are found before the worker contacts any other worker. None exists here.
-TEST(GpuMultiWorkerErrorsTest, OptionsThatCannotWorkAreErrors) {
+// A worker detects these errors before it contacts other workers, none of which exist here.
+TEST(GpuMultiWorkerErrorsTest, InvalidOptionsAreRejected) {
   Reset(3);
   const auto create = [](const std::function<void(Options&)>& change) {
     Options options = TwoWorkers()[1];
@@ -307,19 +306,18 @@ TEST(GpuMultiWorkerErrorsTest, OptionsThatCannotWorkAreErrors) {
     EXPECT_LT(MonotonicTime::Now() - begin, options.join.connect_timeout / 2);
     return std::vector{status};
   };
-  ExpectAll(create([](Options&) {}), {"divide its 3 GPUs"});
+  ExpectAll(create([](Options&) {}), {"3 GPUs"});
   Reset(2);
-  ExpectAll(create([](Options& o) { o.cluster.local_rank = std::nullopt; }),
-            {"the index of this worker"});
+  ExpectAll(create([](Options& o) { o.cluster.local_rank = std::nullopt; }), {"index"});
   ExpectAll(create([](Options& o) { o.replicas.devices = {"GPU:0", "GPU:0"}; }), {"logical GPUs"});
   ExpectAll(create([](Options& o) { o.join.collective = CollectiveKind::kUcx; }),
             {"auto, got ucx"});
 }
 
-TEST(GpuMultiWorkerErrorsTest, ForeignNcclIdIsRefused) {
+TEST(GpuMultiWorkerErrorsTest, ForeignNcclIdIsRejected) {
   Reset();
   ASSERT_EQ(setenv("NCCL_COMM_ID", "192.0.2.1:9", 1), 0);
-  const std::vector<const char*> refused = {"NCCL_COMM_ID: set to '192.0.2.1:9'"};
+  const std::vector<const char*> refused = {"NCCL_COMM_ID", "192.0.2.1:9"};
   Options options = TwoWorkers()[1];
   options.cluster.coordinator = "127.0.0.1:1";
   ExpectAll({MultiWorkerMirroredStrategy::Create(options).status()}, refused);
@@ -328,7 +326,7 @@ TEST(GpuMultiWorkerErrorsTest, ForeignNcclIdIsRefused) {
             refused);
   EXPECT_EQ(MirroredStrategy::Create({.devices = {"GPU:0"}}).status(), absl::OkStatus());
   EXPECT_EQ(MirroredStrategy::Create({.devices = {"GPU:0", "GPU:0"}}).status(), absl::OkStatus());
-  // The commands exit with the usage error code.
+  // Commands exit with the exit code for usage errors.
   absl::SetFlag(&FLAGS_cluster_spec, std::vector<std::string>{"127.0.0.1:1", "127.0.0.1:2"});
   absl::SetFlag(&FLAGS_task_index, 1);
   ExitCode code = kExitOk;
@@ -337,7 +335,7 @@ TEST(GpuMultiWorkerErrorsTest, ForeignNcclIdIsRefused) {
   unsetenv("NCCL_COMM_ID");
 }
 
-TEST(GpuMultiWorkerTest, OneWorkerNeedsNoService) {
+TEST(GpuMultiWorkerTest, LoneWorkerNeedsNoCoordinationService) {
   const std::vector<int64_t> rows = {4, 4, 4};
   Reset();
   const std::vector<float> want = LossesOfCpu(rows);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVRTC compiles for a GPU the code that the fakes compile for the host. NVRTC is stricter in some
-// respects and provides different functions.
+// Tests that NVRTC compiles our device code for GPUs. The fakes compile the same code for the host,
+// but NVRTC is stricter in some respects and provides different functions.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -31,12 +31,12 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kArch[] = "sm_90";
-// Bytes that a kernel may spill. ptxas spills one or two registers where that lets
-// another block run.
+// How many bytes a kernel is allowed to spill. ptxas spills one or two registers if another block
+// can then run.
 constexpr int kMaxSpilled = 16;
 
-// cuBLASLt starts only where a GPU exists, and cuDNN engines depend on the GPU's properties. Their
-// kernels are not our code.
+// Returns whether creating a kernel failed only because it requires a GPU. cuBLASLt requires one to
+// initialise, and cuDNN engines depend on its properties. Their kernels are not our code.
 bool NeedsAGpu(const absl::Status& status) {
   return absl::IsInternal(status) && (absl::StrContains(status.message(), "cublasLtCreate") ||
                                       absl::StrContains(status.message(), "cudaGetDevice"));
@@ -122,8 +122,8 @@ std::vector<OpCase> LongAttention(absl::string_view dtype, int depth, bool causa
   return cases.value_or(std::vector<OpCase>());
 }
 
-// These kernels use instructions that differ between architectures. Their registers
-// decide their speed.
+// These kernels use instructions that differ between architectures. How many registers they need
+// determines their speed.
 TEST(NvrtcTest, CompilesAttentionForAllArchitectures) {
   CudaProgram program;
   for (const OpCase& op_case : OneCaseEach()) {
@@ -197,7 +197,7 @@ TEST(NvrtcTest, ElementwiseKernelsAccessSixteenBytes) {
                            R"(t2 = Mul(t1, x0) {T=half}\n)"
                            "\"}\nrandom half<64,64>\nrandom half<64>"),
             two);
-  // The rate and the momentum; the gradient and two variables; the write count.
+  // Expects accesses to the rate and the momentum; the gradient and two variables; the write count.
   const std::string variable =
       absl::StrCat("var half<4096>{", absl::StrJoin(std::vector<int>(4096), ", "), "}\n");
   EXPECT_EQ(MemoryAccesses(absl::StrCat("case ResourceApplyMomentum {T=half}\n", variable, variable,
@@ -206,7 +206,7 @@ TEST(NvrtcTest, ElementwiseKernelsAccessSixteenBytes) {
                          "st.global.v4.u32\nld.global.u64\nst.global.u64\n"));
 }
 
-// A thread has 8 elements of a row.
+// Each thread processes 8 elements of a row.
 TEST(NvrtcTest, LayerNormGradLoadsEachElementOnce) {
   const std::string accesses = MemoryAccesses(
       "case LayerNormGrad {T=half, U=float}\nrandom half<640,64>\nrandom half<640,64>\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs every GPU kernel on the cases of its op, which contain TensorFlow's numbers. The CPU kernels
-// run on the same cases.
+// Runs every GPU kernel on the cases of its op, which contain TensorFlow's results. The CPU kernels
+// are tested on the same cases.
 #include <algorithm>
 #include <map>
 
@@ -15,10 +15,10 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the rounding units by which results may differ because terms cancel: formulas such as
-// 1 - y² are contracted, or differ from TensorFlow's.
+// Returns by how many rounding units results can differ because terms cancel: formulas such as
+// 1 - y² are contracted to FMAs, or differ from TensorFlow's formulas.
 double Cancellation(const std::string& op) {
-  return op == "Digamma" ? 16 : 4;  // near its root
+  return op == "Digamma" ? 16 : 4;  // terms of Digamma cancel near its root
 }
 
 // Returns the ops that have cases. Ops that only passes create (`_FusedMatMul`,
@@ -47,7 +47,7 @@ TEST_P(EveryCudaKernel, MatchesTensorFlow) {
 }
 
 // Tensor cores compute the float cases whose rows are multiples of 8 elements.
-TEST(AttentionTest, FloatsMayBeRoundedToTensorFloat32) {
+TEST(AttentionTest, FloatsMatchWithinTensorFloat32Tolerance) {
   std::vector<OpCase> cases;
   for (const char* op : {"ScaledDotProductAttention", "ScaledDotProductAttentionGrad"}) {
     for (const OpCase& op_case : OpCasesByOp().at(op)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests MakePlainProduct as the kernel of matrix products of all dtypes, with TensorFlow's numbers.
+// Tests MakePlainProduct as the kernel for matrix products of all dtypes, against TensorFlow's
+// results.
 #include "kernels/cuda/plain_product.h"
 
 #include "gtest/gtest.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU random ops draw the same numbers as on the CPU (see tests/ops/random_test.cc), for
-// every seed and step and for any rows of the global tensor. Also tests the only other op
-// that reads StepParams.
+// Tests that random ops draw the same numbers on a GPU as on the CPU (see
+// tests/ops/random_test.cc), for every seed and step and for any rows of the global tensor. Also
+// tests the only other op that reads StepParams.
 #include "absl/strings/str_cat.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
@@ -78,15 +78,15 @@ TEST(CudaRandomTest, DependsOnSeedStepAndIterationLikeCpu) {
   ExpectTheNumbersOfTheCpu(all);
 }
 
-// How a tensor is sharded. Rows of 33 elements begin anywhere in a block. Each row of the axis
-// corresponds to `factor` rows of the dimension.
+// How a tensor is sharded. A row of 33 elements can begin at any element of a block. Each row of
+// the axis corresponds to `factor` rows of the dimension.
 struct Cut {
   Shape global;
   int dim;
   int64_t factor;
 };
 
-// Adds the case `text` for rows [3, 8) of 12, and for no rows.
+// Adds the case `text` for rows [3, 8) of 12, and for an empty shard.
 void AddShards(const std::string& text, const Cut& cut, std::vector<Drawn>* all) {
   for (const int64_t rows : {5, 0}) {
     Shape local = cut.global;

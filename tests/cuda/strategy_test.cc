@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirroredStrategy on GPUs with their kernels, on fakes. Models train as on CPUs.
+// Tests MirroredStrategy with GPU kernels, on fakes of the GPU libraries. Models must train as on
+// CPUs.
 #include "distribute/strategy/strategy.h"
 
 #include <cmath>
@@ -75,7 +76,7 @@ TEST_P(GpuStrategyTest, TrainingMatchesCpu) {
 INSTANTIATE_TEST_SUITE_P(Models, GpuStrategyTest, ::testing::Values("mlp", "cnn"),
                          [](const auto& info) { return info.param; });
 
-// Options that change how kernels compute, but not what they compute.
+// These options change how kernels compute, but not what they compute.
 TEST(GpuStrategyOptionsTest, OptionsKeepLossesWithinTolerance) {
   for (const char* const model : {"mlp", "cnn"}) {
     const std::vector<Tensor> batch = ClassifierBatch(model, 4);
@@ -130,12 +131,12 @@ TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedByOneKernel) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// A layer with Relu runs only three products, forward and backward.
+// A layer with Relu runs only three kernels in its forward and backward pass, all of them products.
 TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
   using Options = FakeCudaOptions;
-  // The masks that the library supports. The last time, the layers are not fused. Products that
-  // write masks are not transposed; products that read masks are.
+  // The masks that cuBLASLt supports in each round. In the last round, layers are not fused.
+  // Products that write masks have no transposed operand; products that read masks have one.
   const Options::ReluMasks masks[] = {Options::kAll, Options::kNone, Options::kTransposed,
                                       Options::kPlain, Options::kAll};
   constexpr int kUnfused = 4;
@@ -178,7 +179,7 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   }
 }
 
-// The library rejects products of vectors with a bias. Each replica has one row.
+// cuBLASLt rejects products of vectors with a bias. Here, each replica has one row.
 TEST(GpuStrategyTest, ProductsOfOneRowMatchCpu) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 2);
   std::vector<float> losses[2];
@@ -221,9 +222,10 @@ TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// A failure ends the step at once, although aborting a communicator waits for the graphs that
-// contain its collectives: the graph of this step, and that of another step, which is not running.
-TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
+// A failure ends the step immediately, although aborting a communicator waits for the graphs that
+// contain its collectives: the graph of this step, and the graph of another step that is not
+// running.
+TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsStep) {
   Reset();
   ResetFakeNccl({.failing_rank = 1, .failing_collective = -1, .failing_replay = 2});
   MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
@@ -231,7 +233,8 @@ TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
   auto t = MakeClassifierTraining("mlp", options);
   ASSERT_TRUE(t.ok()) << t.status();
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4), other = ClassifierBatch("mlp", 6);
-  // The arena of `other` is larger, so `batch` is recorded again, and its third replay fails.
+  // The arena of `other` is larger, so the step of `batch` is captured anew, and its third replay
+  // fails.
   for (const std::vector<Tensor>* each : {&batch, &other, &other, &batch, &batch, &batch}) {
     const auto loss = RunStep(**t, *each);
     ASSERT_TRUE(loss.ok()) << loss.status();
@@ -246,7 +249,7 @@ TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
 }
 
 // A replica that cannot capture its collectives must not run them while others replay theirs.
-TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
+TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailStep) {
   Reset();
   MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
   options.capture_collectives = true;
@@ -257,20 +260,20 @@ TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
   Reset({.failing_call = "cudaStreamBeginCapture"});
   const MonotonicTime begin = MonotonicTime::Now();
   const absl::Status failed = RunStep(**t, batch).status();
-  EXPECT_THAT(failed, IsError(absl::StatusCode::kInternal, "capturing a step"));
+  EXPECT_THAT(failed, IsError(absl::StatusCode::kInternal, "capturing"));
   *t = nullptr;
   EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(4));
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// A convolution with bias and Relu, computed by one cuDNN graph, by a graph and our own bias
-// kernel, and by our own kernel, including when cuDNN fails. With stride 2, SAME pads more after
-// the images than before them.
+// Computes a convolution with bias and Relu with one cuDNN graph, with a cuDNN graph and our own
+// bias kernel, and with only our own kernels, including when cuDNN fails. With stride 2, SAME pads
+// more after the images than before them.
 TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
   std::vector<float> images(3 * 6 * 6 * 2), weights(3 * 3 * 2 * 4);
   for (size_t i = 0; i < images.size(); ++i) images[i] = std::sin(static_cast<float>(i));
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::cos(static_cast<float>(i));
-  images[0] = std::nanf("");  // Relu keeps it
+  images[0] = std::nanf("");  // Relu propagates NaN
   for (const int64_t stride : {1, 2}) {
     const auto run = [&](const std::string& device) -> absl::StatusOr<Tensor> {
       MF_ASSIGN_OR_RETURN(const auto strategy, MirroredStrategy::Create({.devices = {device}}));
@@ -313,14 +316,14 @@ TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
     EXPECT_EQ(operations[FakeCudaOptions::kUnfused], operations[FakeCudaOptions::kFused] + 1);
     EXPECT_LT(operations[FakeCudaOptions::kNoConvolutions], operations[FakeCudaOptions::kFused]);
     EXPECT_EQ(operations[FakeCudaOptions::kBroken], operations[FakeCudaOptions::kNoConvolutions]);
-    // Our own kernel does not hide a CUDA error.
+    // Falling back to our own kernel does not hide a CUDA error.
     Reset({.failing_call = "cudaGetLastError", .convolutions = FakeCudaOptions::kBroken});
     EXPECT_THAT(run("GPU:0").status(), IsError(absl::StatusCode::kInternal, "cudaGetLastError"));
   }
 }
 
-// Sums over the batch are reduced in one message and are the images of convolutions, which need
-// aligned operands.
+// One message reduces all sums over the batch. The sums are the images of convolutions, which
+// require aligned operands.
 TEST(GpuStrategyTest, ResultsThatShareMessageAreAligned) {
   Reset();
   Graph graph;
@@ -421,7 +424,7 @@ absl::StatusOr<size_t> KernelsOfMlp(const char* without) {
   return plans.plans[0]->kernels.size();
 }
 
-// The rows of docs/benchmarks.md about passes that reduce the number of GPU kernels.
+// Checks the rows of docs/benchmarks.md about passes that reduce the number of GPU kernels.
 TEST(GpuStrategyTest, KernelCountsMatchTableInBenchmarks) {
   Reset();
   EXPECT_EQ(KernelsOfMlp("").value(), 14u);
@@ -433,7 +436,7 @@ TEST(GpuStrategyTest, KernelCountsMatchTableInBenchmarks) {
 }
 
 // Invalid data on one GPU is an error on every replica and changes no variable.
-TEST(GpuStrategyErrorsTest, LabelOutOfRangeNamesPlaceAndLeavesVariablesUnchanged) {
+TEST(GpuStrategyErrorsTest, LabelOutOfRangeNamesDeviceAndLeavesVariablesUnchanged) {
   for (const Devices& devices : std::vector<Devices>{{"GPU:0"}, {"GPU:0", "GPU:1"}}) {
     Reset();
     const auto t = MakeClassifierTraining("mlp", devices);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A driver that accepts every kernel and launches none, for machines without a GPU. cuDNN compiles
-// the engines of some graphs only if it finds a driver to load them into. This one has the
+// the engines of some graphs only if it finds a driver that can load them. This driver has the
 // functions that cuDNN looks up.
 namespace {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two workers with one GPU each, with fakes of CUDA and NCCL: how they connect, and what happens if
-// their collectives differ.
+// Tests two workers with one GPU each, with fakes of CUDA and NCCL: how they connect, and what
+// happens if their collectives differ.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -42,7 +42,7 @@ void Reset(FakeNcclOptions nccl = {}) {
   ResetFakeNccl(nccl);
 }
 
-// Changes what a worker's communicators do.
+// Wraps a worker's communicator to change its behaviour.
 using Wrap = std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)>;
 
 void UseGpu(int worker, SessionBackend* backend, const NcclOptions& nccl = {},
@@ -62,7 +62,7 @@ void UseGpu(int worker, SessionBackend* backend, const NcclOptions& nccl = {},
   };
 }
 
-// One layer per name, so that training has one collective for each layer and one for the loss.
+// A model with one layer per name. Training it runs one collective per layer and one for the loss.
 struct Layers {
   Graph graph;
   Output x, loss;
@@ -115,10 +115,10 @@ TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
   EXPECT_LT(losses[0].back(), losses[0].front());
 }
 
-// A bug in one rank: what the rank does instead of Start.
+// A bug in one rank, which calls this function instead of Start.
 using Plant = std::function<absl::Status(Communicator& rank, Collective c, Lane* lane)>;
 
-// Plants a bug in the collectives of steps, from the moment that `active` is set.
+// Plants a bug in the collectives of steps while `active` is set.
 class Planted final : public Communicator {
  public:
   Planted(std::unique_ptr<Communicator> inner, Plant plant, const std::atomic<bool>& active)
@@ -146,7 +146,7 @@ class Planted final : public Communicator {
   const std::atomic<bool>& active_;
 };
 
-// Starts the second collective of a step before the first one.
+// Returns a bug that starts the second collective of a step before the first one.
 Plant Swap() {
   return [first = std::make_shared<Collective>()](Communicator& rank, const Collective& c,
                                                   Lane* lane) -> absl::Status {
@@ -159,7 +159,7 @@ Plant Swap() {
   };
 }
 
-// Changes the second collective of a step, which is an all-reduce.
+// Returns a bug that changes the second collective of a step, which is an all-reduce.
 Plant Change(const std::function<void(Collective&, AllReduce&)>& change) {
   return [change](Communicator& rank, Collective c, Lane* lane) {
     if (c.sequence == 1) change(c, std::get<AllReduce>(c.operation));
@@ -167,7 +167,7 @@ Plant Change(const std::function<void(Collective&, AllReduce&)>& change) {
   };
 }
 
-// Starts collective `sequence` of a step `times` times.
+// Returns a bug that starts collective `sequence` of a step `times` times.
 Plant Times(int sequence, int times) {
   return [=](Communicator& rank, const Collective& c, Lane* lane) -> absl::Status {
     for (int i = 0; i < (c.sequence == sequence ? times : 1); ++i) {
@@ -180,7 +180,7 @@ Plant Times(int sequence, int times) {
 struct Mismatch {
   const char* name;
   Plant plant;           // on rank 1
-  const char* ranks[2];  // where each rank is, according to both errors
+  const char* ranks[2];  // what both errors say about each rank
 };
 
 std::vector<Mismatch> Mismatches() {
@@ -200,8 +200,8 @@ std::vector<Mismatch> Mismatches() {
   };
 }
 
-// The second element says whether the bug is planted when the step is captured rather than
-// when it first runs.
+// (index in Mismatches(), whether the bug is planted when the step is captured rather than when it
+// first runs)
 using MismatchCase = std::tuple<int, bool>;
 class GpuMismatchTest : public ::testing::TestWithParam<MismatchCase> {};
 
@@ -236,7 +236,7 @@ TEST_P(GpuMismatchTest, BothWorkersReportWhatEachRankHas) {
   active = true;
   const MonotonicTime begin = MonotonicTime::Now();
   for (const absl::Status& status : run()) {
-    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "NCCL: ranks differ at"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "NCCL", "differ"));
     const std::string message(status.message());
     const size_t of_rank_0 = message.find("rank 0 has all-reduce '");
     const size_t of_rank_1 = message.find("rank 1 has all-reduce '");
@@ -277,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuMismatchTest,
                          });
 
 // Rank 1 skips the last collective and considers its step done.
-TEST(GpuWorkersTest, WorkerThatLeavesOutLastCollectiveIsNamedAtItsNextStep) {
+TEST(GpuWorkersTest, WorkerThatSkipsLastCollectiveIsNamedInItsNextStep) {
   Reset();
   const Layers layers({"a", "b"});
   std::atomic<bool> active{true};
@@ -301,8 +301,8 @@ TEST(GpuWorkersTest, WorkerThatLeavesOutLastCollectiveIsNamedAtItsNextStep) {
          EXPECT_EQ(w, 1) << "rank 0 waits for the last collective";
          return step.Run(Batch()).status();
        })) {
-    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "NCCL: ranks differ at",
-                                "rank 1 has the end"));
+    EXPECT_THAT(status,
+                IsError(absl::StatusCode::kInvalidArgument, "NCCL", "differ", "has the end"));
   }
   EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
@@ -331,8 +331,8 @@ TEST_F(ConnectingWorkersTest, MissingWorkerIsNamed) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "missing worker 1"));
 }
 
-// The worker has the id, but its process hangs before it creates its communicator.
-TEST_F(ConnectingWorkersTest, WorkerLostAfterIdEndsOtherAtDeadline) {
+// Worker 1 has received the id, but its process hangs before it creates its communicator.
+TEST_F(ConnectingWorkersTest, WorkerLostAfterReceivingIdFailsOtherAtDeadline) {
   Reset();
   std::thread lost([&] {
     EXPECT_EQ(groups_[1]->Get("nccl/eager", MonotonicTime::InfiniteFuture()).status(),
@@ -342,14 +342,14 @@ TEST_F(ConnectingWorkersTest, WorkerLostAfterIdEndsOtherAtDeadline) {
   const MonotonicTime begin = MonotonicTime::Now();
   const absl::Status status = Connect(0, absl::Milliseconds(500));
   lost.join();
-  EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "connecting rank 0",
-                              "still in progress"));
+  EXPECT_THAT(status,
+              IsError(absl::StatusCode::kDeadlineExceeded, "connecting rank 0", "in progress"));
   EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(30));
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
 // The coordination service notices that the process has ended.
-TEST_F(ConnectingWorkersTest, LossOfWorkerEndsOtherAtOnce) {
+TEST_F(ConnectingWorkersTest, LossOfWorkerFailsOtherImmediately) {
   Reset();
   std::thread lost([&] {
     EXPECT_EQ(groups_[1]->Get("nccl/eager", MonotonicTime::InfiniteFuture()).status(),
@@ -367,7 +367,7 @@ TEST_F(ConnectingWorkersTest, LossOfWorkerEndsOtherAtOnce) {
   EXPECT_LT(MonotonicTime::Now() - begin, kLong / 2);
 }
 
-TEST_F(ConnectingWorkersTest, WorkerThatCannotConnectReportsToOther) {
+TEST_F(ConnectingWorkersTest, FailureToConnectIsReportedToOther) {
   Reset({.unconnectable_rank = 1});
   const MonotonicTime begin = MonotonicTime::Now();
   absl::Status statuses[2];
@@ -381,7 +381,7 @@ TEST_F(ConnectingWorkersTest, WorkerThatCannotConnectReportsToOther) {
 }
 
 // NCCL may still be sending data that the other worker has not received yet.
-TEST_F(ConnectingWorkersTest, WorkerThatEndsWaitsForOther) {
+TEST_F(ConnectingWorkersTest, WorkerThatFinishesWaitsForOther) {
   Reset();
   std::vector<std::unique_ptr<Communicator>> communicators[2];
   const auto connect = [&](int w) {
@@ -400,13 +400,12 @@ TEST_F(ConnectingWorkersTest, WorkerThatEndsWaitsForOther) {
   first.join();
 }
 
-TEST_F(ConnectingWorkersTest, ForeignIdIsRefused) {
+TEST_F(ConnectingWorkersTest, ForeignIdIsRejected) {
   Reset();
   ASSERT_EQ(setenv("NCCL_COMM_ID", "192.0.2.1:9", 1), 0);
   const absl::Status status = Connect(0, kLong);
   unsetenv("NCCL_COMM_ID");
-  EXPECT_THAT(status,
-              IsError(absl::StatusCode::kInvalidArgument, "NCCL_COMM_ID: set to '192.0.2.1:9'"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "NCCL_COMM_ID", "192.0.2.1:9"));
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// User errors with a strategy, a session or a step. Each returns an error that says where it is,
-// changes no variable and leaves the session usable.
+// Tests user errors with a strategy, a session or a step. Each returns an error that locates the
+// mistake, changes no variable and leaves the session usable.
 #include <cstdint>
 #include <limits>
 
@@ -118,12 +118,10 @@ TEST_P(BadInputTest, FeedsWithDifferentRowCountsReportConsumingNode) {
 }
 
 TEST_P(BadInputTest, WrongNumberOfFeedsReportsBothCounts) {
-  EXPECT_THAT(Fails({}),
-              IsError(absl::StatusCode::kInvalidArgument, "expected 2 (x, labels), got 0"));
+  EXPECT_THAT(Fails({}), IsError(absl::StatusCode::kInvalidArgument, "(x, labels)", "got 0"));
   std::vector<Tensor> three = GoodBatch();
   three.push_back(three[0]);
-  EXPECT_THAT(Fails(three),
-              IsError(absl::StatusCode::kInvalidArgument, "expected 2 (x, labels), got 3"));
+  EXPECT_THAT(Fails(three), IsError(absl::StatusCode::kInvalidArgument, "(x, labels)", "got 3"));
 }
 
 TEST_P(BadInputTest, LabelOutOfRangeReportsNodeAndPositionInGlobalBatch) {
@@ -143,7 +141,7 @@ TEST_P(BadInputTest, InvalidReplicaRowsAreRejected) {
   const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
   const size_t replicas = session_->world_size();
   EXPECT_THAT(Fails(GoodBatch(), std::vector<int64_t>(replicas + 1, 1)),
-              IsError(code, absl::StrCat("expected ", replicas, " numbers"), "got 1,1"));
+              IsError(code, absl::StrCat("expected ", replicas), "got 1,1"));
   if (replicas == 1) return;  // nothing is sharded
   std::vector<int64_t> negative(replicas, 0);
   negative[0] = -1;
@@ -151,8 +149,7 @@ TEST_P(BadInputTest, InvalidReplicaRowsAreRejected) {
   const int64_t huge = std::numeric_limits<int64_t>::max();  // the sum overflows
   for (const std::vector<int64_t>& rows :
        {negative, std::vector<int64_t>(replicas, kRows), std::vector<int64_t>(replicas, huge)}) {
-    EXPECT_THAT(Fails(GoodBatch(), rows),
-                IsError(code, absl::StrCat("with the sum ", kRows, ", got ")));
+    EXPECT_THAT(Fails(GoodBatch(), rows), IsError(code, absl::StrCat("sum ", kRows)));
   }
 }
 
@@ -168,10 +165,10 @@ TEST_P(BadInputTest, ForeignOutputsAndEmptyStepsAreRejected) {
   EXPECT_FALSE(session_->Prepare({}, {}, {Operation()}).ok());
 
   EXPECT_THAT(Step().Run({}).status(),
-              IsError(absl::StatusCode::kFailedPrecondition, "step: not prepared"));
+              IsError(absl::StatusCode::kFailedPrecondition, "step:", "not prepared"));
   EXPECT_FALSE(CompileStep(Step(), {}).ok());
   EXPECT_FALSE(Step().PerReplica(0).ok());
-  EXPECT_THAT(step_.PerReplica(1).status(), IsError(code, "expected 0 to 0, got 1"));
+  EXPECT_THAT(step_.PerReplica(1).status(), IsError(code, "0 to 0", "got 1"));
   EXPECT_FALSE(step_.PerReplica(-1).ok());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session::CheckReplicas finds a single differing bit between the copies of a variable, and names
+// Session::CheckReplicas detects a single differing bit between copies of a variable, and names
 // the variable and the ranks on all workers.
 #include <atomic>
 #include <memory>
@@ -64,7 +64,7 @@ std::string ChecksumOf(const Tensor& tensor) {
   return absl::StrFormat("%08x", Crc32c(bytes));
 }
 
-// Assigns `variable` its own value, which flips a bit of its copy on each device that is set to.
+// Assigns `variable` its own value. Each FlippingDevice that is set to flips one bit of its copy.
 absl::Status AssignItself(Session& session, absl::string_view variable) {
   MF_ASSIGN_OR_RETURN(const Tensor value, session.ReadVariable(variable, 0));
   return session.AssignVariable(variable, value);
@@ -94,7 +94,7 @@ TEST_P(CheckReplicasTest, ReplicasOfOneProcessAreCompared) {
   EXPECT_EQ((*session)->CheckReplicas(), absl::OkStatus());
   ASSERT_FALSE(
       Tensor::Identical(*(*session)->ReadVariable("seen", 0), *(*session)->ReadVariable("seen", 3)))
-      << "the test expects parts that differ";
+      << "the test requires parts that differ";
 
   const Tensor good = *(*session)->ReadVariable(kLarge);
   if (GetParam().shares) {
@@ -110,7 +110,7 @@ TEST_P(CheckReplicasTest, ReplicasOfOneProcessAreCompared) {
                                absl::StrCat(ChecksumOf(good), " on ranks 0, 3"),
                                absl::StrCat(ChecksumOf(*(*session)->ReadVariable(kLarge, 1)),
                                             " on ranks 1, 2")));
-  // Only that bit is wrong, and the session remains usable.
+  // Only the flipped bit is wrong, and the session remains usable.
   ASSERT_EQ((*session)->AssignVariable(kLarge, good), absl::OkStatus());
   EXPECT_EQ((*session)->CheckReplicas(), absl::OkStatus());
   EXPECT_EQ(model.Train(**session), absl::OkStatus());
@@ -145,7 +145,7 @@ TEST(CheckReplicasOfWorkersTest, AllWorkersNameVariableAndRanks) {
       const std::vector<absl::Status> differ = (*workers)->OnEach(check);
       EXPECT_THAT(differ, Each(differ[0]));
       // The replicas of a worker share one copy.
-      EXPECT_THAT(differ[0], IsError(absl::StatusCode::kDataLoss, "differs between replicas",
+      EXPECT_THAT(differ[0], IsError(absl::StatusCode::kDataLoss, "differs",
                                      odd == 0 ? " on ranks 0, 1 and " : " on ranks 0, 1, 2, 3 and ",
                                      odd == 0 ? " on ranks 2, 3, 4, 5; " : " on ranks 4, 5; ",
                                      "also differ: 1"));
@@ -167,7 +167,7 @@ TEST(CheckReplicasOfWorkersTest, AllWorkersNameVariableAndRanks) {
   }
 }
 
-TEST(CheckReplicasOfWorkersTest, WorkerThatDoesNotTakePartIsNamed) {
+TEST(CheckReplicasOfWorkersTest, WorkerThatDoesNotParticipateIsNamed) {
   const Model model;
   const auto workers =
       TestWorkers::Create([&](int) -> const Graph& { return model.graph; },
@@ -177,7 +177,7 @@ TEST(CheckReplicasOfWorkersTest, WorkerThatDoesNotTakePartIsNamed) {
   EXPECT_THAT(missing, IsError(absl::StatusCode::kDeadlineExceeded, "rank 1"));
 }
 
-TEST(CheckReplicasOfOneReplicaTest, NothingToCompareIsFine) {
+TEST(CheckReplicasOfOneReplicaTest, SingleCopySucceeds) {
   const Model model;
   const auto session = CreateTestSession(model.graph, {});
   ASSERT_TRUE(session.ok()) << session.status();

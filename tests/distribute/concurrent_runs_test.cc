@@ -77,7 +77,7 @@ class SmallModel {
     y = dense("two", ops::Relu(root, dense("one", x, kIn, kHidden)), kHidden, kOut);
   }
 
-  // The batch of row r is r, r + 1, …, each divided by 64.
+  // Returns rows [first_row, first_row + rows). Element j of row r is (r * kIn + j) % 1009 / 64.
   static Tensor Batch(int64_t first_row, int64_t rows) {
     Tensor batch = *Tensor::Allocate(DT_FLOAT, {rows, kIn});
     for (int64_t i = 0; i < rows * kIn; ++i) {
@@ -111,7 +111,7 @@ TEST(ConcurrentRunsTest, ThreadsWithRandomShapesGetCorrectResults) {
       ASSERT_TRUE(out.ok()) << out.status();
       ASSERT_EQ((*out)[0].shape(), Shape({rows, SmallModel::kOut}));
       for (int64_t i = 0; i < rows * SmallModel::kOut; ++i) {
-        // Products of different sizes may round differently.
+        // Products of different sizes can round differently.
         ASSERT_NEAR((*out)[0].flat<float>()[i], want.flat<float>()[first * SmallModel::kOut + i],
                     1e-3);
       }
@@ -133,7 +133,7 @@ struct TwoVariables {
     const Output one = ops::Const(root, Tensor::Vector<float>(std::vector<float>(kSize, 1)));
     add = {ops::AssignAddVariableOp(root, a.handle, one),
            ops::AssignAddVariableOp(root, b.handle, one)};
-    // Non-zero if the elements belong to several versions.
+    // The spread is non-zero if the elements belong to several versions.
     const auto spread = [&](const Output& v) {
       return ops::Sub(root, ops::Max(root, v, {0}), ops::Min(root, v, {0}));
     };
@@ -148,8 +148,8 @@ struct TwoVariables {
   Output difference;
 };
 
-// Runs `write` on one thread and `read` on the others. Returns the number of torn reads, which saw
-// several versions.
+// Runs `write` on one thread and `read` on the others. Returns the number of torn reads: those that
+// saw several versions.
 int CountMixedReads(const std::function<absl::Status()>& write,
                     const std::function<absl::StatusOr<StepOutputs>(int thread)>& read,
                     int num_readers, absl::Duration duration) {
@@ -258,7 +258,7 @@ TEST(ConcurrentRunsTest, WritesAddedByUserPassAreExclusive) {
   EXPECT_EQ((*session)->step(), static_cast<uint64_t>(kThreads * kRuns));
 }
 
-TEST(ConcurrentRunsTest, MultiReplicaRunsQueue) {
+TEST(ConcurrentRunsTest, MultiReplicaRunsAreQueued) {
   const SmallModel model;
   auto session = CreateTestSession(model.graph, {.replicas = 2});
   ASSERT_TRUE(session.ok()) << session.status();
@@ -330,7 +330,7 @@ TEST(ConcurrentRunsTest, CopyVariablesReturnsConsistentSnapshot) {
   });
 }
 
-TEST(ConcurrentRunsTest, PerReplicaValuesComeFromTheLastRunOnAnyRunner) {
+TEST(ConcurrentRunsTest, PerReplicaValuesComeFromLastRunOnAnyRunner) {
   const SmallModel model;
   auto session = CreateTestSession(model.graph, {.session = {.max_concurrent_runs = kThreads}});
   ASSERT_TRUE(session.ok()) << session.status();
@@ -495,7 +495,7 @@ TEST(ConcurrentRunsTest, SixThousandBatchSizesStayBelow200Megabytes) {
   }
 }
 
-// A run whose memory does not fit beside other runs waits for them; one that can never fit fails.
+// A run whose memory does not fit beside other runs waits for them. A run that can never fit fails.
 TEST(ConcurrentRunsTest, MemoryOfConcurrentRunsIsLimited) {
   Graph graph;
   const Scope root(&graph);

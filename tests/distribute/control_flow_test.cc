@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops under a strategy: values keep their sharding, functions write variables, and
-// unsupported programs are reported as errors.
+// Tests branches and loops under a strategy: values keep their sharding, functions write variables,
+// and unsupported programs are reported as errors.
 #include <optional>
 #include <string>
 #include <utility>
@@ -48,8 +48,8 @@ Variable MakeVariable(const Scope& scope, const std::string& name, const Tensor&
 // A graph under construction, with helpers that run its steps on sessions and in the interpreter.
 class ControlFlowTest : public testing::Test {
  protected:
-  // Runs two steps on 1 to 3 replicas, on the CPU device and on the queued one. Expects every fetch
-  // and every variable to equal the interpreter's.
+  // Runs two steps on 1 to 3 replicas, on the CPU device and on the queued device. Expects every
+  // fetch and every variable to equal the interpreter's.
   void ExpectAsInterpreted(const Outputs& fetches, const std::vector<Operation>& targets = {}) {
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
     for (const int replicas : {1, 2, 3}) {
@@ -353,7 +353,7 @@ TEST_F(ControlFlowTest, GraphWithFunctionsSurvivesGraphDefRoundTrip) {
   EXPECT_EQ(Difference(*want, *got, {}), "");
 }
 
-TEST_F(ControlFlowTest, MaximumIterationsEndLoopThatWouldGoOn) {
+TEST_F(ControlFlowTest, MaximumIterationsEndLoopThatWouldContinue) {
   const Output limit = Feed({}, Tensor::Scalar<int32_t>(4));
   const auto double_up_to = [&](std::optional<int64_t> maximum) {
     return ops::While(
@@ -376,14 +376,14 @@ TEST_F(ControlFlowTest, MaximumIterationsEndLoopThatWouldGoOn) {
   }
 }
 
-TEST_F(ControlFlowTest, NegativeMaximumOfIterationsIsRejected) {
+TEST_F(ControlFlowTest, NegativeMaximumIterationsIsRejected) {
   const Outputs results = ops::While(
       root_, {Number(root_, 0)},
       [](const Scope& s, Args) { return Outputs{ops::Const(s, Tensor::Scalar<bool>(true))}; },
       [](const Scope&, Args in) { return Outputs{in[0]}; }, {.maximum_iterations = -1});
   EXPECT_EQ(results.size(), 1u);
-  EXPECT_THAT(graph_.status(), IsError(absl::StatusCode::kInvalidArgument, "While",
-                                       "maximum_iterations from 0 to", "got -1"));
+  EXPECT_THAT(graph_.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "While", "maximum_iterations", "got -1"));
 }
 
 TEST_F(ControlFlowTest, EndlessLoopStopsAtStepTimeout) {
@@ -423,7 +423,7 @@ TEST_F(ControlFlowTest, ShapesThatDependOnControlFlowAreRejected) {
   const Output grows = Repeat(2, {Number(root_, 1)}, [](const Scope& s, Args in) {
     return Outputs{ops::Pack(s, {in[0], in[0]})};
   })[0];
-  EXPECT_THAT(ErrorOf({grows}), IsError(absl::StatusCode::kUnimplemented, "how often the loop"));
+  EXPECT_THAT(ErrorOf({grows}), IsError(absl::StatusCode::kUnimplemented, "how often"));
   const Output either = ops::If(
       root_, Feed({}, Tensor::Scalar<bool>(true)), {Number(root_, 1)},
       [](const Scope&, Args in) { return Outputs{in[0]}; },
@@ -466,16 +466,14 @@ TEST_F(ControlFlowTest, BranchThatReturnsVariableIsRejected) {
       [](const Scope&, Args in) { return Outputs{in[1]}; })[0];
   const Output read =
       ops::Build(root_, "ReadVariableOp").Input(chosen).Attr("dtype", DT_DOUBLE).One();
-  EXPECT_THAT(ErrorOf({read}),
-              IsError(absl::StatusCode::kUnimplemented, "variables", "while a step runs"));
+  EXPECT_THAT(ErrorOf({read}), IsError(absl::StatusCode::kUnimplemented, "variables", "step runs"));
 }
 
 TEST_F(ControlFlowTest, PerReplicaValueIsRejectedAsLoopInput) {
   const Output x = Rows(4, 2);
   const Output y = Repeat(2, {ops::Cast(root_, ops::ReplicaIndex(root_), DT_DOUBLE)},
                           [](const Scope& s, Args in) { return Outputs{ops::Tanh(s, in[0])}; })[0];
-  EXPECT_THAT(ErrorOf({x, y}, {}, 2),
-              IsError(absl::StatusCode::kUnimplemented, "differs between the replicas"));
+  EXPECT_THAT(ErrorOf({x, y}, {}, 2), IsError(absl::StatusCode::kUnimplemented, "differs"));
 }
 
 // Every replica computes with its own part, which the branches reduce in different ways.
@@ -514,10 +512,9 @@ TEST_F(ControlFlowTest, ExponentiallyNestedFunctionsAreRejected) {
     return y;
   };
   const Output many = level(level, root_, x, 16);
-  EXPECT_THAT(ErrorOf({many}), IsError(absl::StatusCode::kResourceExhausted, "too many functions"));
+  EXPECT_THAT(ErrorOf({many}), IsError(absl::StatusCode::kResourceExhausted, "many functions"));
   const Output endless = level(level, root_, x, 60);
-  EXPECT_THAT(ErrorOf({endless}),
-              IsError(absl::StatusCode::kResourceExhausted, "graph is too large"));
+  EXPECT_THAT(ErrorOf({endless}), IsError(absl::StatusCode::kResourceExhausted, "too large"));
 }
 
 // A branch with a constant predicate is replaced by the nodes of its function. These also count
@@ -540,7 +537,7 @@ TEST_F(ControlFlowTest, ExponentiallyNestedConstantBranchesAreRejected) {
   const Output x = Feed({}, Tensor::Scalar(1.0));
   EXPECT_EQ(ErrorOf({level(level, root_, x, 4)}), absl::OkStatus());
   EXPECT_THAT(ErrorOf({level(level, root_, x, 16)}),
-              IsError(absl::StatusCode::kResourceExhausted, "too many functions"));
+              IsError(absl::StatusCode::kResourceExhausted, "many functions"));
 }
 
 TEST_F(ControlFlowTest, TooDeeplyNestedBranchesAreRejected) {
@@ -554,7 +551,7 @@ TEST_F(ControlFlowTest, TooDeeplyNestedBranchesAreRejected) {
         [](const Scope&, Args in) { return Outputs{in[0]}; })[0];
   };
   EXPECT_THAT(ErrorOf({level(level, root_, x, 65)}),
-              IsError(absl::StatusCode::kResourceExhausted, "nest too deep"));
+              IsError(absl::StatusCode::kResourceExhausted, "too deep"));
   EXPECT_EQ(ErrorOf({level(level, root_, x, 64)}), absl::OkStatus());
 }
 
@@ -568,7 +565,7 @@ TEST_F(ControlFlowTest, TooDeeplyNestedConstantBranchesAreRejected) {
   };
   const Output x = Feed({}, Tensor::Scalar(1.0));
   EXPECT_THAT(ErrorOf({level(level, root_, x, 65)}),
-              IsError(absl::StatusCode::kResourceExhausted, "nest too deep"));
+              IsError(absl::StatusCode::kResourceExhausted, "too deep"));
   EXPECT_EQ(ErrorOf({level(level, root_, x, 64)}), absl::OkStatus());
 }
 
@@ -579,14 +576,14 @@ TEST_F(ControlFlowTest, BuilderReportsInvalidResultsOfFunction) {
     const Scope scope(&graph);
     ops::If(scope, ops::Const(scope, Tensor::Scalar<bool>(true)), {}, Ten,
             [](const Scope& s, Args) { return Outputs{Integer(s, 1)}; });
-    EXPECT_THAT(graph.status(), IsError(absl::StatusCode::kInvalidArgument, "the same dtypes"));
+    EXPECT_THAT(graph.status(), IsError(absl::StatusCode::kInvalidArgument, "dtypes"));
   }
   {
     Graph graph;
     const Scope scope(&graph);
     ops::If(scope, ops::Const(scope, Tensor::Scalar<bool>(true)), {}, Ten,
             [&](const Scope&, Args) { return Outputs{x}; });
-    EXPECT_THAT(graph.status(), IsError(absl::StatusCode::kInvalidArgument, "values as inputs"));
+    EXPECT_THAT(graph.status(), IsError(absl::StatusCode::kInvalidArgument, "inputs"));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates between memory domains that are still in flight when their step returns. Whatever the
-// session does next, it sees the same bits as if they had finished within the step.
+// Tests updates between memory domains that are still in flight when their step returns. Whatever
+// the session does next, it sees the same bits as if the updates had finished within the step.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -58,7 +58,7 @@ struct Model {
 
 struct Case {
   std::string name;
-  // Called after each step but the last. Steps are {train, evaluate}.
+  // Called after each step except the last. `steps` is {train, evaluate}.
   std::function<absl::Status(const Model& model, Session& session, std::vector<Step>& steps, int i)>
       between;
 };
@@ -126,7 +126,7 @@ class FinishUpdatesLateTest : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(, FinishUpdatesLateTest, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(FinishUpdatesLateTest, SameBitsAsInTime) {
+TEST_P(FinishUpdatesLateTest, LateUpdatesGiveSameBitsAsTimelyUpdates) {
   const Model model;
   for (const int replicas : {1, 2, 3}) {
     SCOPED_TRACE(absl::StrCat(replicas, " replicas per worker"));
@@ -143,7 +143,7 @@ TEST_P(FinishUpdatesLateTest, SameBitsAsInTime) {
   }
 }
 
-TEST(FinishUpdatesLatePlanTest, EachUpdateEndsWhereTheNextRunReadsItsVariable) {
+TEST(FinishUpdatesLatePlanTest, EachUpdateFinishesWhereNextRunReadsItsVariable) {
   const Model model;
   const auto workers =
       TestWorkers::Create([&](int) -> const Graph& { return model.graph; }, {.replicas = 1});
@@ -168,9 +168,9 @@ TEST(FinishUpdatesLatePlanTest, EachUpdateEndsWhereTheNextRunReadsItsVariable) {
   EXPECT_LE(before_first_product, 2);  // only those of the first layer
 }
 
-// The worker with the invalid label has finished the updates of the previous step. The other worker
-// may not have, and must then report that its variables are indeterminate.
-TEST(FinishUpdatesLateSessionTest, InvalidDataLeaveTheVariablesOfTheStepBefore) {
+// The worker with the invalid label has finished the updates of the previous step. If the other
+// worker has not, it must report that its variables are indeterminate.
+TEST(FinishUpdatesLateSessionTest, InvalidDataLeavesVariablesOfPreviousStep) {
   const Model model;
   std::vector<Tensor> want;
   for (const bool late : {false, true}) {
@@ -199,11 +199,10 @@ TEST(FinishUpdatesLateSessionTest, InvalidDataLeaveTheVariablesOfTheStepBefore) 
     for (int w = 0; w < 2; ++w) {
       if (late && !statuses[w].ok()) {
         EXPECT_EQ(w, 0);
-        // The read may be what finishes the update; it then fails with the error of the step.
-        EXPECT_THAT(
-            statuses[w],
-            testing::AnyOf(IsError(absl::StatusCode::kFailedPrecondition, "indeterminate"),
-                           IsError(absl::StatusCode::kInvalidArgument, "label at position 11")));
+        // If this read finishes the update, it fails with the error of the step.
+        EXPECT_THAT(statuses[w],
+                    testing::AnyOf(IsError(absl::StatusCode::kFailedPrecondition, "indeterminate"),
+                                   IsError(absl::StatusCode::kInvalidArgument, "position 11")));
         continue;
       }
       ASSERT_EQ(statuses[w], absl::OkStatus());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Traces of several workers in one file, on one clock.
+// Tests traces of several workers in one file, on one clock.
 #include "framework/workers/gather_trace.h"
 
 #include <map>
@@ -65,7 +65,7 @@ absl::Status RunSteps(Step& step, const Model& model, int count) {
 struct Interval {
   int64_t begin = 0, end = 0;
 };
-// Maps each collective to the time that it is in flight on each rank.
+// Maps each collective to the interval in which it is in flight on each rank.
 using Flights = std::map<std::pair<std::string, uint64_t>, std::map<int, Interval>>;
 
 Flights FlightsOf(const TraceWriter& trace) {
@@ -147,7 +147,7 @@ TEST(GatherTraceTest, CollectivesDoNotOverlapWithoutAlignment) {
   EXPECT_EQ(CountOverlapping(flights, gathered->error_ns), 0);
 }
 
-TEST(GatherTraceTest, SessionGathersTheReplicasOfAllWorkersAgainAndAgain) {
+TEST(GatherTraceTest, SessionGathersReplicasOfAllWorkersRepeatedly) {
   const Model model;
   auto workers = CreateWorkers(model, absl::Seconds(60));
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -206,7 +206,7 @@ TEST(GatherTraceTest, UpdateInFlightBetweenStepsIsOneSpan) {
   for (int i = 0; i < kSteps; ++i) EXPECT_GT(between[i], 0) << "step " << i;
 }
 
-TEST(GatherTraceTest, WorkerThatDoesNotComeIsAnErrorAtTheDeadline) {
+TEST(GatherTraceTest, MissingWorkerIsErrorAtDeadline) {
   const Model model;
   auto workers = CreateWorkers(model, absl::Seconds(1));
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -219,7 +219,7 @@ TEST(GatherTraceTest, WorkerThatDoesNotComeIsAnErrorAtTheDeadline) {
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];
 }
 
-TEST(GatherTraceTest, UntracedSessionIsAnError) {
+TEST(GatherTraceTest, UntracedSessionIsError) {
   const Model model;
   auto workers = CreateWorkers(model, absl::Seconds(60));
   ASSERT_TRUE(workers.ok()) << workers.status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A warm step allocates no memory, causes no page fault and takes no lock. The counters cover the
-// whole process, so nothing else may run in it.
+// whole process, so this test must be the only one in its process.
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -60,7 +60,7 @@ TEST_P(HotPath, WarmStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
     EXPECT_EQ(spent.locks, spent.onednn_locks);
     least_page_faults = std::min(least_page_faults, spent.page_faults);
   }
-  // The first sleep of a replica may fault in a page of code, so only the best round counts.
+  // The first sleep of a replica can fault in a page of code, so only the best round counts.
   EXPECT_EQ(least_page_faults, 0);
 }
 

@@ -89,7 +89,7 @@ TEST(IgnoredWorkersTest, HintOfOtherWorkersWarns) {
   };
   for (const Environment& environment : environments) {
     EXPECT_THAT(WarningOfIgnoredWorkers(environment, "SomeStrategy"),
-                AllOf(StartsWith("SomeStrategy: "), HasSubstr("the only worker"),
+                AllOf(StartsWith("SomeStrategy: "), HasSubstr("only worker"),
                       HasSubstr("MIRRORFLOW_CLUSTER=none")))
         << environment.begin()->first;
   }

@@ -58,7 +58,8 @@ class CountingCommunicator final : public Communicator {
   std::map<std::string, int>* const broadcasts_;
 };
 
-// A model with one worker's own initial values, as on a processor that rounds differently.
+// One worker's model. Its initial values differ from those of other workers, as on a processor that
+// rounds differently.
 struct Model {
   explicit Model(int worker) {
     const Scope root(&graph);
@@ -88,7 +89,7 @@ class InitialValuesTest : public testing::TestWithParam<bool> {
   InitialValuesTest() {
     for (int w = 0; w < kWorkers; ++w) models_.emplace_back(w);
   }
-  // Starts workers with new sessions.
+  // Restarts all workers with new sessions.
   void Start() {
     workers_ = nullptr;
     broadcasts_.clear();
@@ -133,7 +134,7 @@ class InitialValuesTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(, InitialValuesTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "OneDomain" : "DomainEach"; });
 
-TEST_P(InitialValuesTest, FirstStepTakesEachOnceFromRank0) {
+TEST_P(InitialValuesTest, FirstStepTakesEachVariableOnceFromRank0) {
   Start();
   EXPECT_THAT(broadcasts_, IsEmpty());
   ASSERT_EQ(Train(), absl::OkStatus());
@@ -142,14 +143,14 @@ TEST_P(InitialValuesTest, FirstStepTakesEachOnceFromRank0) {
   EXPECT_THAT(Values("b"), Each(1));
 }
 
-TEST_P(InitialValuesTest, ComparisonOfReplicasTakesThem) {
+TEST_P(InitialValuesTest, CheckReplicasTakesInitialValues) {
   Start();
   EXPECT_EQ(workers_->OnAll([&](int w) { return workers_->session(w).CheckReplicas(); }),
             absl::OkStatus());
   EXPECT_THAT(broadcasts_, UnorderedElementsAre(Pair("a", 1), Pair("b", 1)));
 }
 
-TEST_P(InitialValuesTest, OnlyThoseThatNothingHasReplacedAreTaken) {
+TEST_P(InitialValuesTest, AssignedVariablesTakeNoInitialValues) {
   Start();
   const std::map<std::string, Tensor> values = {
       {"a", Tensor::Of<float>({2, 3}, {7, 7, 7, 7, 7, 7})}};

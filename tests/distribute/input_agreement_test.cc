@@ -31,7 +31,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Returns batches with the given row counts, where a row has `shape`, then an error or the end.
+// A source of batches with the given row counts and row shape, followed by an error or the end.
 class TestSource final : public BatchSource {
  public:
   TestSource(std::vector<int64_t> rows, Shape shape, absl::Status last, int num_labels = 1)
@@ -120,7 +120,8 @@ struct Seen {
   int64_t most_ahead = 0;  // batches that were read before their step
 };
 
-// Returns what each worker gets. Worker w has `replicas[w]` replicas.
+// Runs one worker per input and returns what each worker receives. Worker w has `replicas[w]`
+// replicas.
 std::vector<Seen> Distribute(const std::vector<TestInput>& inputs, const std::vector<int>& replicas,
                              absl::Duration timeout = absl::Seconds(20),
                              const Observed::Change& change = nullptr) {
@@ -165,7 +166,7 @@ std::vector<Seen> Distribute(const std::vector<TestInput>& inputs, const std::ve
   return seen;
 }
 
-TEST(InputAgreementTest, AllWorkersRunTheStepsOfTheLongest) {
+TEST(InputAgreementTest, AllWorkersRunAsManyStepsAsLongestInput) {
   const auto seen = Distribute({{.rows = {4, 3}}, {.rows = {2}}, {.rows = {}}}, {2, 1, 1});
   EXPECT_THAT(seen[0].steps,
               ElementsAre("2,2,2,0 float[4,2,3] int32[4]", "2,1,0,0 float[3,2,3] int32[3]"));
@@ -176,19 +177,19 @@ TEST(InputAgreementTest, AllWorkersRunTheStepsOfTheLongest) {
   for (const Seen& of_worker : seen) EXPECT_EQ(of_worker.status, absl::OkStatus());
 }
 
-TEST(InputAgreementTest, NoRowsAtAllAreTheEnd) {
+TEST(InputAgreementTest, EmptyInputsRunNoStep) {
   for (const Seen& of_worker : Distribute({{}, {}}, {1, 1})) {
     EXPECT_THAT(of_worker.steps, IsEmpty());
     EXPECT_EQ(of_worker.status, absl::OkStatus());
   }
 }
 
-TEST(InputAgreementTest, RowsMayBeScalars) {
+TEST(InputAgreementTest, RowsCanBeScalars) {
   const auto seen = Distribute({{.rows = {1}, .shape = {}}, {.shape = {}}}, {1, 1});
   EXPECT_THAT(seen[1].steps, ElementsAre("1,0 float[0] int32[0]"));
 }
 
-TEST(InputAgreementTest, WithoutRemainderTheShortestEndsAll) {
+TEST(InputAgreementTest, ShortestInputEndsAllIfRemainderIsDropped) {
   const auto seen = Distribute(
       {{.rows = {2, 2, 2}, .drop_remainder = true}, {.rows = {2, 2}, .drop_remainder = true}},
       {1, 1});
@@ -198,7 +199,7 @@ TEST(InputAgreementTest, WithoutRemainderTheShortestEndsAll) {
   }
 }
 
-TEST(InputAgreementTest, ErrorOfOneWorkerEndsAllAtTheSameStep) {
+TEST(InputAgreementTest, ErrorOfOneWorkerEndsAllAtSameStep) {
   const auto seen = Distribute(
       {{.rows = {2, 2, 2, 2}}, {.rows = {2, 2}, .last = absl::DataLossError("a.csv: bad")}},
       {1, 1});
@@ -208,7 +209,7 @@ TEST(InputAgreementTest, ErrorOfOneWorkerEndsAllAtTheSameStep) {
   EXPECT_EQ(seen[1].status, absl::DataLossError("a.csv: bad"));
 }
 
-TEST(InputAgreementTest, ErrorBeforeTheFirstStepEndsAll) {
+TEST(InputAgreementTest, ErrorBeforeFirstStepEndsAll) {
   const auto seen =
       Distribute({{.opened = absl::NotFoundError("a.csv: none")}, {.rows = {2}}}, {1, 1});
   for (const Seen& of_worker : seen) EXPECT_THAT(of_worker.steps, IsEmpty());
@@ -216,18 +217,18 @@ TEST(InputAgreementTest, ErrorBeforeTheFirstStepEndsAll) {
   EXPECT_THAT(seen[1].status, IsError(absl::StatusCode::kNotFound, "worker 0: a.csv: none"));
 }
 
-TEST(InputAgreementTest, WorkersThatDifferAreAnError) {
+TEST(InputAgreementTest, DifferentInputsAreRejected) {
   const auto status_of = [](const TestInput& second) {
     const auto seen = Distribute({{.rows = {2, 2}}, second}, {1, 1});
     EXPECT_EQ(seen[0].status, seen[1].status);
     return seen[0].status;
   };
-  EXPECT_THAT(status_of({.rows = {2}, .files = "others"}),
-              IsError(absl::StatusCode::kInvalidArgument, "lists of files", "on worker 0",
-                      "got others on worker 1"));
+  EXPECT_THAT(
+      status_of({.rows = {2}, .files = "others"}),
+      IsError(absl::StatusCode::kInvalidArgument, "files", "worker 0", "got others", "worker 1"));
   EXPECT_THAT(status_of({.rows = {2}, .shape = {2, 4}}),
               IsError(absl::StatusCode::kInvalidArgument, "rows", "float[2,3] and int32[]",
-                      "float[2,4] and int32[] on worker 1"));
+                      "float[2,4] and int32[]", "worker 1"));
 }
 
 // Returns the row counts of `count` batches with `rows` rows each.
@@ -235,7 +236,7 @@ std::vector<int64_t> Batches(int64_t count, int64_t rows = 2) {
   return std::vector<int64_t>(count, rows);
 }
 
-TEST(InputAgreementTest, OneAgreementIsForManySteps) {
+TEST(InputAgreementTest, OneAgreementCoversManySteps) {
   const auto seen = Distribute({{.rows = Batches(1000)}, {.rows = Batches(1000)}}, {1, 1});
   for (const Seen& of_worker : seen) {
     EXPECT_EQ(of_worker.status, absl::OkStatus());
@@ -271,7 +272,7 @@ TEST(InputAgreementTest, EveryStepHasItsRowsHoweverFarWorkersReadAhead) {
   }
 }
 
-TEST(InputAgreementTest, WithoutRemainderTheShortestEndsAllFromFarAhead) {
+TEST(InputAgreementTest, ShortestInputReadFarAheadEndsAllIfRemainderIsDropped) {
   for (const int shortest : {90, 91, 92, 93, 150}) {
     const auto seen = Distribute({{.rows = Batches(200), .drop_remainder = true},
                                   {.rows = Batches(shortest), .drop_remainder = true}},
@@ -301,7 +302,7 @@ TEST(InputAgreementTest, ErrorFarAheadEndsAllAtItsStep) {
 }
 
 // The error of the earliest step wins, no matter which worker reads its error first.
-TEST(InputAgreementTest, EarlierErrorCounts) {
+TEST(InputAgreementTest, EarlierErrorWins) {
   const auto seen = Distribute({{.rows = Batches(95), .last = absl::DataLossError("late")},
                                 {.rows = Batches(91), .last = absl::DataLossError("early")}},
                                {1, 1});
@@ -330,8 +331,8 @@ TEST(InputAgreementTest, MessagesStayShort) {
   EXPECT_LE(seen[0].longest_message, 17'000u);
 }
 
-TEST(InputAgreementTest, MalformedMessageIsAnError) {
-  // The third has neither a batch nor an end, and the last has a run of zero batches.
+TEST(InputAgreementTest, MalformedMessageIsRejected) {
+  // The third message has neither a batch nor an end. The last one has a run of zero batches.
   for (const std::string& message : {std::string(), std::string("x"), std::string("\x12\x00", 2),
                                      std::string("\x12\x02\x12\x00", 4)}) {
     const auto seen = Distribute({{.rows = {2}}}, {1}, absl::Seconds(20),
@@ -419,7 +420,7 @@ TEST(InputAgreementTest, DifferentPolicyOfOneWorkerFailsBoth) {
   }
 }
 
-TEST(InputAgreementTest, WaitForAWorkerThatDoesNotComeEnds) {
+TEST(InputAgreementTest, WaitForMissingWorkerEnds) {
   auto groups = CreateMemoryWorkerGroups(2);
   const std::shared_ptr<WorkerGroup> group = std::move(groups[0]);
   std::thread other([&] { groups[1]->Join(MonotonicTime::InfiniteFuture()).IgnoreError(); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers that are alive but slow to create a session or to prepare a step. The tests advance the
-// process's clock to check that the others wait for prepare_timeout, not connect_timeout.
+// Tests workers that are alive but slow to create a session or to prepare a step. The tests advance
+// the process's clock to check that the others wait for prepare_timeout, not connect_timeout.
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -83,7 +83,7 @@ class LateWorkersTest : public testing::Test {
   absl::Notification worker_0_waits_;
 };
 
-TEST_F(LateWorkersTest, WorkerMayAllocateLate) {
+TEST_F(LateWorkersTest, WorkerCanAllocateLate) {
   bool has_allocated = false;  // set by worker 0
   const auto workers = Start([&](int worker, SessionBackend* backend) {
     backend->share_memory = [&, worker](size_t bytes, absl::string_view, WorkerGroup& group,
@@ -101,7 +101,7 @@ TEST_F(LateWorkersTest, WorkerMayAllocateLate) {
   EXPECT_TRUE(worker_0_waits_.HasBeenNotified());
 }
 
-TEST_F(LateWorkersTest, WorkerMayCompileLate) {
+TEST_F(LateWorkersTest, WorkerCanCompileLate) {
   const auto workers = Start([&](int worker, SessionBackend* backend) {
     backend->workers = std::make_shared<WatchedGroup>(
         *backend->workers, [&, worker, group = backend->workers](absl::string_view name) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of loops. For loops written by TensorFlow, both TensorFlow's gradient graph
-// (tests/references/make_loop_graphs.py) and Mirrorflow's gradient must give TensorFlow's numbers.
-// For loops built with Mirrorflow, the gradient must equal that of the unrolled loop.
+// Tests gradients of loops. For loops written by TensorFlow, both TensorFlow's gradient graph
+// (tests/references/make_loop_graphs.py) and Mirrorflow's gradient must give TensorFlow's results.
+// For loops built with Mirrorflow, the gradient must equal the gradient of the unrolled loop.
 #include <fstream>
 #include <map>
 #include <string>
@@ -326,7 +326,7 @@ int Count(const std::string& text, const std::string& what) {
   return count;
 }
 
-TEST(LoopOverVariableTest, MaximumIterationsAreABoundForTheGradient) {
+TEST(LoopOverVariableTest, MaximumIterationsBoundGradient) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Const(root, Tensor::Scalar<float>(3));

@@ -112,20 +112,20 @@ std::unique_ptr<Strategy> Replicas(int count) {
 
 // Returns row counts for `replicas` replicas, including uneven and empty ones. The first entry has
 // a total of 5 rows.
-std::vector<std::vector<int64_t>> Shares(size_t replicas) {
+std::vector<std::vector<int64_t>> RowSplits(size_t replicas) {
   const std::vector<std::vector<int64_t>> all = {{5},          {1},           {3, 2},    {0, 4},
                                                  {2, 2},       {2, 2, 1},     {1, 0, 3}, {0, 0, 7},
                                                  {2, 1, 1, 1}, {0, 300, 0, 1}};
   std::vector<std::vector<int64_t>> found;
-  for (const auto& shares : all) {
-    if (shares.size() == replicas) found.push_back(shares);
+  for (const auto& split : all) {
+    if (split.size() == replicas) found.push_back(split);
   }
   return found;
 }
 
-Tensor Rows(const std::vector<int64_t>& shares) {
+Tensor Rows(const std::vector<int64_t>& split) {
   int64_t rows = 0;
-  for (const int64_t share : shares) rows += share;
+  for (const int64_t count : split) rows += count;
   Tensor x = Tensor::Allocate(DT_FLOAT, Shape({rows, 2})).value();
   for (float& value : x.flat<float>()) value = 0.5f;
   return x;
@@ -137,9 +137,9 @@ std::vector<double> NumbersOf(const std::vector<Tensor>& scalars) {
   return numbers;
 }
 
-std::vector<double> Times(const std::vector<int64_t>& shares, double factor) {
+std::vector<double> Times(const std::vector<int64_t>& split, double factor) {
   std::vector<double> products;
-  for (const int64_t share : shares) products.push_back(static_cast<double>(share) * factor);
+  for (const int64_t count : split) products.push_back(static_cast<double>(count) * factor);
   return products;
 }
 
@@ -147,7 +147,7 @@ class MadeRowsTest : public testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Replicas, MadeRowsTest, testing::Values(1, 2, 3, 4));
 
-TEST_P(MadeRowsTest, LocalPartOfTheirSumHasTheRowsOfTheReplica) {
+TEST_P(MadeRowsTest, LocalPartOfSumCountsRowsOfReplica) {
   for (const Maker& maker : Makers()) {
     Graph graph;
     const Scope root(&graph);
@@ -158,16 +158,16 @@ TEST_P(MadeRowsTest, LocalPartOfTheirSumHasTheRowsOfTheReplica) {
     const auto session = strategy->NewSession(graph);
     ASSERT_TRUE(session.ok()) << maker.name << ": " << session.status();
     Step step = (*session)->Prepare({x}, {part}).value();
-    for (const std::vector<int64_t>& shares : Shares(GetParam())) {
-      const auto out = step.Run({Rows(shares)}, {.replica_rows = shares});
+    for (const std::vector<int64_t>& split : RowSplits(GetParam())) {
+      const auto out = step.Run({Rows(split)}, {.replica_rows = split});
       ASSERT_TRUE(out.ok()) << maker.name << ": " << out.status();
-      EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), ElementsAreArray(Times(shares, maker.row)))
-          << maker.name << ", " << absl::StrJoin(shares, " ");
+      EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), ElementsAreArray(Times(split, maker.row)))
+          << maker.name << ", " << absl::StrJoin(split, " ");
     }
   }
 }
 
-TEST_P(MadeRowsTest, VariableSynchronisedOnReadAddsTheRowsOfTheReplica) {
+TEST_P(MadeRowsTest, OnReadVariableAddsRowsOfReplica) {
   for (const Maker& maker : Makers()) {
     const auto strategy = Replicas(GetParam());
     const auto mirrored = strategy->scope();
@@ -182,18 +182,18 @@ TEST_P(MadeRowsTest, VariableSynchronisedOnReadAddsTheRowsOfTheReplica) {
     const auto session = strategy->NewSession(graph);
     ASSERT_TRUE(session.ok()) << maker.name << ": " << session.status();
     Step step = (*session)->Prepare({x}, {}, {add}).value();
-    const std::vector<int64_t> shares = Shares(GetParam())[0];
-    const auto out = step.Run({Rows(shares)}, {.replica_rows = shares});
+    const std::vector<int64_t> split = RowSplits(GetParam())[0];
+    const auto out = step.Run({Rows(split)}, {.replica_rows = split});
     ASSERT_TRUE(out.ok()) << maker.name << ": " << out.status();
     std::vector<Tensor> parts;
     for (int r = 0; r < GetParam(); ++r) {
       parts.push_back((*session)->ReadVariable("seen", r).value());
     }
-    EXPECT_THAT(NumbersOf(parts), ElementsAreArray(Times(shares, maker.row))) << maker.name;
+    EXPECT_THAT(NumbersOf(parts), ElementsAreArray(Times(split, maker.row))) << maker.name;
   }
 }
 
-TEST_P(MadeRowsTest, FetchIsSplitLikeTheValue) {
+TEST_P(MadeRowsTest, FetchIsShardedLikeValue) {
   for (const Maker& maker : Makers()) {
     Graph graph;
     const Scope root(&graph);
@@ -203,15 +203,15 @@ TEST_P(MadeRowsTest, FetchIsSplitLikeTheValue) {
     const auto session = strategy->NewSession(graph);
     ASSERT_TRUE(session.ok()) << maker.name << ": " << session.status();
     Step step = (*session)->Prepare({x}, {made}).value();
-    for (const std::vector<int64_t>& shares : Shares(GetParam())) {
-      const auto out = step.Run({Rows(shares)}, {.replica_rows = shares});
+    for (const std::vector<int64_t>& split : RowSplits(GetParam())) {
+      const auto out = step.Run({Rows(split)}, {.replica_rows = split});
       ASSERT_TRUE(out.ok()) << maker.name << ": " << out.status();
       std::vector<double> elements;
       const std::vector<Tensor> own = step.PerReplica(0).value();
       for (const Tensor& part : own) {
         elements.push_back(static_cast<double>(part.num_elements()));
       }
-      EXPECT_THAT(elements, ElementsAreArray(Times(shares, maker.row))) << maker.name;
+      EXPECT_THAT(elements, ElementsAreArray(Times(split, maker.row))) << maker.name;
       if ((*out)[0].dtype() == DT_FLOAT) {
         EXPECT_THAT((*out)[0].flat<float>(), Each(1));
       }
@@ -220,11 +220,11 @@ TEST_P(MadeRowsTest, FetchIsSplitLikeTheValue) {
 }
 
 // Shape and Size describe the global value. A literal row count is also global.
-TEST_P(MadeRowsTest, GlobalValuesAreHeldByTheFirstReplica) {
+TEST_P(MadeRowsTest, GlobalValuesAreOnFirstReplica) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
-  const std::vector<int64_t> shares = Shares(GetParam())[0];
+  const std::vector<int64_t> split = RowSplits(GetParam())[0];
   const int64_t rows = 5;
   const std::pair<Output, double> values[] = {
       {ops::Cast(root, ops::Size(root, x), DT_FLOAT), 10},
@@ -238,7 +238,7 @@ TEST_P(MadeRowsTest, GlobalValuesAreHeldByTheFirstReplica) {
   const auto session = strategy->NewSession(graph);
   ASSERT_TRUE(session.ok()) << session.status();
   Step step = (*session)->Prepare({x}, parts).value();
-  ASSERT_TRUE(step.Run({Rows(shares)}, {.replica_rows = shares}).ok());
+  ASSERT_TRUE(step.Run({Rows(split)}, {.replica_rows = split}).ok());
   for (size_t i = 0; i < parts.size(); ++i) {
     std::vector<double> expected(GetParam(), 0);
     expected[0] = values[i].second;
@@ -248,7 +248,7 @@ TEST_P(MadeRowsTest, GlobalValuesAreHeldByTheFirstReplica) {
 }
 
 // Some nodes accept only 5 rows, which is the row count of the feed x.
-TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
+TEST(MadeRows, NodesThatAcceptOnlyFeedRowCountKeepSharding) {
   const auto table = [](const Scope& s, std::vector<int64_t> dims) {
     return ops::Fill(s, ops::VectorConst(s, dims), Number(s, 1));
   };
@@ -270,14 +270,14 @@ TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
        }},
       {"OneRow", [&](const Scope& s, Output x, Output row) { return ops::Sub(s, x, row); }},
   };
-  const std::vector<int64_t> shares = {3, 2};
+  const std::vector<int64_t> split = {3, 2};
   for (const auto& c : cases) {
     Graph graph;
     const Scope root(&graph);
     const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
     const Output row = ops::Placeholder(root.WithName("row"), DT_FLOAT, {-1, 2});
     const Output made = c.make(root, x, row);
-    // As many rows of the table as x has. The table has too few rows for a larger x.
+    // Takes as many rows of the table as x has. The table has too few rows for a larger x.
     const Output begin = ops::VectorConst(root, {0});
     const Output first = ops::Slice(root, table(root, {8}), begin, RowsOf(root, x));
     const Output parts[] = {
@@ -289,7 +289,7 @@ TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
     const auto session = strategy->NewSession(graph);
     ASSERT_TRUE(session.ok()) << c.name << ": " << session.status();
     Step step = (*session)->Prepare({x, row}, parts).value();
-    const auto out = step.Run({Rows(shares), Rows({1})});
+    const auto out = step.Run({Rows(split), Rows({1})});
     ASSERT_TRUE(out.ok()) << c.name << ": " << out.status();
     EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), ElementsAreArray({6, 4})) << c.name;
     EXPECT_THAT(NumbersOf(step.PerReplica(1).value()), ElementsAreArray({6, 4})) << c.name;
@@ -298,7 +298,7 @@ TEST(MadeRows, NodesThatTakeNoOtherNumberOfRowsDoNotMatter) {
 }
 
 // Feeds with different row counts are sharded along separate axes.
-TEST(MadeRows, FollowTheAxisOfTheirFeed) {
+TEST(MadeRows, FollowAxisOfTheirFeed) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
@@ -330,7 +330,7 @@ TEST(MadeRows, EmptyBatchHasNoParts) {
   EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), Each(0));
 }
 
-// Where the sharding is not visible, row counts still fold to constants, so a count needs no
+// If the sharding is not visible, row counts still fold to constants, so a count needs no
 // collective.
 TEST(MadeRows, CountOfRowsNeedsNoCollective) {
   Graph graph;

@@ -50,7 +50,7 @@ absl::StatusOr<float> SumInNewSession(const Strategy& strategy) {
   return out[0].scalar<float>();
 }
 
-// Runs work(strategy, worker) in a thread for each of two workers.
+// Runs work(strategy, worker) for two workers, each on its own thread.
 void OnTwoWorkers(MultiWorkerMirroredStrategy::Options options,
                   const std::function<void(const Strategy&, int worker)>& work) {
   options.cluster.num_workers = 2;
@@ -139,7 +139,7 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersUseTlsWithBoundService) {
                });
 }
 
-TEST(MultiWorkerMirroredStrategyTest, WorkersSayHowDataAreProtected) {
+TEST(MultiWorkerMirroredStrategyTest, WorkersReportHowDataIsProtected) {
   const std::string secret = "0123456789abcdef";
   const TlsFiles tls = WriteCertificate("localhost", TemporaryPath("worker"));
   const struct {
@@ -173,7 +173,7 @@ TEST(MultiWorkerMirroredStrategyTest, WorkersSayHowDataAreProtected) {
   }
 }
 
-TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
+TEST(MultiWorkerMirroredStrategyTest, InvalidOptionsAreRejected) {
   const Cluster near = {.num_workers = 2, .coordinator = "127.0.0.1:1"};
   const Cluster far = {.num_workers = 2, .coordinator = "192.0.2.1:1"};
   Cluster without_secret = far;
@@ -205,7 +205,7 @@ TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
   }
 }
 
-TEST(MultiWorkerMirroredStrategyTest, OneWorkerNeedsNoService) {
+TEST(MultiWorkerMirroredStrategyTest, LoneWorkerNeedsNoCoordinationService) {
   const auto strategy = MultiWorkerMirroredStrategy::Create({.replicas = {.num_cpu_replicas = 2}});
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   EXPECT_EQ((*strategy)->num_replicas_in_sync(), 2);

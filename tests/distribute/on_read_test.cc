@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables that are synchronised on read: each replica updates its own copy, and a read combines
-// the copies into the value that one device would have.
+// Tests variables that are synchronised on read: each replica updates its own copy, and a read
+// combines the copies into the value that one device would have.
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ class OnRead : public testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, OnRead, testing::Values(1, 2, 3));
 
-TEST_P(OnRead, MetricOverUnevenAndEmptySharesMatchesOneDevice) {
+TEST_P(OnRead, MetricOverUnevenAndEmptyShardsMatchesOneDevice) {
   Operation add;
   Variable total;
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
@@ -67,7 +67,7 @@ TEST_P(OnRead, MetricOverUnevenAndEmptySharesMatchesOneDevice) {
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 5);
 }
 
-// The parts matter, not only their sum, because each replica continues from its own part.
+// Each part matters, and not only their sum, because each replica continues from its own part.
 TEST_P(OnRead, PartsOfReplicasAreReadAndAssigned) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation with the attribute that makes each replica normalise its rows separately, as
-// in TensorFlow's MirroredStrategy.
+// Tests batch normalisation with the attribute that makes each replica normalise its rows
+// separately, as in TensorFlow's MirroredStrategy.
 #include <numeric>
 
 #include "framework/core/status.h"
@@ -109,8 +109,8 @@ TEST(PerReplicaBatchNorm, NormalisesEachReplicaSliceSeparately) {
   }
 }
 
-// The expected values are those of TensorFlow 2.21's FusedBatchNormV3 and its gradient, for the
-// first three rows and for the last two.
+// The expected values come from TensorFlow 2.21's FusedBatchNormV3 and its gradient, for the first
+// three rows and for the last two.
 TEST(PerReplicaBatchNorm, MatchesTensorFlowForEachSlice) {
   const Shape images({5, 1, 2, kChannels});
   const Tensor value = Tensor::Of<float>(

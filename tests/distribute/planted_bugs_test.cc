@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifies that the checks can fail: each test plants a bug that a check must find.
+// Verifies that the checks can fail: each test plants a bug that a check must detect.
 #include <atomic>
 #include <cstring>
 #include <vector>
@@ -26,8 +26,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the parts of a plan that CheckPlan examines. The plan is a correct plan of a training
-// step with at least four collectives.
+// Returns a correct plan of a training step with at least four collectives, reduced to the parts
+// that CheckPlan examines.
 absl::StatusOr<Plan> TrainingPlan() {
   StepPlans plans;
   std::vector<std::unique_ptr<Session>> sessions;  // plans must not outlive layout and graph
@@ -107,7 +107,7 @@ int UnorderedConflicts(const Plan& plan, int ignored) {
 }
 
 // A wait is necessary unless other waits and the lanes order the same conflicting instructions.
-TEST(PlantedBugsTest, EachMissingWaitIsFoundInPlan) {
+TEST(PlantedBugsTest, EachMissingWaitIsDetectedInPlan) {
   const absl::StatusOr<Plan> good = TrainingPlan();
   ASSERT_TRUE(good.ok()) << good.status();
   ASSERT_TRUE(CheckPlan::Check(*good).ok()) << CheckPlan::Check(*good);
@@ -126,7 +126,7 @@ TEST(PlantedBugsTest, EachMissingWaitIsFoundInPlan) {
   EXPECT_GT(needed, 3);
 }
 
-TEST(PlantedBugsTest, SwappedCollectivesAreFoundInPlan) {
+TEST(PlantedBugsTest, SwappedCollectivesAreDetectedInPlan) {
   absl::StatusOr<Plan> plan = TrainingPlan();
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::vector<size_t> starts;
@@ -138,7 +138,7 @@ TEST(PlantedBugsTest, SwappedCollectivesAreFoundInPlan) {
   EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
-TEST(PlantedBugsTest, OverlappingLiveValuesAreFoundInPlan) {
+TEST(PlantedBugsTest, OverlappingLiveValuesAreDetectedInPlan) {
   absl::StatusOr<Plan> plan = TrainingPlan();
   ASSERT_TRUE(plan.ok()) << plan.status();
   // Moves every value in the arena to offset 0.
@@ -226,7 +226,7 @@ TEST(PlantedBugsTest, CorrectProgramPassesWithoutPlantedBug) {
   EXPECT_EQ(*difference, "");
 }
 
-TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsFound) {
+TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsDetected) {
   ProgramSetting setting = TwoReplicas();
   setting.session.session.compile.disabled_passes = {"reduce_in_updates"};  // shares one copy
   std::atomic<bool> flips{true};
@@ -279,9 +279,10 @@ class FlippingCommunicator final : public Communicator {
 class PlantedBitTest : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(ReducedInUpdates, PlantedBitTest, testing::Bool());
 
-TEST_P(PlantedBitTest, FlippedBitInOneCopyOfGradientIsFound) {
+TEST_P(PlantedBitTest, FlippedBitInOneCopyOfGradientIsDetected) {
   ProgramSetting setting = TwoReplicas();
-  // The bit is in an update or in an all-reduce, on devices that each have a copy.
+  // The flipped bit is in the result of an update or of an all-reduce, on devices that each have a
+  // copy of the variables.
   setting.session.queued = true;
   if (!GetParam()) setting.session.session.compile.disabled_passes = {"reduce_in_updates"};
   setting.session.wrap_communicator =
@@ -347,7 +348,7 @@ absl::StatusOr<WorkersRun> RunTwoWorkers(CompileProgramFn compile_on_worker_1) {
   return run;
 }
 
-TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreFoundByAgreement) {
+TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreDetectedByAgreement) {
   const absl::StatusOr<WorkersRun> good = RunTwoWorkers(CompileProgram);
   ASSERT_TRUE(good.ok()) << good.status();
   EXPECT_EQ(good->fingerprints[0], good->fingerprints[1]);
@@ -357,9 +358,8 @@ TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreFoundByAgreement) {
   ASSERT_TRUE(bad.ok()) << bad.status();
   EXPECT_NE(bad->fingerprints[0], bad->fingerprints[1]);
   EXPECT_EQ(bad->statuses[0], bad->statuses[1]);
-  EXPECT_THAT(bad->statuses[0],
-              IsError(absl::StatusCode::kInvalidArgument, "worker 0 (rank 0) has `",
-                      "worker 1 (rank 1) has `", "bucket_0"));
+  EXPECT_THAT(bad->statuses[0], IsError(absl::StatusCode::kInvalidArgument, "worker 0 (rank 0)",
+                                        "worker 1 (rank 1)", "bucket_0"));
   EXPECT_LT(bad->took, kWorkersTimeout / 2);
 }
 
@@ -400,7 +400,7 @@ TEST(ShardingTest, WeightDecayOnPartialGradientChangesResults) {
   }
 }
 
-// A sharding rule with an easy mistake.
+// A sharding rule with a mistake that is easy to make.
 struct WrongRule {
   const char* name;
   Output (*build)(const Scope& scope, Output x);  // x is [6, 2] with sharded rows
@@ -461,7 +461,7 @@ absl::StatusOr<std::string> DifferenceUnderRule(const WrongRule& row, bool plant
   return CompareWithReference(program, TwoReplicas());
 }
 
-TEST(PlantedBugsTest, WrongShardingRuleIsFound) {
+TEST(PlantedBugsTest, WrongShardingRuleIsDetected) {
   for (const WrongRule& row : kWrongRules) {
     const auto right = DifferenceUnderRule(row, false);
     ASSERT_TRUE(right.ok()) << row.name << ": " << right.status();

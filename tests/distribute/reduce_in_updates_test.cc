@@ -265,7 +265,7 @@ TEST(ReduceInUpdatesTest, ReadsSeeValueBeforeOrAfterUpdateAsOrdered) {
   }
 }
 
-// An index on one replica is out of range, and no replica has written anything.
+// An index on one replica is out of range. The step fails before any replica writes.
 TEST(ReduceInUpdatesTest, FailureBeforeUpdateLeavesVariablesUnchanged) {
   Graph graph;
   const Scope root(&graph);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph that ReplicatedGraph writes out for all replicas gives the results of the strategy after
-// it is saved and loaded, both on one device and in the reference interpreter.
+// A graph that ReplicatedGraph writes out for all replicas gives the strategy's results after it is
+// saved and loaded, both on one device and in the reference interpreter.
 #include "distribute/replicated_graph.h"
 
 #include "absl/strings/str_cat.h"
@@ -135,8 +135,7 @@ void ExpectProgramsMatch(uint64_t programs, bool communicates) {
         {program->values, kDouble});
     if (absl::IsUnimplemented(difference.status())) {
       // Only programs with branches and loops are unsupported.
-      ASSERT_THAT(difference.status(),
-                  IsError(absl::StatusCode::kUnimplemented, "a branch or loop"))
+      ASSERT_THAT(difference.status(), IsError(absl::StatusCode::kUnimplemented, "branch"))
           << "seed " << seed;
       continue;
     }
@@ -245,11 +244,10 @@ TEST(ReplicatedGraph, MissingInitialValueIsReported) {
 TEST(ReplicatedGraph, InvalidReplicaRowsAreReported) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_THAT(
-      ReplicateForFetch(*graph, "y", 2, {1, 2}).status(),
-      IsError(absl::StatusCode::kInvalidArgument, "replica_rows", "with the sum 4", "got 1,2"));
+  EXPECT_THAT(ReplicateForFetch(*graph, "y", 2, {1, 2}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "replica_rows", "sum 4", "got 1,2"));
   EXPECT_THAT(ReplicateForFetch(*graph, "y", 2, {4}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "replica_rows", "2 numbers", "got 4"));
+              IsError(absl::StatusCode::kInvalidArgument, "replica_rows", "got 4"));
   EXPECT_THAT(ReplicateForFetch(*graph, "y", 0).status(),
               IsError(absl::StatusCode::kInvalidArgument, "num_replicas", "1 or more", "got 0"));
 }

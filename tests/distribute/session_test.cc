@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Guarantees of a session that hold for any graph: which values a step returns and how long they
-// live, the state of the variables after a failure, and the order of initialisation.
+// Tests the guarantees of a session that hold for any graph: which values a step returns and how
+// long they stay valid, the state of the variables after a failure, and the order of
+// initialisation.
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -71,8 +72,8 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
                                                info.param.queued ? "Queued" : "Inline");
                          });
 
-// Announced feeds are copied early where a device needs a copy. The result depends only on the
-// feeds that are then passed.
+// Announced feeds are copied early if the device needs a copy. The result depends only on the feeds
+// that the next Run receives.
 TEST_P(SessionTest, NextFeedsDoNotChangeResults) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Output y = ops::Neg(root_, x);
@@ -157,7 +158,7 @@ TEST_P(SessionTest, BatchedGatherSelectsWithinMatchingRows) {
 }
 
 // Gradients are computed in half precision and summed over the replicas in float, so any sharding
-// gives the same numbers.
+// gives the same results.
 TEST_P(SessionTest, HalfPrecisionVariableTrains) {
   const Variable v = CreateVariable(root_, "v", {2}, initializers::Constant(1), DT_HALF);
   const Output x = ops::Placeholder(root_.WithName("x"), DT_HALF, {-1, 2});
@@ -256,7 +257,7 @@ TEST_P(SessionTest, PerReplicaServesOnlyLastStep) {
   auto session = NewSession();
   Step step_a = session->Prepare({x}, {a, v.value}).value();
   Step step_b = session->Prepare({x}, {b}).value();
-  EXPECT_THAT(step_a.PerReplica(0).status(), IsError(kPrecondition, "has not run"));
+  EXPECT_THAT(step_a.PerReplica(0).status(), IsError(kPrecondition, "not run"));
   ASSERT_TRUE(step_a.Run({Tensor::Scalar<float>(1)}).ok());
   EXPECT_EQ(step_a.PerReplica(0).value()[0].scalar<float>(), -1);
   ASSERT_TRUE(step_b.Run({Tensor::Scalar<float>(0)}).ok());
@@ -341,17 +342,17 @@ update = ResourceApplyGradientDescent(v, rate, x) {T=float}
     ASSERT_TRUE(squares.ok()) << squares.status();
     const auto update = (*session)->Run({{x, value}}, {y}, {{graph->FindNode("update")}});
     EXPECT_THAT(update.status(),
-                IsError(absl::StatusCode::kInvalidArgument, "Mystery(v):", "unknown op 'Mystery'"));
+                IsError(absl::StatusCode::kInvalidArgument, "Mystery(v):", "'Mystery'"));
   }
 }
 
 TEST(SessionBackendTest, BackendWithoutDeviceIsRejected) {
   EXPECT_THAT(Session::Create(Graph(), SessionBackend(), {}).status(),
-              IsError(kInvalid, "1 or more replicas"));
+              IsError(kInvalid, "replicas"));
   SessionBackend backend;
   backend.topology = Topology::OneWorker({"CPU:0"}, /*one_domain=*/true);
   EXPECT_THAT(Session::Create(Graph(), std::move(backend), {}).status(),
-              IsError(kInvalid, "wrong number of devices"));
+              IsError(kInvalid, "devices"));
 }
 
 TEST(SessionMemoryTest, GrowingBatchesShareMemoryOfLargest) {
@@ -444,17 +445,17 @@ TEST_P(FailingStepTest, WrittenVariablesAreIndeterminateUntilAssigned) {
   EXPECT_THAT(step.Run(bad_).status(), IsError(kInvalid, "look_up"));
   for (const char* name : {"early", "late"}) {
     EXPECT_THAT(session->ReadVariable(name).status(),
-                IsError(kPrecondition, absl::StrCat("variable '", name, "' is indeterminate")));
+                IsError(kPrecondition, absl::StrCat("variable '", name, "'"), "indeterminate"));
     EXPECT_FALSE(session->IsInitialized(name));
   }
   EXPECT_THAT(step.Run(good_).status(),
-              IsError(kPrecondition, "variable 'early' is indeterminate"));
+              IsError(kPrecondition, "variable 'early'", "indeterminate"));
   EXPECT_EQ(session->ReadVariable("other")->scalar<float>(), 30);
   const auto out = untouched.Run({});
-  ASSERT_TRUE(out.ok()) << "it reads no indeterminate variable: " << out.status();
+  ASSERT_TRUE(out.ok()) << "the step reads no indeterminate variable: " << out.status();
   ASSERT_TRUE(session->AssignVariable("early", Tensor::Scalar<float>(1)).ok());
   EXPECT_EQ(session->ReadVariable("early")->scalar<float>(), 1);
-  EXPECT_THAT(step.Run(good_).status(), IsError(kPrecondition, "variable 'late' is indeterminate"));
+  EXPECT_THAT(step.Run(good_).status(), IsError(kPrecondition, "variable 'late'", "indeterminate"));
   ASSERT_TRUE(session->AssignVariable("late", Tensor::Scalar<float>(2)).ok());
   const absl::Status status = step.Run(good_).status();
   ASSERT_TRUE(status.ok()) << status;
@@ -511,8 +512,7 @@ TEST_P(SessionTest, StepBeyondTimeoutFailsOnAllReplicasWithoutWriting) {
   for (const bool traced : {false, true}) {
     ASSERT_EQ(session->TraceTo(traced ? &trace : nullptr), absl::OkStatus());
     const absl::Status status = step.Run({Floats({1, 2, 4})}).status();
-    EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded,
-                                "on CPU:", "the step's deadline passed"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "on CPU:", "deadline"));
     for (int r = 0; r < GetParam().replicas; ++r) {
       EXPECT_EQ(session->ReadVariable("v", r)->scalar<float>(), 1);
     }
@@ -589,7 +589,7 @@ class StepRecorder final : public Communicator {
   uint64_t step_ = 0;
 };
 
-TEST(CollectivesOfSessionTest, BelongToTheStepThatRunsThem) {
+TEST(CollectivesOfSessionTest, HaveNumberOfStepThatRunsThem) {
   Graph graph;
   Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {-1});

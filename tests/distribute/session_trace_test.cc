@@ -38,8 +38,8 @@ struct Interval {
   bool Overlaps(const Interval& other) const { return begin < other.end && other.begin < end; }
 };
 
-// Returns the event's time in whole nanoseconds. The file has microseconds in double precision,
-// which would differ by rounding where spans touch.
+// Returns the event's interval in whole nanoseconds. The file has microseconds in double precision,
+// so the ends of adjacent spans would differ by rounding.
 Interval TimeOf(const json& event) {
   const double begin = std::round(event["ts"].get<double>() * 1e3);
   const double duration = event.contains("dur") ? event["dur"].get<double>() : 0;
@@ -151,7 +151,7 @@ TEST_P(SessionTraceTest, WaitsDoNotOverlapKernels) {
 }
 
 TEST_P(SessionTraceTest, ConcurrentCollectivesHaveSeparateTracks) {
-  std::map<std::string, Interval> flights;  // keyed by what identifies a viewer's track
+  std::map<std::string, Interval> flights;  // by the fields that identify a track in a viewer
   std::set<std::string> begun;
   for (const json& event : events_) {
     const std::string track =
@@ -171,8 +171,8 @@ TEST_P(SessionTraceTest, ConcurrentCollectivesHaveSeparateTracks) {
   }
   // The loss, and the weights and biases of each layer.
   EXPECT_EQ(flights.size(), kSteps * GetParam().replicas * (2 * kLayers + 1));
-  // Each replica updates its part, but not every replica has a part of the biases: those of a layer
-  // fit in one cache line.
+  // Each replica updates its part of the weights. Not every replica has a part of the biases,
+  // because the biases of a layer fit in one cache line.
   EXPECT_GE(OfCategory("update").size(), kSteps * GetParam().replicas * kLayers);
   EXPECT_EQ(OfCategory("collective").size(), flights.size());
   EXPECT_GE(OfCategory("wait").size(), flights.size());

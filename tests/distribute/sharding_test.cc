@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small programs that are easy to shard incorrectly. Under MirroredStrategy they give the same
-// results as on one device.
+// Tests small programs that are easy to shard incorrectly. Under MirroredStrategy, they must give
+// the same results as on one device.
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,7 +35,7 @@ struct Program {
 
   Variable AddVariable(const std::string& name, const Shape& shape, double value) {
     const Variable variable = CreateVariable(root, name, shape, initializers::Constant(value));
-    // Remove the creation scope, as in a graph from a file, so that every strategy runs the graph.
+    // Removes the creation scope, as in a graph from a file, so that every strategy runs the graph.
     graph.SetAttr(variable.handle.node, kCreationScopeAttr, false);
     return variable;
   }
@@ -110,7 +110,7 @@ TEST(Sharding, ReducedValueServesShardedUseWithoutGather) {
   EXPECT_FALSE(absl::StrContains(program, "AllGather(")) << program;
 }
 
-TEST(Sharding, UpdatedVariableMayBeSlotOfAnother) {
+TEST(Sharding, UpdatedVariableCanBeSlotOfAnother) {
   Program p;
   const Variable first = p.AddVariable("first", {4}, 1), second = p.AddVariable("second", {4}, 2),
                  slot = p.AddVariable("slot", {4}, 0);

@@ -28,10 +28,10 @@ constexpr int kSessions = 8, kSteps = 50, kFeatures = 200, kUnits = 50, kRows = 
 
 struct Result {
   std::vector<float> values;                       // the losses of all steps and the last weights
-  absl::Duration step = absl::InfiniteDuration();  // the shortest
+  absl::Duration step = absl::InfiniteDuration();  // the shortest step
 };
 
-// Trains a linear model in a new session, and adds to the result.
+// Trains a linear model in a new session, and updates `result`.
 absl::Status Train(const Strategy& strategy, Result* result) {
   Graph graph;
   const Scope root(&graph);
@@ -117,13 +117,13 @@ TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
   int runs = 0;
   {
     const Strangers strangers;
-    // On a busy machine, a run may end before many strangers have called.
+    // On a busy machine, a run can end before many strangers have called.
     do {
       disturbed = TrainOnTwoWorkers(options);
       ++runs;
     } while (strangers.calls() <= 10);
-    // Strangers may find the data ports only after they are closed. data_connections_test covers
-    // strangers that find them in time.
+    // Strangers might find the data ports only after the workers have closed them.
+    // data_connections_test covers strangers that find them in time.
     EXPECT_GE(strangers.num_ports(), 1);
   }
   const std::string log = testing::internal::GetCapturedStderr();

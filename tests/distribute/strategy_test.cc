@@ -102,8 +102,8 @@ TEST(MirroredStrategyTest, RepeatedRunsGiveSameBits) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// As docs/design.md, "Division of work", says, replicas exchange only the parameters and four
-// statistics for each normalised channel. (`fuse_updates` exchanges rows, which is less.)
+// Replicas exchange only the parameters and four statistics per normalised channel (docs/design.md,
+// "Division of work"). With `fuse_updates`, they exchange rows instead, which are less data.
 TEST(MirroredStrategyTest, ReplicasDivideProductsAndSendParametersOnce) {
   for (const char* model : {"mlp", "cnn", "resnet"}) {
     int64_t flops_of_one = 0;
@@ -169,7 +169,7 @@ TEST(MirroredStrategyTest, FirstReductionStartsBeforeLastGradientIsComputed) {
   }
 }
 
-TEST(MirroredStrategyTest, LabelOutOfRangeNamesPlaceAndLeavesVariablesUnchanged) {
+TEST(MirroredStrategyTest, LabelOutOfRangeNamesRankAndLeavesVariablesUnchanged) {
   auto t = MakeTraining("mlp", 2);
   ASSERT_TRUE(t.ok()) << t.status();
   ASSERT_TRUE((*t)->step.Run(Batch(8)).ok());
@@ -198,7 +198,7 @@ TEST(MirroredStrategyTest, NonFiniteLossChangesNoVariable) {
   for (int r = 0; r < 2; ++r) ExpectIdentical(before, Variables(*(*t)->session, r));
 }
 
-TEST(MirroredStrategyTest, UnevenAndEmptySharesMatchLossOfOneReplica) {
+TEST(MirroredStrategyTest, UnevenAndEmptyShardsMatchLossOfOneReplica) {
   auto one = MakeTraining("mlp", 1);
   ASSERT_TRUE(one.ok()) << one.status();
   const auto want = (*one)->step.Run(Batch(7));
@@ -224,7 +224,7 @@ TEST(MirroredStrategyTest, VariableCreatedOutsideScopeIsRejected) {
 }
 
 // The printed text parses to a graph that any strategy accepts.
-TEST(MirroredStrategyTest, PrintedGraphNamesTheStrategyOfEachVariable) {
+TEST(MirroredStrategyTest, PrintedGraphNamesStrategyOfEachVariable) {
   const auto first = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
   const auto second = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
   EXPECT_NE(first->name(), second->name());
@@ -266,7 +266,7 @@ TEST(MirroredStrategyTest, InvalidDevicesAndReplicaCountsAreRejected) {
   const auto strategy = MirroredStrategy::Create({.devices = {"CPU:0", "CPU:0"}});
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   EXPECT_EQ((*strategy)->num_replicas_in_sync(), 2);
-  // The default is the available devices.
+  // By default, the strategy uses the available devices.
   const auto chosen = MirroredStrategy::Create();
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_GE((*chosen)->num_replicas_in_sync(), 1);
@@ -329,15 +329,15 @@ TEST(MirroredStrategyTest, PerReplicaValueWrittenToMirroredVariableReportsPath) 
   auto session = strategy->NewSession(graph).value();
   const auto ran = session->Prepare({}, {}, {write}).value().Run({});
   EXPECT_THAT(ran.status(),
-              IsError(absl::StatusCode::kInvalidArgument, "reaches a mirrored variable",
+              IsError(absl::StatusCode::kInvalidArgument, "mirrored variable",
                       "ReplicaIndex(index) -> Neg(negated)", "AssignVariableOp(write)"));
   EXPECT_EQ(session->ReadVariable("v")->scalar<int32_t>(), 0);
 }
 
 TEST(StrategyTest, ReduceRoundsHalfAndBfloat16Once) {
   for (const DataType dtype : {DT_HALF, DT_BFLOAT16}) {
-    // The values are 1 and twice half an ulp of 1. Added one by one, both halves are lost; added
-    // together first, they are not.
+    // The values are 1 and two halves of an ulp of 1. Rounding after each addition would lose both
+    // halves; rounding once keeps their sum.
     const float ulp = dtype == DT_HALF ? 0x1p-10f : 0x1p-7f;
     std::vector<Tensor> values;
     for (const float value : {1.0f, ulp / 2, ulp / 2, -2.0f}) {
@@ -372,7 +372,7 @@ TEST(StrategyTest, ReduceAndGatherCombineReplicaValues) {
   // The mean of 256 values divides by 256, which is 0 in uint8.
   const std::vector<Tensor> bytes(256, Tensor::Scalar<uint8_t>(1));
   const absl::Status status = Strategy::Reduce(Reduction::kMean, bytes).status();
-  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "got uint8 and mean"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "uint8", "mean"));
   EXPECT_FALSE(Strategy::Reduce(Reduction::kMax, {Tensor::Scalar<bool>(true)}).ok());
 }
 

@@ -115,7 +115,7 @@ TEST_F(TensorListTest, OpsMatchVectorOfTensors) {
 TEST_F(TensorListTest, ListPassesThroughLoopsAndBranches) {
   const Output x = Rows();
   const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
-  // Each iteration pushes an element, and then either pops it or pushes another one.
+  // Each iteration pushes an element, and then either pops it or pushes another element.
   const Outputs pushed = Repeat(5, {x, empty}, [](const Scope& s, Args in) {
     const Output h = ops::Sin(s, in[1]);
     const Output list = ops::TensorListPushBack(s, in[2], h);
@@ -177,7 +177,7 @@ TEST_F(TensorListTest, AccessToMissingElementFailsStep) {
   EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, set, DT_DOUBLE)}), IsError(kInvalid, "set/"));
   EXPECT_THAT(ErrorOf({none}), IsError(kInvalid, "none/"));
   EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, over, DT_DOUBLE)}),
-              IsError(kInvalid, "PushBack(over): the list is full"));
+              IsError(kInvalid, "PushBack(over):", "full"));
   // A popped element is also missing, although its row still exists.
   const Outputs popped = Repeat(1, {full}, [](const Scope& s, Args in) {
     return Outputs{ops::TensorListPopBack(s, in[1], DT_DOUBLE)[0]};
@@ -224,7 +224,7 @@ TEST_F(TensorListTest, FetchedListAndMixedElementShapesAreRejected) {
   const Output pair = ops::TensorListFromTensor(root, rows);
   ops::TensorListSetItem(root, pair, Integer(root, 0), ops::Placeholder(root, DT_DOUBLE, {3}));
   EXPECT_THAT(graph.status(),
-              IsError(absl::StatusCode::kInvalidArgument, "shape [2]", "got one of shape [3]"));
+              IsError(absl::StatusCode::kInvalidArgument, "shape [2]", "shape [3]"));
 }
 
 // --- In place --------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ TEST_F(TensorListTest, NonScalarMaxNumElementsIsRejected) {
                           .One();
   const Output pushed = ops::TensorListPushBack(root_, list, Feed({}, Tensor::Scalar<double>(0.5)));
   EXPECT_THAT(ErrorOf({ops::TensorListGetItem(root_, pushed, Integer(root_, 0), DT_DOUBLE)}),
-              IsError(kInvalid, "input 1", "must have rank 0"));
+              IsError(kInvalid, "input 1", "rank 0"));
 }
 
 TEST_F(TensorListTest, StackOfMoreElementsThanCapacityIsReported) {
@@ -447,7 +447,7 @@ TEST_F(TensorListTest, AnalysisConvergesWhenBoundDependsOnPushedValues) {
         return Outputs{ops::AddV2(s, in[0], Integer(s, 1)),
                        ops::TensorListPushBack(s, in[1], Integer(s, 1))};
       });
-  EXPECT_THAT(std::string(ErrorOf({out[0]}).message()), Not(HasSubstr("takes too long")));
+  EXPECT_THAT(std::string(ErrorOf({out[0]}).message()), Not(HasSubstr("too long")));
 }
 
 TEST_F(TensorListTest, AnalysisGivesUpOnLargeNestedLoops) {
@@ -470,7 +470,7 @@ TEST_F(TensorListTest, AnalysisGivesUpOnLargeNestedLoops) {
       root_,
       {Integer(root_, 0), Rows(), ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank())},
       [](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, 2))}; }, nest);
-  EXPECT_THAT(ErrorOf({out[1]}), IsError(absl::StatusCode::kResourceExhausted, "takes too long"));
+  EXPECT_THAT(ErrorOf({out[1]}), IsError(absl::StatusCode::kResourceExhausted, "too long"));
 }
 
 // --- Recurrent layers of Keras ------------------------------------------------------------------
@@ -566,9 +566,9 @@ TEST_F(TensorListTest, IndistinguishableKindsOfOptionalAreRejected) {
       [](const Scope& s, Args in) { return Outputs{Optional(s, ops::Sum(s, in[0], {0}))}; },
       [](const Scope& s, Args in) { return Outputs{Optional(s, in[0])}; })[0];
   EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}),
-              IsError(absl::StatusCode::kUnimplemented, "that distinguish them"));
+              IsError(absl::StatusCode::kUnimplemented, "distinguish"));
   EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_INT32)}),
-              IsError(absl::StatusCode::kInvalidArgument, "the attributes say int32"));
+              IsError(absl::StatusCode::kInvalidArgument, "attributes", "int32"));
 }
 
 TEST_F(TensorListTest, TooManyKindsOfOptionalAreRejected) {
@@ -582,7 +582,7 @@ TEST_F(TensorListTest, TooManyKindsOfOptionalAreRejected) {
         })[0];
   }
   EXPECT_THAT(ErrorOf({HasValue(root_, kept)}),
-              IsError(absl::StatusCode::kUnimplemented, "at most 64 kinds"));
+              IsError(absl::StatusCode::kUnimplemented, "64 kinds"));
 }
 
 // A list of lists of different lengths, popped in reverse order.
@@ -610,7 +610,7 @@ TEST_F(TensorListTest, NestedListPoppedAsTensorIsRejected) {
   Output lists = ops::EmptyTensorList(root_, DT_VARIANT, Shape());
   lists = ops::TensorListPushBack(root_, lists, rows);
   EXPECT_THAT(ErrorOf({ops::TensorListPopBack(root_, lists, DT_DOUBLE)[1]}),
-              IsError(absl::StatusCode::kInvalidArgument, "attribute element_dtype says double"));
+              IsError(absl::StatusCode::kInvalidArgument, "element_dtype", "double"));
 }
 
 TEST_F(TensorListTest, TooDeeplyNestedListsAreRejected) {
@@ -619,7 +619,7 @@ TEST_F(TensorListTest, TooDeeplyNestedListsAreRejected) {
     list = ops::TensorListPushBack(root_, ops::EmptyTensorList(root_, DT_VARIANT, Shape()), list);
   }
   EXPECT_THAT(ErrorOf({ops::TensorListLength(root_, list)}),
-              IsError(absl::StatusCode::kUnimplemented, "at most 8 deep"));
+              IsError(absl::StatusCode::kUnimplemented, "8 deep"));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class VariableStateTest : public testing::Test {
   Output is_set_ = ops::VarIsInitializedOp(root_, v_);
 };
 
-TEST_F(VariableStateTest, AnswerFollowsChangeOfState) {
+TEST_F(VariableStateTest, AnswerFollowsStateChange) {
   const Output answer = AsFloat(is_set_);
   auto session = *CreateTestSession(graph_, {.replicas = 3});
   Step step = *session->Prepare({}, {answer});
@@ -81,7 +81,7 @@ TEST_F(VariableStateTest, AnswerReflectsWriteOrderedBeforeIt) {
   EXPECT_EQ(Run(*session, step, answer), 1);
 }
 
-TEST_F(VariableStateTest, UntakenBranchMayReadUninitialisedVariable) {
+TEST_F(VariableStateTest, UntakenBranchCanReadUninitialisedVariable) {
   const Output value = ValueOrSeven(root_, is_set_, v_);
   auto session = *CreateTestSession(graph_, {.replicas = 3});
   Step step = *session->Prepare({}, {value});
@@ -173,7 +173,7 @@ TEST_F(VariableStateTest, ReplicatedGraphOfQueryIsRejected) {
   const Output answer = AsFloat(is_set_);
   const auto replicated = ReplicatedGraph(graph_, {.fetches = {answer}, .num_replicas = 2});
   EXPECT_THAT(replicated.status(),
-              IsError(absl::StatusCode::kUnimplemented, "variable 'v'", "only in a session"));
+              IsError(absl::StatusCode::kUnimplemented, "variable 'v'", "session"));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several workers in one process, each with its own session. They compute the same results as one
-// session with the same number of replicas, agree on the step before it runs, and fail together.
+// Tests several workers in one process, each with its own session. They compute the same results as
+// one session with the same number of replicas, agree on the step before it runs, and fail
+// together.
 #include <functional>
 #include <map>
 #include <memory>
@@ -316,7 +317,7 @@ TEST(WorkersTest, LocalFeedWithWrongRowCountFailsBothWorkersWithOneError) {
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1);
 }
 
-// Each worker may have its own seed and initial values; those of worker 0 are used.
+// Each worker can have its own seed and initial values. The session uses those of worker 0.
 TEST(WorkersTest, SeedAndInitialValuesComeFromFirstWorker) {
   Graph graph;
   const Scope root(&graph);
@@ -453,8 +454,8 @@ TEST_P(AgreementTest, FirstDifferenceIsReportedBeforeFirstStep) {
 }
 
 // One worker falls silent at some point. The other worker fails by its deadline and names the
-// silent one as the cause; both reconnect once the silent worker is reachable again. If `round` is
-// odd, the step has run before.
+// silent worker as the cause. Both reconnect once the silent worker is reachable again. If `round`
+// is odd, the step has run before.
 void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions& options, int round,
                 absl::Duration when) {
   const int silent = round / 2 % 2, other = 1 - silent;
@@ -507,8 +508,8 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   EXPECT_EQ(losses[1], losses[0]);
 }
 
-// Runs a hundred rounds, which mostly wait. Pairs of workers run them in parallel, so that each
-// timeout can be longer than the time for which a busy machine stalls a thread.
+// Runs many rounds, which spend most of their time waiting. Pairs of workers run them in parallel,
+// so each timeout can be longer than the time for which a busy machine stalls a thread.
 TEST(WorkersTest, SilentWorkerFailsPeerInTimeAndBothReconnect) {
   constexpr int kPairs = 20, kRounds = 2;
   const Layer layer;

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("", ".ci", "bazel", "distribute", "docs", "examples", "framework", "kernels", "ops", "packaging", "tests",
            "third_party", "tools", "train")
 SUFFIXES = ("", ".bzl", ".cc", ".cu", ".cuh", ".h", ".md", ".proto", ".py", ".sh")
-# They test rules, with citations that are wrong on purpose.
+# These files test rules, with citations that are wrong on purpose.
 SAMPLES = ("tests/docs/citations_test.py", "tests/layering/house_rules_test.py")
 
 PAGE = re.compile(r'(?<![\w/.:-])((?:\.\./)*\w[\w/.-]*\.md)\b`?(?:#([\w-]+))?((?:,? (?:and |\()?"[^"]+")*)')

@@ -42,7 +42,7 @@ def main():
     with open(path, encoding="utf-8") as file:
         blocks = re.findall(r"^```cpp( namespace)?\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
     if not blocks:
-        sys.exit(f"{path}: expected blocks of C++, got none")
+        sys.exit(f"{path}: expected at least one C++ block, got none")
     code = "\n".join(block for _, block in blocks)
     if re.search(r"^int main\(", code, re.MULTILINE):
         print(code)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SECURITY.md states the limits that the sources have, and names tests and fuzz targets that exist.
+"""SECURITY.md states the same limits as the sources, and names tests and fuzz targets that exist.
 
 A limit reads "`NAME` = VALUE (`FILE`)". The test is tagged `external`, like names_test.py, so it runs each time.
 """

@@ -41,7 +41,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kCheckedSteps = 3;  // as in gpu_peer.py
-// Limits on measuring the host; the first one that is reached applies. Large models get fewer
+// Limits on measuring the host; the first limit that is reached applies. Large models get fewer
 // steps; the host's part of a step is the same for them.
 constexpr size_t kHostSteps = 200;
 constexpr absl::Duration kHostTime = absl::Seconds(1);
@@ -55,11 +55,11 @@ struct Variant {
   double first_step_ms = 0;
   int64_t compilations = 0;     // runs of the kernel compiler
   int64_t device_bytes = 0;     // memory taken from the GPU, including by libraries
-  int64_t allocated_bytes = 0;  // our own: the variables, the arena and the feeds
+  int64_t allocated_bytes = 0;  // allocated by Mirrorflow: variables, arena and feeds
   int64_t variable_bytes = 0, arena_bytes = 0, live_bytes = 0;
-  CudaActivity activity;  // of the last checked step
+  CudaActivity activity;  // activity in the last checked step
   size_t kernels = 0;
-  int64_t flops = 0;  // per step, of products and convolutions
+  int64_t flops = 0;  // operations per step in products and convolutions
   Side side;
   std::vector<double> rounds_ms;
   double host_us = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains from images to a test accuracy, on a GPU and on the CPU. The dataset is read from
-// $FASHION_MNIST_DIR, or from where Debian installs it; a part of it is enough.
+// $FASHION_MNIST_DIR, or from where Debian installs it. A part of the dataset is
+// enough.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -78,7 +78,7 @@ class Rate {
   Side side_;
 };
 
-// Multiplies several matrices in a row, so that the rest of the step is negligible. The numbers
+// Multiplies several matrices in a row, so the rest of the step is negligible. The values
 // keep their magnitude, because a GPU multiplies zeros faster.
 absl::StatusOr<Figure> MeasureProduct(const FigureOptions& options) {
   const int64_t n = options.product_size;
@@ -104,7 +104,7 @@ absl::StatusOr<Figure> MeasureProduct(const FigureOptions& options) {
 
 Shape Floats(int64_t bytes) { return Shape({bytes / static_cast<int64_t>(sizeof(float))}); }
 
-// Gradients are also variables, so that no kernel has to compute them.
+// Gradients are also variables, so no kernel needs to compute them.
 absl::StatusOr<std::vector<Figure>> MeasureUpdateAndCopy(const FigureOptions& options) {
   MF_ASSIGN_OR_RETURN(
       const auto update, Prepare([&](const Scope& root, UnfedStep* s) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks on fakes that every figure is produced, and the values of the figures that are counts.
+// Checks on the CUDA fakes that every figure is produced and that the counts are correct.
 #include "tests/gpu_check/figures.h"
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A single program for a machine with a GPU, which needs no other part of Mirrorflow there.
+// A single program for a machine with a GPU. It needs no other part of Mirrorflow there.
 // tests/gpu_check/run.py runs it.
 //
 //   gpu_check [--gtest_filter=…]   the tests
@@ -30,7 +30,7 @@ int Main(int argc, char** argv) {
   if (run == nullptr) {
     return ExitWithError(
         absl::InvalidArgumentError(absl::StrCat(
-            "'", what, "': unknown command; expected bench, figures, gpus or only flags")),
+            "'", what, "': unknown command; expected bench, figures, gpus, or no command")),
         kExitUsage);
   }
   const absl::Status status = run();

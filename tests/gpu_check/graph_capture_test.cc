@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that run as CUDA graphs from the second run on compute the same results as
+// Checks that steps that run as CUDA graphs, from their second run on, compute the same results as
 // steps that do not.
 #include <memory>
 #include <string>

@@ -42,7 +42,7 @@ void Refill(const CaseNode& node, const Shape* shape, Random* random, OpCase* op
   }
 }
 
-// Returns `op_case` with other operands and without results, which the CPU computes.
+// Returns variants of `op_case` with random operands and no results; the CPU computes the results.
 std::vector<OpCase> WithRandomInputs(const OpCase& op_case, Random* random) {
   std::vector<OpCase> all;
   const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());

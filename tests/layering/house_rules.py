@@ -384,7 +384,7 @@ def folders_say_what_they_are(tree):
             yield Violation(readme, lines, what)
 
 
-# The names that READMEs give to the libraries of bazel/workspace.bzl, and their headers.
+# The names that READMEs use for the libraries of bazel/workspace.bzl, and their headers.
 LIBRARIES = {
     "com_google_absl": ("Abseil", "absl/"),
     "com_google_protobuf": ("protobuf", r"google/protobuf/|\S*\.pb\.h"),
@@ -494,7 +494,7 @@ GUARDED_CALLS = (
     (r'\bf?printf\([^";]*"(?:[^"\\]|\\.|"\s*")*%[-\d.*]*s', "framework/core/terminal.h",
      ("framework/core/log_line.cc", "framework/core/status.cc", "framework/core/terminal.cc", "tools/fashion_mnist.cc",
       "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc", "tools/cli/ops.cc")),
-    # The same, printed without a format, with a format that is not a literal, or by a stream.
+    # Text printed without a format, with a format that is not a literal, or by a stream.
     (r'\b(?:puts|fputs|perror)\((?!\s*")|\bfwrite\('
      r'|\bstd::(?:cout|cerr|clog)\b|\babsl::F?PrintF\('
      r'|\bwrite\(\s*(?:STD(?:OUT|ERR)_FILENO|[12])\b'
@@ -545,8 +545,8 @@ def deadlines_are_monotonic(tree):
 
 
 # Numbers that no other process sees: the identity of a graph in memory, the name of a strategy,
-# which graphs lose when they leave the process, a part of a file's name beside the process's own
-# number, and a key of a cache.
+# which graphs lose when they leave the process, a part of a file name that also has the process
+# id, and a key of a cache.
 KEEP_PROCESS_NUMBERS = ("framework/graph/graph.cc", "distribute/strategy/strategy.cc",
                         "train/summary/event_file_writer.cc", "kernels/cpu/onednn.cc")
 _PROCESS_NUMBER = (r"^(?:\s*static(?: inline)? )?(?:std::atomic<)?u?int(?:\d+_t)?>? (\w+)"
@@ -554,7 +554,7 @@ _PROCESS_NUMBER = (r"^(?:\s*static(?: inline)? )?(?:std::atomic<)?u?int(?:\d+_t)
 
 
 def numbers_belong_to_an_object(tree):
-    """A worker that starts again counts from the beginning, and would disagree with the others."""
+    """A worker that restarts counts from the beginning, and would disagree with the others."""
     for path, text in tree.with_suffix(*CXX).items():
         if LEVEL.get(_top(path), 5) == 5 or path in KEEP_PROCESS_NUMBERS:
             continue

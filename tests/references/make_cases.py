@@ -31,7 +31,7 @@ def main():
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"one of {sorted(FAMILIES)}")
     names = parser.parse_args().families or sorted(FAMILIES)
     if unknown := set(names) - set(FAMILIES):
-        parser.error(f"unknown family: {sorted(unknown)}; expected some of {sorted(FAMILIES)}")
+        parser.error(f"unknown family: {sorted(unknown)}; expected any of {sorted(FAMILIES)}")
     _FOLDER.mkdir(exist_ok=True)
     for name in names:
         text = _family_text(FAMILIES[name])

@@ -69,7 +69,7 @@ def write_csv():
 
 
 def picture(height, width, channels):
-    """Returns a smooth picture with edges, so that the decoders' filters matter."""
+    """Returns a smooth picture with edges, so the decoders' filters matter."""
     y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(channels), indexing="ij")
     values = 127 + 90 * np.sin(x / 5 + c) * np.cos(y / (4 + c)) + 30 * ((x // 8 + y // 8) % 2)
     pixels = values.clip(0, 255).astype(np.uint8)

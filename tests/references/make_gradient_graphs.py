@@ -5,7 +5,7 @@ Each file gradients/<family>.pb is one GraphDef. The nodes of case i, counted fr
 `c<i>/`: placeholders `in<k>` for the floating operands (the others are constants) and `dy<k>` for
 the gradients of results, and identities `grad<k>` of the gradients that tf.gradients found. Where
 TensorFlow allows it, placeholders have a known rank but unknown sizes, or an unknown rank if i is
-odd, so that the graphs compute shapes as they run.
+odd, so the graphs compute shapes as they run.
 """
 
 import os

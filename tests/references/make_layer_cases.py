@@ -11,7 +11,7 @@ The families are the modules in layers/. A file has, for each case of its family
 
 The operands are not stored. Other floating-point variables are also operands. Each operand is a
 sequence of uniform numbers in [-1, 1) that depends only on its name, `CASE/x0`, `CASE/dy` or
-`CASE/NAME`, so that the test draws the same numbers.
+`CASE/NAME`, so the test draws the same numbers.
 """
 
 import importlib

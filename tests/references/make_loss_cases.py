@@ -294,7 +294,7 @@ def _numbers(count, seed, shape=(3,)):
 
 
 def _scores(shape, integer="int32"):
-    """Logits and classes."""
+    """Returns logits and classes."""
     return lambda count, seed: {
         "predictions": sample("float", [count, *shape], seed),
         "labels": _classes(integer, [count, *shape[:-1]], shape[-1], seed + 10),
@@ -422,7 +422,7 @@ class _ConfusionMatrix:
 
 
 class _Perplexity:
-    """KerasHub's formula."""
+    """Computes KerasHub's formula."""
 
     def __init__(self, mask_token_id=None):
         self._mask, self._loss, self._count = mask_token_id, 0.0, 0.0

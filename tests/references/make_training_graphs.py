@@ -85,7 +85,7 @@ def _batch_norm_cnn(generator, inputs):
 
 
 def _lstm(generator, inputs):
-    """An LSTM that is unrolled over the second dimension of the inputs."""
+    """Builds an LSTM that is unrolled over the second dimension of the inputs."""
     units = 5
     kernel = _weights(generator, "lstm/kernel", [inputs.shape[-1] + units, 4 * units])
     bias = _variable("lstm/bias", np.zeros([4 * units]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/ops/cases/transformer.txt: ops that TensorFlow does not have, by NumPy."""
+"""Writes tests/ops/cases/transformer.txt: ops that TensorFlow lacks, computed with NumPy."""
 
 import math
 import pathlib

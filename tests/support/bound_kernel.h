@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creates the kernel of one node once, to run it many times: for benchmarks, and for tests that run
-// a kernel on several threads.
+// Creates one node's kernel and runs it many times, for benchmarks and for tests that run a kernel
+// on several threads.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
 #define MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
 
@@ -17,9 +17,8 @@
 
 namespace mirrorflow {
 
-// Creates the CPU kernel of `node`, for operands that are not sharded. Inputs are as in
-// EvaluateNode: for a handle, the variable itself. Of inputs that are not static, only the shapes
-// are read.
+// Creates the CPU kernel of `node` for unsharded operands. As in EvaluateNode, the input for a
+// handle is the variable itself. Reads only the shapes of inputs that are not static.
 absl::StatusOr<KernelPlan> CreateKernel(const Node& node, absl::Span<const Tensor> inputs,
                                         absl::Span<const Shape> outputs,
                                         const KernelRegistry& kernels);

@@ -22,7 +22,7 @@ constexpr int64_t kMaxElements = 1000;
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
-// A case, its gradient graph, and an interpreter of both in double precision.
+// A case, its gradient graph, and an interpreter that evaluates both in double precision.
 class GradientCheck {
  public:
   GradientCheck(const OpCase& op_case, CaseNode made)
@@ -30,7 +30,7 @@ class GradientCheck {
 
   absl::Status Prepare(const OpRegistry& ops, const KernelRegistry& kernels);
   absl::Status Compare(CheckReport* report);
-  // Compares with the case's known gradients.
+  // Compares the gradients with the case's known gradients.
   absl::Status CompareKnown(CheckReport* report);
   bool has_operands() const { return !operands_.empty(); }
 
@@ -111,7 +111,7 @@ Tensor& GradientCheck::ValueOf(int input) {
   for (auto& [value, tensor] : feeds_) {
     if (value == output) return tensor;
   }
-  MF_CHECK(false && "an operand that is not fed");
+  MF_CHECK(false && "the operand has no feed");
   return feeds_[0].second;
 }
 
@@ -120,7 +120,7 @@ absl::Status GradientCheck::Compare(CheckReport* report) {
   return absl::OkStatus();
 }
 
-// Returns dL/dx by central differences; no value where the op is not smooth, that is, where the
+// Returns dL/dx by central differences, or no value where the op is not smooth: where the
 // differences to the left and to the right disagree.
 std::optional<double> Derivative(absl::Span<const Tensor> dy, absl::Span<const Tensor> left,
                                  absl::Span<const Tensor> here, absl::Span<const Tensor> right,

@@ -39,7 +39,7 @@ std::string CutText(char letter, const Cut& cut) {
                       "}");
 }
 
-// A case, with the results of its op for the whole operands.
+// A case, and the results of its op on the unsharded operands.
 class ShardingCheck {
  public:
   ShardingCheck(const OpCase& op_case, CaseNode made, const KernelRegistry& kernels)
@@ -49,7 +49,7 @@ class ShardingCheck {
   absl::Status Run(CheckReport* report);
 
  private:
-  // A letter of the rule, the number of rows to cut, and whether an input has the letter.
+  // A letter of the rule, the number of rows to split, and whether an input has the letter.
   struct Letter {
     char name;
     int64_t rows;
@@ -232,7 +232,7 @@ absl::Status ShardingCheck::CheckPartial(absl::Span<const int> partial, int repl
   ++report->checked;
   for (size_t i = 0; i < whole_.size(); ++i) {
     const Tensor sum = Combine(results[i], Reduction::kSum, {});
-    // Infinities and NaN are not linear.
+    // With infinities or NaN, even a linear op need not be additive.
     if (!AllFinite(sum) || !AllFinite(whole_[i])) continue;
     const std::string difference = Difference(whole_[i], sum, tolerance);
     if (difference.empty()) continue;
@@ -268,7 +268,7 @@ absl::Status ShardingCheck::CheckLinearity(CheckReport* report) const {
 
 absl::Status ShardingCheck::CheckExpansion(CheckReport* report) const {
   if (made_.node->op().expand == nullptr) {
-    return absl::InvalidArgumentError("the rule needs an expansion, and the op has none");
+    return absl::InvalidArgumentError("the rule requires an expansion, but the op has none");
   }
   Graph graph = made_.graph.Clone();
   Node* node = graph.node(made_.node->id());

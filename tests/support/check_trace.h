@@ -7,9 +7,9 @@
 
 namespace mirrorflow {
 
-// Returns InvalidArgument, naming the event, for anything that viewers show incorrectly or not at
-// all: spans of one thread that overlap without nesting, a begin without an end or vice versa, an
-// arrow with only one end, or with an end outside every span.
+// Returns InvalidArgument, naming the event, for anything that viewers drop or show incorrectly:
+// spans of one thread that overlap without nesting, a begin without an end or vice versa, an arrow
+// with only one end or with an end outside every span.
 absl::Status CheckTrace(const TraceWriter& trace);
 
 }  // namespace mirrorflow

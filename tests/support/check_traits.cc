@@ -63,7 +63,7 @@ std::string OverwriteDifference(const OpCase& op_case, absl::Span<const Tensor> 
                                 const OpRegistry& ops, const KernelRegistry& kernels) {
   OpCase other = op_case;
   for (OpCase::Operand& operand : other.operands) {
-    // Zeros in place of the case's value.
+    // Starts from zeros instead of the case's value, which the op must overwrite.
     if (operand.is_variable)
       operand.value = *Tensor::Allocate(operand.value.dtype(), operand.value.shape());
   }

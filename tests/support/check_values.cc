@@ -49,7 +49,7 @@ std::vector<Tensor> VariablesOf(const OpCase& op_case, absl::Span<const Tensor> 
   return variables;
 }
 
-// Infers the shapes, with all operands as constants.
+// Infers shapes and constants, with all operands known as constants.
 absl::StatusOr<ShapeTable> InferFromConstants(const CaseNode& made) {
   ShapeTable table = made.graph.values();
   for (int i = 0; i < made.node->num_inputs(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A classifier being trained under MirroredStrategy, with the same initial values on any devices.
+// Trains a classifier under MirroredStrategy. Its initial values do not depend on the devices.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 #define MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 
@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
 absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
     absl::string_view model, const MirroredStrategy::Options& options);
 
-// Returns the same images and labels in every call.
+// Returns images and labels for `rows` rows, the same in every call.
 std::vector<Tensor> ClassifierBatch(absl::string_view model, int64_t rows);
 
 // Runs one step and returns the loss.

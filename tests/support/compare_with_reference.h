@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle: compares the results of a program in a session with those of the reference
-// interpreter.
+// The oracle: runs a program in a session and in the reference interpreter, and compares the
+// results.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_COMPARE_WITH_REFERENCE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_COMPARE_WITH_REFERENCE_H_
 
@@ -23,14 +23,14 @@ struct ProgramSetting {
   std::string ToString() const;
 };
 
-// Runs two steps on a session and in the interpreter, from the session's initial values. Returns
-// the first difference, or "". After each step, fetches and variables must agree up to rounding,
-// and the copies of each variable bit for bit.
+// Runs two steps in a session and in the interpreter, both starting from the session's initial
+// values. Returns the first difference, or "". After each step, fetches and variables must agree up
+// to rounding, and the copies of each variable must agree bit for bit.
 absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
                                                  const ProgramSetting& setting);
 
-// Describes the first variable whose copies are not bitwise equal, and the replica; "" if there is
-// none.
+// Returns a text that names the first variable whose copies are not bitwise equal, and the replica;
+// "" if there is none.
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session);
 
 }  // namespace mirrorflow

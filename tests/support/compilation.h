@@ -24,13 +24,13 @@ struct StepNames {
   int64_t bucket_bytes = int64_t{1} << 20;
 };
 
-// A compilation, with the layout that it points to.
+// A compilation and the layout that it points to.
 struct TestCompilation {
   VariableLayout layout;
   Compilation c;
 };
 
-// Parses a graph that consists of the library's ops and collectives.
+// Parses a graph of library ops and collectives into a compilation of the named step.
 absl::StatusOr<std::unique_ptr<TestCompilation>> ParseStep(absl::string_view text,
                                                            const StepNames& names);
 

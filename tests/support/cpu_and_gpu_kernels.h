@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// Returns the CPU kernels and the GPU kernels, to compare them.
+// Returns a registry with both the CPU and the GPU kernels, for tests that compare them.
 const KernelRegistry& CpuAndGpuKernels();
 
 }  // namespace mirrorflow

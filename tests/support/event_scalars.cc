@@ -16,14 +16,14 @@
 namespace mirrorflow {
 
 std::vector<std::string> EventScalars(const std::string& folder) {
-  std::set<std::string> files;  // their names begin with their times
+  std::set<std::string> files;  // in order of time, because names begin with it
   for (const auto& file : std::filesystem::directory_iterator(folder)) files.insert(file.path());
   std::vector<std::pair<int64_t, std::string>> scalars;
   for (const std::string& path : files) {
     const auto reader = TfRecordReader::Open(path);
     MF_CHECK(reader.ok());
     proto::Event event;
-    // A killed process may have left part of a record.
+    // A killed process can leave a partial record at the end.
     for (std::string record; (*reader)->Next(&record).value_or(false);) {
       MF_CHECK(event.ParseFromString(record));
       if (event.session_log().status() == proto::SessionLog::START) {

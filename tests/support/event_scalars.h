@@ -7,8 +7,9 @@
 
 namespace mirrorflow {
 
-// Returns the scalars that TensorBoard shows for the event files in a folder, in order: "STEP TAG
-// VALUE". Includes values that were written twice, unless the start of a session purges them.
+// Returns the scalars that TensorBoard shows for the event files in a folder, in order, each as
+// "STEP TAG VALUE". A value that was written twice appears twice, unless the start of a session
+// purges it.
 std::vector<std::string> EventScalars(const std::string& folder);
 
 }  // namespace mirrorflow

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device that plants a difference between replicas: it flips a bit in a value that is copied in.
+// A device that plants a difference between replicas: it flips one bit of a value that is copied to
+// it.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_FLIPPING_DEVICE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_FLIPPING_DEVICE_H_
 
@@ -15,8 +16,8 @@ namespace mirrorflow {
 
 class FlippingDevice final : public ForwardingDevice {
  public:
-  // If `*flips` is set, the next CopyIn flips a bit of its last byte, and resets `*flips`. `flips`
-  // must outlive the device.
+  // If `*flips` is set, the next CopyIn of at least one byte flips one bit of the last byte and
+  // resets `*flips`. `flips` must outlive the device.
   FlippingDevice(std::unique_ptr<Device> device, std::atomic<bool>* flips)
       : ForwardingDevice(std::move(device)), flips_(*flips) {}
 

@@ -14,7 +14,7 @@ std::string Little(uint64_t value, int bytes) {
   return text;
 }
 
-// Returns a zip archive with one stored member; its directory is enough to recognise it.
+// Returns a zip archive with one stored member. The central directory suffices to recognise it.
 std::string Zip(const std::string& name, const std::string& contents) {
   const std::string fields = Little(0, 4) + Little(0, 4) + Little(0, 4) +
                              Little(contents.size(), 4) + Little(contents.size(), 4) +
@@ -47,7 +47,7 @@ std::vector<ForeignFile> ForeignFiles() {
   const std::string node = Field(0x0a, Field(0x0a, "x") + Field(0x12, "NoOp"));
   const std::string safetensors = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   const std::string npy = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n";
-  // The record "abc"; its checksums are those of TensorBoard.
+  // The record "abc", with the checksums that TensorBoard writes.
   const std::string record = Hex("0300000000000000b099490e6162636e57f121");
   std::string tar(512, '\0');
   tar.replace(0, 5, "a.txt");

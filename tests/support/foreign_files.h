@@ -14,7 +14,7 @@ namespace mirrorflow {
 struct ForeignFile {
   FileKind kind;
   std::string name;
-  std::string token;  // a word of the kind's name in errors
+  std::string token;  // a word from the kind's name in error messages
   std::string contents;
 };
 

@@ -10,7 +10,8 @@
 
 namespace mirrorflow {
 
-// A device that forwards all calls to another one. Tests override what they observe or change.
+// A device that forwards all calls to another device. Tests override the methods that they observe
+// or change.
 class ForwardingDevice : public Device {
  public:
   explicit ForwardingDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A WorkerGroup that forwards all calls to another one, for tests that change one of its methods.
+// A WorkerGroup that forwards all calls to another WorkerGroup. Tests override the methods that
+// they change.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_FORWARDING_WORKER_GROUP_H_
 #define MIRRORFLOW_TESTS_SUPPORT_FORWARDING_WORKER_GROUP_H_
 

@@ -58,7 +58,7 @@ MemoryRange RangeOf(const Touched& t, const KernelArgs& args) {
   return {begin, static_cast<size_t>(t.bytes), t.is_write};
 }
 
-// A GPU kernel that reports its accesses to the fake.
+// A GPU kernel that reports its memory accesses to the fake.
 class WatchedKernel final : public Kernel {
  public:
   WatchedKernel(std::string name, std::unique_ptr<const Kernel> kernel,

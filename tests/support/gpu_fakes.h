@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions on fake GPUs: the real code of kernels/cuda and distribute/collective/nccl, on fakes of
-// the CUDA runtime and of NCCL, with GPU kernels that report their accesses to the fakes.
+// Sessions on fake GPUs. They run the real code of kernels/cuda and distribute/collective/nccl on
+// fakes of the CUDA runtime and NCCL. Their GPU kernels report memory accesses to the fakes.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_GPU_FAKES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_GPU_FAKES_H_
 

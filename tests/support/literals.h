@@ -15,7 +15,7 @@ namespace mirrorflow {
 // `[1, 2]`.
 absl::StatusOr<AttrValue> ParseAttrValue(absl::string_view text);
 
-// Parses `{T=float, transpose_a=true}`; the empty text is the empty map.
+// Parses `{T=float, transpose_a=true}`; an empty text gives an empty map.
 absl::StatusOr<AttrMap> ParseAttrMap(absl::string_view text);
 
 // Parses `float<2,2>{1, 2.5, nan, -inf}` or `int32<>{3}`. Floating-point elements can be written as

@@ -31,14 +31,16 @@ absl::StatusOr<Tensor> ParseRandomOperand(absl::string_view text, uint64_t seed)
   int64_t limit = 0;
   const bool has_limit = absl::SimpleAtoi(parts.second, &limit) && limit > 0;
   if (shape.get_if<Shape>() == nullptr || has_limit == IsFloating(dtype)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a dtype, a shape, and a limit for integers, got '", text, "'"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "malformed random operand; expected a dtype, a shape, and a limit for integers, "
+        "got '",
+        text, "'"));
   }
   Random random(seed);
   return RandomTensor(dtype, shape.get<Shape>(), &random, limit);
 }
 
-// Adds one line to the case that it belongs to.
+// Parses a line of a case and adds it to `op_case`.
 absl::Status ParseLine(absl::string_view line, OpCase* op_case) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(line, absl::MaxSplits(' ', 1));
@@ -59,7 +61,8 @@ absl::Status ParseLine(absl::string_view line, OpCase* op_case) {
   constexpr absl::string_view kTensorWords[] = {"in", "var", "out", "after", "dy", "grad"};
   if (std::count(std::begin(kTensorWords), std::end(kTensorWords), word) == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "expected case, in, var, random, out, after, dy, grad or error, got '", word, "'"));
+        "unknown keyword; expected case, in, var, random, out, after, dy, grad or error, got '",
+        word, "'"));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, ParseTensorLiteral(rest));
   if (word == "out") {
@@ -140,7 +143,7 @@ absl::StatusOr<std::vector<OpCase>> ParseOpCases(absl::string_view text, absl::s
       cases.push_back({.where = where, .op = std::string(parts.first)});
       if (attrs.ok()) cases.back().attrs = *std::move(attrs);
     } else if (cases.empty()) {
-      status = absl::InvalidArgumentError("expected a case first");
+      status = absl::InvalidArgumentError("the line belongs to no case; start with a `case` line");
     } else {
       status = ParseLine(line, &cases.back());
     }
@@ -155,7 +158,7 @@ absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
-  if (paths.empty()) return absl::NotFoundError(absl::StrCat(folder, ": expected files of cases"));
+  if (paths.empty()) return absl::NotFoundError(absl::StrCat(folder, ": no *.txt case files"));
   std::sort(paths.begin(), paths.end());
   std::vector<OpCase> cases;
   for (const std::filesystem::path& path : paths) {
@@ -204,7 +207,7 @@ absl::StatusOr<CaseNode> MakeCaseNode(const OpCase& op_case, const OpRegistry& o
     MF_ASSIGN_OR_RETURN(const Output input,
                         MakeOperand(operand, is_static[i], ops, knowledge, &made.graph));
     inputs.push_back(input);
-    // Copies the value, because the kernel can change a variable, and the case is used again.
+    // Copies the value, because the kernel can change a variable, and the case is reused.
     MF_ASSIGN_OR_RETURN(Tensor value, operand.value.Clone());
     made.inputs.push_back(std::move(value));
   }

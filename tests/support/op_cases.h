@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Op cases in the format of tests/references/README.md, with an op, its operands and the expected
-// results, and functions that run a case. Two extensions are allowed: a case without results, and
-// an operand `random float<64,48>` (in [-1, 1)) or `random int32<100> 10` (in [0, 10)).
+// Parses and runs op cases: an op, its operands and the expected results, in the format of
+// tests/references/README.md. Two extensions are allowed: a case without results, and an operand
+// `random float<64,48>` (in [-1, 1)) or `random int32<100> 10` (in [0, 10)).
 #ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 
@@ -31,9 +31,9 @@ struct OpCase {
   std::vector<Operand> operands;
   std::vector<Tensor> outputs;
   std::vector<Tensor> after;  // the final value of each variable
-  bool fails = false;         // preparing or running it must fail
-  // If gradients are known: the gradients of the first floating-point results, and the resulting
-  // gradients of the operands (no value: no gradient).
+  bool fails = false;         // whether preparing or running the case must fail
+  // If the gradients are known, `dy` holds those of the first floating-point results, and
+  // `gradients` the resulting ones of the operands. A tensor without a value means no gradient.
   std::vector<Tensor> dy, gradients;
 
   // Returns false for a case that has only operands, because its results are not known.
@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<OpCase>> ParseOpCases(absl::string_view text, absl::s
 // Returns the cases of all `.txt` files in a folder, ordered by file name.
 absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder);
 
-// Returns all cases in the tree, by op. Reads them once; dies if they cannot be read.
+// Returns all cases in the tree, by op. Reads them once, and aborts if they cannot be read.
 const std::map<std::string, std::vector<OpCase>>& OpCasesByOp();
 
 // A node with its inputs: static inputs are constants, other inputs are placeholders and handles.
@@ -66,7 +66,7 @@ enum class Knowledge {
   kNothing,  // not even their ranks, and static inputs are not constants
 };
 
-// Returns the error of the schema or of the shape function, if any.
+// Creates the node of a case. Fails with the error of the op's schema or shape function.
 absl::StatusOr<CaseNode> MakeCaseNode(const OpCase& op_case, const OpRegistry& ops,
                                       Knowledge knowledge = Knowledge::kShapes);
 

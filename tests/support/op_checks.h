@@ -37,18 +37,18 @@ double LargestUnit(absl::Span<const Tensor> inputs, absl::Span<const Tensor> out
 Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
                       absl::Span<const Tensor> outputs);
 
-// Checks the case's results and final variables. Compares unknown float results with results in
-// double precision. Also checks the shape function, with full and with little knowledge of the
-// operands: its shapes must match the results, and the values that it infers as constants must
-// equal those that the kernel computes.
+// Checks the case's results and final variables. If the case has no results, compares float results
+// with those in double precision. Also checks the shape function, with full and with partial
+// knowledge of the operands: its shapes must match the results, and any constants that it infers
+// must equal the values that the kernel computes.
 CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
                         const KernelRegistry& kernels);
 
 // Checks the symbolic gradient for a random dy, in double precision, against central differences
 // with a step of 1e-5, at up to 24 elements of each floating-point operand. Skips an element where
 // the op is not smooth: a result is not finite, or the differences to the left and to the right
-// disagree by more than 1e-3 of their size (or of 1). Gradients must agree to 1e-6, in half and
-// bfloat16 to the rounding of a constant in their graph.
+// disagree by more than 1e-3 of their size (or of 1). Gradients must agree to 1e-6, or, in half and
+// bfloat16, to the rounding of a constant in their graph.
 CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
                           const KernelRegistry& kernels);
 

@@ -15,8 +15,8 @@
 
 namespace mirrorflow {
 
-// Forwards all calls to `group`, but connects this worker to the others through proxies, which
-// record the data that they exchange, and deliver each byte after `delay`.
+// Forwards all calls to `group`, but connects this worker to the other workers through proxies. The
+// proxies record all data that they forward, and deliver each byte after `delay`.
 class ProxiedWorkerGroup final : public ForwardingWorkerGroup {
  public:
   explicit ProxiedWorkerGroup(WorkerGroup& group, absl::Duration delay = absl::ZeroDuration())

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Added to every address that the host sees, which makes the address invalid on this machine.
+// Added to every address that the host sees, so the host faults if it accesses the address.
 constexpr uintptr_t kHidden = uintptr_t{1} << 60;
 constexpr int kMaxDelay = 2000;  // iterations of an empty loop
 

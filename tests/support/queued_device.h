@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A CPU device that behaves like a GPU. Its lanes are real queues, each with its own thread and
-// random delays between instructions. The host cannot touch its memory: an address faults unless it
-// is passed to a kernel. A test that passes here depends only on the plan's events.
+// random delays between instructions. The host cannot access its memory: only kernels receive valid
+// addresses. A test that passes on it relies only on the plan's events for ordering.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_QUEUED_DEVICE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_QUEUED_DEVICE_H_
 
@@ -15,8 +15,8 @@ namespace mirrorflow {
 
 struct QueuedDeviceOptions {
   uint64_t seed = 1;  // of the delays
-  // Plants a bug: the wait with this number in each step (counted over all lanes, from 0) does not
-  // wait.
+  // Plants a bug: in each step, the wait with this number (counted over all lanes, from 0) returns
+  // immediately.
   int ignored_wait = -1;
 };
 

@@ -40,8 +40,8 @@ class Generator {
              x.shape);
         continue;
       }
-      // A collective accepts a value that is partial only with the collective's own reduction: the
-      // product is partial(sum) or not partial.
+      // A collective accepts a partial value only with its own reduction. The product is either
+      // partial(sum) or not partial.
       const Output two = ops::ScalarConst(scope_, DT_DOUBLE, 2);
       const Output twice = Communicate(scope_, ops::Mul(scope_, x.output, two), true);
       Keep(ops::RealDiv(scope_, twice, two), x.shape);
@@ -112,7 +112,7 @@ class Generator {
     if (output.valid()) KeepAsItIs(ops::Tanh(scope_, output), shape);
   }
 
-  // Keeps a value that is not larger than its operands, without a tanh, so partial values and views
+  // Keeps a value that is not larger than its operands. Without the tanh, partial values and views
   // become operands of other ops.
   void KeepAsItIs(Output output, const Shape& shape) {
     if (output.valid() && shape.num_elements() <= 400) pool_.push_back({output, shape});
@@ -168,7 +168,7 @@ class Generator {
     const int64_t n = x.shape.dim(0), k = x.shape.dim(1), m = Size();
     if (Chance(25)) {  // contracts the rows
       Output gram = ops::MatMul(scope_, x.output, x.output, {.transpose_a = true});
-      if (k == n) gram = ops::Mul(scope_, gram, x.output);  // needs only a shard of it
+      if (k == n) gram = ops::Mul(scope_, gram, x.output);  // needs only a shard of `gram`
       return Keep(gram, {k, k});
     }
     if (Chance(50)) {
@@ -274,7 +274,7 @@ class Generator {
     if (x.shape.rank() == 2) Keep(ops::Softmax(scope_, x.output), x.shape);
   }
 
-  // Repeats a dimension of size 1, up to the size of the batch or to a few.
+  // Repeats a dimension of size 1: to the size of the batch, or to a small size.
   void Repeat(const Value& x) {
     for (int d = 0; d < x.shape.rank(); ++d) {
       if (x.shape.dim(d) != 1) continue;
@@ -345,7 +345,7 @@ class Generator {
     KeepAsItIs(ops::ExpandDims(scope_, x.output, axis), Shape{absl::Span<const int64_t>(dims)});
   }
 
-  // Adds an op that returns x or -x, which the compiler simplifies.
+  // Adds an op that the compiler can simplify to x or -x.
   void Same(const Value& x) {
     using Builder = Output (*)(const Scope&, Output x, Output zero, Output one);
     using S = const Scope&;
@@ -366,7 +366,8 @@ class Generator {
     KeepAsItIs(builder(scope_, x.output, zero, one), x.shape);
   }
 
-  // Adds some ops on the arguments of a function. Returns the last value of this shape.
+  // Adds a few ops on a function's arguments. Returns the last value that has this shape, or an
+  // invalid output.
   Output Inside(const Scope& scope, const std::vector<Value>& args, const Shape& shape) {
     const Scope around = std::exchange(scope_, scope);
     const std::vector<Value> pool = std::exchange(pool_, args);
@@ -384,8 +385,8 @@ class Generator {
 
   static constexpr int kMaxDepth = 2;
 
-  // Adds a branch: one of two functions of x, another value and possibly a variable, to which one
-  // of the functions adds. The predicate is a maximum, which is the same in every order.
+  // Adds an If on x, another value and possibly a variable, to which one of the two branches adds.
+  // The predicate compares a maximum, which does not depend on the order of computation.
   void Branch(const Value& x) {
     if (depth_ == kMaxDepth) return;
     const Value y = Pick();
@@ -466,7 +467,7 @@ class Generator {
       terms.push_back(Chance(50) ? ops::Mean(scope_, square, axes)
                                  : ops::Sum(scope_, square, axes));
     }
-    // Gives every program something to learn.
+    // Gives every program a variable to train.
     const Value weight = AddVariable({pool_[0].shape.dim(1), 1});
     const Output product = ops::MatMul(scope_, pool_[0].output, weight.output);
     terms.push_back(ops::Mean(scope_, ops::Square(scope_, product), {0, 1}));
@@ -537,8 +538,8 @@ class Generator {
     }
   }
 
-  // Adds a variable that is synchronised on read. There is no tanh in between, so it can be
-  // assigned partial values.
+  // Adds a variable that is synchronised on read. The value assigned to it passes through no tanh,
+  // so it can be partial.
   void AddAccumulator() {
     const Value& x = Pick();
     const Variable sum = CreateVariable(scope_, "sum", x.shape, initializers::Ones(), DT_DOUBLE,

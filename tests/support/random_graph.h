@@ -17,7 +17,7 @@ namespace mirrorflow {
 
 struct RandomProgram {
   Graph graph;
-  int64_t batch = 0;  // rows of the split feeds
+  int64_t batch = 0;  // rows of the sharded feeds
   std::vector<Output> feeds;
   std::vector<Tensor> values;  // of the feeds
   std::vector<Output> fetches;

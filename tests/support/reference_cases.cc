@@ -53,8 +53,8 @@ absl::StatusOr<std::vector<ReferenceCase>> ReadReferenceCases(const std::string&
     }
     absl::StatusOr<Tensor> value = ParseTensorLiteral(parts.second);
     if (!value.ok() || cases.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ":", number, ": expected a case, or a key and a tensor"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ":", number, ": malformed line; expected a case, or a key and a tensor"));
     }
     cases.back().tensors[parts.first].push_back(*std::move(value));
   }

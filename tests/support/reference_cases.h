@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of losses and metrics in the format of tests/references/README.md: a name, attributes, and
-// lines of a key and a tensor.
+// Reads cases of losses and metrics in the format of tests/references/README.md. A case has a name,
+// attributes, and lines that each hold a key and a tensor.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_REFERENCE_CASES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_REFERENCE_CASES_H_
 

@@ -36,7 +36,7 @@ absl::StatusOr<Tensor> ItemOf(const ReferenceList& list, size_t i) {
     if (other.has_value()) shape = other.shape();
   }
   if (!shape.IsFullyDefined()) {
-    return absl::InvalidArgumentError("an item without a value has no shape");
+    return absl::InvalidArgumentError("the shape of an item without a value is unknown");
   }
   return ZerosOf(list.dtype, shape);
 }
@@ -87,7 +87,7 @@ absl::StatusOr<Tensor> Add(const Tensor& a, const Tensor& b) {
     } else if (sum.dtype() == DT_FLOAT) {
       sum.flat<float>()[i] += b.flat<float>()[i];
     } else {
-      return absl::UnimplementedError("a sum of lists of this dtype");
+      return absl::UnimplementedError("lists of this dtype cannot be added");
     }
   }
   return sum;
@@ -202,7 +202,7 @@ absl::StatusOr<std::vector<Tensor>> RunListOp(const Node& node, absl::Span<const
     return made(std::move(list));
   }
   if (node.op().has(kView)) return made(std::move(list));
-  return absl::UnimplementedError("takes a list of tensors");
+  return absl::UnimplementedError("the interpreter does not support lists as inputs of this op");
 }
 
 }  // namespace mirrorflow

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 
 // Implements TensorFlow's list ops as documented, for the interpreter: a list is a vector of
-// tensors. Independent of the compiler, which lowers lists to tensors.
+// tensors. This is independent of the compiler, which lowers lists to tensors.
 absl::StatusOr<std::vector<Tensor>> RunListOp(const Node& node, absl::Span<const Tensor> inputs,
                                               ReferenceLists& lists);
 

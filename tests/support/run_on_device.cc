@@ -59,7 +59,7 @@ size_t AlignmentOf(const Device& device, DataType dtype) {
   return device.traits().host_memory ? DataTypeSize(dtype) : kBufferAlignment;
 }
 
-// Device memory between guards, at an address that is aligned to `alignment` but no more.
+// Device memory between guards, at an address that is aligned to `alignment` but not to more.
 class Guarded {
  public:
   static absl::StatusOr<Guarded> Create(Device& device, size_t bytes, size_t alignment) {
@@ -296,7 +296,7 @@ CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry&
     }
     Tolerance tolerance = ToleranceOf(*each.node->node, each.node->inputs, outputs);
     if (options.allow_tf32) {
-      // From 16 and 64 units of float, as in ToleranceOf, to 1 and 2 units of half.
+      // Scales 16 and 64 units of float, as in ToleranceOf, to 1 and 2 units of half.
       const double units_of_float = RoundingUnit(DT_HALF) / RoundingUnit(DT_FLOAT);
       tolerance.relative *= units_of_float / 16;
       tolerance.absolute *= 2 * units_of_float / 64;

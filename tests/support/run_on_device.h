@@ -36,8 +36,8 @@ class NodesOnDevice {
   NodesOnDevice(Device* device, const KernelRegistry* kernels, const KernelOptions& options = {},
                 TuningTable* tuning = nullptr);
 
-  // Creates the kernel of `node`, which must outlive this object. Returns the node's number, or the
-  // factory's error.
+  // Creates the kernel of `node`, which must outlive this object. Returns the number to pass to
+  // Run, or the factory's error.
   absl::StatusOr<int> Add(const CaseNode& node, const ShardOptions& shard = {});
   // Call once, after every Add and before any Run.
   absl::Status Finish();
@@ -65,7 +65,7 @@ class NodesOnDevice {
   std::vector<Made> made_;
 };
 
-// Returns the context of a node without a device, as NodesOnDevice creates it.
+// Returns the kernel context that NodesOnDevice would create for a node, but without a device.
 std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library,
                                          const KernelOptions& options = {});
 
@@ -73,7 +73,7 @@ std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* li
 // computes on a CPU. In addition to ToleranceOf, results may differ by `units` rounding units of
 // the case's largest floating-point dtype. This allows for terms of up to 1 that cancel: GPUs
 // contract a multiplication and an addition to an FMA, which does not round the product. With
-// allow_tf32, floats have the tolerance of half, whose fraction has the same length.
+// allow_tf32, floats have the tolerance of half, whose fraction is as long as TF32's.
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
                                const KernelRegistry& kernels, Device& device, double units,
                                const KernelOptions& options = {}, TuningTable* tuning = nullptr);

@@ -27,8 +27,8 @@ struct PassProgram {
 
     int64_t Count(absl::string_view op) const;
   };
-  // Runs the program once on CPUs, with random feeds that are the same each time. `without`: the
-  // name of a pass to disable, or empty.
+  // Runs the program once on CPUs. Every call feeds the same random values. `without` names a pass
+  // to disable; if it is empty, all passes run.
   absl::StatusOr<Outcome> Run(int replicas, absl::string_view without = "") const;
 };
 

@@ -36,7 +36,7 @@ struct SessionParts {
   std::unique_ptr<PreparedStep> Prepare(absl::Span<const Output> feeds,
                                         absl::Span<const Output> fetches,
                                         absl::Span<const Operation> targets = {});
-  // Returns another runner on the same variables. REQUIRES: one replica
+  // Returns another runner that uses the same variables. REQUIRES: one replica
   std::unique_ptr<StepRunner> NewRunner();
   // Binds the step for the feeds and runs it.
   static absl::StatusOr<StepOutputs> Run(StepRunner& runner, const PreparedStep& step,

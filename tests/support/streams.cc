@@ -54,7 +54,7 @@ absl::StatusOr<std::string> ExchangeAll(Stream& stream, absl::string_view out, s
     if (moved) continue;
     pollfd wanted = {.fd = stream.fd(), .events = events, .revents = 0};
     if (poll(&wanted, 1, kPatienceMs) == 0) {
-      return absl::DeadlineExceededError("nothing moves on the connection");
+      return absl::DeadlineExceededError("no byte moved on the connection in time");
     }
   }
   return in;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers for tests of streams, which wait.
+// Blocking helpers for tests of streams.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_STREAMS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_STREAMS_H_
 
@@ -14,7 +14,7 @@
 
 namespace mirrorflow {
 
-// Returns the two ends of a connection, which are non-blocking.
+// Returns the two ends of a connection. Both are non-blocking sockets.
 std::pair<OwnedSocket, OwnedSocket> ConnectedSockets();
 
 // Sends `out` and receives `size` bytes at the same time, each in two parts. Returns

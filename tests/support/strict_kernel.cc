@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned char kGarbage = 0xff;  // NaN, -1
 
-// Memory between guards, at an address that is aligned to `alignment` but no more.
+// Memory between guards, at an address that is aligned to `alignment` but not to more.
 class Guarded {
  public:
   Guarded(size_t bytes, size_t alignment) : bytes_(bytes), memory_(bytes + 3 * kGuard, kGarbage) {
@@ -85,8 +85,8 @@ class StrictRun {
             const KernelPlan& plan, const StepParams& params)
       : node_(node), inputs_(inputs), shapes_(shapes), plan_(plan), params_(params) {}
 
-  // Runs the kernel. With `pair`, output pair.second overwrites input pair.first. Sets `variables`,
-  // for each input, to the variable after the run, or to no value.
+  // Runs the kernel. With `pair`, output pair.second overwrites input pair.first. `variables` has
+  // one tensor per input: the variable after the run, or no value if the input is not a handle.
   absl::StatusOr<std::vector<Tensor>> Run(const std::pair<int, int>* pair,
                                           std::vector<Tensor>* variables);
 

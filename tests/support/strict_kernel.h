@@ -12,7 +12,7 @@ namespace mirrorflow {
 //  * operands are aligned only to their elements;
 //  * outputs, scratch and the memory of static inputs start with garbage (NaN, -1);
 //  * it returns Internal if the kernel writes to an input or outside its outputs and scratch, or if
-//    a declared pair of in_place, written over the input, gives a different result.
+//    the result differs when an output overwrites an input as a declared in_place pair allows.
 absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
                                                      absl::Span<const Tensor> inputs,
                                                      absl::Span<const Shape> output_shapes,

@@ -99,7 +99,7 @@ void TcpProxy::Forward(const Connection* connection, bool to_called, std::string
   std::deque<std::pair<MonotonicTime, std::string>> on_the_way;
   for (bool ended = false; !ended || !on_the_way.empty();) {
     pollfd polled = {.fd = ended ? -1 : from, .events = POLLIN, .revents = 0};
-    // Adds a millisecond, because the time until the next arrival is rounded down.
+    // Adds a millisecond, because converting the time until the next arrival rounds it down.
     poll(&polled, 1,
          on_the_way.empty()
              ? -1

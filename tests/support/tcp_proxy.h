@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Returns a socket connected to a port of this host; fails the test if that is refused.
+// Returns a socket connected to a port of this host; fails the test if the connection is refused.
 int ConnectToPort(int port);
 
 // Forwards connections from its own port to another port of this host, and keeps a copy of all

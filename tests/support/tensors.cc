@@ -40,7 +40,7 @@ Tensor Rounded(const Tensor& tensor, DataType dtype) {
   return narrow;
 }
 
-// Calls fn(TypeTag<T>()) for the dtype of `tensor`, in which some kernel must be able to compute.
+// Calls fn(TypeTag<T>()) for the dtype of `tensor`. Aborts for a dtype in which no kernel computes.
 template <typename Fn>
 void Dispatch(const Tensor& tensor, Fn&& fn) {
   const auto call = [&](auto tag) {
@@ -97,7 +97,7 @@ T CombineTwo(T a, T b, Reduction reduction) {
   return a;
 }
 
-// The element counts before, at and after dimension `dim`.
+// The element counts of the dimensions before `dim`, of `dim` itself, and of those after it.
 struct Blocks {
   Blocks(const Shape& shape, int dim) : size(shape.dim(dim)) {
     for (int d = 0; d < dim; ++d) outer *= shape.dim(d);

@@ -50,7 +50,8 @@ class Random {
   uint64_t state_;
 };
 
-// Returns uniform numbers: in [-1, 1) for a floating-point dtype, otherwise in [0, limit).
+// Returns uniformly distributed elements: in [-1, 1) for a floating-point dtype, otherwise in
+// [0, limit).
 Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit = 2);
 
 // Returns `count` tensors that add up to `tensor`, up to rounding. Only the first has elements that

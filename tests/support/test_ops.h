@@ -15,7 +15,7 @@ namespace mirrorflow {
 
 void RegisterTestOps(OpRegistry& ops);
 
-// Returns the registry, which contains only the test ops.
+// Returns a registry that contains only the test ops.
 const OpRegistry& TestOps();
 
 // Adds a node with the test op `op`. Each argument takes one of `inputs`; a list takes all inputs

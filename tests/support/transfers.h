@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transfers: the messages of one rank over a Transport, for tests that use a transport without
-// collectives.
+// Transfers: sends and receives one rank's messages over a Transport, for tests that use a
+// transport without collectives.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TRANSFERS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TRANSFERS_H_
 

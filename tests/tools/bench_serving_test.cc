@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests of several clients at once get the same answers as requests one by one.
+// Tests that concurrent requests of several clients get the same answers as sequential requests.
 #include <string>
 #include <vector>
 
@@ -66,7 +66,7 @@ TEST_P(Served, TwoClientsGetTheirOwnLogits) {
     const auto got = s->step.Run({examples[client]});
     if (!got.ok()) return got.status();
     if (Tensor::Identical((*got)[0], logits[client])) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("client ", client, " got other logits"));
+    return absl::InternalError(absl::StrCat("client ", client, " got different logits"));
   });
   ASSERT_TRUE(load.ok()) << load.status();
   EXPECT_GE(load->requests, kClients);

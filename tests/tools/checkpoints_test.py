@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills trainings while they save checkpoints, damages what they have saved, and goes on."""
+"""Kills training runs while they save checkpoints, damages the checkpoints, and resumes."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, RESOURCES, USAGE
 
 SECONDS = 60  # no run takes five; more is a hang
 STEPS = 40
-# How often a training is killed at a random time. Single kills find little.
+# How often a training run is killed at a random time. A single kill finds little.
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "10"))
 TRAIN = [*programs.TRAIN_TINY, "--model=mlp", "--replicas=2", f"--steps={STEPS}"]
 
@@ -46,13 +46,14 @@ class CheckpointsTest(programs.ProgramTest):
         return sorted(p.name for p in (self.root / "saved").glob("step-*"))
 
     def check_is_whole(self):
-        """Every checkpoint is undamaged."""
+        """Checks that every checkpoint is undamaged."""
         result = subprocess.run([MIRRORFLOW, "checkpoint", "saved"], cwd=self.root, text=True,
                                 capture_output=True, check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def check_goes_on(self, *flags):
-        """The next run ends with the bits of an undisturbed one, and removes what is half."""
+        """Checks that the next run ends with the same bits as an undisturbed one, and removes
+        incomplete checkpoints."""
         result = self.train_saving(*flags)
         self.assertEqual(result.returncode, 0, result.stderr)
         for name in ("log", "safetensors"):
@@ -68,7 +69,7 @@ class CheckpointsTest(programs.ProgramTest):
     def test_killed_at_every_failpoint_of_a_save(self):
         listed = subprocess.run([MIRRORFLOW, "failpoints"], text=True, capture_output=True,
                                 check=True).stdout.split()
-        # No step is saved twice here; directory_test has that.
+        # No step is saved twice here; directory_test covers that.
         failpoints = [name for name in listed
                       if name.startswith("checkpoint/") and name != "checkpoint/replace"]
         self.assertGreater(len(failpoints), 15)
@@ -178,7 +179,7 @@ class CheckpointsTest(programs.ProgramTest):
         self.assertRegex(result.stderr, f"saved: .*process {owner.pid} on ")
 
     def on_small_disk(self, options, script, *flags):
-        """Runs the training with `saved` on a file system of its own."""
+        """Runs the training with `saved` on a separate file system."""
         (self.root / "saved").mkdir()
         prefix = ["unshare", "--map-root-user", "--mount", "sh", "-c",
                   f'mount -t tmpfs -o {options} tmpfs saved && {script} "$@"; code=$?; '
@@ -195,12 +196,12 @@ class CheckpointsTest(programs.ProgramTest):
         self.assertRegex(result.stderr, r"WARNING: .*not saved \(1 of at most 2")
         self.assertIn("needs 5", result.stderr)
         self.assertIn("ERROR RESOURCE_EXHAUSTED 3 saves", result.stderr)
-        self.assertIn("step-000000005", result.stderr)  # it stays
+        self.assertIn("step-000000005", result.stderr)  # the earlier checkpoint stays
         self.assertNotIn(".tmp", result.stderr.splitlines()[-1])
 
     def test_training_goes_on_if_a_save_fails(self):
         result = self.on_small_disk("size=8m", "", "--max_failed_saves=100")
-        # The last one, too, has failed, so the error comes after all else.
+        # The last save has also failed, so the error comes after everything else.
         self.assertEqual(result.returncode, RESOURCES, result.stderr)
         self.assertIn("test_accuracy=", result.stdout)
         self.assertEqual((self.root / "part.log").read_bytes(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trained model that is saved and loaded gives the same results as the original.
+// Tests that a trained model gives the same results after it is saved and loaded.
 #include "tools/models/classifiers.h"
 
 #include "framework/core/status.h"

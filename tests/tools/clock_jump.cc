@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preloaded (LD_PRELOAD) into processes whose time of day jumps: adds the number of seconds in the
+// Preloaded (LD_PRELOAD) into processes to make their time of day jump: adds the seconds in the
 // file $CLOCK_JUMP, a binary double, to the time of day. The monotonic clock does not change.
 #include <dlfcn.h>
 #include <fcntl.h>

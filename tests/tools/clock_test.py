@@ -24,7 +24,7 @@ class ClockTest(restarts.RestartsTestCase):
     def jump(self, seconds):
         path = self.root / "clock"
         path.touch()
-        with open(path, "r+b") as file:  # in place: the processes have mapped it
+        with open(path, "r+b") as file:  # in place, because the processes have mapped it
             file.write(struct.pack("d", seconds))
 
     def start(self, collective, *more):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills and stops workers that meet at `mirrorflow coordinator`, and starts them again as a
-scheduler does."""
+"""Kills and stops workers that connect to `mirrorflow coordinator`, and restarts them like a
+scheduler."""
 
 import os
 import signal

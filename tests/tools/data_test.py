@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mirrorflow data` shows the rows of files, and says what is wrong with bad ones."""
+"""`mirrorflow data` shows the rows of files and reports what is wrong with bad files."""
 
 import gzip
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by tests that disturb disturbed_training and compare the files that it leaves."""
+"""Code shared by tests that disturb disturbed_training and compare the files that it leaves."""
 
 import os
 import pathlib

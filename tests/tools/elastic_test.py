@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs elastic jobs, `mirrorflow launch -n MIN:MAX`, whose hosts come and go. Both hosts are this
-machine, behind a remote shell that fails or hangs for a host while a file says so."""
+machine, behind a remote shell that fails or hangs for a host while a file tells it to."""
 
 import os
 import pathlib
@@ -53,7 +53,7 @@ class ElasticTest(programs.ProgramTest):
         return self.finish(self.start(*arguments))
 
     def processes(self):
-        """The processes behind the remote shell, with their variables."""
+        """Returns the processes behind the remote shell, with their variables."""
         found = {}
         for process in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -66,17 +66,17 @@ class ElasticTest(programs.ProgramTest):
         return found
 
     def kill(self, host, rank=None):
-        """Kills all that runs for a host, or only the worker `rank`."""
+        """Kills every process of a host, or only the worker `rank`."""
         for process, variables in self.processes().items():
             if variables["ELASTIC_HOST"] == host and rank in (None, variables.get("RANK")):
                 programs.kill(process)
 
     def step(self):
-        """The last step with a checkpoint."""
+        """Returns the last step with a checkpoint."""
         return max((int(p.name[5:]) for p in (self.root / "saved").glob("step-*")), default=0)
 
     def wait_for_workers(self, size):
-        """Waits until so many workers run, and have saved a checkpoint since."""
+        """Waits until that many workers are running and have then saved a checkpoint."""
         sizes = {str(rank): str(size) for rank in range(size)}
         programs.wait_until(
             lambda: {v["RANK"]: v["WORLD_SIZE"] for v in self.processes().values()
@@ -177,16 +177,16 @@ class ElasticTest(programs.ProgramTest):
         self.assertIn("restart 2 of at most 5", result.stderr)
         self.assertNotIn("restart 3", result.stderr)
         self.assertIn("without host b", result.stderr)
-        # Too few hosts would be left.
+        # Otherwise too few hosts would be left.
         result = self.launch("-n", "3:4", *flags, "--exclude_after=2", "--", "sh", "-c", fails_on_b)
         self.assertEqual(result.returncode, 9, result.stderr)
-        self.assertIn("host b is taken back", result.stderr)
+        self.assertIn("host b is used again", result.stderr)
         result = self.launch("-n", "4", *flags, "--exclude_after=2", "--", "true")
         self.assertEqual(result.returncode, programs.USAGE, result.stderr)
         self.assertIn("--exclude_after", result.stderr)
 
     def test_host_of_a_hanging_worker_is_left_out(self):
-        # The others say that it is another worker's fault.
+        # The others report that another worker is at fault.
         script = ("[ $WORLD_SIZE = 4 ] || exit 0; [ $ELASTIC_HOST = b ] && exec sleep 60; "
                   '''echo '{"message": "late", "cause": "another worker"}' > '''
                   "$MIRRORFLOW_ERROR_FILE; exit 4")

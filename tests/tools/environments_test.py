@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training where the environment is not that of a developer's machine.
+"""Training in environments unlike a developer's machine.
 
-Each row of ENVIRONMENTS prepares one, and states the outcome of a training there, by itself and as
-two workers under `mirrorflow launch`: the losses of an undisturbed run, or an exit code and one word
-of the message. Nothing may hang, crash or silently train something else.
+Each row of ENVIRONMENTS sets up one environment and states the outcome of training in it, alone and
+as two workers under `mirrorflow launch`: the losses of an undisturbed run, or an exit code and a
+word of the message. Nothing may hang, crash or silently train something else.
 """
 
 import concurrent.futures
@@ -18,7 +18,7 @@ import programs
 from programs import FASHION_MNIST, MIRRORFLOW, RESOURCES, USAGE
 
 CORES = sorted(os.sched_getaffinity(0))
-# A user whom the system limits, and who can read what root can.
+# A user to whom the system's limits apply, and who can read what root can.
 USER = ("setpriv --reuid=65534 --clear-groups --inh-caps=+dac_override --ambient-caps=+dac_override"
         if os.getuid() == 0 else "")
 
@@ -27,15 +27,15 @@ USER = ("setpriv --reuid=65534 --clear-groups --inh-caps=+dac_override --ambient
 class Outcome:
     code: int = 0
     word: str = ""  # on standard error
-    losses: bool = True  # those of an undisturbed run are written
+    losses: bool = True  # whether the losses of an undisturbed run are written
 
     def __post_init__(self):
         self.losses = self.losses and self.code in (0, RESOURCES)
 
 
 WORKS = Outcome()
-NO_OUTPUT = Outcome(RESOURCES, "standard output")  # trains, and then reports it
-NO_ERRORS = Outcome(RESOURCES)  # nowhere to report it
+NO_OUTPUT = Outcome(RESOURCES, "standard output")  # trains, then reports the error
+NO_ERRORS = Outcome(RESOURCES)  # cannot report the error anywhere
 
 
 def fails(code, word):
@@ -64,7 +64,7 @@ ENVIRONMENTS = [
                                                        "HTTP_PROXY", "all_proxy")}, WORKS, WORKS),
     ("files without permissions", "umask 777", {}, WORKS, WORKS),
     ("ignored signals", "trap '' CHLD PIPE HUP XFSZ USR1", {}, WORKS, WORKS),
-    # OpenMP, which oneDNN brings.
+    # OpenMP, a dependency of oneDNN.
     *((variable, "", {variable: value}, WORKS, WORKS) for variable, value in (
         ("OMP_PROC_BIND", "true"), ("OMP_PLACES", "cores"), ("GOMP_CPU_AFFINITY", "0"),
         ("OMP_NUM_THREADS", "1"), ("OMP_THREAD_LIMIT", "1"), ("OMP_WAIT_POLICY", "active"),
@@ -74,7 +74,7 @@ ENVIRONMENTS = [
      fails(USAGE, "losses"), fails(USAGE, "working directory")),
     ("error file that is a pipe", "mkfifo errors", {"MIRRORFLOW_ERROR_FILE": "errors"}, WORKS,
      WORKS),
-    # Variables of gRPC, which only several workers need.
+    # gRPC variables, which matter only for several workers.
     *((f"gRPC polls by {name}", "", {"GRPC_POLL_STRATEGY": name}, WORKS,
        fails(USAGE, "GRPC_POLL_STRATEGY")) for name in ("none", "nothing", "", "none,poll")),
     ("gRPC polls by epollex or poll", "", {"GRPC_POLL_STRATEGY": "epollex,poll"}, WORKS, WORKS),
@@ -88,7 +88,7 @@ ENVIRONMENTS = [
     ("no streams", "exec <&- >&- 2>&-", {}, NO_ERRORS, NO_ERRORS),
     # Limits.
     ("128 files", "ulimit -n 128", {}, WORKS, WORKS),
-    # Worker 0 also has places for callers that it has to refuse.
+    # Worker 0 also needs descriptors for callers that it has to refuse.
     ("64 files", "ulimit -n 64", {}, WORKS, fails(RESOURCES, "ulimit -n")),
     *((f"{count} files", f"ulimit -n {count}", {}, WORKS, fails(RESOURCES, "ulimit -n"))
       for count in (12, 14, 15, 16, 17)),
@@ -124,7 +124,7 @@ ENVIRONMENTS = [
 class EnvironmentsTest(programs.ProgramTest):
 
     def run_in(self, name, shell, variables, command, folder=None):
-        """Runs the command in its own folder; returns its result and the losses."""
+        """Runs the command in a separate folder. Returns its result and the losses."""
         folder = os.fsencode(folder or self.root / name.replace(" ", "_"))
         os.makedirs(folder)
         environment = {**os.environb, **{os.fsencode(k): os.fsencode(v)
@@ -141,7 +141,7 @@ class EnvironmentsTest(programs.ProgramTest):
         return result, losses
 
     def commands(self):
-        """The commands of a training with two replicas, alone and launched."""
+        """Returns the commands that train with two replicas, alone and launched."""
         train = [FASHION_MNIST, *programs.TRAIN_TINY, f"--data_dir={self.root}/good", "--model=mlp",
                  "--loss_log=losses"]
         return ([*train, "--replicas=2"], [MIRRORFLOW, "launch", "-n", "2", "--", *train,
@@ -211,12 +211,12 @@ class EnvironmentsTest(programs.ProgramTest):
                 self.assertIn(word, result.stderr)
                 # Nothing was lost.
                 self.assertEqual(self.run_in("quiet", shell, {}, quiet)[0].returncode, 0)
-        # The log is too large for the limit on files.
+        # The log exceeds the file size limit.
         result, _ = self.run_in("log", "ulimit -f 1", {}, [
             MIRRORFLOW, "launch", "-n", "2", "--log_dir=logs", "--", "sh", "-c", "seq 1000"])
         self.assertEqual(result.returncode, RESOURCES, result.stderr)
         self.assertIn(b"--log_dir", result.stderr)
-        # The code of a worker that fails says more.
+        # The exit code of a failed worker takes precedence, because it says more.
         result, _ = self.run_in("fails", "exec >/dev/full", {}, [
             MIRRORFLOW, "launch", "-n", "2", "--", "sh", "-c", "echo out; exit 7"])
         self.assertEqual(result.returncode, 7, result.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the figures of `mirrorflow explain` add up. How well it predicts is for benchmarks."""
+"""Tests that the figures of `mirrorflow explain` add up. Benchmarks test how well it predicts."""
 
 import json
 import unittest
@@ -14,7 +14,7 @@ DOUBLED = (
     + node("square", "Mul", "twice", "twice", T="DT_FLOAT")
     + node("beside", "Neg", "x", T="DT_FLOAT") + VERSIONS)
 
-# Reads a variable that nothing has initialised.
+# Reads an uninitialised variable.
 UNSET = """
 v = VarHandleOp() {dtype=float, shape=<2>}
 value = ReadVariableOp(v) {dtype=float}
@@ -30,7 +30,7 @@ class ExplainTest(ProgramTest):
         cls.write("doubled.pbtxt", DOUBLED)
 
     def explain(self, *args):
-        """Returns its output, and the objects of its JSON: the step, the ops, the critical path."""
+        """Returns the output, and the objects of the JSON: the step, the ops, the critical path."""
         result = self.run_program(MIRRORFLOW, "explain", *args, "--json=e.json", "--trace=t.json",
                                   new_files=["e.json", "t.json"])
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -90,7 +90,7 @@ class ExplainTest(ProgramTest):
                                               f"--replicas={replicas}",
                                               "--without=fuse_updates")
             self.check_sums(step, ops, path)
-            # Each layer, the gradients of its weights and, except for the first, of its inputs.
+            # Each layer, the gradients of its weights and, after the first layer, of its inputs.
             self.assertEqual(step["flops"], 2 * rows * (3 * sum(products) - products[0]))
             gradients = 4 * (sum(products) + sum(sizes[1:])) if replicas > 1 else 0
             self.assertGreaterEqual(step["collective_bytes"], gradients)
@@ -121,7 +121,7 @@ class ExplainTest(ProgramTest):
                 if transport == "shared_memory":
                     self.assertNotIn("sent_bytes", step)
                     continue
-                # Beside the gradients, a sum of the losses.
+                # In addition to the gradients, the sum of the losses.
                 two_rounds = 1 if workers == 2 else 2 * (workers - 1) / workers
                 sent = sum(weights) * two_rounds + sum(biases) * (workers - 1)  # at most 16 KB
                 self.assertLess(abs(step["sent_bytes"] - sent), 100)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that fail in the middle of a training: the others end in time and name them."""
+"""Workers that fail in the middle of training: the others end in time and name them."""
 
 import json
 import os
@@ -24,7 +24,7 @@ INTERNAL = 70
 
 
 class Proxy:
-    """Forwards connections to a port of this host, until it is told to break them."""
+    """Forwards connections to a port of this host until told to break them."""
 
     def __init__(self, to_port):
         self.to_port = to_port
@@ -73,7 +73,7 @@ class Proxy:
 class FailuresTest(programs.ProgramTest):
 
     def start(self, *flags, coordinator_port=None, **variables):
-        """Starts workers that train until they are stopped, and waits until they do."""
+        """Starts workers that train until they are stopped, and waits until they are training."""
         (self.root / "losses.log").unlink(missing_ok=True)
         port = coordinator_port or free_port()
         workers = []
@@ -100,7 +100,7 @@ class FailuresTest(programs.ProgramTest):
         programs.wait_until(lambda: self.num_steps() >= count, f"{count} steps")
 
     def check_others_end(self, workers, rank, expected, code="UNAVAILABLE", timeout=HEARTBEAT):
-        """Checks that all workers but `rank` name the culprit at the end of their output."""
+        """Checks that all workers except `rank` name the culprit at the end of their output."""
         begin = time.monotonic()
         for other, worker in enumerate(workers):
             if other == rank:
@@ -124,7 +124,7 @@ class FailuresTest(programs.ProgramTest):
                         if rank == 0 else
                         rf"worker {rank} \(process {workers[rank].pid} on .*\) is gone: no sign of "
                         r"life for 2\.\d s, no progress since step \d+")
-                    # It learns that the others have gone on without it.
+                    # It learns that the others have continued without it.
                     workers[rank].send_signal(signal.SIGCONT)
                     err = workers[rank].communicate(timeout=SECONDS)[1]
                     self.assertEqual(workers[rank].returncode, CLUSTER, err)
@@ -145,7 +145,7 @@ class FailuresTest(programs.ProgramTest):
                 self.wait_for_steps(self.num_steps() + 20)
                 for worker in workers:
                     self.assertIsNone(worker.poll())
-                    # A worker that still runs would report the death of one that was killed first.
+                    # A worker that is still running would report the death of one killed earlier.
                     worker.send_signal(signal.SIGSTOP)
                 for worker in workers:
                     worker.kill()
@@ -164,7 +164,7 @@ class FailuresTest(programs.ProgramTest):
 
     def test_hanging_worker_is_named_and_ends(self):
         for collective, timeout, place in (
-                # Found by the one that waits for it in a collective, or by its lack of progress.
+                # Detected by a worker that waits for it in a collective, or by lack of progress.
                 ("shared_memory", "collective", "session/run"),
                 ("shared_memory", "progress", "session/run"),
                 ("tcp", "collective", "session/run"),
@@ -178,7 +178,7 @@ class FailuresTest(programs.ProgramTest):
                                      MIRRORFLOW_FAILPOINTS=f"{place}=hang@{rank}#20")
                 named = (rf"worker {rank} \(process {workers[rank].pid} on .*\): no progress since "
                          r"step \d+, collective \d+ '.*'; worker \d has reached step 20")
-                # It also ends itself, at last.
+                # Finally, it also ends by itself.
                 self.check_others_end(workers, None, named, "DEADLINE_EXCEEDED", 2 + 4)
                 # Between hosts, updates of the last step may still be in flight.
                 self.check_error_files(rank, in_flight=collective != "shared_memory")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Untrusted files as a user meets them: one line that says what is wrong and where, and exit code
-3, quickly and without the memory that the file asks for. Each table covers one kind of fault; the
-tests of the readers have more cases."""
+"""Untrusted files from a user's point of view: one line that says what is wrong and where, and exit
+code 3, quickly and without taking the memory that the file asks for. Each table covers one kind of
+fault; the tests of the readers have more cases."""
 
 import functools
 import gzip
@@ -52,13 +52,13 @@ def varint(number):
 
 
 def field(number, contents):
-    """A field of a protocol buffer that has a length."""
+    """Returns a length-delimited field of a protocol buffer."""
     return varint(number << 3 | 2) + varint(len(contents)) + contents
 
 
 @functools.lru_cache(maxsize=1)
 def record(contents):
-    """A record of an event file."""
+    """Returns a record of an event file."""
     def masked(data):
         crc = crc32c(data)
         return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
@@ -67,7 +67,7 @@ def record(contents):
 
 
 def png(*chunks):
-    """One black pixel, and more chunks before it."""
+    """Returns an image of one black pixel, with additional chunks before the data."""
     def chunk(name, data):
         return (struct.pack(">I", len(data)) + name + data
                 + struct.pack(">I", zlib.crc32(name + data)))
@@ -79,7 +79,7 @@ def png(*chunks):
 class HostileFilesTest(ProgramTest):
 
     def run_within(self, args, exit_code, mebibytes=None):
-        """Runs `args` and returns what it has written to its standard error."""
+        """Runs `args` and returns its standard error."""
         with open(self.root / "stderr", "wb") as stderr:
             process = subprocess.Popen(args, cwd=self.root, stdout=subprocess.DEVNULL,
                                        stderr=stderr)
@@ -112,7 +112,7 @@ class HostileFilesTest(ProgramTest):
             self.run_program(MIRRORFLOW, "inspect", "whole.txt", f"--output={form}",
                              new_files=[form])
             whole = (self.root / form).read_bytes().rstrip(b"\n")
-            # graph_file_test.cc cuts at every byte.
+            # graph_file_test.cc truncates at every byte.
             for size in sorted({0, 1, 2, *range(3, len(whole), 17), len(whole) - 1}):
                 self.inspect_refuses(f"cut_{form}", whole[:size], "")
 
@@ -319,7 +319,7 @@ class HostileFilesTest(ProgramTest):
             ("objects", '{"":{"":[]}},', most // 4, "the trace has no step", 300),
             ("texts", '"abcdefghijklmnopqrst",', most, "the trace has no step", 400),
         ]:
-            # In pieces: the memory of this process at its peak counts for the programs it starts.
+            # In pieces, because this process's peak memory counts towards the programs it starts.
             self.write(f"{name}/trace.json", '{"traceEvents":[')
             with open(self.root / name / "trace.json", "a", encoding="utf-8") as file:
                 for _ in range(count):

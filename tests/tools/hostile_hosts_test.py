@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of `mirrorflow launch` that send what no supervisor sends: the job ends with an error that
-names the host and the worker, and nothing that they print controls the terminal."""
+"""Hosts of `mirrorflow launch` that send data that no supervisor sends: the job ends with an error
+that names the host and the worker, and nothing that they print controls the terminal."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from programs import CONTROL
 
 SECONDS = 60  # no job takes five; more is a hang
 
-# A remote shell: plays the host `a` as its first argument says, and really runs `b`.
+# A remote shell that plays the host `a` as its first argument says, and really runs `b`.
 FAKE_HOST = r'''
 import os, select, sys, time
 
@@ -87,7 +87,7 @@ if mode == "twice":
 time.sleep(30)
 '''
 
-MODES = {  # and a part of the message
+MODES = {  # each with a part of the message
     "profile": r"'Welcome to a!\x1b[2J",
     "binary": "expected the supervisor's first event",
     "early": "expected the supervisor's first event",
@@ -213,7 +213,7 @@ class HostileHostsTest(programs.ProgramTest):
         folder = self.root / "my programs; exit 1"
         folder.mkdir()
         shutil.copy(programs.MIRRORFLOW, folder / "mirrorflow")
-        # As ssh does.
+        # ssh does the same.
         self.write("rsh", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n")
         (self.root / "rsh").chmod(0o755)
         result = subprocess.run(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains over a wire that changes, repeats, drops or reorders frames between two workers, or that
-breaks: both end in time and say where, and nothing of it is in a variable."""
+"""Trains over a connection that changes, repeats, drops or reorders frames between two workers, or
+that breaks: both workers end in time and say where, and no bad data gets into a variable."""
 
 import random
 import struct
@@ -14,7 +14,7 @@ from tcp_link import ACCEPTING, CONNECTING, FIELDS, LAYOUT, header_of, with_fiel
 
 STEPS, FAULTY_STEP = 8, 5
 COLLECTIVE_TIMEOUT = 10
-# Waits between hosts are longer by a quarter. Only dropped bytes take that long, and then a heartbeat.
+# Waits between hosts last a quarter longer. Only dropped bytes take that long, plus a heartbeat.
 BOUND = 1.25 * COLLECTIVE_TIMEOUT
 HEARTBEAT = 4
 TRAIN = ["--model=mlp", "--replicas=1", "--collective=tcp", f"--steps={STEPS}",
@@ -53,7 +53,7 @@ def flip(first, size):
 
 
 def flips():
-    """A change for each field of a header, and two for the payload."""
+    """Returns a change for each field of a header, and two for the payload."""
     kinds = list(FIELDS.values())
     for i, name in enumerate(FIELDS):
         yield name, flip(struct.calcsize("<" + "".join(kinds[:i])), struct.calcsize(kinds[i]))
@@ -61,7 +61,7 @@ def flips():
     yield "the payload's end", flip(-4, 4)
 
 
-# No network by itself makes another header whose checksum is right.
+# A network does not by chance produce a different header with a correct checksum.
 def earlier_incarnation(a, b):
     return with_fields(a, incarnation=header_of(a).incarnation - 1) + b
 
@@ -98,12 +98,12 @@ class HostileWireTest(programs.WorkersTestCase):
             [*TRAIN, f"--checkpoint_dir={name}", f"--collective_timeout={timeout}s"])
 
     def variables(self, name):
-        """The file of each checkpoint, by the number of steps before it."""
+        """Returns the file of each checkpoint, by the number of steps before it."""
         return {int(p.parent.name.removeprefix("step-")): p.read_bytes()
                 for p in (self.root / name).glob("step-*/variables.safetensors")}
 
     def check_fault(self, name, fault, bound, error, timeout=COLLECTIVE_TIMEOUT):
-        """Both workers end within `bound` seconds after the fault, with this error."""
+        """Checks that both workers end within `bound` seconds after the fault, with this error."""
         results = self.train(name, fault, timeout)
         self.assertIsNotNone(fault.time)
         self.assertLess(time.monotonic() - fault.time, bound)
@@ -149,7 +149,7 @@ class HostileWireTest(programs.WorkersTestCase):
         timeout = 2
         for sender, receiver in ((ACCEPTING, 1), (CONNECTING, 0)):
             with self.subTest(f"sent by rank {1 - receiver}"):
-                # The first frame ends in its middle.
+                # The first frame is cut in the middle.
                 fault = Fault(sender, lambda a, b: a[:len(a) - 2], rest=lambda frame: b"")
                 self.check_fault(
                     f"dropped {sender}", fault, 1.25 * timeout + HEARTBEAT + 8,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `fashion_mnist` under launchers of other projects, and over several hosts: network
-namespaces, which do not share memory, joined by a virtual Ethernet."""
+"""Runs `fashion_mnist` under other projects' launchers, and over several hosts. The hosts are
+network namespaces, which do not share memory, joined by a virtual Ethernet."""
 
 import json
 import os
@@ -20,8 +20,8 @@ SLOW_ADDRESSES = {host: f"10.77.1.{i}" for i, host in enumerate(HOSTS, 1)}
 PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
                      "mirrorflow/peers/bin")
 
-# Runs a command where, according to /sys, eth0 belongs to an RDMA device. `ip netns exec` has made
-# a mount namespace.
+# Runs a command in an environment where, according to /sys, eth0 belongs to an RDMA device.
+# `ip netns exec` has created a mount namespace.
 WITH_RDMA = ("sh", "-ec", """
 mkdir -p net
 mount --bind /sys/class/net net
@@ -42,7 +42,7 @@ def remove_hosts():
 
 
 def add_hosts():
-    """Makes the two namespaces; returns why it cannot."""
+    """Creates the two namespaces. Returns the reason if it cannot."""
     remove_hosts()
     a, b = HOSTS
     for words in (["netns", "add", a], ["netns", "add", b],
@@ -99,7 +99,8 @@ class LaunchersTest(programs.ProgramTest):
     def test_mpirun(self):
         self.assertIsNotNone(shutil.which("mpirun"),
                              "openmpi-bin is not installed; run tools/setup")
-        # By its name: it takes the folder of a path, such as /bin, for that of an installation.
+        # Called by name: from a path such as /bin/mpirun, it would take the folder for its
+        # installation.
         result = self.run_launcher(
             "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none",
             *self.command("two", "--replicas=1"))
@@ -146,7 +147,7 @@ class LaunchersTest(programs.ProgramTest):
                 for i, h in enumerate(HOSTS)]
 
     def run_by_spec(self, *flags, prefix=(), addresses=HOSTS):
-        """Runs a worker on each host; returns exit codes and messages."""
+        """Runs a worker on each host. Returns exit codes and messages."""
         results = []
         for worker in self.start_by_spec(*flags, prefix=prefix, addresses=addresses):
             _, err = worker.communicate(timeout=SECONDS)
@@ -199,7 +200,7 @@ class LaunchersTest(programs.ProgramTest):
             self.assertRegex(err, rf"ERROR UNAVAILABLE (step \d+: )?{gone}")  # or between two steps
         ip("-n", host, "link", "set", "eth0", "up")
 
-        # Nothing of the step that was cut is in the newest checkpoint.
+        # The newest checkpoint contains nothing from the interrupted step.
         steps = max(int(p.name[5:]) for p in (self.root / "cut").glob("step-*"))
         for code, err in self.run_by_spec(f"--steps={steps}", "--checkpoint_dir=whole",
                                           "--checkpoint_every=20"):

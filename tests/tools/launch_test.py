@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs as several workers by `mirrorflow launch`."""
+"""Runs programs as several workers with `mirrorflow launch`."""
 
 import array
 import fcntl
@@ -16,7 +16,7 @@ import unittest
 import programs
 
 SECONDS = 60  # no run takes ten; more is a hang
-# A process that ignores SIGTERM and has children of its own; `mark` finds them all.
+# A process that ignores SIGTERM and has children; `mark` identifies them all.
 STUBBORN = "trap '' TERM; sleep {mark} & sleep {mark} & wait; wait; sleep {mark}"
 
 
@@ -28,7 +28,7 @@ def unread(pipe):
 
 
 def commands_with(mark):
-    """The command lines of all processes that contain `mark`, except this one's."""
+    """Returns the command lines of all processes that contain `mark`, except this process's."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -176,7 +176,7 @@ class LaunchTest(programs.ProgramTest):
         job.send_signal(signal.SIGTERM)
         _, err = job.communicate(timeout=SECONDS)
         self.assertEqual(job.returncode, 75, err)
-        self.assertIn("the same command goes on", err)
+        self.assertIn("run the same command to continue", err)
         self.assertEqual(commands_with("sleep 66.25"), [])
 
     def test_signal_during_the_pause_before_a_restart_starts_nothing(self):
@@ -191,7 +191,7 @@ class LaunchTest(programs.ProgramTest):
                 out, err = job.communicate(timeout=SECONDS)
                 self.assertEqual(job.returncode, code, err)
                 self.assertEqual(out, "[worker 0] attempt\n")
-                self.assertIn("the same command goes on", err)
+                self.assertIn("run the same command to continue", err)
 
     def test_nothing_is_left_when_the_launcher_is_killed(self):
         mark = "64.25"
@@ -245,7 +245,7 @@ class LaunchTest(programs.ProgramTest):
         self.assertEqual(commands_with("sleep 65.5"), [])
 
     def test_other_hosts_get_environment_and_command_on_standard_input(self):
-        # A remote shell that forgets its own environment, and keeps what it is called with.
+        # A remote shell that drops its own environment and keeps only what it is called with.
         self.write("rsh", "#!/bin/sh\necho \"$@\" >> rsh.log\nhost=$1; shift\n"
                           "exec env -i PATH=$PATH HOST=$host \"$@\"\n")
         (self.root / "rsh").chmod(0o755)
@@ -262,8 +262,8 @@ class LaunchTest(programs.ProgramTest):
             self.assertRegex(line, expected.replace(".*", r"\S*/mirrorflow supervise") + "$")
 
     def write_counting_shell(self):
-        """Writes a remote shell that notes each of its starts in `starts`, and its process in
-        `HOST.shell`. As with ssh, what it runs is in another session."""
+        """Writes a remote shell that records each start in `starts`, and its process id in
+        `HOST.shell`. As with ssh, its command runs in another session."""
         self.write("counting", "#!/bin/sh\nhost=$1; shift\necho $host >> starts\n"
                                "echo $$ > $host.shell\ncat | HOST=$host setsid \"$@\" | cat\n")
         (self.root / "counting").chmod(0o755)
@@ -318,7 +318,8 @@ class LaunchTest(programs.ProgramTest):
         programs.wait_until(lambda: not commands_with(f"sleep {mark}"), "no process is left")
 
     def test_few_remote_shells_start_at_the_same_time(self):
-        # Each waits until as many as may start at the same time do; without a bound, more do.
+        # Each shell waits until the most that may start at the same time have started. Without the
+        # limit, more would start.
         self.write("slow", "#!/bin/sh\nhost=$1; shift\nmkdir starting.$host\n"
                            "now=$(ls -d starting.* | wc -l)\necho $now >> now\n"
                            "[ $now -lt 32 ] || touch go\nuntil [ -e go ]; do sleep 0.01; done\n"
@@ -389,7 +390,7 @@ class LaunchTest(programs.ProgramTest):
                     self.assertTrue(one == several, "the bits differ")
 
     def test_first_failure_is_the_cause_and_not_its_consequence(self):
-        # Worker 0 notices that worker 1 has gone, and may end first.
+        # Worker 0 notices the loss of worker 1, and may end first.
         script = ('exec "$0" --data_dir=$([ $RANK = 1 ] && echo nowhere || echo good) --model=mlp '
                   '--steps=4 --log_format=off')
         result = self.launch("-n", "2", "--", "sh", "-c", script, programs.FASHION_MNIST)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lines on standard error say when and where they come from, as MIRRORFLOW_LOG_FORMAT asks."""
+"""Lines on standard error have the time and origin that MIRRORFLOW_LOG_FORMAT asks for."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class LogFormatTest(programs.WorkersTestCase):
                               capture_output=True, timeout=SECONDS, check=False)
 
     def parse(self, errors):
-        """The lines of a standard error in JSON."""
+        """Returns the parsed JSON lines of a standard error."""
         lines = []
         for line in errors.decode("utf-8").splitlines():
             self.assertNotRegex(line, programs.CONTROL)
@@ -54,7 +54,7 @@ class LogFormatTest(programs.WorkersTestCase):
             self.assertRegex(line["time"], f"^{TIME}$")
             self.assertIn(line["severity"], ("INFO", "WARNING", "ERROR"))
             self.assertGreater(line["process"], 0)
-        # Progress, the error of the worker that fails, that of the other, and the launcher's.
+        # Progress, the errors of the failing and of the other worker, and the launcher's error.
         self.assertIn("start", [line.get("event") for line in of_workers])
         errors = [line for line in messages if line["severity"] == "ERROR"]
         [cause] = [line for line in errors if line.get("worker") == 1]

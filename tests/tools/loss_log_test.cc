@@ -59,7 +59,7 @@ TEST(LossLogTest, FollowsNoLink) {
   ASSERT_TRUE(log.ok()) << log.status();
   ASSERT_EQ(log->Add(1, 0.5f), absl::OkStatus());
   EXPECT_EQ(ContentsOf(path), "1 0.5\n");
-  EXPECT_FALSE(std::filesystem::is_symlink(path)) << "the log has replaced it";
+  EXPECT_FALSE(std::filesystem::is_symlink(path)) << "the log must replace the link";
 
   after_rename = link;  // while the log is opened
   const absl::Status status = LossLog::Open(path, 0).status();
@@ -73,7 +73,7 @@ TEST(LossLogTest, LargeLogIsRefusedOnResume) {
   std::filesystem::resize_file(path, (int64_t{512} << 20) + 1);
   const absl::Status status = LossLog::Open(path, 1).status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, path));
-  EXPECT_TRUE(LossLog::Open(path, 0).ok()) << "a new run replaces it";
+  EXPECT_TRUE(LossLog::Open(path, 0).ok()) << "a new run must replace the log";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks workers for their metrics, health and readiness while they wait, train, hang and lose each other.
+"""Queries the metrics, health and readiness of workers that wait, train, hang and lose each other.
 
 Debian's Python runs this test, because it has Debian's prometheus_client, whose parser reads the metrics.
 """
@@ -40,7 +40,7 @@ class Worker:
         raise AssertionError("the worker says no port")
 
     def get(self, path):
-        """The code and the text; (0, "") after the end of the process."""
+        """Returns the code and the text; (0, "") once the process has ended."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request("GET", path)
@@ -52,13 +52,13 @@ class Worker:
             connection.close()
 
     def metrics(self):
-        """The families, by name."""
+        """Returns the metric families, by name."""
         code, text = self.get("/metrics")
         assert code == 200, text
         return {family.name: family for family in parser.text_string_to_metric_families(text)}
 
     def value(self, name):
-        """The value of the only sample of a metric; None without the metric."""
+        """Returns the value of a metric's only sample; None if the metric does not exist."""
         families = self.metrics()
         family = families.get(name.removesuffix("_total"))
         return family and family.samples[0].value
@@ -96,12 +96,12 @@ class MetricsTest(programs.ProgramTest):
         for rank, worker in enumerate((first, second)):
             where = rf"worker {rank} \(process {worker.process.pid} on [^)]+\): (in|after) step \d+"
             wait_until(lambda: re.search(where, self.status(port)), "the step of a worker")
-        # Each worker logs what it does itself, and the one with the service logs what all do.
+        # Each worker logs its own state, and the worker with the service logs the state of all.
         first.process.send_signal(signal.SIGUSR1)
         self.assertTrue(any("2 workers: " in line for line in first.process.stderr))
         second.process.send_signal(signal.SIGUSR1)
         self.assertTrue(any(re.search(r"worker 1: (in|after) step \d+", line) for line in second.process.stderr))
-        # A stopped process is lost once it was silent for the time limit; the other one ends.
+        # A stopped process is lost once it has been silent for the time limit; the other one ends.
         second.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: first.get("/readyz")[0] != 200, "the loss of a worker")
         wait_until(lambda: first.process.poll() is not None, "the end of the other worker")
@@ -143,7 +143,7 @@ class MetricsTest(programs.ProgramTest):
             self.start(rank, port, f"--progress_timeout={limit}",
                        MIRRORFLOW_FAILPOINTS="session/run=hang@1#200")
             for rank, limit in enumerate(("1s", "5s"))]
-        seen = []  # what the worker that waits has answered
+        seen = []  # the answers of the waiting worker
 
         def is_red():
             seen.append(waits.get("/healthz"))
@@ -151,7 +151,7 @@ class MetricsTest(programs.ProgramTest):
             return code == 503 and text.startswith("hangs: step ")
 
         wait_until(is_red, "the worker that hangs")
-        # The other one is never taken for hanging, although it made no progress for longer than its limit.
+        # The other worker is never considered hung, although it exceeds its limit without progress.
         self.assertEqual([text for _, text in seen if text.startswith("hangs")], [])
         self.assertIn((200, "ok\n"), seen)
         wait_until(lambda: hangs.get("/readyz") == (503, "a worker is lost or has failed\n"),
@@ -189,7 +189,7 @@ class MetricsTest(programs.ProgramTest):
             used = set(re.findall(r"\b(?:mirrorflow|process)_\w+", query))
             self.assertTrue(used, query)
             self.assertEqual(used - names, set(), query)
-        # The operator sees each of them somewhere.
+        # The operator can see each of them somewhere.
         shown = set(re.findall(r"\bmirrorflow_\w+", " ".join(queries)))
         unused = {name.removesuffix("_sum").removesuffix("_count").removesuffix("_bucket")
                   for name in names if name.startswith("mirrorflow_")}

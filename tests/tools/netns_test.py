@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of tools/netns, and of a benchmark between the namespaces that it makes."""
+"""Tests tools/netns, and a benchmark between the namespaces that it creates."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mirrorflow ops` describes the ops, and docs/ops has the pages that it writes."""
+"""`mirrorflow ops` describes the ops, and docs/ops contains the pages that it writes."""
 
 import pathlib
 import re
@@ -13,7 +13,7 @@ RENEW = "bazel run --config=cuda //tools:mirrorflow -- ops --markdown=$PWD/docs/
 
 
 def without_gpu(page):
-    """The page without what only a build with CUDA knows: the kernels for GPUs."""
+    """Returns the page without the GPU kernels, which only a build with CUDA lists."""
     return re.sub(r"^- kernels: (?:(CPU)(?:, GPU)?|GPU|none.*)$",
                   lambda match: f"- kernels: {match[1] or 'none'}", page, flags=re.MULTILINE)
 
@@ -35,7 +35,7 @@ class OpReferenceTest(ProgramTest):
                 got = (self.root / "pages" / name).read_text(encoding="utf-8")
                 if "built without CUDA" in log:
                     page, got = without_gpu(page), without_gpu(got)
-                self.assertEqual(page, got, f"docs/ops/{name} is out of date; renew it with\n  {RENEW}")
+                self.assertEqual(page, got, f"docs/ops/{name} is out of date; update it with\n  {RENEW}")
 
     def test_every_op_is_in_the_index_and_on_its_page(self):
         index = (PAGES / "README.md").read_text(encoding="utf-8")

@@ -115,7 +115,7 @@ TEST(PeerProcessTest, ErrorsOfEveryWorkerArePrintedSafely) {
   EXPECT_EQ(text.find('\033'), std::string::npos);
 }
 
-// A peer prints more than a pipe holds, before and after it is ready.
+// The peer prints more than a pipe can hold, before and after it is ready.
 TEST(PeerProcessTest, PeerThatWritesManyErrorsIsNotBlocked) {
   testing::internal::CaptureStderr();
   const std::string many = "yes error | head -n 100000 >&2; ";

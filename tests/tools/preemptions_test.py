@@ -3,7 +3,7 @@
 """Training on four workers that is preempted at random and resumed ends like undisturbed training.
 
 SIGTERM goes to all processes of the job, as slurmstepd and systemd send it, to the launcher, or to
-one worker, at any moment from when the workers have begun, and in each phase of the training.
+one worker. It arrives at any time after the workers have started, and in each phase of training.
 """
 
 import os
@@ -18,8 +18,8 @@ from processes import is_stopped, takes_signal, tree_of
 # Each costs part of a run of the program. 100 take about five minutes on two cores.
 PREEMPTIONS = int(os.environ.get("MIRRORFLOW_PREEMPTIONS", "12"))
 WORKERS = 4
-# The failpoint that suspends a worker in each phase, so that SIGTERM reaches it there. The training
-# predicts twice before its first validation.
+# The failpoint that suspends a worker in each phase, so SIGTERM arrives in that phase. The training
+# run predicts twice before its first validation.
 PHASES = {"before Fit": "disturbed_training/before_fit=stop@1",
           "in a step": "session/run=stop@1#2",
           "in a validation": "train/inference_step=stop@1#4",
@@ -34,11 +34,11 @@ class PreemptionsTest(DisturbedTest):
                           "--restart_pause=10ms", failpoints=failpoints)
 
     def workers_of(self, job):
-        """The workers that handle signals and have not ended."""
+        """Returns the workers that handle signals and have not ended."""
         return [p for p in tree_of(job.pid)[1:] if takes_signal(p, signal.SIGTERM, "disturbed_train")]
 
     def preempt(self, directory):
-        """Starts the job and preempts it. Returns how, and the exit code."""
+        """Starts the job and preempts it. Returns how it did so, and the exit code."""
         job = self.start_job(directory)
         deadline = time.monotonic() + SECONDS
         while len(self.workers_of(job)) < WORKERS and job.poll() is None:
@@ -65,7 +65,7 @@ class PreemptionsTest(DisturbedTest):
         return how, code
 
     def stopped_worker_of(self, job):
-        """Waits until a worker of the job is stopped, and returns it."""
+        """Waits until a worker of the job is suspended, and returns it."""
         deadline = time.monotonic() + SECONDS
         while not (stopped := [p for p in tree_of(job.pid) if is_stopped(p)]):
             self.assertIsNone(job.poll(), "the job ends before the failpoint")
@@ -89,7 +89,7 @@ class PreemptionsTest(DisturbedTest):
                 os.kill(worker, signal.SIGCONT)
                 code, output = self.finish(job)
                 self.assertEqual(code, PREEMPTED, output)
-                if phase != "before Fit":  # there, the worker ends at once, and the others lose it
+                if phase != "before Fit":  # in that phase, the worker ends at once and is lost
                     self.assertNotIn("ERROR", output)
                     self.assertTrue(any((part / "checkpoints").glob("step-*")), output)
                 code, output = self.finish(self.start_job(part))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about running processes, from /proc."""
+"""Information about running processes, from /proc."""
 
 import os
 
@@ -30,7 +30,7 @@ def parent_of(process):
 
 
 def name_of(process):
-    """Returns the name of the process, cut to 15 characters; empty if it has ended."""
+    """Returns the process name, truncated to 15 characters; empty if it has ended."""
     return _read(process, "comm").strip()
 
 
@@ -40,7 +40,7 @@ def is_stopped(process):
 
 
 def takes_signal(process, number, name):
-    """Whether the process has this name (cut to 15 characters) and a handler for the signal."""
+    """Returns whether the process has this name (cut to 15 characters) and handles the signal."""
     fields = dict(line.split(":", 1) for line in _read(process, "status").splitlines())
     if fields.get("Name", "").strip() != name[:15]:
         return False

@@ -1,4 +1,4 @@
-"""program_test: a test in Python that runs our programs."""
+"""program_test: a Python test that runs our programs."""
 
 def program_test(name, size = "medium", data = [], tags = []):
     """Runs `NAME.py`, which imports programs.py and the files in `data`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that tests of our programs share: input files, and checks of the results."""
+"""Code shared by the tests of our programs: input files and checks of results."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ SECONDS = 60  # programs take about one, several on a busy machine; more is a ha
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
 ROWS = {"train": 40, "t10k": 20}
-# Flags of a short training with the data set of ProgramTest.
+# Flags of a short training run with the dataset of ProgramTest.
 TRAIN_TINY = ["--data_dir=good", "--global_batch_size=10", "--steps=4", "--seed=7",
               "--log_format=off"]
 
@@ -41,7 +41,7 @@ def free_port():
 
 
 def wait_until(condition, what):
-    """Waits until the condition holds; the test fails with `what` if it does not within 90 s."""
+    """Waits until the condition holds. The test fails with `what` if it does not within 90 s."""
     deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline, f"waited 90 s for {what}"
@@ -49,19 +49,19 @@ def wait_until(condition, what):
 
 
 def kill(process):
-    """Kills a process that may have ended by itself, because of another one that was killed."""
+    """Kills a process that may have ended by itself after another process was killed."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
 
 
 def own(rank, size, port):
-    """The environment of a worker, in Mirrorflow's own variables."""
+    """Returns the environment of a worker, in Mirrorflow's own variables."""
     return {"MIRRORFLOW_NUM_WORKERS": str(size), "MIRRORFLOW_WORKER_INDEX": str(rank),
             "MIRRORFLOW_COORDINATOR": f"127.0.0.1:{port}"}
 
 
 def idx(dims, contents):
-    """An IDX file of bytes."""
+    """Returns an IDX file of bytes."""
     return bytes([0, 0, 8, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + contents
 
 
@@ -74,7 +74,7 @@ def labels(values):
 
 
 def npy(descr, shape, elements):
-    """The bytes of an npy file."""
+    """Returns the bytes of an npy file."""
     dims = ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "")
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}\n".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + elements
@@ -101,7 +101,7 @@ def crc32c(data):
 
 
 def node(name, op, *inputs, **types):
-    """A node of a GraphDef as text; `types` are its attributes of the kind type."""
+    """Returns a GraphDef node as text. `types` holds its attributes of kind type."""
     parts = [f'name: "{name}" op: "{op}"', *(f'input: "{i}"' for i in inputs)]
     parts += [f'attr {{ key: "{k}" value {{ type: {v} }} }}' for k, v in types.items()]
     return f"node {{ {' '.join(parts)} }}\n"
@@ -111,7 +111,7 @@ VERSIONS = "versions { producer: 1087 }\n"
 
 
 class ProgramTest(unittest.TestCase):
-    """Runs our programs in a directory of their own that holds a small data set."""
+    """Runs our programs in a separate directory that holds a small dataset."""
 
     @classmethod
     def setUpClass(cls):
@@ -131,7 +131,7 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def write_data(cls, folder, **changed):
-        """Writes a small Fashion-MNIST. `changed` replaces contents of files; None omits a file."""
+        """Writes a small Fashion-MNIST. `changed` replaces file contents; None omits a file."""
         for split, rows in ROWS.items():
             files = {
                 f"{split}-images-idx3-ubyte": images(rows),
@@ -162,7 +162,7 @@ class ProgramTest(unittest.TestCase):
             return result
 
     def check_training_fails(self, args, *expected, **options):
-        """Runs training with `args` in addition to, or instead of, flags of a run that succeeds."""
+        """Runs training with `args` added to, or instead of, the flags of a successful run."""
         good = ["--data_dir=good", "--model=mlp", "--replicas=2", "--steps=3",
                 "--global_batch_size=10"]
         return self.check_fails(FASHION_MNIST, good + args, *expected, **options)
@@ -178,7 +178,7 @@ class WorkersTestCase(ProgramTest):
     SECONDS = 60  # no run takes ten; more is a hang
 
     def files_of(self, name):
-        """Flags that make worker 0 write its losses and variables."""
+        """Returns flags that make worker 0 write its losses and variables."""
         return [f"--loss_log={name}.log", f"--save_variables={name}.safetensors"]
 
     def read(self, name):
@@ -240,8 +240,8 @@ class Recorder(unittest.TextTestResult):
 
 
 def main():
-    """Runs the tests of the main module. Tells Bazel about each case, so that tools/test counts
-    them all and lists the skipped ones."""
+    """Runs the tests of the main module. Reports each case to Bazel, so tools/test counts all cases
+    and lists the skipped ones."""
     program = unittest.main(
         testRunner=unittest.TextTestRunner(resultclass=Recorder), exit=False, module="__main__")
     if path := os.environ.get("XML_OUTPUT_FILE"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input ends our programs with an exit code and a line that names the place.
+"""Bad input ends our programs with an exit code and a line that says where the error is.
 
 The line is the last on standard error: `ERROR <CODE> <where>: <what>; expected <x>, got <y>`. No
 input may crash or hang a program, or make it leave files behind that were not requested.
@@ -55,7 +55,7 @@ class ProgramsTest(ProgramTest):
                 "--schedule=constant", "--global_batch_size=10", new_files=[file])
             self.assertEqual(result.returncode, 0, result.stderr)
             contents = (self.root / file).read_bytes()
-            header = 8 + struct.unpack("<Q", contents[:8])[0]  # it has the number of the step
+            header = 8 + struct.unpack("<Q", contents[:8])[0]  # it contains the step number
             saved.append(contents[header:])
         self.assertEqual(*saved)
 
@@ -266,7 +266,7 @@ class ProgramsTest(ProgramTest):
         connections = {int(workers): int(count) for workers, count in rows}
         self.assertEqual(list(connections), [1, 2], result.stdout)
         self.assertEqual(connections[1], 0)
-        self.assertGreater(connections[2], 1)  # for data, and for the coordination
+        self.assertGreater(connections[2], 1)  # for data and for coordination
 
     def test_devices_lists_devices_and_reason_for_no_gpu(self):
         result = self.run_program(MIRRORFLOW, "devices")
@@ -326,7 +326,8 @@ r{i} = ReadVariableOp(v{i}) {{dtype=float}}
                          "huge.txt", "the variables need more than")
 
     def test_small_files_that_need_much_memory_are_rejected(self):
-        """Exit code 5 and what needs how much, without taking the memory."""
+        """Checks for exit code 5 and a message that says what needs how much memory, without using
+        that memory."""
         variable = "".join(f"v{i} = VarHandleOp() {{dtype=float, shape=<{2 ** i},1048576>}}\n"
                            f"r{i} = ReadVariableOp(v{i}) {{dtype=float}}\n" for i in range(3))
         filled = """d = Const() {dtype=int64, value=int64<2>{16777216, 16777216}}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills workers of `mirrorflow launch --rejoin_timeout`, which starts only the lost worker again."""
+"""Kills workers of `mirrorflow launch --rejoin_timeout`, which restarts only the lost worker."""
 
 import os
 import random
@@ -17,11 +17,11 @@ from restarts import PREEMPTED, SAVE, SECONDS
 
 WORKERS = 4
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
-ALONE = "; starts again alone, "
+ALONE = "; restarts alone, "
 ALL = "mirrorflow launch: restart "
 # A worker that kills itself, next to one that waits for it.
 KILLED = 'if [ "$RANK" = 1 ]; then kill -KILL $$; fi; exec sleep 60'
-# Runs a program, of which worker 1 kills itself when it starts again.
+# Runs a program whose worker 1 kills itself when it restarts.
 LOST_AGAIN = ["sh", "-c", 'if [ "$RANK $MIRRORFLOW_RESTART_COUNT" = "1 1" ]; then '
                           'kill -KILL $$; fi; exec "$@"', "sh"]
 HOSTS = "--hosts=a=127.0.0.1:2,b=127.0.0.1:2"
@@ -30,10 +30,10 @@ REMOTE_SHELL = "--rsh=env REJOIN_HOST={host}"
 
 class RejoinTest(restarts.RestartsTestCase):
 
-    STEPS = 1  # of the undisturbed run, which each test repeats for its own number
+    STEPS = 1  # steps of the undisturbed run; each test repeats it with a different number
 
     def launch(self, *arguments):
-        # A file takes any number of lines, also before the test reads them.
+        # A file holds any number of lines, even before the test reads them.
         with open(self.root / "errors", "w", encoding="utf-8") as errors:
             return subprocess.Popen(
                 [MIRRORFLOW, "launch", *arguments], cwd=self.root, text=True,
@@ -53,7 +53,7 @@ class RejoinTest(restarts.RestartsTestCase):
         return subprocess.CompletedProcess(job.args, job.returncode, out, self.errors())
 
     def processes(self):
-        """The processes of this test case that are not zombies, with their variables."""
+        """Returns the processes of this test case that are not zombies, with their variables."""
         found = {}
         for process in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -66,7 +66,7 @@ class RejoinTest(restarts.RestartsTestCase):
         return found
 
     def workers(self):
-        """The processes of the workers of this test case, by rank, with the times of their start."""
+        """Returns the worker processes of this test case, by rank, with their start times."""
         found = {}
         for process, variables in self.processes().items():
             try:
@@ -80,7 +80,7 @@ class RejoinTest(restarts.RestartsTestCase):
         return found
 
     def check_bits(self, collective):
-        """The training goes on for some steps, and has computed what it computes undisturbed."""
+        """Checks that training continues for some steps with the results of an undisturbed run."""
         steps = self.last_saved() + 150
         result = self.finish(self.start(collective=collective, steps=steps))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -100,7 +100,7 @@ class RejoinTest(restarts.RestartsTestCase):
         first = self.workers()
         self.assertEqual(len(first), WORKERS)
         for i in range(KILLS):
-            # Progress ends the growth of the pauses.
+            # Progress resets the growth of the pauses.
             if i % 5 == 4:
                 self.wait_for_step(self.last_saved() + 1)
             time.sleep(random.uniform(0, 0.6))  # joining, waiting, saving, or in a step
@@ -164,7 +164,7 @@ class RejoinTest(restarts.RestartsTestCase):
                                        *flags, "--", "sh", "-c", script))
 
     def check_all_start_again(self, worker_0):
-        """Worker 1 is lost, and its next process never ends. Worker 0 then runs the script."""
+        """Loses worker 1, whose next process never ends. Worker 0 then runs the script."""
         result = self.run_script(
             "--max_restarts=2", 'case "$RANK $MIRRORFLOW_RESTART_COUNT" in '
             f'"0 0") until [ -e again ]; do sleep 0.01; done; rm again; {worker_0};; '
@@ -176,7 +176,7 @@ class RejoinTest(restarts.RestartsTestCase):
         self.assertEqual(result.stderr.count(ALL), 1, result.stderr)
 
     def test_all_start_again_if_they_do_not_wait(self):
-        # As the workers of a program that does not use RunWithRejoin.
+        # Like the workers of a program that does not use RunWithRejoin.
         self.check_all_start_again(
             'echo \'{"message": "worker 1 is gone", "cause": "another worker"}\' '
             '> $MIRRORFLOW_ERROR_FILE; exit 4')

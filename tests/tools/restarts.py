@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that tests share whose trainings end early and go on from their checkpoints."""
+"""Code shared by tests whose training runs end early and resume from their checkpoints."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ SAVE = ["--checkpoint_dir=saved", "--checkpoint_every=100", "--loss_log=part.log
 
 
 class RestartsTestCase(programs.ProgramTest):
-    """Trains once without a disturbance, for comparison."""
+    """Trains once undisturbed, for comparison."""
 
     STEPS = 2000
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stops and kills trainings of several workers, which go on from their checkpoints."""
+"""Stops and kills training runs with several workers, which resume from their checkpoints."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from programs import BAD_INPUT, MIRRORFLOW, USAGE
 from processes import name_of, tree_of
 from restarts import INTERRUPTED, PREEMPTED, SAVE, SECONDS
 
-# Training that only a signal ends, however late that comes on a busy machine.
+# Training that only a signal ends, no matter how late it comes on a busy machine.
 ENDLESS = "--steps=100000000"
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
 
@@ -33,7 +33,7 @@ class RestartsTest(restarts.RestartsTestCase):
         return subprocess.CompletedProcess(job.args, job.returncode, out, err)
 
     def workers(self):
-        """The processes of the workers of this test case, by rank."""
+        """Returns the worker processes of this test case, by rank."""
         found = {}
         for process in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -48,7 +48,7 @@ class RestartsTest(restarts.RestartsTestCase):
         return found
 
     def check_goes_on(self):
-        """Training goes on for some steps and computes what it computes undisturbed."""
+        """Checks that training continues for some steps with the results of an undisturbed run."""
         steps = self.last_saved() + 150
         self.train_undisturbed("longer", steps)
         result = self.finish(self.start(more=[f"--steps={steps}"]))
@@ -56,7 +56,7 @@ class RestartsTest(restarts.RestartsTestCase):
         self.check_same_bits("longer")
 
     def test_killed_worker_is_started_again_until_training_is_done(self):
-        # Each attempt saves one checkpoint more, which resets the count of restarts.
+        # Each attempt saves one more checkpoint, which resets the restart count.
         job = self.start("--max_restarts=1", "--restart_pause=10ms",
                          MIRRORFLOW_FAILPOINTS="checkpoint/rename=kill@0#2")
         result = self.finish(job)
@@ -104,8 +104,8 @@ class RestartsTest(restarts.RestartsTestCase):
 
     def check_stop_is_reported(self, result):
         self.assertRegex(result.stderr, r"mirrorflow launch: stopped after 00:\d\d:\d\d, "
-                                        r"first worker [01] \(pid \d+\) with exit code 75; the "
-                                        r"same command goes on\n")
+                                        r"first worker [01] \(pid \d+\) with exit code 75; run "
+                                        r"the same command to continue\n")
         self.assertNotIn("FAILED", result.stderr)
 
     def test_stopped_worker_is_started_again_as_often_as_there_is_progress(self):
@@ -158,7 +158,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.check_goes_on()
 
     def test_sigterm_to_the_whole_tree_is_one_request(self):
-        # As slurmstepd and systemd send it.
+        # slurmstepd and systemd send it this way.
         for order in (1, -1):
             with self.subTest(order):
                 self.setUp()
@@ -174,7 +174,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.check_goes_on()
 
     def test_sigterm_to_all_processes_on_the_launchers_host_stops_workers_on_others(self):
-        # A remote shell that passes on what both sides send, as ssh does.
+        # A remote shell that forwards what both sides send, like ssh.
         self.write("rsh", "#!/bin/sh\nshift\ncat | \"$@\" | cat\n")
         (self.root / "rsh").chmod(0o755)
         for order in (1, -1):
@@ -190,7 +190,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 result = self.finish(job)
                 self.assertEqual(result.returncode, PREEMPTED, result.stderr)
                 self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
-                self.assertIn("with exit code 75; the same command goes on", result.stderr)
+                self.assertIn("with exit code 75; run the same command to continue", result.stderr)
 
     def test_single_process_stops_likewise(self):
         command = [*self.train, ENDLESS, "--replicas=2", *SAVE]
@@ -223,7 +223,7 @@ class RestartsTest(restarts.RestartsTestCase):
                     f"[worker 0] attempt {i}\n" for i in range(restarts + 1)))
 
     def launch_script(self, *arguments):
-        """Runs a script as several workers; the last of `arguments`."""
+        """Runs a script, the last of `arguments`, as several workers."""
         *flags, script = arguments
         return subprocess.run([MIRRORFLOW, "launch", *flags, "--", "sh", "-c", script], cwd=self.root,
                               text=True, capture_output=True, timeout=SECONDS, check=False)
@@ -233,7 +233,7 @@ class RestartsTest(restarts.RestartsTestCase):
         result = self.launch_script("-n", "2", script.format(1))
         self.assertEqual(result.returncode, PREEMPTED, result.stderr)
         self.assertIn("launch: stopped after", result.stderr)
-        # One that does not stop is ended after the grace.
+        # A worker that does not stop is ended after the grace period.
         begin = time.monotonic()
         result = self.launch_script("-n", "2", "--grace=300ms", script.format(60))
         self.assertLess(time.monotonic() - begin, 20)
@@ -242,7 +242,7 @@ class RestartsTest(restarts.RestartsTestCase):
         self.assertIn("first failure : worker 1", result.stderr)
 
     def test_each_attempt_has_its_own_job(self):
-        # Worker 1 fails once worker 0 has printed its job.
+        # Worker 1 fails once worker 0 has printed the job.
         result = self.launch_script(
             "-n", "2", "--max_restarts=1",
             'echo "$MIRRORFLOW_RESTART_COUNT $MIRRORFLOW_JOB"; [ $RANK = 0 ] && touch said; '
@@ -258,7 +258,7 @@ class RestartsTest(restarts.RestartsTestCase):
         (self.root / "said").unlink()
 
     def test_restarted_workers_are_told_why(self):
-        # Worker 1 fails once worker 0 has said why it runs.
+        # Worker 1 fails once worker 0 has printed the restart reason.
         say = 'echo "why: $MIRRORFLOW_RESTART_REASON"; [ $RANK = 0 ] && touch said; '
         fail = ("[ $RANK$MIRRORFLOW_RESTART_COUNT = 10 ] && "
                 "{{ until [ -e said ]; do sleep 0.01; done; {}; }}; "

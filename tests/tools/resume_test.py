@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training that is killed or stopped at random points, and resumed, ends as undisturbed training.
+"""Training that is killed or stopped at random points and resumed ends like undisturbed training.
 
-Compares everything that the training leaves, byte for byte: the variables, the log, the best
-variables, and what the event files and the callbacks say, apart from times.
+Compares everything that training leaves, byte for byte: the variables, the log, the best variables,
+and what the event files and the callbacks report, apart from times.
 """
 
 import fcntl
@@ -15,10 +15,10 @@ import unittest
 
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
 
-# How many points, over all tests. Each costs about two runs of the program.
+# How many points to test, over all tests. Each costs about two runs of the program.
 POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "200"))
 SEED = int(os.environ.get("MIRRORFLOW_RESUME_SEED", "1"))
-# Places at which the process kills itself, and how often it passes through them in a run.
+# Failpoints at which the process kills itself, and how often a run passes each of them.
 PLACES = {"train/step": 100, "train/inference_step": 200, "train/epoch_end": 10,
           "checkpoint/begin": 50, "checkpoint/data/write": 50, "checkpoint/rename": 50,
           "checkpoint/fsync_parent": 50, "checkpoint/removed": 40}
@@ -28,7 +28,7 @@ class ResumeTest(DisturbedTest):
     SEED = SEED
 
     def wait_for_workers(self, directory):
-        """Waits until the workers of a launcher that was killed have ended, too."""
+        """Waits until the workers of a killed launcher have also ended."""
         lock = directory / "checkpoints/lock"
         deadline = time.monotonic() + SECONDS
         while lock.exists():
@@ -41,7 +41,7 @@ class ResumeTest(DisturbedTest):
             time.sleep(0.01)
 
     def disturb(self, replicas, workers, directory):
-        """Starts the training and ends it at a random point. Returns how, for messages."""
+        """Starts training and ends it at a random point. Returns how it did so, for messages."""
         kind = self.random.choice(("place", "place", "SIGKILL", "SIGTERM", "SIGTERM"))
         if kind == "place":
             name = self.random.choice(sorted(PLACES))
@@ -62,7 +62,7 @@ class ResumeTest(DisturbedTest):
         self.wait_for_workers(directory)
         self.disturbances += code != 0
         if kind == "SIGTERM" and workers == 1:
-            # A signal before main has installed its handler ends the process.
+            # A signal that arrives before main has installed its handler ends the process.
             self.assertIn(code, (0, PREEMPTED, -signal.SIGTERM), output)
         return f"{kind} after {delay:.3f} s"
 
@@ -105,7 +105,7 @@ class ResumeTest(DisturbedTest):
         self.check(POINTS // 4, replicas=1, workers=2)
 
     def test_finished_training_changes_nothing(self):
-        """A finished program that is started again leaves the same files."""
+        """Checks that a finished program leaves the same files when it is restarted."""
         whole, again = self.root / "whole", self.root / "again"
         for directory, times in ((whole, 1), (again, 3)):
             directory.mkdir()

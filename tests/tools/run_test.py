@@ -79,7 +79,7 @@ class RunTest(ProgramTest):
             self.assertEqual(trained.returncode, 0, trained.stderr)
             images = (self.root / "good/t10k-images-idx3-ubyte").read_bytes()[16:]
             labels = (self.root / "good/t10k-labels-idx1-ubyte").read_bytes()[8:]
-            # As in the data set: a quotient of floats.
+            # A quotient of floats, as in the dataset.
             self.write("images.npy", floats(shape, *(i / 255 for i in images)))
             self.write("labels.npy", npy("<i4", [20], struct.pack("<20i", *labels)))
             run = ["--graph", files[0], "--variables", files[1],
@@ -87,8 +87,8 @@ class RunTest(ProgramTest):
             accuracy = self.run_graph(*run, "--fetch=accuracy/Mean")
             self.assertEqual(float(trained.stdout.split()[0].split("=")[1]),
                              round(float(accuracy.split("{")[1].split("}")[0]), 4))
-            # The bits are the same from run to run; three replicas compute products of different
-            # sizes.
+            # The bits are the same from run to run. With three replicas they can differ, because
+            # the products have different sizes.
             logits = []
             for replicas in [], [], ["--replicas=1"], ["--replicas=3"]:
                 self.run_graph(*run, "--fetch=logits=logits.npy", *replicas,
@@ -271,7 +271,7 @@ class RunTest(ProgramTest):
         before, after = result.stdout.split("\nafter common_subexpressions:\n")
         self.assertTrue(before.startswith("before common_subexpressions:\nx = Placeholder()"), before)
         self.assertIn("square = Mul(twice, twice)", after)
-        # The second half prints what is known of the plan.
+        # The second half prints what is known about the plan.
         result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=ScheduleNodes")
         self.assertEqual(result.returncode, 0, result.stderr)
         before, after = result.stdout.split("\nafter schedule_nodes:\n")

@@ -24,8 +24,8 @@ LONGEST_WAIT = 0.05  # seconds until the thread notices that the link is closed
 
 
 class SlowLink:
-    """`delay`: seconds in each direction; `loss`: the share of packets that are dropped. Raises
-    OSError where TUN devices cannot be made."""
+    """Creates the link. `delay`: seconds in each direction; `loss`: the fraction of packets that
+    are dropped. Raises OSError where TUN devices cannot be created."""
 
     def __init__(self, addresses, delay, loss=0.0, seed=1):
         self.delay, self.loss, self.random = delay, loss, random.Random(seed)
@@ -56,7 +56,7 @@ class SlowLink:
 
     @staticmethod
     def add_device(host, address):
-        """Makes a device in the namespace; returns the file that has its packets."""
+        """Creates a device in the namespace. Returns the file that carries its packets."""
         end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             request = struct.pack("16sH22x", b"slow%d", IFF_TUN | IFF_NO_PI)
@@ -75,7 +75,7 @@ class SlowLink:
     def carry(self):
         """Moves packets until the link is closed."""
         other = dict(zip(self.ends, reversed(self.ends)))
-        on_the_way = collections.deque()  # (when it arrives, where, the packet); in this order
+        on_the_way = collections.deque()  # (arrival time, destination, packet), in arrival order
         while not self.closed:
             wait = on_the_way[0][0] - time.monotonic() if on_the_way else LONGEST_WAIT
             for end in select.select(self.ends, [], [], min(max(wait, 0), LONGEST_WAIT))[0]:

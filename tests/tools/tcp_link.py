@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network between workers that exchange data over TCP, which can change and delay their frames.
+"""A network between workers that exchange data over TCP. It can change and delay their frames.
 
     link = TcpLink(lambda sender, header, frame: frame)
     subprocess.Popen(command, env={**os.environ, **link.environment})
@@ -34,7 +34,7 @@ def header_of(frame):
 
 
 def with_fields(frame, **fields):
-    """The frame with other values in its header, whose checksum is right."""
+    """Returns the frame with other values in its header and a correct header checksum."""
     header = LAYOUT.pack(*header_of(frame)._replace(**fields))[:-4]
     return header + struct.pack("<I", crc32c(header)) + frame[LAYOUT.size:]
 
@@ -44,7 +44,7 @@ def start(work, *args):
 
 
 def accept(listener):
-    """The connections that come until the listener is shut down."""
+    """Yields incoming connections until the listener is shut down."""
     with contextlib.suppress(OSError):
         while True:
             yield listener.accept()[0]
@@ -67,7 +67,7 @@ class TcpLink:
             listener.close()
 
     def listen(self, serve, *args):
-        """Calls serve(connection, …) for each connection to a new port; returns the port."""
+        """Calls serve(connection, …) for each connection to a new port. Returns the port."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.listeners.append(listener)
 
@@ -78,7 +78,7 @@ class TcpLink:
         return listener.getsockname()[1]
 
     def answer(self, question):
-        """Tells a worker which port stands in for that of another one."""
+        """Tells a worker which port stands in for another worker's port."""
         with question:
             port, = struct.unpack(">H", question.recv(2))
             question.sendall(struct.pack(">H", self.listen(self.join, port)))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What workers compute over TCP does not depend on time, on the thread that moves the data, or on
+"""The results of workers over TCP do not depend on timing, on the thread that moves the data, or on
 how the replicas are divided among workers."""
 
 import os
@@ -36,7 +36,8 @@ def late(slow_end, seed):
 class TcpWorkersTest(programs.WorkersTestCase):
 
     def train_through(self, on_frame, name, cores_of_others):
-        """Worker 0 may use all cores, and is alone with them if the others have fewer."""
+        """Trains through the link. Worker 0 can use all cores, some of them alone if the others
+        have fewer."""
         link = tcp_link.TcpLink(on_frame)
         self.addCleanup(link.close)
         self.check_all_succeed(self.run_workers(

@@ -15,7 +15,7 @@ import programs
 from programs import FASHION_MNIST, MIRRORFLOW, TRAIN_TINY
 
 SECONDS = 60  # no run takes ten; more is a hang
-OF_ALL_RANKS = (1 << 48) - 1  # the part of an id that is equal on all ranks
+OF_ALL_RANKS = (1 << 48) - 1  # mask of the id bits that are equal on all ranks
 
 
 @dataclasses.dataclass
@@ -25,7 +25,7 @@ class Interval:
 
 
 class Trace:
-    """A trace file, as a viewer would read it."""
+    """A trace file, as a viewer reads it."""
 
     def __init__(self, path):
         file = json.loads(path.read_text())
@@ -35,7 +35,7 @@ class Trace:
                           if e["name"] == "process_name"}
 
     def error_us(self, worker):
-        """How far the clock of a worker may be off."""
+        """Returns how far a worker's clock may be off."""
         text = self.clocks[f"clock of worker {worker}"]
         return float(re.fullmatch(r"-?[\d.]+ us ahead of worker 0, error at most ([\d.]+) us",
                                   text)[1])
@@ -45,7 +45,7 @@ class Trace:
                 if e["ph"] == "X" and e["pid"] == rank and e["cat"] == category]
 
     def flights(self):
-        """By (name, number) of a collective: by rank, when it was in flight."""
+        """Returns, by (name, number) of a collective and by rank, when it was in flight."""
         flights = collections.defaultdict(dict)
         for e in self.events:
             if e["ph"] not in "be":
@@ -68,7 +68,7 @@ class TraceTest(programs.ProgramTest):
         self.assertEqual(self.files() - before, set(new_files))
 
     def check_workers(self, name, replicas, steps):
-        """The trace shows the replicas of both workers, and collectives at the same time on all."""
+        """Checks that the trace shows both workers' replicas, with collectives at the same time."""
         trace = Trace(self.root / name)
         self.assertEqual(trace.processes, {
             rank: f"worker {rank // replicas}, replica {rank} (CPU:{rank % replicas})"
@@ -122,7 +122,7 @@ class TraceTest(programs.ProgramTest):
                          if name.startswith("gradients/")]
             updates = [of_rank[rank] for (name, _), of_rank in trace.flights().items()
                        if name.startswith("train/")]
-            first_starts = []  # in shares of the backward pass's work, which waits do not change
+            first_starts = []  # as fractions of the backward pass's work, which waits do not change
             for step, next_step in itertools.pairwise(steps):
                 backward = [g for g in gradients if step.begin <= g.begin < step.end]
                 flights = [u for u in updates if step.begin <= u.begin < step.end]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Something is wrong with the data, the memory or the variables of one worker: every worker ends
-soon, with the exit code that says whether the mistake is its own."""
+"""Something is wrong with one worker's data, memory or variables: every worker ends soon, with an
+exit code that says whether it was at fault."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ import time
 import programs
 from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, NUMERIC, RESOURCES, USAGE, own
 
-# An idle machine takes less than half a second. Without a report of the failure it takes minutes.
+# This takes less than half a second on an idle machine, and minutes if the failure is not reported.
 SOON = 15
 TRAIN = ["--model=mlp", "--replicas=1"]
 ENDLESS = ["--epochs=100000", "--steps=100000000"]
@@ -23,7 +23,7 @@ ENDLESS = ["--epochs=100000", "--steps=100000000"]
 class WorkerErrorsTest(programs.WorkersTestCase):
 
     def checkpoints(self, directory):
-        """The steps of the checkpoints, each of which must be whole."""
+        """Returns the steps of the checkpoints, each of which must be complete."""
         subprocess.run([MIRRORFLOW, "checkpoint", directory], cwd=self.root, check=True,
                        capture_output=True)
         return sorted(int(p.name.removeprefix("step-"))
@@ -36,7 +36,7 @@ class WorkerErrorsTest(programs.WorkersTestCase):
         return results
 
     def check_one_fails(self, results, rank, exit_code, *parts):
-        """Worker `rank` fails by its own fault; the other one names it."""
+        """Checks that worker `rank` fails through its own fault and that the other one names it."""
         self.check_all_fail(results[rank:rank + 1], exit_code, *parts)
         others = results[:rank] + results[rank + 1:]
         self.check_all_fail(others, CLUSTER, f"worker {rank}")
@@ -123,7 +123,7 @@ class WorkerErrorsTest(programs.WorkersTestCase):
             self.write(f"huge/train-{name}-ubyte", header)
             os.truncate(self.root / f"huge/train-{name}-ubyte",
                         len(header) + rows * (784 if name == "images-idx3" else 1))
-        # Only the worker that needs it meets the limit.
+        # Only the worker that needs the memory hits the limit.
         results = self.run_soon(
             own, 2, [*TRAIN, "--collective=tcp"],
             lambda r: ["--data_dir=huge"] if r == 1 else [],

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `fashion_mnist` as several processes, which find each other as their launcher says."""
+"""Runs `fashion_mnist` as several processes, which find each other as their launcher specifies."""
 
 import json
 import os
@@ -73,7 +73,7 @@ class WorkersTest(programs.WorkersTestCase):
             return results
 
         train("direct")
-        # Values, their order and the bits are the same for all sizes of buckets, if they go directly.
+        # With direct exchange, the values, their order and the bits do not depend on bucket sizes.
         train("one_bucket", "--bucket_bytes=100000000")
         train("each", "--bucket_bytes=1")
         for name in ("one_bucket", "each"):
@@ -89,7 +89,7 @@ class WorkersTest(programs.WorkersTestCase):
         self.assertRegex(train("tuned", "--autotune")[0].stderr, r"measured between hosts: \S+ us")
 
     def test_shared_memory_gives_the_bits_of_one_process(self):
-        # Also with workers of 1 and 3 replicas, and with fewer rows than replicas.
+        # Includes workers with 1 and 3 replicas, and fewer rows than replicas.
         for replicas, rows in (((1, 1), 10), ((1, 3), 10), ((3, 1), 7), ((1, 1), 1)):
             with self.subTest(f"{replicas} replicas, {rows} rows"):
                 flags = ["--model=mlp", f"--global_batch_size={rows}"]
@@ -109,7 +109,7 @@ class WorkersTest(programs.WorkersTestCase):
             self.assertIsNone(worker.poll())
             worker.kill()
             worker.communicate(timeout=SECONDS)
-        # Other programs, such as compilers, also use these directories, for a moment.
+        # Other programs, such as compilers, also use these directories briefly.
         programs.wait_until(lambda: not files() - before, "the end of shared files")
 
     def start_endless_workers(self, *flags, port=None):
@@ -129,7 +129,7 @@ class WorkersTest(programs.WorkersTestCase):
         programs.wait_until(lambda: log.exists() and log.read_text().count("\n") >= 5, "5 steps")
 
     def test_survivor_of_a_killed_worker_ends_at_once(self):
-        # In the midst of training, and at any time while the workers connect.
+        # In the middle of training, and at any time while the workers connect.
         for seconds, flags, killed in ((None, (), 1), (None, (), 0),
                                        (None, ("--collective=ucx",), 1),
                                        (None, ("--collective=tcp",), 1),
@@ -334,7 +334,7 @@ class WorkersTest(programs.WorkersTestCase):
         for worker in workers:
             errs.append(worker.communicate(timeout=SECONDS)[1])
             self.assertEqual(worker.returncode, 0, errs[-1])
-        # A line a minute for each host of strangers, and they were there for less than a minute.
+        # The log has one line a minute per host of strangers, who stayed for less than a minute.
         self.assertEqual(errs[0].count("coordination: ipv4:127.0.0.1:"), 1, errs[0])
         for stranger in strangers:
             stranger.close()
@@ -342,7 +342,7 @@ class WorkersTest(programs.WorkersTestCase):
 
     @staticmethod
     def disturb(port):
-        """Connects to the coordination service with garbage, a frame of 4 GiB, and silence."""
+        """Connects to the coordination service and sends garbage, a 4 GiB frame, or nothing."""
         strangers = []
         for hello in (b"\0garbage\xff" * 1000, b"", b"P",
                       b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\0\0\0\0\0\1") * 8:
@@ -361,7 +361,7 @@ class WorkersTest(programs.WorkersTestCase):
         return strangers
 
     def test_missing_worker_is_named_at_the_deadline(self):
-        # Time for worker 1 to reach the service of worker 0 on a busy machine.
+        # Enough time for worker 1 to reach worker 0's service on a busy machine.
         results = self.run_workers(lambda rank, _, port: own(rank, 3, port), 2,
                                    ["--model=mlp", "--replicas=1", "--connect_timeout=3s"])
         self.check_all_fail(results, CLUSTER, "missing worker 2")

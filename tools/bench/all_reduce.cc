@@ -43,7 +43,7 @@ constexpr struct {
               {1 << 20, "1 MB", 15, 10, 2},
               {25 << 20, "25 MB", 8, 6, 1.7}};
 
-// A transport to measure, and the link that its goals name, if they name one.
+// A transport to measure, and the link that its goals name, if any.
 struct AllReduceCase {
   std::string transport;
   WorkerHosts hosts = {};
@@ -161,8 +161,9 @@ absl::Status CheckAllReduceWorkers() {
   const std::string transport = absl::GetFlag(FLAGS_transport);
   MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsFromFlags());
   if (hosts.hosts.empty() || transport == kTcp || transport == kUcx) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--transport: not between --hosts; expected ",
-                                                 kTcp, " or ", kUcx, ", got ", transport));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--transport: cannot be used with --hosts; expected ", kTcp, " or ", kUcx,
+                   ", got ", transport));
 }
 
 absl::Status CheckAllReduceFlags() {

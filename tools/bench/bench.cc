@@ -67,7 +67,7 @@ absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
     return report.Write();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("bench: unknown; expected one of ", names, ", got '", what, "'"));
+      absl::StrCat("bench: unknown benchmark; expected one of ", names, ", got '", what, "'"));
 }
 
 }  // namespace mirrorflow

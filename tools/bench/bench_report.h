@@ -28,7 +28,7 @@ struct Goal {
   std::string gate;  // such as C9; empty: none
   std::string what;  // the case
   Estimate figure;
-  std::string unit;  // of the figure and the bound; empty for a ratio
+  std::string unit;  // unit of the figure and the bound; empty for a ratio
   double bound = 0;
   bool at_most = false;  // `bound` is an upper bound, otherwise a lower bound
   bool gated = true;     // otherwise there is no bound
@@ -82,15 +82,16 @@ class Report {
   std::string json_;
 };
 
-// Formats three significant digits; from 1000 on, all digits before the decimal point.
+// Formats a number with three significant digits; from 1000 on, with all digits before the decimal
+// point.
 std::string FormatNumber(double value);
-// Formats three significant digits and a unit: `62 ns`, `1.25 ms`.
+// Formats a time with three significant digits and a unit: `62 ns`, `1.25 ms`.
 std::string FormatMs(double ms);
 // Formats the median time of a side.
 std::string FormatMedian(const Rounds& rounds, size_t side);
 // Formats a row of the table. A non-empty `why` replaces the figure.
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why);
-// Formats the lines above the first row.
+// Formats the table's header lines.
 std::string TableHead();
 // Returns `met`, `missed`, `undecided`, or `reported` if there is no bound.
 const char* Verdict(const Goal& goal);

@@ -69,9 +69,9 @@ absl::Status BenchCompile(Report* report);
 // tests/benchmark/peers describes the tasks. Requires the peers, which also write the files.
 absl::Status BenchData(Report* report);
 
-// fault_tolerance.cc: training on two workers
+// fault_tolerance.cc: the speed of training on two workers
 absl::Status BenchCheckpoints(Report* report);  // with and without checkpoints (C23)
-absl::Status BenchHeartbeats(Report* report);   // and heartbeats, and what they carry (C24)
+absl::Status BenchHeartbeats(Report* report);   // and heartbeats and their payload (C24)
 
 // gates.cc: prints all performance goals as one Markdown table, below the machine, the versions and
 // the settings. A goal that cannot be measured, for instance because a peer is not installed, gets
@@ -146,7 +146,7 @@ absl::StatusOr<std::string> DrawStepTimeline(const TrainingCase& training);
 // recovery.cc: from SIGKILL of one of four local workers to the first step after it. Compares a
 // restart of that worker alone, which the others wait for, with a restart of the job (C25).
 absl::Status BenchRecovery(Report* report);
-// Runs as a worker of these jobs, as `bench recovery_peer`.
+// Implements `bench recovery_peer`: runs as a worker of these jobs.
 absl::Status RecoverAsPeer(Report* report);
 
 // serving.cc: requests per second and latency of single-example inference, compared with ONNX

@@ -38,7 +38,7 @@ absl::StatusOr<Side> TrainingCompile(absl::string_view model, int replicas) {
     std::vector<Shape> shapes;
   };
   auto s = std::make_shared<Subject>();
-  // Disables eviction, so that only compilation is timed.
+  // Disable eviction, so only compilation is timed.
   MF_ASSIGN_OR_RETURN(s->strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas,
                                                              .max_cached_steps = 1 << 20}));
   MF_ASSIGN_OR_RETURN(s->training, BuildTraining(*s->strategy, model));
@@ -76,7 +76,7 @@ absl::Status BenchCompileNodes(Report* report) {
                  .ours = FormatMedian(rounds, 2),
                  .peer = FormatMedian(rounds, 1)});
   }
-  malloc_trim(0);  // so that the next benchmark starts without these free blocks
+  malloc_trim(0);  // the next benchmark starts without these free blocks
   return absl::OkStatus();
 }
 

@@ -43,7 +43,7 @@ Dataset Table(const std::string& folder, int threads) {
 }
 
 Dataset Examples(const std::string& folder, int threads) {
-  const auto as_it_is = [](Row*) { return absl::OkStatus(); };  // only so that Map() starts threads
+  const auto as_it_is = [](Row*) { return absl::OkStatus(); };  // makes Map() start threads
   return Dataset::FromTFRecords({absl::StrCat(folder, "/examples.tfrecord")},
                                 {.features = {FixedLenFeature{.name = "x", .shape = {kFeatures}},
                                               FixedLenFeature{.name = "label", .dtype = DT_INT64}}})
@@ -56,7 +56,7 @@ struct Task {
   const char* what;
   Dataset (*make)(const std::string& folder, int threads);
   int checked_component;  // the component whose mean the peers print
-  bool whole_passes;      // a step is a pass, which opens the file; otherwise, it is a batch
+  bool whole_passes;      // a step is a whole pass, which opens the file, instead of a batch
   int64_t rows_per_step;
 };
 constexpr Task kTasks[] = {

@@ -24,7 +24,7 @@ namespace {
 constexpr struct {
   const char* name;
   const char* hook;
-  const char* without = nullptr;  // a pass
+  const char* without = nullptr;  // a pass to skip
 } kCases[] = {{"none", "none"},
               {"none, no rows", "none", "fuse_updates"},
               {"bf16", "bf16"},

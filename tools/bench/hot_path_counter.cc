@@ -2,8 +2,8 @@
 //
 // glibc lets a program define malloc and related functions, and exports its own under __libc_
 // names. pthread_mutex_lock below hides glibc's, which dlsym still finds. The return address
-// identifies the caller. operator new is defined as well, because otherwise malloc would see
-// libstdc++ as the caller.
+// identifies the caller. operator new is also defined here; otherwise malloc would see libstdc++
+// as the caller.
 #include "tools/bench/hot_path_counter.h"
 
 #include <dlfcn.h>

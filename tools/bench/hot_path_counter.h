@@ -11,9 +11,9 @@ namespace mirrorflow {
 
 struct HotPathCounts {
   int64_t allocations = 0;         // by any caller
-  int64_t onednn_allocations = 0;  // those that oneDNN makes when it executes primitives
-  int64_t locks = 0;               // of pthread mutexes, including std::mutex
-  int64_t onednn_locks = 0;        // those that oneDNN takes
+  int64_t onednn_allocations = 0;  // by oneDNN when it executes primitives
+  int64_t locks = 0;               // locks of pthread mutexes, including std::mutex
+  int64_t onednn_locks = 0;        // taken by oneDNN
   int64_t page_faults = 0;         // minor page faults
 
   friend HotPathCounts operator-(const HotPathCounts& a, const HotPathCounts& b) {

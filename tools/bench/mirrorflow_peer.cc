@@ -61,8 +61,8 @@ absl::StatusOr<Cluster> ClusterOfBenchmark() {
                                                .task_index = absl::GetFlag(FLAGS_task_index)});
 }
 
-// Warms up, reports that this process is ready, and then runs steps for as long as each request
-// says.
+// Warms up, reports that this process is ready, and then runs steps for the time that each request
+// specifies.
 absl::Status ServeRuns(const Work& step) {
   MF_ASSIGN_OR_RETURN(const double step_ms, MeanCallMs(kWarmUpMs, step));
   std::puts("ready");
@@ -89,7 +89,7 @@ absl::Status TraceSteps(const ReadyStep& t, const Work& step, const std::string&
   return WriteTraceOfWorkers(*t.session, trace, path, *t.strategy);
 }
 
-// Runs steps with worker 0 until one fails, because worker 0 has ended.
+// Runs steps with worker 0 until a step fails because worker 0 has ended.
 [[noreturn]] void Follow(const Work& step) {
   while (step().ok()) {
   }

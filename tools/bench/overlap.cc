@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
     MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
     const std::vector<TraceEvent>& events = trace.events();
     if (std::none_of(events.begin(), events.end(), IsStep)) {
-      return absl::InternalError("the trace of a step lacks the span of the whole step");
+      return absl::InternalError("the step's trace lacks the span of the whole step");
     }
   }
   return traces;

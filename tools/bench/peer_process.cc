@@ -29,9 +29,9 @@
 namespace mirrorflow {
 namespace {
 
-// A peer may be a program on another host, which can print anything.
+// Limits on the output of a peer, which can be a program on another host that prints anything.
 constexpr size_t kMaxLine = 64 << 10;
-constexpr size_t kMaxStartOutput = 16 << 20;  // before it is ready
+constexpr size_t kMaxStartOutput = 16 << 20;  // output before the peer is ready
 
 }  // namespace
 
@@ -201,7 +201,7 @@ absl::StatusOr<int64_t> PeerProcess::PeakBytes(int worker) const {
 }
 
 absl::StatusOr<int> PeerProcess::NumConnections(int worker) const {
-  std::set<std::string> established;  // `socket:[INODE]`, of all processes
+  std::set<std::string> established;  // `socket:[INODE]` of every process
   for (const char* table : {"net/tcp", "net/tcp6"}) {
     std::ifstream lines(ProcFile(worker, table));
     for (std::string line; std::getline(lines, line);) {
@@ -214,7 +214,7 @@ absl::StatusOr<int> PeerProcess::NumConnections(int worker) const {
   std::error_code error;
   int connections = 0;
   for (const auto& file : std::filesystem::directory_iterator(ProcFile(worker, "fd"), error)) {
-    std::error_code closed;  // set if the file has been closed in the meantime
+    std::error_code closed;  // set if the file was closed in the meantime
     connections += established.count(std::filesystem::read_symlink(file, closed));
   }
   if (error) return Ended();

@@ -18,7 +18,7 @@ struct Traffic {
 Traffic TrafficOf(const PlannedCollective& c, int domains) {
   const auto bytes = static_cast<double>(c.bytes());
   const auto* update = std::get_if<PlannedUpdate>(&c.operation);
-  if (update != nullptr && !update->reduction.has_value()) return {};  // every domain has them
+  if (update != nullptr && !update->reduction.has_value()) return {};  // every domain has the bytes
   if (c.is<PlannedAllReduce>() || update != nullptr) {
     if (RouteOf(domains, c.bytes(), {}) == ShardRoute::kOneRound) {
       return {.bytes = bytes * (domains - 1)};

@@ -18,13 +18,13 @@ struct ExchangePrediction {
   double step_ns = 0;
   double exposed_ns = 0;   // the part of a step in which it waits for other domains
   double network_ns = 0;   // the part in which its bytes are on the link
-  int64_t sent_bytes = 0;  // from one domain, per step
+  int64_t sent_bytes = 0;  // sent by one domain per step
 };
 
 // `costs` holds the cost in nanoseconds of each instruction of rank 0's plan in a single domain.
 // The model assumes that the link carries one message at a time, in the order in which collectives
-// start, that an update that finishes late has until the next step needs it, and that collectives
-// use the default ExchangeOptions. REQUIRES: several domains.
+// start, that an update that finishes late must finish before the next step needs it, and that
+// collectives use the default ExchangeOptions. REQUIRES: at least two domains.
 ExchangePrediction PredictExchange(const Plan& plan, absl::Span<const double> costs,
                                    const Topology& topology, const LinkCosts& link);
 

@@ -41,7 +41,8 @@ namespace {
 
 constexpr int kWorkers = 4;
 constexpr char kModel[] = "mlp";
-// Lines of the workers: at their start, after the first step of each run, and after a checkpoint.
+// The lines that workers print: at startup, after the first step of each run, and after a
+// checkpoint.
 constexpr absl::string_view kProcess = "process ", kStepped = "stepped", kSaved = "saved";
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 
@@ -64,18 +65,18 @@ class Job {
   ~Job() {
     if (launcher_ > 0) {
       kill(launcher_, SIGTERM);
-      waitpid(launcher_, nullptr, 0);  // it ends after its workers, which it kills if need be
+      waitpid(launcher_, nullptr, 0);  // it ends after its workers and kills them if necessary
     }
     if (output_ >= 0) close(output_);
   }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Returns the milliseconds from the kill of a worker until the first step after it.
+  // Kills a worker. Returns the milliseconds from the kill to the end of the first step after it.
   absl::StatusOr<double> KillOne(int victim) {
     pid_t process = 0;
     MF_RETURN_IF_ERROR(ReadUntil(kSaved, victim, &process));
-    if (process <= 0) return absl::InternalError("a worker has not named its process");
+    if (process <= 0) return absl::InternalError("a worker has not printed its process id");
     const MonotonicTime begin = MonotonicTime::Now();
     if (kill(process, SIGKILL) != 0) return SystemError(errno, "kill");
     MF_RETURN_IF_ERROR(ReadUntil(kStepped, victim, &process));
@@ -105,8 +106,8 @@ class Job {
     return SystemError(error, absl::StrCat("cannot start ", command[0]));
   }
 
-  // Reads lines until worker 0 has printed `line`. Sets `*process` to the latest process of
-  // `worker`.
+  // Reads lines until worker 0 has printed `line`. Sets `*process` to the id of the latest process
+  // of `worker`.
   absl::Status ReadUntil(absl::string_view line, int worker, pid_t* process) {
     const std::string awaited = absl::StrCat("[worker 0] ", line);
     const std::string start = absl::StrCat("[worker ", worker, "] ", kProcess);
@@ -126,7 +127,7 @@ class Job {
       const int64_t left = absl::ToInt64Milliseconds(deadline - MonotonicTime::Now());
       if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) == 0) {
         return absl::DeadlineExceededError(
-            absl::StrCat("the job: expected '", awaited, "', got '", last, "' at last"));
+            absl::StrCat("the job: timed out; expected '", awaited, "', got '", last, "' last"));
       }
       char bytes[4096];
       const ssize_t count = read(output_, bytes, sizeof(bytes));
@@ -138,7 +139,7 @@ class Job {
     }
   }
 
-  const TemporaryDirectory directory_;  // of the checkpoints
+  const TemporaryDirectory directory_;  // holds the checkpoints
   pid_t launcher_ = -1;
   int output_ = -1;
   std::string unread_;
@@ -203,7 +204,7 @@ absl::Status RecoverAsPeer(Report* /*report*/) {
                           {.cluster = cluster, .replicas = {.num_cpu_replicas = 1}}));
   const absl::Status status =
       RunWithRejoin(*strategy, [&] { return TrainForEver(training, *strategy); });
-  // As a program does that another worker has failed.
+  // Exits like any program whose peer has failed.
   std::_Exit(ExitWithError(status, ExitCodeOf(status, *strategy, kExitInternal)));
 }
 

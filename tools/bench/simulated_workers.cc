@@ -32,8 +32,8 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int kReplicas = 8;  // of each worker
-constexpr int kRounds = 5;    // all-gathers of each kind
+constexpr int kReplicas = 8;  // per worker
+constexpr int kRounds = 5;    // all-gathers per kind
 constexpr size_t kValueBytes = 120;
 constexpr absl::Duration kDeadline = absl::Minutes(5);
 
@@ -78,10 +78,10 @@ class ServiceProcess {
   pid_t process_ = -1;
 };
 
-// Measured from the first worker's call to the last worker's answer.
+// The figures of a phase, measured from the first worker's call to the last worker's answer.
 struct Phase {
   double seconds = 0;
-  double cpu_seconds = 0;  // of the service
+  double cpu_seconds = 0;  // CPU time of the service
 };
 enum PhaseIndex { kRegistration, kDifferentValues, kEqualValues, kNumPhases };
 
@@ -89,7 +89,7 @@ struct Figures {
   Phase phases[kNumPhases];
   int64_t peak_bytes = 0;
   int failed = 0;     // workers with an error
-  std::string error;  // of one of them
+  std::string error;  // the error of one of them
 };
 
 CoordinationClient::Options OptionsOf(int worker, int count, const std::string& address) {
@@ -198,8 +198,8 @@ absl::Status BenchSimulatedWorkers(int max_workers, Report* report) {
          {"service_peak_bytes", figures.peak_bytes},
          {"failed", figures.failed}});
     if (figures.failed > 0) {
-      return absl::UnavailableError(absl::StrCat(count, " simulated workers: ", figures.failed,
-                                                 " of them failed; ", figures.error));
+      return absl::UnavailableError(
+          absl::StrCat(count, " simulated workers: ", figures.failed, " failed; ", figures.error));
     }
   }
   return absl::OkStatus();

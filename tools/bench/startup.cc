@@ -50,7 +50,7 @@ absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model,
   };
   Goal row = {.gate = goal.gate, .what = absl::StrCat(model, " 64, ", goal.what), .bound = bound};
   std::map<std::string, std::vector<double>> figures;
-  for (int round = -1; round < goal.rounds; ++round) {  // the first reads files from the disk
+  for (int round = -1; round < goal.rounds; ++round) {  // the first round reads files from disk
     std::vector<std::string> order = names;
     if (round % 2 == 0) std::reverse(order.begin(), order.end());
     for (const std::string& name : order) {
@@ -113,7 +113,7 @@ absl::Status BenchMemory(Report* report) {
 
 absl::Status BenchWorkersStartup(Report* report) {
   std::vector<double> times;
-  for (int round = -1; round < kStartupRounds; ++round) {  // the first reads files from the disk
+  for (int round = -1; round < kStartupRounds; ++round) {  // the first round reads files from disk
     MF_ASSIGN_OR_RETURN(const auto process,
                         StartTraining({.model = "mlp", .workers = kStartedWorkers}));
     if (round >= 0) times.push_back(process->first_step_ms());

@@ -37,7 +37,7 @@ using Side = std::function<absl::StatusOr<double>(double round_ms)>;
 // The times of each side in each round.
 struct Rounds {
   std::vector<std::vector<double>> ms;  // by side, then round; the same rounds for every side
-  std::vector<int> kept;                // the numbers of these rounds, from 0 after the warm-up
+  std::vector<int> kept;                // their indices, counted from 0 after the warm-up
   int discarded = 0;
 };
 
@@ -53,20 +53,20 @@ absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options = {});
 // Repeats `work` until `round_ms` milliseconds have passed, and returns the mean time per call.
 absl::StatusOr<double> MeanCallMs(double round_ms, const std::function<absl::Status()>& work);
-// Makes a side from `work`: warms it up, then calls it as often as fits into a round.
+// Makes a side from `work`: warms it up, then calls it as often as fits in a round.
 Side MakeSide(std::function<absl::Status()> work);
 
 // Results of a closed-loop load test over all clients.
 struct LoadTiming {
   int64_t requests = 0;
-  double seconds = 0;  // from the first request to the last answer
+  double seconds = 0;  // time from the first request to the last answer
   // Latency percentiles of the requests.
   double p50_ms = 0;
   double p99_ms = 0;
 };
 
 // Runs `clients` threads, each of which calls request(client) repeatedly until `time` has passed,
-// at least once. A client thus sends its next request when it has the answer to the last one. If a
+// but at least once. A client sends its next request when it has the answer to the last one. If a
 // request fails, the clients stop after their current request; returns the first error.
 absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,
                                          const std::function<absl::Status(int client)>& request);

@@ -39,8 +39,8 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
     const double theirs =
         i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
     if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, ": loss of step ", i + 1, " is ", theirs, "; expected ours, ", ours[i]));
+    return absl::FailedPreconditionError(absl::StrCat(name, ": loss of step ", i + 1, " is ",
+                                                      theirs, "; expected our loss, ", ours[i]));
   }
   return absl::OkStatus();
 }
@@ -151,7 +151,7 @@ absl::Status CheckStepWorkers() {
   const int workers = absl::GetFlag(FLAGS_workers);
   const std::string trace = absl::GetFlag(FLAGS_trace);
   if (workers == 1 && !trace.empty()) {
-    return absl::InvalidArgumentError("--trace: given without --workers; expected both or none");
+    return absl::InvalidArgumentError("--trace: given without --workers; expected both or neither");
   }
   MF_RETURN_IF_ERROR(CheckOutputFlag("trace", trace));
   MF_RETURN_IF_ERROR(

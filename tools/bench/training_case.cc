@@ -91,7 +91,7 @@ void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t)
   t->loss = losses::SparseSoftmaxCrossEntropy(root, t->logits, t->labels);
 }
 
-// Builds nested sines of one number, which measure only dispatch. There is nothing to learn.
+// Builds nested sines of one number, which measure only dispatch. The model has nothing to learn.
 void BuildChain(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {});
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
@@ -142,7 +142,8 @@ constexpr struct {
               {"powersgd", PowerSGD},
               {"adasum", hooks::Adasum}};
 
-// Returns the row with this name, or an error that lists all names. `what` says what the rows are.
+// Returns the row with this name, or an error that lists all names. `what` names the kind of
+// row.
 template <typename Table>
 auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
     -> absl::StatusOr<decltype(std::begin(table))> {

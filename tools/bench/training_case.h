@@ -16,7 +16,7 @@
 
 namespace mirrorflow {
 
-inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same
+inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same rate
 
 // Steps between the checkpoints of a case that saves them.
 inline constexpr int64_t kStepsBetweenSaves = 20;
@@ -28,12 +28,12 @@ struct TrainingCase {
   int replicas = 1;                       // per worker
   std::vector<std::string> without = {};  // compiler passes to skip
   std::string optimizer = "sgd";
-  std::string hook = "none";  // the reduction of the gradients
+  std::string hook = "none";  // how the gradients are reduced
   int workers = 1;
   // Options for training in separate processes:
   std::string trace = {};  // file for a trace of some steps, with all workers
   CollectiveKind collective = CollectiveKind::kAuto;
-  std::string checkpoint_dir = {};  // empty: without checkpoints
+  std::string checkpoint_dir = {};  // empty: no checkpoints
   absl::Duration heartbeat_timeout = absl::Seconds(10);
 
   int num_replicas() const { return workers * replicas; }
@@ -72,7 +72,7 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
                                             absl::string_view optimizer = "",
                                             absl::string_view hook = "none");
 
-// Return InvalidArgument unless BuildTraining knows the optimizer, or the hook.
+// Return InvalidArgument unless BuildTraining supports the optimizer or hook.
 absl::Status CheckOptimizer(absl::string_view optimizer);
 absl::Status CheckHook(absl::string_view hook);
 
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, in
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training);
 // Prepares the step as a worker of the cluster, which may have only one worker.
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
-// Prepares it with a strategy that outlives the step, which does not own it.
+// Prepares the step with a strategy that the step does not own and that must outlive it.
 absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const Strategy& strategy);
 
 // Prepares a serving step with OneDeviceStrategy on CPU:0. The step takes an example and returns

@@ -19,7 +19,7 @@ namespace mirrorflow {
 absl::Status CheckHostsFlags(int num_workers) {
   MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsFromFlags());
   if (num_workers == 1 && !hosts.hosts.empty()) {
-    return absl::InvalidArgumentError("--hosts: given without --workers; expected both or none");
+    return absl::InvalidArgumentError("--hosts: given without --workers; expected both or neither");
   }
   const std::vector<int> ports(num_workers);
   return CommandsOfWorkers({}, ports, hosts).status();
@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<std::vector<std::string>>> CommandsOfWorkers(
   std::vector<LaunchHost> host_of_worker = hosts.hosts;
   if (host_of_worker.empty()) host_of_worker.assign(ports.size(), {.address = "127.0.0.1"});
   if (host_of_worker.size() != ports.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("--hosts: expected one for each of ",
+    return absl::InvalidArgumentError(absl::StrCat("--hosts: expected one host for each of ",
                                                    ports.size(), " workers, got ",
                                                    host_of_worker.size()));
   }

@@ -24,9 +24,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kRounds = 7;
-constexpr int64_t kGlobalBatch = 64;  // equal for all jobs, so that their feeds have the same size
-constexpr int kMostWorkers = kGlobalBatch;
-constexpr int kMostSimulated = 16'000;
+constexpr int64_t kGlobalBatch = 64;  // equal for all jobs, so their feeds have the same size
+constexpr int kMaxRealWorkers = kGlobalBatch;
+constexpr int kMaxSimulatedWorkers = 16'000;
 
 int MaxWorkers() {
   const int given = absl::GetFlag(FLAGS_max_workers);
@@ -74,14 +74,15 @@ absl::StatusOr<Figures> MeasureJobs(int workers) {
 
 absl::Status CheckWorldSizesFlags() {
   if (absl::GetFlag(FLAGS_simulated)) {
-    return CheckFlagRange("max_workers", MaxWorkers(), kFirstSimulatedWorkers, kMostSimulated);
+    return CheckFlagRange("max_workers", MaxWorkers(), kFirstSimulatedWorkers,
+                          kMaxSimulatedWorkers);
   }
-  return CheckFlagRange("max_workers", MaxWorkers(), 1, kMostWorkers);
+  return CheckFlagRange("max_workers", MaxWorkers(), 1, kMaxRealWorkers);
 }
 
 absl::Status BenchWorldSizes(Report* report) {
   if (absl::GetFlag(FLAGS_simulated)) return BenchSimulatedWorkers(MaxWorkers(), report);
-  MF_RETURN_IF_ERROR(MeasureJob(1).status());  // reads files from the disk
+  MF_RETURN_IF_ERROR(MeasureJob(1).status());  // reads files from disk
   int64_t alone = 0;
   for (int workers = 1; workers <= MaxWorkers(); workers *= 2) {
     MF_ASSIGN_OR_RETURN(const Figures job, MeasureJobs(workers));

@@ -31,28 +31,28 @@ extern char** environ;
 namespace mirrorflow {
 namespace {
 
-// How many hosts are asked at the same time. All may lead through one jump host, whose sshd accepts
-// at most 100 connections that have not logged in (MaxStartups 10:30:100). Thousands of hosts must
-// answer within the start timeout.
+// How many hosts are asked at the same time. All connections may go through one jump host, whose
+// sshd accepts at most 100 unauthenticated connections (MaxStartups 10:30:100). Thousands of hosts
+// must answer within the start timeout.
 constexpr int kMaxAsked = 32;
-// A host that stays silent for this long no longer keeps other hosts from being asked, nor an
-// elastic job that has enough workers from starting.
+// A host that stays silent for this long no longer delays asking other hosts, or the start of an
+// elastic job that has enough workers.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(5);
 // How soon an elastic job that has too few workers asks the other hosts again.
 constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
 constexpr size_t kMaxEarlyErrors = 4096;
-// How much longer than --grace the launcher waits for a supervisor, which may be on another host.
+// How much longer than --grace the launcher waits for a supervisor, which can be on another host.
 constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
-// How long workers may take to end by themselves that know more of the first failure: the one that
-// another blames, or those that lose one that a signal has ended.
+// How long the launcher waits for workers that may know more about the first failure to end by
+// themselves: the worker that another worker blames, or the peers of a worker killed by a signal.
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
-// Workers that are lost within this time of a counted loss, probably by the same cause, such as a
-// lack of memory, are not counted again.
+// Workers lost within this time of a counted loss are not counted again, because the cause is
+// probably the same, such as a lack of memory.
 constexpr absl::Duration kSameLossTimeout = absl::Seconds(1);
-// How long supervisors may take to end after their orders.
+// How long supervisors can take to end once their orders have ended.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
-// How much longer than the other workers one may take to end that has started again, if the job has
-// not been seen to make progress since.
+// How much longer than the other workers a restarted worker can take to end, if the job has made no
+// visible progress since.
 constexpr absl::Duration kLastWorkersTimeout = absl::Seconds(5);
 
 constexpr size_t kSecretBytes = 32, kJobBytes = 8;
@@ -61,7 +61,7 @@ std::string HostText(const LaunchHost& host) {
   return host.name.empty() ? "this machine" : absl::StrCat("host ", host.name);
 }
 
-// The last line, in parentheses after a space; empty without one.
+// Returns ` (LINE)`, where LINE is the last line of `text`; empty if there is no line.
 std::string LastLineText(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   const absl::string_view line = text.substr(text.rfind('\n') + 1);
@@ -131,7 +131,7 @@ absl::StatusOr<int> Attempt::Run() {
   return ExitCodeOfJob();
 }
 
-// Gives the workers of a host the next numbers.
+// Assigns the next numbers to the workers of a host.
 void Attempt::AddWorkers(Host& host) {
   host.first_worker = static_cast<int>(workers_.size());
   for (int rank = 0; rank < host.num_workers; ++rank) {
@@ -142,7 +142,7 @@ void Attempt::AddWorkers(Host& host) {
   }
 }
 
-// Asks those hosts that have not been asked, as far as there may be so many at the same time.
+// Asks the hosts that have not been asked yet, up to the limit on hosts asked at the same time.
 absl::Status Attempt::AskHosts(MonotonicTime now) {
   auto asked = std::count_if(hosts_.begin(), hosts_.end(),
                              [now](const Host& host) { return is_awaited(host, now); });
@@ -156,7 +156,7 @@ absl::Status Attempt::AskHosts(MonotonicTime now) {
   return absl::OkStatus();
 }
 
-// Begins once enough hosts have answered. While too few can, asks the others again.
+// Begins once enough hosts have answered. If too few can answer, asks the others again.
 absl::Status Attempt::Gather() {
   const MonotonicTime now = MonotonicTime::Now();
   MF_RETURN_IF_ERROR(AskHosts(now));
@@ -231,7 +231,7 @@ launch::Order Attempt::StartOrder(int index) {
   }
   for (auto& [name, value] : VariablesOfWorker(placed_, index, ports_)) variables[name] = value;
   variables["MIRRORFLOW_JOB"] = job_;
-  // The output of the launcher names the worker of each line.
+  // The launcher's output already names the worker of each line.
   const char* const format = std::getenv("MIRRORFLOW_LOG_FORMAT");
   if (format == nullptr || *format == '\0') variables["MIRRORFLOW_LOG_FORMAT"] = "plain";
   variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restart_.count);
@@ -257,7 +257,7 @@ launch::Order Attempt::StartOrder(int index) {
 
 // ---- service ------------------------------------------------------------------------------------
 
-// Waits for something to do, and does it.
+// Waits for an event or a deadline and handles it.
 absl::Status Attempt::Serve() {
   std::vector<pollfd> fds = {{.fd = signals_, .events = POLLIN, .revents = 0}};
   for (const Host& host : hosts_) {
@@ -336,7 +336,7 @@ void Attempt::MissStartDeadline() {
   }
 }
 
-// Ends the supervisors themselves, first by ending their orders, then by SIGKILL.
+// Ends the supervisors themselves: the first call closes their orders, the second sends SIGKILL.
 void Attempt::KillSupervisors() {
   const bool again = std::exchange(killing_, true);
   kill_at_ = again ? MonotonicTime::InfiniteFuture() : MonotonicTime::Now() + kEndTimeout;
@@ -373,7 +373,7 @@ void Attempt::AskForReports() {
   }
 }
 
-// Asks all workers that still run to end. Hosts that have not answered are no longer waited for.
+// Asks all running workers to end. Stops waiting for hosts that have not answered.
 void Attempt::EndAll(int signal) {
   gathering_ = false;
   ending_ = true;
@@ -465,7 +465,7 @@ void Attempt::TakeEvent(Host& host, const launch::Event& event) {
       worker.end.message = ended.reason();
       TakeErrorFile(ended.error_file(), &worker.end);
       const int code = ended.signal() != 0 ? 128 + ended.signal() : ended.exit_code();
-      // A worker that was not started may have a code that says why.
+      // A worker that was not started can have an exit code that says why.
       End(host, worker, ended.reason().empty() || code != 0 ? code : kExitNotStarted);
       break;
     }
@@ -474,8 +474,8 @@ void Attempt::TakeEvent(Host& host, const launch::Event& event) {
   }
 }
 
-// The host of an elastic job cannot be reached. If too few others can, it is asked again. `why`: OK
-// if its remote shell has ended.
+// Handles a host of an elastic job that cannot be reached. It is asked again if too few other
+// hosts can be reached. `why` is OK if its remote shell has ended.
 void Attempt::FailToAnswer(Host& host, const absl::Status& why) {
   host.supervisor->Kill();
   Release(host);
@@ -484,29 +484,30 @@ void Attempt::FailToAnswer(Host& host, const absl::Status& why) {
   ask_again_at_ = MonotonicTime::Now() + kAskAgainInterval;
 }
 
-// Its supervisor does not say how the workers end. `why`: OK if it has ended.
+// Handles the loss of a host's supervisor, which can no longer report how its workers end. `why` is
+// OK if the supervisor has ended.
 void Attempt::LoseHost(Host& host, const absl::Status& why) {
   if (!why.ok()) host.supervisor->Kill();
   const int status = Release(host);
   int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  // The exit code of a supervisor that sends nonsense says nothing.
+  // If the supervisor has sent invalid events, its exit code means nothing.
   if (!why.ok() || code == 0) code = 1;
   std::vector<Worker*> lost;
   for (Worker& worker : WorkersOf(host)) {
-    // All of them before the first one ends the others.
+    // Mark all of them as ended first, because the first End() ends the others.
     if (!std::exchange(worker.ended, true) || worker.is_pausing()) lost.push_back(&worker);
     worker.again_at = MonotonicTime::InfiniteFuture();
   }
   for (Worker* const worker : lost) {
     const bool is_remote = !host.host.name.empty();
     worker->end.message = !why.ok()                       ? std::string(why.message())
-                          : is_remote && !worker->started ? "the remote shell has not started it"
+                          : is_remote && !worker->started ? "the remote shell did not start it"
                                                           : "its supervisor has ended";
     End(host, *worker, code);
   }
 }
 
-// Waits for the end of the host's supervisor. Returns its status, as waitpid() does.
+// Waits until the host's supervisor has ended. Returns its status, as waitpid() does.
 int Attempt::Release(Host& host) {
   const int status = host.supervisor->Reap();
   TakeErrors(host);
@@ -528,9 +529,9 @@ void Attempt::End(Host& host, Worker& worker, int exit_code) {
   if (!host.ended && is_done(host)) Release(host);
   if (exit_code == 0) AwaitLastWorkers();
   if (exit_code == 0 || worker.end.asked_to_end) return;
-  // After a stop, the others stop after the same step: a second signal would end one that is
-  // saving. The worker that a victim blames may be about to say itself why it ends, and one that a
-  // signal has ended cannot say so: the others do.
+  // After a stop, the other workers stop after the same step: a second signal would end a worker
+  // that is saving. The worker that a victim blames may be about to report why it ends, and a
+  // worker killed by a signal cannot report anything, but its peers can.
   const bool others_know_more = worker.end.is_victim || worker.end.signal != 0;
   const absl::Duration patience = exit_code == kExitPreempted ? options_.grace
                                   : others_know_more          ? kCauseTimeout
@@ -545,20 +546,20 @@ void Attempt::AddEnd(const Host& host, Worker& worker, int exit_code) {
   worker.end.after = MonotonicTime::Now() - begin_;
   worker.end.exit_code = exit_code;
   output_.Finish(worker.end.worker);
-  if (!StartsAgain(host, worker)) ends_.push_back(worker.end);
+  if (!MaybeScheduleRestart(host, worker)) ends_.push_back(worker.end);
 }
 
-bool Attempt::StartsAgain(const Host& host, Worker& worker) {
+bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   const WorkerEnd end = worker.end;
-  // After a stop, the others stop, too. A victim has given up on another worker, and one that has
-  // succeeded no longer waits.
+  // After a stop, the other workers also stop. A victim has given up on another worker, and a
+  // worker that has succeeded no longer waits.
   const bool is_lost = worker.started && !end.asked_to_end && !end.is_victim &&
                        end.exit_code != 0 && end.exit_code != kExitPreempted;
   const bool others_wait =
       options_.rejoin_timeout > absl::ZeroDuration() && !ending_ &&
       end_all_at_ == MonotonicTime::InfiniteFuture() && ends_.empty() &&
       std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.ended; });
-  // If a host is lost, its workers may still run there.
+  // If a host is lost, its workers may still be running there.
   if (!is_lost || !others_wait || host.ended) return false;
   const MonotonicTime now = MonotonicTime::Now();
   const bool is_counted = !worker.starts_again && now < counted_loss_ + kSameLossTimeout;
@@ -573,8 +574,8 @@ bool Attempt::StartsAgain(const Host& host, Worker& worker) {
   restart_.reason = EndText(end);
   PrintErrorLine(
       absl::LogSeverity::kWarning,
-      absl::StrCat("mirrorflow launch: ", restart_.reason, "; starts again alone, ", policy_.Text(),
-                   "; the others may wait for ", absl::FormatDuration(options_.rejoin_timeout)));
+      absl::StrCat("mirrorflow launch: ", restart_.reason, "; restarts alone, ", policy_.Text(),
+                   "; the others wait up to ", absl::FormatDuration(options_.rejoin_timeout)));
   worker.end = {};
   worker.end.worker = end.worker;
   worker.end.host = end.host;
@@ -585,8 +586,8 @@ bool Attempt::StartsAgain(const Host& host, Worker& worker) {
   return true;
 }
 
-// A worker that was lost after its work, just before its end, starts again although the others end.
-// The whole job then starts again, and ends at once.
+// Handles a worker that was lost after it finished its work but before it exited: it restarts
+// although the others end. The whole job then restarts and ends at once.
 void Attempt::AwaitLastWorkers() {
   const auto runs = [](const Worker& w) { return !w.ended && !w.starts_again; };
   const auto is_last = [](const Worker& w) {
@@ -602,10 +603,10 @@ int Attempt::ExitCodeOfJob() {
   const bool have_succeeded =
       !ends_.empty() && std::all_of(ends_.begin(), ends_.end(),
                                     [](const WorkerEnd& end) { return end.exit_code == 0; });
-  if (have_succeeded) return 0;  // even if a signal came meanwhile
+  if (have_succeeded) return 0;  // even if a signal has arrived in the meantime
   const absl::Duration after = MonotonicTime::Now() - begin_;
   const WorkerEnd* const first = FirstFailure(ends_);
-  // A scheduler that sends SIGTERM to all processes may have come to the launcher last.
+  // A scheduler that sends SIGTERM to all processes may have signalled the launcher last.
   if (first != nullptr && first->exit_code == 128 + SIGTERM) TakeSignals();
   if (first != nullptr && reason_.empty()) reason_ = EndText(*first);
   failed_host_ = HostAtFault(ends_);
@@ -613,7 +614,7 @@ int Attempt::ExitCodeOfJob() {
     PrintErrorReport(absl::LogSeverity::kWarning, StopReport(ends_, after));
     return kExitPreempted;
   }
-  // After an interruption or a missed deadline, how the workers ended is only a consequence.
+  // After an interruption or a missed deadline, the workers' exit codes are only a consequence.
   if (exit_code_ != 0) return exit_code_;
   if (first == nullptr) return 0;
   PrintErrorReport(absl::LogSeverity::kError,

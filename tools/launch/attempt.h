@@ -52,8 +52,8 @@ class Attempt {
 
   // Returns whether the launcher was asked to end.
   bool is_interrupted() const { return interrupted_; }
-  // After a failure, return its cause, as one line, and the host at fault, which is empty if it is
-  // unknown or this machine.
+  // After a failure, return its cause in one line, and the host at fault. The host is empty if it
+  // is unknown or is this machine.
   const std::string& reason() const { return reason_; }
   const std::string& failed_host() const { return failed_host_; }
   int num_restarts() const { return restart_.count; }
@@ -122,9 +122,9 @@ class Attempt {
   int Release(Host& host);
   void End(Host& host, Worker& worker, int exit_code);
   void AddEnd(const Host& host, Worker& worker, int exit_code);
-  // Decides whether the worker, which has just ended, restarts while the others wait for it. If so,
-  // schedules the restart.
-  bool StartsAgain(const Host& host, Worker& worker);
+  // Schedules a restart of the worker, which has just ended, if it can restart while the others
+  // wait for it. Returns whether it does.
+  bool MaybeScheduleRestart(const Host& host, Worker& worker);
   void AwaitLastWorkers();
   int ExitCodeOfJob();
 
@@ -146,7 +146,7 @@ class Attempt {
   bool awaits_last_ = false;  // until end_all_at_: workers may wait for others that have ended
   MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
-  bool gathering_ = true;  // until Begin(), or until the attempt ends before it
+  bool gathering_ = true;  // until Begin(), or until the attempt ends earlier
   bool ending_ = false;    // all workers have been asked to end
   bool interrupted_ = false;
   EndRequests requests_;

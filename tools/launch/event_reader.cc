@@ -25,7 +25,7 @@ const std::string& Greeting() {
   return *greeting;
 }
 
-// Returns the name of an event in launch.proto. Both output streams have the name of output.
+// Returns the name of an event in launch.proto. Events of both output streams are named `output`.
 std::string NameOf(launch::Event::EventCase event) {
   if (event == launch::Event::EVENT_NOT_SET) return "an unknown event";
   if (event == launch::Event::kErrors) event = launch::Event::kOutput;
@@ -58,14 +58,14 @@ absl::StatusOr<bool> EventReader::Next(launch::Event* event) {
 }
 
 // Checks the first event byte by byte: text in front of it would be parsed as a length, and the
-// launcher would wait for a message that never comes.
+// launcher would wait for a message that never arrives.
 absl::Status EventReader::CheckGreeting() const {
   const absl::string_view got = reader_.unread();
   const absl::string_view greeting = Greeting();
   if (absl::StartsWith(got, greeting) || absl::StartsWith(greeting, got)) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("the remote shell printed '", Printable(got.substr(0, 80)),
-                   "'; expected the supervisor's first event, and a shell whose startup files "
+                   "'; expected the supervisor's first event; the shell's startup files must "
                    "print nothing"));
 }
 
@@ -95,14 +95,14 @@ absl::Status EventReader::CheckOfWorker(const launch::Event& event, Slot& slot) 
   const auto refused = [&](absl::string_view expected, absl::string_view got) {
     return Refused(NameOf(kind), expected, got);
   };
-  if (slot.has_ended) return refused("nothing after the worker's end", NameOf(kind));
+  if (slot.has_ended) return refused("no event after the worker's end", NameOf(kind));
   if (kind == launch::Event::kEnded) {
     slot.has_ended = true;
     return CheckEnded(event.ended(), slot);
   }
   if (kind == launch::Event::kStarted) {
-    if (!slot.is_start_ordered) return refused("an order to start before it", "none");
-    if (std::exchange(slot.has_started, true)) return refused("one", "two");
+    if (!slot.is_start_ordered) return refused("an earlier order to start", "none");
+    if (std::exchange(slot.has_started, true)) return refused("one such event", "two");
     if (event.started() <= 0) return refused("a process id", absl::StrCat(event.started()));
     return absl::OkStatus();
   }
@@ -132,7 +132,7 @@ absl::Status EventReader::CheckPorts(const launch::Ports& ports) {
       return Refused(name, absl::StrCat("ports from 1 to ", kMaxPort), absl::StrCat(port));
     }
     if (!different.insert(port).second) {
-      return Refused(name, "different ports", absl::StrCat(port, " twice"));
+      return Refused(name, "distinct ports", absl::StrCat(port, " twice"));
     }
   }
   num_ports_.reset();

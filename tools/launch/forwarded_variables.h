@@ -16,7 +16,7 @@ namespace mirrorflow {
 enum class Forwarding {
   kForwarded,
   kHostSpecific,  // describes this host or the user's session on it
-  kSecret,        // its name looks like that of a secret
+  kSecret,        // its name looks like the name of a secret
 };
 // Decides by name. Everything else is sent, because a program can need any variable: NCCL_*, OMP_*
 // or variables that it defines itself.

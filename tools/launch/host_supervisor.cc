@@ -113,7 +113,8 @@ class HostSupervisor {
           return absl::InvalidArgumentError(absl::StrCat("supervisor: expected a free slot below ",
                                                          slots_.size(), ", got ", slot));
         }
-        // If a signal came first, only a worker that has run before still has to be reported.
+        // If a signal arrived first, Signal() has already reported a worker that never ran. A
+        // restarted worker still needs an end event.
         if (signal_ != 0) {
           if (slots_[slot].has_run) End(slot, StoppedBy(signal_));
           return absl::OkStatus();
@@ -162,8 +163,8 @@ class HostSupervisor {
 
   // Returns the end event of a worker that did not start because of a signal.
   static launch::Event StoppedBy(int signal) {
-    launch::Event event =
-        NotStarted(absl::CancelledError(absl::StrCat("signal ", signal, " came before its start")));
+    launch::Event event = NotStarted(absl::CancelledError(
+        absl::StrCat("signal ", signal, " arrived before the worker started")));
     event.mutable_ended()->set_exit_code(128 + signal);
     return event;
   }
@@ -276,7 +277,7 @@ absl::Status Supervise(const std::vector<std::string>& arguments) {
   if (arguments.size() != 1 || !absl::SimpleAtoi(arguments[0], &num_slots) || num_slots < 1 ||
       num_slots > kMaxWorkers) {
     return absl::InvalidArgumentError(
-        absl::StrCat("supervise: expected a number of workers from 1 to ", kMaxWorkers));
+        absl::StrCat("supervise: expected a worker count from 1 to ", kMaxWorkers));
   }
   return HostSupervisor(num_slots).Run();
 }

@@ -33,31 +33,31 @@
 #include "tools/launch/worker_output.h"
 
 ABSL_FLAG(std::string, n, "",
-          "launch: number of workers, or MIN:MAX for as many as hosts answer, at each start and "
-          "restart; default: the slots of --hosts, or 1");
-ABSL_FLAG(std::vector<std::string>, hosts, {},
-          "launch, bench: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first serves the "
-          "coordination service; default: this machine");
-ABSL_FLAG(std::string, rsh, "ssh {host}",
-          "launch, bench: the command that runs another one on a host, separated by spaces; launch "
-          "runs it once per host");
+          "launch: number of workers; with MIN:MAX, each start and restart uses the hosts that "
+          "answer; default: the number of slots in --hosts, or 1");
 ABSL_FLAG(
-    std::vector<std::string>, env, {},
-    "launch: also send these variables to other hosts, although their names look like secrets "
-    "(AWS_*, *_TOKEN, …) or describe this host (LD_PRELOAD, …)");
+    std::vector<std::string>, hosts, {},
+    "launch, bench: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first host runs the "
+    "coordination service; default: this machine");
+ABSL_FLAG(std::string, rsh, "ssh {host}",
+          "launch, bench: the command that runs another command on a host, as words separated by "
+          "spaces; launch runs it once per host");
+ABSL_FLAG(std::vector<std::string>, env, {},
+          "launch: also send these variables to other hosts, even if they look like secrets "
+          "(AWS_*, *_TOKEN, …) or describe this host (LD_PRELOAD, …)");
 ABSL_FLAG(std::string, log_dir, "",
-          "launch: also keep the output: worker_N.out, worker_N.err, all.log");
+          "launch: also write the output to worker_N.out, worker_N.err and all.log in this folder");
 ABSL_FLAG(std::vector<std::string>, show, {},
           "launch: the workers whose output is printed; default: all");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(30),
-          "launch: how long workers may take to end after SIGTERM, before SIGKILL");
+          "launch: how long workers have to end after SIGTERM before they get SIGKILL");
 ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(300),
-          "launch: how long starting all workers, or MIN of them, may take");
+          "launch: time limit for starting all workers, or MIN of them");
 ABSL_FLAG(
     int, max_restarts, 0,
-    "launch: how often to start all workers again after a failure without progress; training "
-    "resumes from the newest checkpoint, and one of a later step resets the count; 0 also ends a "
-    "preempted job");
+    "launch: how many times to restart all workers after failures without progress; training "
+    "resumes from the newest checkpoint, and a checkpoint of a later step resets the count; with "
+    "0, a preempted job also ends");
 ABSL_FLAG(absl::Duration, restart_pause, absl::Seconds(1),
           "launch: the pause before a restart, which doubles with each failure without progress, "
           "up to a minute");
@@ -65,7 +65,7 @@ ABSL_FLAG(int, exclude_after, 0,
           "launch -n MIN:MAX: exclude a host once its workers were the first to fail this many "
           "times without progress; 0: never");
 ABSL_FLAG(bool, one_gpu_per_process, false,
-          "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
+          "launch: each worker sees only one GPU, through CUDA_VISIBLE_DEVICES");
 ABSL_DECLARE_FLAG(std::optional<absl::Duration>, rejoin_timeout);  // tools/flags/cluster_flags.cc
 
 extern char** environ;
@@ -75,19 +75,19 @@ namespace {
 
 // ---- the job ------------------------------------------------------------------------------------
 
-// A signalfd for `signals`, which must be blocked.
+// Returns a signalfd for `signals`, which must be blocked.
 absl::StatusOr<int> OpenSignals(const sigset_t& signals) {
   const int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   if (fd < 0) return SystemError(errno, "signalfd");
   return fd;
 }
 
-// The signals that ask the launcher to end.
+// Returns the signals that ask the launcher to end.
 sigset_t EndSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
-  // `nohup` ignores it.
+  // `nohup` ignores SIGHUP.
   struct sigaction hang_up;
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
     sigaddset(&signals, SIGHUP);
@@ -95,7 +95,7 @@ sigset_t EndSignals() {
   return signals;
 }
 
-// Waits for `pause`, or until there is a signal to end, which it returns; 0 without one.
+// Waits for `pause` or until a signal asks the launcher to end. Returns that signal, or 0.
 int Wait(absl::Duration pause, int signals) {
   pollfd fd = {.fd = signals, .events = POLLIN, .revents = 0};
   const MonotonicTime end = MonotonicTime::Now() + pause;
@@ -120,33 +120,33 @@ LaunchOptions WithoutExcluded(const LaunchOptions& options, RestartPolicy& polic
   if (static_cast<int>(left.workers.size()) >= options.min_workers) {
     if (!excluded.empty()) {
       PrintErrorLine(absl::LogSeverity::kWarning,
-                     absl::StrCat("mirrorflow launch: without host ", excluded,
+                     absl::StrCat("mirrorflow launch: continuing without host ", excluded,
                                   ", which has failed too often"));
     }
     return left;
   }
   PrintErrorLine(absl::LogSeverity::kWarning,
                  absl::StrCat("mirrorflow launch: host ", excluded,
-                              " is taken back, because too few others are left"));
+                              " is used again because too few others are left"));
   policy.IncludeAll();
   return options;
 }
 
-// Returns the exit code: 0 if all workers succeed, that of the worker that failed first (128 + N
-// after signal N), or kExitStartTimeout. After SIGTERM to the launcher, kExitPreempted if that has
-// ended the workers and none has failed by itself; otherwise, 128 + N after signal N to the
-// launcher. An error if the job could not be started, or if it succeeded but not all of its output
-// could be written.
+// Returns the exit code: 0 if all workers succeed, the code of the worker that failed first (128 +
+// N after signal N), or kExitStartTimeout. After SIGTERM to the launcher, returns kExitPreempted if
+// the signal ended the workers and none failed by itself; otherwise, 128 + N after signal N to the
+// launcher. Returns an error if the job could not be started, or if it succeeded but not all of its
+// output could be written.
 //
-// After a failure, restarts all workers as RestartPolicy allows, or only the lost one with
-// --rejoin_timeout. Does not restart if the user interrupted the job, or if the exit code means
-// that a restart would fail in the same way (usage, input, resources, numbers).
+// After a failure, restarts all workers as RestartPolicy allows, or with --rejoin_timeout only the
+// lost worker. Does not restart if the user interrupted the job, or if the exit code means that a
+// restart would fail in the same way (usage, input, resources, numbers).
 absl::StatusOr<int> RunJob(const LaunchOptions& options) {
   MF_ASSIGN_OR_RETURN(WorkerOutput output,
                       WorkerOutput::Create({.num_workers = static_cast<int>(options.workers.size()),
                                             .show = options.show,
                                             .log_dir = options.log_dir}));
-  // SIGUSR1 asks for a report, and must not end the wait for those that read the output.
+  // SIGUSR1 asks for a report, and must not end the wait for the readers of the output.
   const sigset_t end_signals = EndSignals();
   sigset_t all_signals = end_signals;
   sigaddset(&all_signals, SIGUSR1);
@@ -175,7 +175,8 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
                                    absl::ToDoubleSeconds(*pause)));
     if (const int signal = Wait(*pause, signals); signal != 0) {
       PrintErrorLine(absl::LogSeverity::kWarning,
-                     "mirrorflow launch: stopped before the restart; the same command goes on");
+                     "mirrorflow launch: stopped before the restart; run the same command to "
+                     "continue");
       return signal == SIGTERM ? static_cast<int>(kExitPreempted) : 128 + signal;
     }
     output.ForgetLastLines();
@@ -185,27 +186,28 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
 
 // ---- the flags ----------------------------------------------------------------------------------
 
-// The directory in which the launcher runs, and its workers as well.
+// Returns the directory in which the launcher and its workers run.
 absl::StatusOr<std::string> WorkingDirectory() {
   const std::unique_ptr<char, decltype(&std::free)> path(getcwd(nullptr, 0), &std::free);
   if (path != nullptr) return std::string(path.get());
   return SystemError(errno, "launch: cannot determine the working directory");
 }
 
-// The variables of --env, which must be set.
+// Returns the variables that --env names, which must be set.
 absl::StatusOr<std::set<std::string>> AddedVariables() {
   std::set<std::string> names;
   for (const std::string& name : absl::GetFlag(FLAGS_env)) {
     if (std::getenv(name.c_str()) == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--env: expected names of variables that are set, got '", Printable(name), "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--env: variable is not set; expected the name of a set variable, got '",
+                       Printable(name), "'"));
     }
     names.insert(name);
   }
   return names;
 }
 
-// Tells the user which variables are not sent, because a program may need one.
+// Tells the user which variables are not sent, because a program may need one of them.
 void PrintVariablesThatStay(const std::set<std::string>& added) {
   std::vector<std::string> names;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -261,7 +263,7 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   for (const std::string& text : absl::GetFlag(FLAGS_show)) {
     if (!absl::SimpleAtoi(text, &options.show.emplace_back())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--show: expected numbers of workers, got '", text, "'"));
+          absl::StrCat("--show: expected worker numbers, got '", text, "'"));
     }
   }
   MF_ASSIGN_OR_RETURN(WorkerHosts hosts, HostsFromFlags());
@@ -277,7 +279,7 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   options.is_elastic = options.min_workers < static_cast<int>(options.workers.size());
   if (options.restarts.exclude_after > 0 && !options.is_elastic) {
     return absl::InvalidArgumentError(
-        "--exclude_after: the job needs all of its hosts; expected -n MIN:MAX");
+        "--exclude_after: only an elastic job can exclude hosts; expected -n MIN:MAX");
   }
   MF_ASSIGN_OR_RETURN(options.forwarded_variables, AddedVariables());
   if (!absl::GetFlag(FLAGS_hosts).empty()) PrintVariablesThatStay(options.forwarded_variables);

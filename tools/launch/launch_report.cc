@@ -38,12 +38,12 @@ std::string DurationText(absl::Duration duration) {
   return absl::StrFormat("%02d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-// Whether the launcher has asked for this end.
+// Returns whether the worker ended because the launcher asked it to.
 bool IsAsAsked(const WorkerEnd& end) {
   return end.asked_to_end && (end.exit_code >= 128 || end.exit_code == kExitPreempted);
 }
 
-// A message may hold all errors of a file, a line for each.
+// Makes a message printable on a terminal. It can hold all errors of a file, one per line.
 std::string MessageText(absl::string_view message) {
   std::vector<std::string> lines;
   for (const absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
@@ -91,14 +91,14 @@ std::string HostAtFault(absl::Span<const WorkerEnd> ends) {
 }
 
 std::string EndText(const WorkerEnd& end) {
-  constexpr size_t kMaxText = 1000;  // it becomes an environment variable
+  constexpr size_t kMaxText = 1000;  // the text becomes an environment variable
   std::string text = absl::StrCat("worker ", end.worker,
                                   end.host.empty() ? "" : absl::StrCat(" on host ", end.host), ": ",
                                   HowItEnded(end));
   if (!end.message.empty()) absl::StrAppend(&text, ": ", end.message);
   if (text.size() > kMaxText) {
     size_t size = kMaxText;
-    while ((text[size] & 0xC0) == 0x80) --size;  // keep characters of UTF-8 whole
+    while ((text[size] & 0xC0) == 0x80) --size;  // do not split a UTF-8 character
     text.resize(size);
   }
   for (char& c : text) {
@@ -114,7 +114,7 @@ bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked) {
            (launcher_was_asked &&
             (end.exit_code == 128 + SIGTERM || (end.process == 0 && IsAsAsked(end))));
   };
-  // A worker that is stopped before the first step does not tell the others, which miss it.
+  // A worker that is stopped before its first step does not tell the others, so they lose it.
   const bool may_have_victims =
       launcher_was_asked || (first != nullptr && first->exit_code == kExitPreempted);
   const auto fits = [&](const WorkerEnd& end) {
@@ -134,7 +134,7 @@ std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after) {
                               : absl::StrCat(", first worker ", first->worker, WhereItRan(*first),
                                              " with exit code ", first->exit_code);
   return absl::StrCat("mirrorflow launch: stopped after ", DurationText(after), who,
-                      "; the same command goes on\n");
+                      "; run the same command to continue\n");
 }
 
 std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> ends,

@@ -19,9 +19,9 @@ namespace mirrorflow {
 inline constexpr int kMaxWorkers = 4096;
 
 struct LaunchHost {
-  std::string name;     // for the remote shell; empty: this machine
-  std::string address;  // at which workers on other hosts reach it
-  int slots = 1;        // the most workers that it gets
+  std::string name;     // name for the remote shell; empty: this machine
+  std::string address;  // address at which workers on other hosts reach it
+  int slots = 1;        // the most workers that run on it
 };
 
 // The hosts of a job's workers, and the words of a command that runs another command on a host.
@@ -32,7 +32,7 @@ struct WorkerHosts {
 
 struct Placement {
   LaunchHost host;
-  int local_rank = 0;  // among the workers of the host
+  int local_rank = 0;  // index among the host's workers
   int local_size = 1;
 };
 

@@ -4,9 +4,9 @@
 // whether and when a lost worker restarts alone.
 //
 // A job restarts at most --max_restarts times without progress. Progress is a checkpoint of a later
-// step than all earlier ones. It resets the count, so that neither a flaky host nor a month of
-// preemptions uses up the restarts, and the failures of hosts, so that rare failures over a
-// month do not exclude a good host. The pause before a restart doubles until the job makes
+// step than all earlier ones. It resets the count, so neither a flaky host nor a month of
+// preemptions uses up the restarts. It also resets the failure counts of hosts, so rare failures
+// over a month do not exclude a good host. The pause before a restart doubles until the job makes
 // progress, so a job that cannot run does not keep its hosts busy. It is randomized, so many jobs
 // do not restart at once.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_RESTART_POLICY_H_
@@ -47,14 +47,14 @@ class RestartPolicy {
   explicit RestartPolicy(const Options& options) : options_(options) {}
 
   // Returns how long to wait before the restart, or nullopt if there is none. The others wait for a
-  // lost worker, so its first restart since the last progress is at once.
+  // lost worker, so its first restart since the last progress is immediate.
   std::optional<absl::Duration> PauseAfter(const Ending& ending);
 
   // Describes the last restart: `2 of at most 5 since step 400 was saved`.
   std::string Text() const;
   // Returns the hosts that are excluded.
   const std::set<std::string>& excluded() const { return excluded_; }
-  // Takes all hosts back, because too few others are left.
+  // Ends all exclusions. Called when too few other hosts are left.
   void IncludeAll();
 
  private:
@@ -62,7 +62,7 @@ class RestartPolicy {
   std::mt19937 random_{std::random_device()()};
   int attempts_ = 0;  // since the last progress
   absl::Duration last_pause_;
-  int64_t saved_step_ = 0;                       // the newest of all attempts
+  int64_t saved_step_ = 0;                       // newest saved step of all attempts
   std::map<std::string, int> failures_by_host_;  // since the last progress
   std::set<std::string> excluded_;
 };

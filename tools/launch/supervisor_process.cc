@@ -92,7 +92,7 @@ void SupervisorProcess::Send(const launch::Order& order) {
 void SupervisorProcess::SendMore() {
   const ssize_t sent = write(orders_, unsent_.data(), unsent_.size());
   if (sent > 0) unsent_.erase(0, sent);
-  // If the supervisor has ended, the end of its output shows that.
+  // If the supervisor has ended, reading its events shows that.
   if (sent < 0 && errno != EAGAIN && errno != EINTR) unsent_.clear();
 }
 

@@ -53,7 +53,7 @@ absl::StatusOr<bool> MessageReader::ReadSome(int fd) {
 }
 
 void MessageReader::Add(absl::string_view bytes) {
-  // Compacted here and not in Next(), because one read can return thousands of messages.
+  // Compact here rather than in Next(), because one read can return thousands of messages.
   buffer_.erase(0, std::exchange(taken_, 0));
   buffer_.append(bytes.data(), bytes.size());
 }

@@ -15,12 +15,12 @@
 
 namespace mirrorflow {
 
-// The most bytes of a program's output that one message carries.
+// Maximum bytes of program output in one message.
 inline constexpr size_t kOutputBytes = size_t{16} << 10;
-// The most bytes of a worker's error file that a supervisor sends.
+// Maximum bytes that a supervisor sends of a worker's error file.
 inline constexpr size_t kMaxErrorFile = size_t{64} << 10;
-// The latest step that a worker can have saved. No later one is progress, so a wrong number that is
-// accepted would end the job's restarts.
+// The latest step that a worker can have saved. After a larger, corrupt step, no real step would
+// count as progress, so the job would use up its restarts.
 inline constexpr int64_t kMaxSavedStep = int64_t{1} << 40;
 
 // Writes all of `bytes`; retries after a signal.
@@ -36,8 +36,8 @@ class MessageReader {
   absl::StatusOr<bool> ReadSome(int fd);
   // Adds bytes as if they had been read.
   void Add(absl::string_view bytes);
-  // Takes the next complete message. Returns false if there is none yet, DataLoss if the input is
-  // not a message.
+  // Takes the next complete message. Returns false if there is none yet, and DataLoss if the input
+  // is not a message.
   absl::StatusOr<bool> Next(google::protobuf::MessageLite* message);
 
   // Returns the bytes that Next() has not taken.

@@ -38,7 +38,8 @@ absl::StatusOr<int> OpenLog(const std::string& path) {
                   "--log_dir");
 }
 
-// Another user could replace the files in a directory of theirs, and read or change the output.
+// Creates the directory. Refuses an existing directory of another user, who could replace its files
+// and read or change the output.
 absl::Status MakeLogDirectory(const std::string& path) {
   // A file server may assign a new directory to another user, so only an existing one is checked.
   if (mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();
@@ -128,7 +129,7 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
                     {.fd = interrupted_ ? -1 : interrupt_, .events = POLLIN, .revents = 0}};
     const int ready = poll(fds, std::size(fds), interrupted_ ? 0 : -1);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all of it")));
+    if (ready < 0) return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all output")));
     interrupted_ = interrupted_ || fds[1].revents != 0;
     if (fds[0].revents == 0) {
       if (interrupted_) return;
@@ -138,7 +139,7 @@ void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
     const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
     if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written <= 0)
-      return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all of it")));
+      return Fail(WriteError(errno, absl::StrCat(name, ": cannot write all output")));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the output of several workers, line by line, each after the number of its worker. With
-// MIRRORFLOW_LOG_FORMAT=json, the lines on standard error are JSON objects instead: those of the
-// workers unchanged, and all other lines as the message of an object.
+// Prints the output of several workers, line by line, each prefixed with its worker's number.
+// With MIRRORFLOW_LOG_FORMAT=json, the lines on standard error are JSON objects instead: objects
+// that the workers print stay unchanged, and every other line becomes the message of an object.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
 
@@ -23,7 +23,8 @@ class WorkerOutput {
   struct Options {
     int num_workers = 1;
     std::vector<int> show = {};  // the workers whose output is printed; empty: all
-    // Also keeps all output here: worker_N.out, worker_N.err and, with times, all.log.
+    // Also writes all output to this directory: worker_N.out, worker_N.err and, with times,
+    // all.log.
     std::string log_dir = "";
   };
   // Returns an error if the directory is not writable.

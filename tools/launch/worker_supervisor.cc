@@ -274,7 +274,7 @@ class WorkerSupervisor {
     if (!WriteMessage(STDOUT_FILENO, event).ok()) LoseLauncher();
   }
 
-  // Forwards the data left in the pipes, to which no process writes any longer.
+  // Forwards the data left in the pipes. No process writes to them any more.
   void DrainOutput() {
     while (output_ >= 0) Forward(&output_, /*errors=*/false);
     while (errors_ >= 0) Forward(&errors_, /*errors=*/true);

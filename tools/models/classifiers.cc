@@ -98,7 +98,7 @@ Classifier Classify(const Scope& scope, const Shape& images, const Build& build)
   c.labels = ops::Placeholder(scope.WithName("labels"), DT_INT32, {-1});
   const Output trained = build(scope, c.images);
   c.loss = losses::SparseSoftmaxCrossEntropy(scope, trained, c.labels);
-  // The name is fixed, so that programs that run the saved graph can fetch it.
+  // The name is fixed, so programs that run the saved graph can fetch it.
   c.logits = ops::Identity(scope.WithName("logits"), ForInference(scope, trained));
   c.test_loss = losses::SparseSoftmaxCrossEntropy(scope, c.logits, c.labels);
   c.accuracy = metrics::Accuracy(scope, c.logits, c.labels);

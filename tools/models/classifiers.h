@@ -27,20 +27,20 @@ struct Classifier {
 //   mlp     784-512-512-10 with ReLU
 //   cnn     convolution 3×3 32, max-pool, convolution 3×3 64, max-pool, dense 128, dense 10
 //   resnet  ResNet-20 of section 4.2 of He et al., "Deep residual learning for image recognition",
-//           2015 (which has three channels and 32×32 pixels): 269,434 parameters
+//           2015 (whose images have three channels and 32×32 pixels): 269,434 parameters
 // Returns InvalidArgument for another name; other errors are recorded in the scope.
 absl::StatusOr<Classifier> BuildClassifier(const Scope& scope, absl::string_view model);
 
 struct ResNet50Config {
   std::vector<int64_t> blocks = {3, 4, 6, 3};  // in each stage
-  int64_t width = 64;                          // of the first stage; doubles with each stage
+  int64_t width = 64;                          // width of the first stage; doubles with each stage
   int64_t pixels = 224;                        // side length of an image
   int64_t classes = 1000;
 };
 
-// Builds ResNet-50 of section 4.1 of the same paper for images [pixels, pixels, 3]: 25,557,032
-// parameters. As in most implementations, the 3×3 convolution of a stage has its stride, not the
-// 1×1 convolution before it. Errors are recorded in the scope.
+// Builds the ResNet-50 of section 4.1 of the same paper for images [pixels, pixels, 3]: 25,557,032
+// parameters. As in most implementations, the stride of a stage is on its 3×3 convolution, not on
+// the 1×1 convolution before it. Errors are recorded in the scope.
 Classifier BuildResNet50(const Scope& scope, const ResNet50Config& config = {});
 
 }  // namespace mirrorflow

@@ -140,7 +140,7 @@ void Callers::DropOne() {
   callers_.erase(dropped);
 }
 
-void Callers::ExpectOneLess(Source& source) {
+void Callers::ExpectOneFewerCaller(Source& source) {
   if (source.expected == 0) return;
   --source.expected;
   if (source.present() <= source.expected || source.present() == source.served) return;
@@ -204,7 +204,7 @@ absl::Status Callers::Advance(const std::function<absl::Status(Proven)>& on_prov
         --caller->source->served;
         --num_served_;
       }
-      if (status.ok() && caller->source != nullptr) ExpectOneLess(*caller->source);
+      if (status.ok() && caller->source != nullptr) ExpectOneFewerCaller(*caller->source);
       caller = callers_.erase(caller);
     }
   } while (ServeWaiting());

@@ -118,8 +118,8 @@ class Callers {
   bool ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Evicts a stranger.
   void DropOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Expects one caller fewer, and drops a waiting one if too many are now waiting.
-  void ExpectOneLess(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Expects one caller fewer, and drops a waiting caller if too many are now waiting.
+  void ExpectOneFewerCaller(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs and counts the refusal. Does not remove the caller.
   void Refuse(const std::string& peer, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   double RecentRefusals() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

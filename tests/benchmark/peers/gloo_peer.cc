@@ -33,7 +33,7 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Call this before Gloo starts its thread, so that the thread uses the same core.
+// Call this before Gloo starts its thread, so the thread uses the same core.
 void PinToCore(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);

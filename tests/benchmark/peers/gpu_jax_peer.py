@@ -197,7 +197,7 @@ def make_variant(name, args, case):
         weights, state = update(weights, state, gradients)
         return weights, state, moved, loss
 
-    # Copies each tree, because a buffer that two names share cannot be donated twice.
+    # Copy each tree, because a buffer that two names share cannot be donated twice.
     now = [jax.tree.map(jnp.array, tree) for tree in (weights, state, moving)]
 
     def run(steps):

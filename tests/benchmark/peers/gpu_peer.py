@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that the peers on a GPU share: flags, turns and output.
 
-On its own, a peer prepares its variants, trains them in turns for --rounds rounds, in reverse order
-every other round, and prints one line of JSON per variant. With --serve, it prints `ready` when
+Without --serve, a peer prepares its variants, trains them in turns for --rounds rounds, in reverse
+order every other round, and prints one line of JSON per variant. With --serve, it prints `ready` when
 they are prepared. For every line that it reads, it runs one turn of each and prints `done`; it
 prints the JSON when its input ends. This lets several programs take turns on one GPU.
 
-A variant that fails, or is not prepared within --seconds, has a line with the reason. Peak memory
+For a variant that fails, or is not prepared within --seconds, the line has the reason. Peak memory
 is what the framework has allocated for a variant, without the memory that it caches.
 """
 
@@ -48,7 +48,7 @@ def arguments(variants):
     parser.add_argument("--case", help="batch and weights of mlp or cnn, as .npz")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--round_ms", type=float, default=150)
-    parser.add_argument("--seconds", type=float, default=600, help="to prepare all variants")
+    parser.add_argument("--seconds", type=float, default=600, help="time limit for preparing all variants")
     parser.add_argument("--serve", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="tiny models, short turns")
     args = parser.parse_args()
@@ -67,7 +67,7 @@ def arguments(variants):
 
 
 class Case:
-    """The inputs, the labels and, for mlp and cnn, the weights: each layer's kernel and bias."""
+    """Holds the inputs, labels and, for mlp and cnn, weights: each layer's kernel and bias."""
 
     def __init__(self, args):
         random = np.random.default_rng(1)

@@ -136,7 +136,7 @@ def make_optimizer(args, model, capturable):
 
 
 class Capture:
-    """A step that is captured after enough runs for the libraries to be initialised."""
+    """Returns a step that is captured after enough runs for the libraries to be initialised."""
 
     def __init__(self, step, optimizer):
         self.step, self.optimizer = step, optimizer

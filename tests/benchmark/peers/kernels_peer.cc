@@ -157,7 +157,7 @@ Work OneDnnConv(const Dims& d) {
           }};
 }
 
-// Processes one image at a time, so that its patches are still cached when they are multiplied.
+// Processes one image at a time, so its patches are still cached when they are multiplied.
 struct EigenConv {
   using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Map = Eigen::Map<Matrix>;

@@ -7,7 +7,7 @@ The peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, 
 line `run SECONDS` that it reads, it trains for about that long and prints `ran STEPS SECONDS`. It
 exits at the end of its input.
 
-With several workers, a peer is started once for each worker, on the worker's host. ADDRESSES are the
+With several workers, a peer is started once per worker, on the worker's host. ADDRESSES are the
 HOST:PORT of all workers, separated by commas. The workers divide the replicas among themselves, and
 only worker 0 reads and prints.
 """
@@ -66,7 +66,7 @@ class Case:
 
 
 def pairs(weights):
-    """The kernel and bias of each layer."""
+    """Returns the kernel and bias of each layer."""
     return list(zip(weights[0::2], weights[1::2]))
 
 

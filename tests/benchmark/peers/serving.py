@@ -72,7 +72,7 @@ def talk(version, make_request, make_empty_call):
     for _ in range(int(sys.argv[2]) - 1):
         ours, theirs = context.Pipe()
         context.Process(target=serve_for, args=(theirs, make_request), daemon=True).start()
-        theirs.close()  # so that the pipe closes when the client exits
+        theirs.close()  # the pipe closes when the client exits
         others.append(ours)
     peer.say("version", version)
     request = make_request()

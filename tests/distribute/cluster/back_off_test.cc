@@ -16,7 +16,7 @@ using ::testing::Le;
 
 constexpr absl::Duration kFirst = absl::Milliseconds(100), kLongest = absl::Milliseconds(500);
 
-TEST(BackOffTest, PausesDoubleUpToTheLongest) {
+TEST(BackOffTest, PausesDoubleUpToLongest) {
   BackOff back_off(kFirst, kLongest);
   for (int round = 0; round < 2; ++round) {
     for (const int longest : {100, 200, 400, 500, 500}) {

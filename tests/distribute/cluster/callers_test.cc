@@ -31,7 +31,7 @@ class CallersTest : public testing::Test {
 
   CallersTest() { EXPECT_TRUE(callers_.Start().ok()); }
 
-  // Returns the caller's end.
+  // Adds a caller whose address is `peer`. Returns the caller's end of the connection.
   OwnedSocket Call(const std::string& peer) {
     auto [ours, theirs] = ConnectedSockets();
     callers_.Add(ours.Release(), peer);
@@ -77,7 +77,7 @@ TEST_F(CallersTest, CrowdDoesNotReplaceCallerThatHasSentItsHello) {
   EXPECT_EQ(proven_, std::vector<std::string>{peer});
 }
 
-TEST_F(CallersTest, CallersOfOneIpv6NetworkCountTogether) {
+TEST_F(CallersTest, CallersFromOneIpv6NetworkCountTogether) {
   const OwnedSocket honest = Call("ipv6:%5B2001:db8:0:1::1%5D:1");
   std::vector<OwnedSocket> crowd;
   for (int i = 0; i < 100; ++i) {
@@ -113,7 +113,7 @@ class ExpectedCallersTest : public CallersTest {
     port_ = own.sin_port;
   }
 
-  // Returns the caller's end.
+  // Connects a caller from `address`. Returns the caller's end of the connection.
   OwnedSocket CallFrom(const char* address) {
     OwnedSocket caller(socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in own = AddressOf(address), to = AddressOf("127.0.0.1");
@@ -125,7 +125,7 @@ class ExpectedCallersTest : public CallersTest {
                  absl::StrCat("ipv4:", address, ":1"));
     return caller;
   }
-  // Connects a caller that sends one byte, and then nothing.
+  // Connects a caller that sends one byte and then nothing.
   OwnedSocket CallAndStop(const char* address) {
     OwnedSocket caller = CallFrom(address);
     EXPECT_EQ(send(caller.fd(), "M", 1, MSG_NOSIGNAL), 1);
@@ -136,7 +136,7 @@ class ExpectedCallersTest : public CallersTest {
     honest_.emplace_back(PlainStream(CallFrom(address)),
                          Handshake::Connecting(kCluster, {.connecting = 1, .accepting = 0}));
   }
-  // Lets the honest callers finish. Returns how many do.
+  // Advances the honest callers' handshakes as far as possible. Returns how many finish.
   size_t FinishHonest() {
     size_t finished = 0;
     for (int idle = 0; idle < 4; ++idle) {  // a handshake has fewer messages
@@ -167,7 +167,7 @@ class ExpectedCallersTest : public CallersTest {
   in_port_t port_ = 0;
 };
 
-TEST_F(ExpectedCallersTest, AllTakeTheirTurnWhileStrangersCrowd) {
+TEST_F(ExpectedCallersTest, AllFinishDespiteCrowdOfStrangers) {
   callers_.Expect({{"127.0.0.1", 200}, {"127.0.0.3", 100}}, /*places=*/2);
   std::vector<OwnedSocket> crowd;
   for (int i = 0; i < 300; ++i) {
@@ -179,7 +179,7 @@ TEST_F(ExpectedCallersTest, AllTakeTheirTurnWhileStrangersCrowd) {
   EXPECT_EQ(CountOpen(crowd), kLimit);
 }
 
-TEST_F(ExpectedCallersTest, DeadlineBeginsWithThePlace) {
+TEST_F(ExpectedCallersTest, DeadlineStartsWhenCallerGetsPlace) {
   callers_.Expect({{"127.0.0.1", 2}}, /*places=*/1);
   std::vector<OwnedSocket> slow;
   for (int i = 0; i < 2; ++i) slow.push_back(CallAndStop("127.0.0.1"));
@@ -191,7 +191,7 @@ TEST_F(ExpectedCallersTest, DeadlineBeginsWithThePlace) {
   EXPECT_TRUE(callers_.empty());
 }
 
-TEST_F(ExpectedCallersTest, SilentOnesTakeNoPlace) {
+TEST_F(ExpectedCallersTest, SilentCallersTakeNoPlace) {
   callers_.Expect({{"127.0.0.1", 110}}, /*places=*/1);
   std::vector<OwnedSocket> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(CallFrom("127.0.0.1"));
@@ -203,7 +203,7 @@ TEST_F(ExpectedCallersTest, SilentOnesTakeNoPlace) {
   EXPECT_EQ(polled.size(), 101);  // all 100 callers, and Wake's eventfd
 }
 
-TEST_F(ExpectedCallersTest, SlowOnesDelayOtherAddressesByOneTimeout) {
+TEST_F(ExpectedCallersTest, SlowCallersDelayOtherAddressesByOneTimeout) {
   callers_.Expect({{"127.0.0.1", 100}, {"127.0.0.3", 10}}, /*places=*/4);
   std::vector<OwnedSocket> slow;
   for (int i = 0; i < 100; ++i) slow.push_back(CallAndStop("127.0.0.1"));
@@ -216,7 +216,7 @@ TEST_F(ExpectedCallersTest, SlowOnesDelayOtherAddressesByOneTimeout) {
 }
 
 // A stranger at a worker's address cannot keep the worker out.
-TEST_F(ExpectedCallersTest, CallersBeyondTheExpectedNumberAreStrangers) {
+TEST_F(ExpectedCallersTest, CallersBeyondExpectedCountAreStrangers) {
   callers_.Expect({{"127.0.0.1", 3}}, /*places=*/1);
   std::vector<OwnedSocket> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(CallFrom("127.0.0.1"));
@@ -226,8 +226,8 @@ TEST_F(ExpectedCallersTest, CallersBeyondTheExpectedNumberAreStrangers) {
   EXPECT_EQ(FinishHonest(), 1);
 }
 
-// Guards against the descriptors of connections and silent callers adding up.
-TEST_F(ExpectedCallersTest, ConnectionTakesTheDescriptorOfASilentCaller) {
+// If connections did not replace silent callers, the process would need descriptors for both.
+TEST_F(ExpectedCallersTest, ConnectionReplacesSilentCaller) {
   constexpr size_t kExpected = 3;
   callers_.Expect({{"127.0.0.1", kExpected}}, /*places=*/1);
   std::vector<OwnedSocket> silent;

@@ -24,7 +24,8 @@ using ::testing::ElementsAre;
 constexpr char kSecret[] = "0123456789abcdef";
 const TlsFiles kCertificates = {.certificate = "cert.pem", .key = "key.pem"};
 
-// Devices as the kernel describes them. `file` is relative to the directory of an RDMA device.
+// A directory that describes devices as the kernel does in /sys. `file` is relative to the
+// directory of an RDMA device.
 class Devices {
  public:
   explicit Devices(const std::string& file, const std::string& line = "")
@@ -41,22 +42,23 @@ class Devices {
   const std::string root_;
 };
 
-TEST(RdmaDevicesTest, FindsTheNetworkDeviceOfEachKind) {
+TEST(RdmaDevicesTest, NetworkDeviceOfEachKindIsFound) {
   EXPECT_FALSE(HasRdma("eth0", Devices("").root()));
-  // The port of an InfiniBand card; RoCE, whose addresses name their device; a software device.
+  // An InfiniBand port, a RoCE device, whose addresses name their network device, and a software
+  // device.
   EXPECT_TRUE(HasRdma("eth0", Devices("device/net/eth0").root()));
   EXPECT_TRUE(HasRdma("eth0", Devices("ports/1/gid_attrs/ndevs/3", "eth0").root()));
   EXPECT_TRUE(HasRdma("eth0", Devices("parent", "eth0").root()));
 }
 
-// A host can have an RDMA device although its name leads to another network.
-TEST(RdmaDevicesTest, OtherDevicesOfTheHostDoNotCount) {
+// A host can have an RDMA device although its name resolves to an address in another network.
+TEST(RdmaDevicesTest, OtherDevicesOfHostDoNotCount) {
   EXPECT_FALSE(HasRdma("eth0", Devices("device/net/eth1").root()));
   EXPECT_FALSE(HasRdma("eth0", Devices("ports/1/gid_attrs/ndevs/0", "eth01").root()));
   EXPECT_FALSE(HasRdma("lo", Devices("parent", "eth0").root()));
 }
 
-// Returns each worker's choice.
+// Returns whether each worker chooses UCX.
 std::vector<bool> Choose(const JoinOptions& options, const std::vector<bool>& has_rdma) {
   const auto groups = CreateMemoryWorkerGroups(static_cast<int>(has_rdma.size()));
   std::vector<char> over_ucx(has_rdma.size());
@@ -74,13 +76,13 @@ std::vector<bool> Choose(const JoinOptions& options, const std::vector<bool>& ha
   return {over_ucx.begin(), over_ucx.end()};
 }
 
-TEST(ChooseTransportTest, AutoIsUcxOnlyIfAllWorkersHaveRdma) {
+TEST(ChooseTransportTest, AutoChoosesUcxOnlyIfAllWorkersHaveRdma) {
   EXPECT_THAT(Choose({}, {true, true}), ElementsAre(true, true));
   EXPECT_THAT(Choose({}, {true, false}), ElementsAre(false, false));
   EXPECT_THAT(Choose({}, {false, true}), ElementsAre(false, false));
 }
 
-TEST(ChooseTransportTest, AutoKeepsTheProtectionOfTheJob) {
+TEST(ChooseTransportTest, AutoDoesNotChooseUcxForProtectedJob) {
   EXPECT_THAT(Choose({.secret = kSecret}, {true, true}), ElementsAre(false, false));
   EXPECT_THAT(Choose({.tls = kCertificates}, {true, true}), ElementsAre(false, false));
 }
@@ -92,7 +94,7 @@ TEST(ChooseTransportTest, NamedTransportIsUsed) {
               ElementsAre(false, false));
 }
 
-TEST(ChooseTransportTest, CertificatesWithLibraryThatEncryptsNothingAreAnError) {
+TEST(ChooseTransportTest, CertificatesWithUnencryptedLibraryAreRejected) {
   const absl::Status status =
       CheckUnencrypted({.tls = kCertificates, .collective = CollectiveKind::kUcx}, "UCX");
   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "UCX"));

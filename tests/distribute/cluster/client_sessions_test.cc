@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that calls are performed once, even if their process's connections break.
+// Tests that each call is performed once, even if the calling process's connections break.
 #include "distribute/cluster/coordination/client_sessions.h"
 
 #include <optional>
@@ -67,7 +67,7 @@ class ClientSessionsTest : public testing::Test {
   ClientSessions sessions_;
 };
 
-TEST_F(ClientSessionsTest, RepeatedCallGetsTheAnswerOfTheFirst) {
+TEST_F(ClientSessionsTest, RepeatedCallReceivesAnswerOfFirst) {
   Answers first, second, third;
   EXPECT_TRUE(*Receive(Message(1, "first", "key"), "key", &first));
   EXPECT_EQ(sessions_.Connect(kProcess, "second", "other"), "first");
@@ -96,7 +96,7 @@ TEST_F(ClientSessionsTest, AcknowledgedCallIsRefused) {
   EXPECT_EQ(answers, (Answers{"one", "one"}));
 }
 
-TEST_F(ClientSessionsTest, OnlyTheCurrentConnectionIsAccepted) {
+TEST_F(ClientSessionsTest, OnlyCurrentConnectionIsAccepted) {
   Answers answers;
   const coordination::Signed late = Message(1, "first", "key");
   EXPECT_FALSE(Receive(Message(1, "first", "another key"), "", &answers).ok());
@@ -120,11 +120,11 @@ TEST_F(ClientSessionsTest, ForgedRequestIsNotParsed) {
   EXPECT_EQ(answers, Answers{});
 }
 
-TEST_F(ClientSessionsTest, ReplacedProcessIsLostAtOnce) {
+TEST_F(ClientSessionsTest, ReplacedProcessIsLostImmediately) {
   const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
   constexpr WorkerProcess kNext = {.worker = 1, .number = 8}, kOther = {.worker = 2, .number = 9};
   sessions_.Connect(kNext, "next", "key");
-  EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());  // it still has its connection
+  EXPECT_TRUE(sessions_.TakeReplaced(kNext).empty());  // the process is still connected
   sessions_.Disconnect("first", patience);
   EXPECT_TRUE(sessions_.TakeReplaced(kOther).empty());
   EXPECT_EQ(sessions_.TakeReplaced(kNext), std::vector<WorkerProcess>{kProcess});
@@ -151,8 +151,8 @@ TEST_F(ClientSessionsTest, ProcessThatDoesNotReconnectIsLost) {
   Answer(1, "value");  // ignored
 }
 
-// All processes reconnect at once, so each must wait for the others' handshakes.
-TEST_F(ClientSessionsTest, ProcessesThatLoseTheirConnectionsTogetherHaveLonger) {
+// All processes reconnect at the same time, so each must wait for the others' handshakes.
+TEST_F(ClientSessionsTest, ProcessesThatDisconnectTogetherHaveMoreTime) {
   constexpr int kCount = 200;
   const auto patience = [](const WorkerProcess&) { return absl::Seconds(1); };
   sessions_.Disconnect("first", patience);

@@ -76,7 +76,7 @@ TEST_P(LauncherTest, EnvironmentNamesCluster) {
   }
 }
 
-TEST(LocalSizeTest, WorkersOfOneHostAreCounted) {
+TEST(LocalSizeTest, WorkersOnOneHostAreCounted) {
   const std::pair<Environment, int> cases[] = {
       {{{"MIRRORFLOW_NUM_WORKERS", "3"},
         {"MIRRORFLOW_WORKER_INDEX", "0"},
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(
          1,
          "h0:5000",
          "MVAPICH2"},
-        // The variables of PMI name no host, but those of the step around it do.
+        // The PMI variables name no host, but the variables of the surrounding SLURM step do.
         {"MpichInSlurmStep", Joined(kSlurm, {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}), 4, 3,
          "n001:PORT", "MPI (PMI)"},
         {"Slurm", kSlurm, 4, 3, "n001:PORT", "SLURM step 4242.0", 1},
@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ClusterResolverTest, JobComesFromTheLauncher) {
+TEST(ClusterResolverTest, JobIsTakenFromLauncher) {
   const Environment mpich = {
       {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MIRRORFLOW_COORDINATOR", "h0:5000"}};
   const Environment own = {{"MIRRORFLOW_NUM_WORKERS", "2"},
@@ -286,7 +286,7 @@ TEST(ClusterResolverTest, JobComesFromTheLauncher) {
        "Open MPI 77"},
       {Joined(kOpenMpi, {{"PMIX_NAMESPACE", "prterun-9@1"}}), "Open MPI prterun-9@1"},
       {Joined(mpich, {{"PMI_JOBID", "7.0"}}), "MPI (PMI) 7.0"},
-      // mpirun starts some ranks inside a step and some outside, so not all share the step.
+      // mpirun starts some ranks inside a step and some outside, so the ranks do not share a step.
       {Joined(kSlurm, kOpenMpi), ""},
       {{{"TF_CONFIG", kKubeflow}}, ""},
       {own, ""},
@@ -301,7 +301,7 @@ TEST(ClusterResolverTest, JobComesFromTheLauncher) {
   }
 }
 
-TEST(ClusterResolverTest, RejoinTimeoutComesFromTheLauncher) {
+TEST(ClusterResolverTest, RejoinTimeoutIsTakenFromLauncher) {
   const auto timeout_of = [](const std::string& text) -> absl::StatusOr<absl::Duration> {
     MF_ASSIGN_OR_RETURN(const Cluster cluster,
                         ClusterResolver::FromEnvironment({{"MIRRORFLOW_REJOIN_TIMEOUT", text}}));
@@ -333,7 +333,7 @@ TEST(ClusterResolverTest, BatchScriptWithoutStepIsOneWorkerWithWarning) {
   EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("srun")));
 }
 
-TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatTakeNoPart) {
+TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatDoNotParticipate) {
   for (const char* job : {"ps", "evaluator", "other"}) {
     const auto cluster = [&](int index) {
       return ClusterResolver::FromEnvironment(
@@ -348,7 +348,7 @@ TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatTakeNoPart) {
   }
 }
 
-// The environment names other processes, but not their count or this process's index.
+// The environment hints at other processes, but does not give their count or this process's index.
 TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
   const Environment cases[] = {
       {{"PMIX_RANK", "1"}},
@@ -364,7 +364,8 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
       {{"JSM_NAMESPACE_RANK", "1"}},
       {{"PALS_RANKID", "0"}},
       {{"PMIX_RANK", "one"}},
-      // Variables that describe a single worker: stale, or set by a launcher inside the job.
+      // These variables describe a single worker. They are stale, or a launcher inside the job has
+      // set them.
       {{"TF_CONFIG", "{}"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}},
       {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "1"}},
       {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "0"}},
@@ -376,7 +377,7 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
        {"WORLD_SIZE", "1"},
        {"SLURM_NTASKS", "4"},
        {"MIRRORFLOW_CLUSTER", "torchrun"}},
-      // The step of `salloc`, in which the user types commands.
+      // This is the `salloc` step in which the user types commands.
       {{"SLURM_STEP_ID", "4294967290"},
        {"SLURM_PROCID", "0"},
        {"SLURM_STEP_NUM_TASKS", "1"},
@@ -386,7 +387,7 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
     const auto cluster = ClusterResolver::FromEnvironment(environment);
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     EXPECT_EQ(cluster->num_workers, 1);
-    EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("the only worker")))
+    EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("only worker")))
         << environment.begin()->first << "=" << environment.begin()->second;
   }
 }
@@ -416,13 +417,13 @@ TEST(ClusterResolverTest, OnlyWorkerOfItsLauncherDoesNotWarn) {
        {"SLURM_STEP_NUM_TASKS", "1"}},
       {{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "1"}},
       {{"PMIX_RANK", ""}, {"PET_NPROC_PER_NODE", ""}},
-      // torchrun has resolved these to one worker.
+      // torchrun resolves these to one worker.
       {{"PET_NNODES", "1:4"},
        {"PET_NPROC_PER_NODE", "gpu"},
        {"RANK", "0"},
        {"WORLD_SIZE", "1"},
        {"TORCHELASTIC_RUN_ID", "x"}},
-      // One worker on request.
+      // The user requests a single worker.
       {{"PMIX_RANK", "1"}, {"MIRRORFLOW_CLUSTER", "none"}},
       {{"PMIX_RANK", "1"}, {"MIRRORFLOW_NUM_WORKERS", "1"}, {"MIRRORFLOW_WORKER_INDEX", "0"}},
   };
@@ -434,7 +435,7 @@ TEST(ClusterResolverTest, OnlyWorkerOfItsLauncherDoesNotWarn) {
   }
 }
 
-TEST(ClusterResolverTest, ClusterWithoutCoordinatorResolvesWhereNoneIsRequired) {
+TEST(ClusterResolverTest, ClusterWithoutCoordinatorResolvesIfNoneIsRequired) {
   const auto cluster = ClusterResolver::FromEnvironment({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
                                                         {.requires_coordinator = false});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -480,14 +481,14 @@ Environment TfConfig(const std::string& cluster, const std::string& task) {
 INSTANTIATE_TEST_SUITE_P(
     Mistakes, MistakeTest,
     testing::ValuesIn(std::vector<Mistake>{
-        {"TfConfigIsNotJson", {{"TF_CONFIG", "{cluster"}}, {"TF_CONFIG: not a JSON object"}},
-        {"TfConfigIsNotObject", {{"TF_CONFIG", "[1]"}}, {"TF_CONFIG: not a JSON object"}},
+        {"TfConfigIsNotJson", {{"TF_CONFIG", "{cluster"}}, {"TF_CONFIG:", "JSON"}},
+        {"TfConfigIsNotObject", {{"TF_CONFIG", "[1]"}}, {"TF_CONFIG:", "JSON"}},
         {"SparseCluster",
          {{"TF_CONFIG", R"({"sparseCluster": {"worker": {"1": "h:1"}}})"}},
-         {"sparseCluster: not supported"}},
+         {"sparseCluster:"}},
         {"IndexOutOfRange",
          TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker", "index": 2})"),
-         {"TF_CONFIG: task.index: out of range", "got 2"}},
+         {"TF_CONFIG: task.index:", "got 2"}},
         {"IndexIsNegative",
          TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker", "index": -1})"),
          {"TF_CONFIG: task.index", "got -1"}},
@@ -496,23 +497,23 @@ INSTANTIATE_TEST_SUITE_P(
          {"TF_CONFIG: task.index", "one"}},
         {"IndexMissing",
          TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker"})"),
-         {"TF_CONFIG: task.index: missing"}},
+         {"TF_CONFIG: task.index:", "missing"}},
         {"ParameterServerTask",
          TfConfig(R"({"worker": ["a:1"], "ps": ["p:1"]})", R"({"type": "ps", "index": 0})"),
-         {"TF_CONFIG: task.type: not supported", "'ps'"}},
+         {"TF_CONFIG: task.type:", "'ps'"}},
         {"ParameterServerTaskWithoutWorkers",
          TfConfig(R"({"ps": ["p:1"]})", R"({"type": "ps", "index": 0})"),
-         {"TF_CONFIG: task.type: not supported", "'ps'"}},
+         {"TF_CONFIG: task.type:", "'ps'"}},
         {"EvaluatorTask",
          TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "evaluator", "index": 0})"),
-         {"TF_CONFIG: task.type: not supported", "'evaluator'"}},
+         {"TF_CONFIG: task.type:", "'evaluator'"}},
         {"TwoChiefs",
          TfConfig(R"({"chief": ["a:1"], "master": ["b:1"]})", R"({"type": "chief", "index": 0})"),
          {"TF_CONFIG: cluster.chief"}},
         {"SecondWorkerOfNoCluster",
          {{"TF_CONFIG", R"({"task": {"type": "worker", "index": 1}})"}},
-         {"TF_CONFIG: task.index: out of range"}},
-        // A shell that mpiexec has started runs srun, whose tasks inherit the variables of PMI.
+         {"TF_CONFIG: task.index:", "range"}},
+        // A shell started by mpiexec runs srun, whose tasks inherit the PMI variables.
         {"VariablesOfPmiAroundSlurmStep",
          Joined(kSlurm, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}),
          {"MPI (PMI) and SLURM step", "worker 0 of 1", "worker 3 of 4", "MIRRORFLOW_CLUSTER"}},
@@ -534,29 +535,29 @@ INSTANTIATE_TEST_SUITE_P(
          {"SLURM_STEP_NODELIST"}},
         {"WorkersAreNotList",
          TfConfig(R"({"worker": "a:1"})", R"({"type": "worker", "index": 0})"),
-         {"TF_CONFIG: cluster.worker:", "list of addresses"}},
+         {"TF_CONFIG: cluster.worker:", "addresses"}},
         {"DuplicateAddress",
          TfConfig(R"({"worker": ["a:1", "a:1"]})", R"({"type": "worker", "index": 0})"),
-         {"TF_CONFIG: address a:1 appears twice"}},
+         {"TF_CONFIG:", "a:1", "twice"}},
         {"PortOutOfRange",
          TfConfig(R"({"worker": ["a:70000", "b:1"]})", R"({"type": "worker", "index": 0})"),
          {"TF_CONFIG: 'a:70000':", "1 to 65535"}},
         {"NoPort",
          TfConfig(R"({"worker": ["a", "b:1"]})", R"({"type": "worker", "index": 0})"),
-         {"TF_CONFIG: 'a': no port"}},
+         {"TF_CONFIG: 'a':", "port"}},
         {"IPv6WithoutBrackets",
          TfConfig(R"({"worker": ["::1:80", "b:1"]})", R"({"type": "worker", "index": 0})"),
-         {"an IPv6 address needs brackets"}},
-        {"RankWithoutWorldSize", {{"RANK", "0"}}, {"RANK set without WORLD_SIZE"}},
+         {"IPv6", "brackets"}},
+        {"RankWithoutWorldSize", {{"RANK", "0"}}, {"RANK", "WORLD_SIZE"}},
         {"NoMasterAddress",
          {{"RANK", "0"}, {"WORLD_SIZE", "2"}},
-         {"WORLD_SIZE, RANK set without MASTER_ADDR, MASTER_PORT"}},
+         {"WORLD_SIZE, RANK", "MASTER_ADDR, MASTER_PORT"}},
         {"RankOutOfRange",
          {{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}},
          {"RANK:", "WORLD_SIZE = 2", "got 2"}},
         {"RankIsText",
          {{"RANK", "x"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}},
-         {"RANK: expected an integer", "'x'"}},
+         {"RANK:", "integer", "'x'"}},
         {"MasterPortOutOfRange",
          {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "70000"}},
          {"MASTER_PORT:", "1 to 65535", "got '70000'"}},
@@ -565,19 +566,19 @@ INSTANTIATE_TEST_SUITE_P(
          {"MIRRORFLOW_COORDINATOR"}},
         {"MpichWithoutCoordinator",
          {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}},
-         {"MIRRORFLOW_COORDINATOR: not set"}},
+         {"MIRRORFLOW_COORDINATOR:", "not set"}},
         {"OpenMpiWithoutSize",
          {{"OMPI_COMM_WORLD_RANK", "0"}},
-         {"OMPI_COMM_WORLD_RANK set without OMPI_COMM_WORLD_SIZE"}},
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}},
         {"SlurmStepWithoutNodes",
          {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}},
-         {"set without SLURM_STEP_NODELIST"}},
+         {"SLURM_STEP_NODELIST"}},
         {"SlurmNodesMalformed",
          {{"SLURM_STEP_ID", "0"},
           {"SLURM_PROCID", "0"},
           {"SLURM_NTASKS", "2"},
           {"SLURM_STEP_NODELIST", "n[1-"}},
-         {"SLURM_STEP_NODELIST: unbalanced brackets"}},
+         {"SLURM_STEP_NODELIST:", "brackets"}},
         {"DisagreeingSources",
          Joined({{"TF_CONFIG", kKubeflow}}, kSlurm),
          {"TF_CONFIG and SLURM step", "worker 1 of 2", "worker 3 of 4", "MIRRORFLOW_CLUSTER"}},
@@ -591,22 +592,22 @@ INSTANTIATE_TEST_SUITE_P(
          {"WORLD_SIZE and Open MPI", "worker 0 of 2", "worker 1 of 3"}},
         {"UnknownChoice",
          {{"MIRRORFLOW_CLUSTER", "k8s"}},
-         {"MIRRORFLOW_CLUSTER: unknown", "tf_config", "'k8s'"}},
+         {"MIRRORFLOW_CLUSTER:", "tf_config", "'k8s'"}},
         {"ChosenSourceIsAbsent",
          {{"MIRRORFLOW_CLUSTER", "slurm"}},
-         {"MIRRORFLOW_CLUSTER: slurm is chosen", "SLURM_STEP_ID"}},
+         {"MIRRORFLOW_CLUSTER:", "slurm", "SLURM_STEP_ID"}},
         {"SpecWithoutIndex",
          {},
-         {"--cluster_spec: given without --task_index"},
+         {"--cluster_spec:", "--task_index"},
          {.cluster_spec = {"a:1", "b:1"}}},
-        {"IndexWithoutSpec", {}, {"--task_index: given without --cluster_spec"}, {.task_index = 0}},
+        {"IndexWithoutSpec", {}, {"--task_index:", "--cluster_spec"}, {.task_index = 0}},
         {"TaskIndexOutOfRange",
          {},
          {"--task_index:", "0 to 1", "got 2"},
          {.cluster_spec = {"a:1", "b:1"}, .task_index = 2}},
         {"DuplicateInSpec",
          {},
-         {"--cluster_spec: address a:1 appears twice"},
+         {"--cluster_spec:", "a:1", "twice"},
          {.cluster_spec = {"a:1", "a:1"}, .task_index = 0}},
     }),
     [](const auto& info) { return std::string(info.param.name); });

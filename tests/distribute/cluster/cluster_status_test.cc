@@ -26,7 +26,7 @@ ClusterStatus::Worker* Add(ClusterStatus* status, ClusterStatus::State state,
   return worker;
 }
 
-TEST(ClusterStatusTest, EachWorkerHasALine) {
+TEST(ClusterStatusTest, EachWorkerHasOneLine) {
   ClusterStatus status;
   ClusterStatus::Worker* const hangs = Add(&status, ClusterStatus::IN_STEP);
   hangs->mutable_heartbeat()->set_running(true);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests sessions of several workers that meet through the coordination service and exchange data
-// over TCP, UCX or shared memory. The in-memory cluster is the reference: it runs the same
-// algorithms in one process.
+// Tests sessions of several workers that find each other through the coordination service and
+// exchange data over TCP, UCX or shared memory. The in-memory cluster is the reference: it runs the
+// same algorithms in one process.
 #include "distribute/cluster/connect_workers.h"
 
 #include <memory>
@@ -96,9 +96,9 @@ absl::StatusOr<std::string> Train(const Model& model, Session& session) {
   return log;
 }
 
-// Lets the workers of `options` use the coordination service, and exchange data as separate
+// Makes the workers of `options` use the coordination service and exchange data as separate
 // processes do: over the network or, if they form one domain, through shared memory, which each
-// worker maps at different addresses.
+// worker maps at a different address.
 class RealCluster {
  public:
   RealCluster(Link link, TestWorkersOptions* options) : link_(link) {
@@ -114,7 +114,7 @@ class RealCluster {
     };
   }
 
-  // Returns all bytes of the TCP connections between the workers.
+  // Returns all bytes that the workers have exchanged over TCP.
   std::string captured() { return proxied_[0]->captured() + proxied_[1]->captured(); }
 
  private:
@@ -184,7 +184,7 @@ class UnevenFailure {
  private:
   Mutex mutex_;
   CondVar worker_0_is_done_;
-  size_t left_[kWorkers] ABSL_GUARDED_BY(mutex_) = {};  // broadcasts, by worker
+  size_t left_[kWorkers] ABSL_GUARDED_BY(mutex_) = {};  // remaining broadcasts, by worker
 };
 
 class FailingCommunicator final : public Communicator {
@@ -281,7 +281,7 @@ TEST_P(CaptureTest, ShowsNoFloatsIfEncrypted) {
     return absl::OkStatus();
   });
   ASSERT_TRUE(status.ok()) << status;
-  // Each worker has sent its row to the other, or shards of its row and of the sums.
+  // Each worker has sent its row to the other worker, or shards of its row and of the sums.
   const std::string captured = real.captured();
   const auto bytes = [](const Tensor& tensor) {
     return absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes());
@@ -302,7 +302,7 @@ INSTANTIATE_TEST_SUITE_P(, ConnectWorkersTest,
                          testing::Values(Link::kSharedMemory, Link::kUcx, Link::kTls),
                          [](const auto& info) { return NameOf(info.param); });
 
-TEST_P(ConnectWorkersTest, WorkersThatDifferAreNamedBeforeTheFirstStep) {
+TEST_P(ConnectWorkersTest, WorkersThatDifferAreNamedBeforeFirstStep) {
   const auto model = Model::Build("mlp"), other = Model::Build("mlp", 0.5f);
   ASSERT_TRUE(model.ok() && other.ok()) << model.status() << other.status();
   TestWorkersOptions options{
@@ -341,7 +341,7 @@ TEST_P(ConnectWorkersTest, WorkersReconnect) {
   }
 }
 
-// Only worker 1 has yet to take initial values.
+// Worker 0 has taken its initial values, but worker 1 has not.
 TEST_P(ConnectWorkersTest, WorkersReconnectAfterSomeHaveTakenInitialValues) {
   const auto model = Model::Build("mlp");
   ASSERT_TRUE(model.ok()) << model.status();

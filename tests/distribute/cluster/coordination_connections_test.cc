@@ -83,10 +83,10 @@ TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
               IsError(absl::StatusCode::kPermissionDenied, "job = test", "job = another"));
 }
 
-// Another job's service may still hold the port that this job's worker 0 waits for.
+// Another job's service can still hold the port that this job's worker 0 waits for.
 class AnotherJobTest : public CoordinationTest {
  protected:
-  // Starts a worker of another job, and waits until it has logged why it waits.
+  // Starts a worker of another job, and blocks until the worker has logged why it waits.
   void StartWorker() {
     Start(1);
     Options options = TestWorkerOptions(server_->port(), 0, 1);
@@ -100,7 +100,7 @@ class AnotherJobTest : public CoordinationTest {
   std::thread worker_;
 };
 
-TEST_F(AnotherJobTest, WorkerWaitsForTheServiceOfItsOwnJob) {
+TEST_F(AnotherJobTest, WorkerWaitsForServiceOfItsOwnJob) {
   StartWorker();
   const int port = server_->port();
   server_ = nullptr;
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(, StrangerTest, testing::Bool(),
 // The service reads only a hello from a stranger and then disconnects it, so these attacks on
 // HTTP/2 parsers, which exhaust memory (CVE-2023-33953) or CPU time (CVE-2023-44487), have no
 // effect.
-TEST_P(StrangerTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
+TEST_P(StrangerTest, StrangersThatSpeakHttp2AreDisconnectedImmediately) {
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(0, 4, 0, 0, "");
   std::string endless = preface + Frame(3, 1, 0, 1, "\x83\x86\x44"), reset = preface;
   for (int i = 0; i < 64; ++i) endless += Frame(1 << 14, 9, 0, 1, std::string(1 << 14, 'a'));
@@ -156,12 +156,13 @@ TEST_P(StrangerTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
     for (size_t bytes = 0; sent.ok() && bytes < size_t{16} << 20; bytes += attack.size()) {
       sent = SendAll(*stranger, attack);
     }
-    EXPECT_EQ(sent.code(), absl::StatusCode::kUnavailable) << sent;  // the sockets hold less
+    EXPECT_EQ(sent.code(), absl::StatusCode::kUnavailable)
+        << sent;  // 16 MiB exceed the socket buffers
     std::string received;
     absl::StatusOr<std::string> byte = "";
     while ((byte = ReceiveAll(*stranger, 1)).ok()) received += *byte;
     EXPECT_EQ(byte.status().code(), absl::StatusCode::kUnavailable) << byte.status();
-    EXPECT_LE(received.size(), 69u);  // no byte of HTTP/2
+    EXPECT_LE(received.size(), 69u);  // contains no HTTP/2
   }
   const auto use_tls = [&](Options* options) {
     options->tls = tls_;
@@ -172,7 +173,7 @@ TEST_P(StrangerTest, StrangersThatSpeakHttp2AreDisconnectedAtOnce) {
   EXPECT_THAT(log(), SizeIs(1));
 }
 
-TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
+TEST_F(CoordinationTest, GarbageDoesNotDisturbWorkers) {
   Start(2);
   const std::string garbage[] = {std::string(100'000, '\xff'), "GET / HTTP/1.1\r\n\r\n",
                                  std::string(1, '\0'), "MFCO\x04" + std::string(64, 'x')};
@@ -298,7 +299,7 @@ class RawProcess {
   const std::unique_ptr<Stream> stream_;
 };
 
-TEST_F(CoordinationTest, FifthProcessOfAWorkerIsAskedToTryAgain) {
+TEST_F(CoordinationTest, FifthProcessOfWorkerIsToldToRetry) {
   Start(2);
   std::vector<std::unique_ptr<RawProcess>> processes;
   for (int i = 0; i < 4; ++i) {
@@ -351,23 +352,23 @@ TEST_F(CoordinationTest, ForgedAndRepeatedRequestsAreRefused) {
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
   sign(handshake.SessionKey(), Role::kWorker);
   EXPECT_EQ(code(), grpc::StatusCode::OK);
-  EXPECT_EQ(code(), grpc::StatusCode::OK);  // the same answer again
+  EXPECT_EQ(code(), grpc::StatusCode::OK);  // a repeated call receives the same answer
   request.set_sequence(2);
-  EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);  // signed for another number
+  EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);  // signed for another sequence number
   sign(handshake.SessionKey(), Role::kWorker);
   request.set_connection("another connection");
   EXPECT_EQ(code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 // When its session ends, a worker cancels the calls that the service has not answered.
-TEST_F(CoordinationTest, CancelledCallDoesNotEndItsWorker) {
+TEST_F(CoordinationTest, WorkerContinuesAfterCancelledCall) {
   Start(1);
   RawProcess process(server_->port(), 7);
   ASSERT_EQ(process.Connect(), absl::OkStatus());
   const Handshake& handshake = process.handshake;
   const auto stub = StubOf(process);
   uint64_t sequence = 0;
-  std::string value;  // the last reply's
+  std::string value;  // from the last reply
   const auto perform = [&](coordination::Request request, grpc::ClientContext* context) {
     request.set_deadline_ms(30000);
     const Body body(request.SerializeAsString());
@@ -402,7 +403,7 @@ TEST_F(CoordinationTest, CancelledCallDoesNotEndItsWorker) {
   grpc::ClientContext waiting;
   waiting.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   EXPECT_EQ(perform(wait, &waiting), grpc::StatusCode::DEADLINE_EXCEEDED);
-  for (int i = 0; i < 20; ++i) {  // until the service has noticed
+  for (int i = 0; i < 20; ++i) {  // until the service has noticed this
     ASSERT_TRUE(succeeds(beat));
     absl::SleepFor(absl::Milliseconds(5));
   }
@@ -410,7 +411,7 @@ TEST_F(CoordinationTest, CancelledCallDoesNotEndItsWorker) {
 
 // --- lost workers and services ------------------------------------------------------------------
 
-TEST_F(CoordinationTest, LostWorkerFailsTheOthersSoon) {
+TEST_F(CoordinationTest, LossOfWorkerFailsOthersSoon) {
   Start(2);
   TcpProxy proxy(server_->port());
   std::vector<Client> clients = ConnectAll(2, 30, [&](Options* options) {
@@ -436,7 +437,7 @@ TEST_F(CoordinationTest, LostWorkerFailsTheOthersSoon) {
   EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(5));
 }
 
-TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
+TEST_F(CoordinationTest, LossOfServiceFailsWorkers) {
   Start(1);
   const std::vector<Client> clients = ConnectAll(1);
   ASSERT_TRUE(clients[0].ok());
@@ -451,7 +452,8 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
   server_ = nullptr;
   const absl::Status lost = group->Get("never", In(5)).status();
   EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "worker 0 (process 1000", "is gone"));
-  // A worker that learned of it earlier has closed its connections, which is not the cause.
+  // A worker that learned of the loss earlier has closed its connections. The closed connection is
+  // not the cause.
   const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");
   EXPECT_EQ(group->ReportFailure(closed, In(5)), lost);
   const absl::Status damaged = absl::DataLossError("rank 1: a damaged frame");
@@ -459,7 +461,7 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
 }
 
 // The worker's heartbeat waits for a connection to a service that does not answer.
-TEST_F(CoordinationTest, WorkerEndsAtOnceWhileItsServiceIsSilent) {
+TEST_F(CoordinationTest, WorkerEndsImmediatelyWhileServiceIsSilent) {
   Start(1);
   const std::string address = absl::StrCat("127.0.0.1:", server_->port());
   std::vector<Client> clients = ConnectAll(1, 30, [](Options* options) {
@@ -557,7 +559,7 @@ TEST_P(BrokenConnectionTest, RepeatedCallsArePerformedOnce) {
 }
 
 // With a round trip of 0.6 s, the handshakes of TLS and the service take almost 2 s, much longer
-// than a worker on a fast network may take to return.
+// than a worker on a fast network has to reconnect.
 TEST_F(CoordinationTest, SlowNetworkConnectsAndReconnects) {
   const TlsFiles files = WriteCertificate("localhost", TemporaryPath("slow"));
   Start(1, kTestSecret, "127.0.0.1:0", files);

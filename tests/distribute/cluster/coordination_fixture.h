@@ -53,8 +53,8 @@ class CoordinationTest : public testing::Test {
     for (std::thread& thread : threads) thread.join();
     return clients;
   }
-  // Waits until a line is logged with `text`; moves the clock forward by `step` from
-  // time to time, because some lines are logged every few seconds.
+  // Waits until a line that contains `text` is logged; returns false if none is. Meanwhile,
+  // advances the clock repeatedly by `step`, because some lines are logged only every few seconds.
   bool AwaitLog(absl::string_view text, absl::Duration step = absl::ZeroDuration()) {
     for (int i = 0; i < 3000; ++i) {
       for (const std::string& line : log()) {

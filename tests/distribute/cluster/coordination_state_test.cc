@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// A worker that has given up does not pass a barrier together with one that arrives later.
+// A worker that has given up does not complete an all-gather with a worker that arrives later.
 TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   const std::vector<std::unique_ptr<MemoryWorkerGroup>> groups = CreateMemoryWorkerGroups(2);
   const auto in = [](absl::Duration wait) { return MonotonicTime::Now() + wait; };
@@ -27,7 +27,7 @@ TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   const absl::Duration moment = absl::Milliseconds(50);
   EXPECT_TRUE(absl::IsDeadlineExceeded(groups[0]->AllGather("x", "early", in(moment)).status()));
   EXPECT_TRUE(absl::IsDeadlineExceeded(groups[1]->AllGather("x", "late", in(moment)).status()));
-  // Together they do.
+  // Workers that wait at the same time complete it.
   std::thread second(
       [&] { EXPECT_TRUE(groups[1]->AllGather("x", "b", in(absl::Seconds(30))).ok()); });
   const auto values = groups[0]->AllGather("x", "a", in(absl::Seconds(30)));
@@ -36,7 +36,7 @@ TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   EXPECT_THAT(*values, testing::ElementsAre("a", "b"));
 }
 
-// A worker that has left does not pass it either.
+// A worker whose calls were cancelled does not complete an all-gather with a later worker.
 TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   CoordinationState state(2);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();
@@ -54,8 +54,8 @@ TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   EXPECT_TRUE(has_answer);
 }
 
-// The service identifies a late worker as the one that all others wait for.
-TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackground) {
+// The service considers a worker late if all other workers wait for it.
+TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInBackground) {
   CoordinationState state(5);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();
   const auto ignore = [](const auto&) {};
@@ -72,7 +72,7 @@ TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInTheBackgrou
   EXPECT_THAT(waiting, testing::ElementsAre(false, true, true, true, true));
 }
 
-TEST(CoordinationStateTest, WorkersShareTheAnswer) {
+TEST(CoordinationStateTest, WorkersShareOneReply) {
   constexpr int kWorkers = 3;
   CoordinationState state(kWorkers);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();
@@ -86,8 +86,9 @@ TEST(CoordinationStateTest, WorkersShareTheAnswer) {
   for (const Answer& answer : answers) EXPECT_EQ(answer.reply(), answers[0].reply());
 }
 
-// If more workers wait for a key than it has readers, all get it, because they called first.
-TEST(CoordinationStateTest, KeyForOneReaderIsForAllThatWait) {
+// If more workers wait for a key than it has readers, all receive it, because they called before
+// the Put.
+TEST(CoordinationStateTest, KeyForOneReaderIsReceivedByAllWaitingWorkers) {
   constexpr int kWorkers = 4;
   CoordinationState state(kWorkers);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();

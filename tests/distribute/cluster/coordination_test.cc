@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the coordination service beyond the contract of WorkerGroup: which workers may register,
+// Tests the coordination service beyond the contract of WorkerGroup: which workers can register,
 // which settings must be equal, and missing or late workers and services.
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -37,7 +37,7 @@ namespace {
 
 // --- registration -----------------------------------------------------------------------------
 
-TEST_F(CoordinationTest, AllWorkersLearnAboutAll) {
+TEST_F(CoordinationTest, EachWorkerLearnsAboutAllWorkers) {
   Start(3);
   const std::vector<Client> clients = ConnectAll(3, 30, [](Options* options) {
     options->member.set_cores(absl::StrCat("cores of ", options->member.worker()));
@@ -51,7 +51,7 @@ TEST_F(CoordinationTest, AllWorkersLearnAboutAll) {
   }
 }
 
-TEST_F(CoordinationTest, MissingWorkerIsNamedAtTheDeadline) {
+TEST_F(CoordinationTest, MissingWorkerIsNamedAtDeadline) {
   Start(3);
   const MonotonicTime start = MonotonicTime::Now();
   for (const Client& client : ConnectAll(2, 0.3)) {
@@ -78,7 +78,7 @@ TEST_F(CoordinationTest, WorkerThatGaveUpEarlierIsNotMissing) {
   }
 }
 
-TEST_F(CoordinationTest, UnreachableServiceIsNamedAtTheDeadline) {
+TEST_F(CoordinationTest, UnreachableServiceIsNamedAtDeadline) {
   const MonotonicTime start = MonotonicTime::Now();
   const Client client = CoordinationClient::Connect(TestWorkerOptions(1, 1, 2), In(0.3));
   EXPECT_THAT(client.status(),
@@ -110,16 +110,16 @@ TEST_F(CoordinationTest, TakenPortIsError) {
   EXPECT_THAT(second.status(), IsError(absl::StatusCode::kUnavailable, address));
 }
 
-TEST_F(CoordinationTest, AddressThatTheHostLacksIsWaitedFor) {
+TEST_F(CoordinationTest, ServiceWaitsForAddressThatHostLacks) {
   const CoordinationServer::Options options = {.address = "192.0.2.1:0", .num_workers = 1};
   EXPECT_EQ(CoordinationServer::Start(options).status().code(), absl::StatusCode::kUnavailable);
   const absl::Status late = CoordinationServer::Start(options, In(0.3)).status();
   EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
 }
 
-// For example, a privileged port.
-TEST_F(CoordinationTest, AddressThatNoWaitMakesUsableIsErrorAtOnce) {
-  // A link-local address without a scope does not say which network device to use.
+// Waiting cannot make these addresses usable; the same holds for a privileged port.
+TEST_F(CoordinationTest, UnusableAddressIsErrorImmediately) {
+  // A link-local address without a scope does not specify the network device.
   for (const char* address : {"[fe80::1]:0", "127.0.0.1"}) {
     const absl::Status status =
         CoordinationServer::Start({.address = address, .num_workers = 1}, In(1)).status();
@@ -132,9 +132,8 @@ TEST_F(CoordinationTest, DifferentWorldSizesAreNamedOnAllWorkers) {
   for (const Client& client : ConnectAll(2, 30, [](Options* options) {
          if (options->member.worker() == 1) options->member.set_num_workers(3);
        })) {
-    EXPECT_THAT(client.status(),
-                IsError(absl::StatusCode::kInvalidArgument, "worker 0 has `number of", "= 2`",
-                        "worker 1 has `number of", "= 3`"));
+    EXPECT_THAT(client.status(), IsError(absl::StatusCode::kInvalidArgument, "worker 0", "= 2`",
+                                         "worker 1", "= 3`"));
   }
 }
 
@@ -143,8 +142,8 @@ TEST_F(CoordinationTest, DifferentSettingsAreNamedOnAllWorkers) {
   for (const Client& client : ConnectAll(2, 30, [](Options* options) {
          options->member.mutable_settings(0)->set_value(absl::StrCat(options->member.worker()));
        })) {
-    EXPECT_THAT(client.status(), IsError(absl::StatusCode::kInvalidArgument,
-                                         "worker 0 has `build = 0`", "worker 1 has `build = 1`"));
+    EXPECT_THAT(client.status(), IsError(absl::StatusCode::kInvalidArgument, "worker 0",
+                                         "`build = 0`", "worker 1", "`build = 1`"));
   }
 }
 
@@ -156,16 +155,15 @@ void AwaitText(TcpProxy& proxy, absl::string_view text) {
   }
   ADD_FAILURE() << "not received: " << text;
 }
-void AwaitRefusal(TcpProxy& proxy) { AwaitText(proxy, "has already registered"); }
+void AwaitRefusal(TcpProxy& proxy) { AwaitText(proxy, "already registered"); }
 
-TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
+TEST_F(CoordinationTest, SecondProcessOfWorkerIsRefusedAndFirstContinues) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
   const Client second =
       CoordinationClient::Connect(TestWorkerOptions(server_->port(), 1, 2), In(1));
-  EXPECT_THAT(second.status(),
-              IsError(absl::StatusCode::kAlreadyExists, "worker 1 has", "registered, from host1"));
+  EXPECT_THAT(second.status(), IsError(absl::StatusCode::kAlreadyExists, "worker 1", "host1"));
   std::vector<std::thread> threads;
   for (Client& client : clients) {
     threads.emplace_back([&] {
@@ -177,8 +175,8 @@ TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A worker may restart before the service notices that another one has died.
-TEST_F(CoordinationTest, SecondProcessWaitsForTheEndOfACompleteCluster) {
+// A worker can restart before the service notices that another worker has died.
+TEST_F(CoordinationTest, SecondProcessWaitsForEndOfCompleteCluster) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
@@ -195,8 +193,8 @@ TEST_F(CoordinationTest, SecondProcessWaitsForTheEndOfACompleteCluster) {
   EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded) << second;
 }
 
-// A worker's earlier process may be dead before the service has noticed.
-TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
+// A worker's earlier process can be dead before the service notices.
+TEST_F(CoordinationTest, ProcessWaitsForEarlierProcessToEnd) {
   Start(2);
   Options first = TestWorkerOptions(server_->port(), 1, 2), second = first;
   first.member.set_cores("0");
@@ -221,7 +219,7 @@ TEST_F(CoordinationTest, ProcessWaitsForAnEarlierProcessToEnd) {
   EXPECT_EQ((*zero)->members()[1].cores(), "1");
 }
 
-TEST_F(CoordinationTest, WaitForAnEarlierProcessIsBounded) {
+TEST_F(CoordinationTest, WaitForEarlierProcessIsBounded) {
   Start(2);
   const Options options = TestWorkerOptions(server_->port(), 1, 2);
   TcpProxy proxy(server_->port());
@@ -239,7 +237,7 @@ TEST_F(CoordinationTest, WaitForAnEarlierProcessIsBounded) {
   one.join();
 }
 
-TEST_F(CoordinationTest, FirstWorkerWaitsForTheOthersToLeave) {
+TEST_F(CoordinationTest, FirstWorkerWaitsForOthersToLeave) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
@@ -248,7 +246,7 @@ TEST_F(CoordinationTest, FirstWorkerWaitsForTheOthersToLeave) {
   EXPECT_EQ((*clients[0])->Leave(In(30)), absl::OkStatus());
 }
 
-TEST_F(CoordinationTest, CallsThatNeedAWorkerThatHasLeftFailAtOnce) {
+TEST_F(CoordinationTest, CallsThatRequireDepartedWorkerFailImmediately) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
@@ -283,12 +281,12 @@ class ClusterStatusTest : public CoordinationTest {
       if (status->workers(worker).state() == state) return status->workers(worker);
       absl::SleepFor(absl::Milliseconds(10));
     }
-    ADD_FAILURE() << "worker " << worker << " does not get into state " << state;
+    ADD_FAILURE() << "worker " << worker << " does not enter state " << state;
     return {};
   }
 };
 
-TEST_F(ClusterStatusTest, ObserverSeesWhereEachWorkerIs) {
+TEST_F(ClusterStatusTest, ObserverSeesStateOfEachWorker) {
   using coordination::ClusterStatus;
   Start(2);
   Await(0, ClusterStatus::MISSING);
@@ -314,13 +312,13 @@ TEST_F(ClusterStatusTest, ObserverSeesWhereEachWorkerIs) {
   EXPECT_EQ(Await(1, ClusterStatus::LEFT).detail(), "has finished");
 }
 
-TEST_F(ClusterStatusTest, ObserverNeedsTheSecret) {
+TEST_F(ClusterStatusTest, ObserverWithoutSecretIsRefused) {
   Start(1);
   EXPECT_THAT(GetStatus("another secret of the tests", 0.5).status(),
               IsError(absl::StatusCode::kPermissionDenied, absl::StrCat(server_->port())));
 }
 
-TEST_F(ClusterStatusTest, ObserverIsNoWorker) {
+TEST_F(ClusterStatusTest, ObserverCannotRegisterAsWorker) {
   Start(1);
   Options options = TestWorkerOptions(server_->port(), 0, 1);
   options.member.set_worker(-1);
@@ -334,7 +332,7 @@ TEST_F(ClusterStatusTest, ObserverIsNoWorker) {
 // Worker 0 is inside a step that is stuck waiting for worker 1.
 class LateWorkerTest : public CoordinationTest {
  protected:
-  // `patience`: how long worker 1 may be late.
+  // `patience`: how long worker 1 can be late before the step fails.
   void StartStep(absl::Duration patience) {
     Start(2);
     begin_ = MonotonicTime::Now();
@@ -351,7 +349,7 @@ class LateWorkerTest : public CoordinationTest {
     for (std::thread& join : joins) join.join();
     groups_[0]->ShareProgress(progress_);
   }
-  // Waits until the step fails.
+  // Blocks until the step fails, and returns its error.
   absl::Status AwaitStandstill() { return groups_[0]->Get("never put", In(30)).status(); }
   // Ends the calls of worker 1.
   void End(const absl::Status& why) { groups_[0]->ReportFailure(why, In(30)).IgnoreError(); }
@@ -363,7 +361,7 @@ class LateWorkerTest : public CoordinationTest {
   const RunProgress::Run run_{*progress_, 1};
 };
 
-TEST_F(LateWorkerTest, WorkerThatWatchesInTheBackgroundMayBeLate) {
+TEST_F(LateWorkerTest, WorkerThatWatchesInBackgroundCanBeLate) {
   constexpr absl::Duration kPatience = absl::Seconds(1);
   StartStep(kPatience);
   std::thread watches([&] { EXPECT_FALSE(groups_[1]->Watch("never put").ok()); });
@@ -400,7 +398,7 @@ TEST_F(CoordinationTest, ServiceRaisesLimitOnOpenFiles) {
   EXPECT_GE(limit.rlim_cur, 3 * kWorkers);
 }
 
-TEST(ConnectionListenerTest, PausesForAsLongAsOnConnectionReturns) {
+TEST(ConnectionListenerTest, PausesForDurationThatOnConnectionReturns) {
   auto listener = ConnectionListener::Listen("127.0.0.1:0");
   ASSERT_TRUE(listener.ok()) << listener.status();
   constexpr int kCallers = 50;
@@ -417,12 +415,12 @@ TEST(ConnectionListenerTest, PausesForAsLongAsOnConnectionReturns) {
                       [](const absl::Status&) {})
                   .ok());
   while (num_connected == 0) absl::SleepFor(absl::Milliseconds(1));
-  absl::SleepFor(absl::Milliseconds(100));  // without a pause, all are accepted by now
+  absl::SleepFor(absl::Milliseconds(100));  // without a pause, all would be accepted by now
   EXPECT_LT(num_connected, kCallers);
   listener->reset();  // interrupts the pause
 }
 
-TEST(ConnectionListenerTest, LackOfDescriptorsIsReportedUntilThereAreSome) {
+TEST(ConnectionListenerTest, LackOfDescriptorsIsReportedUntilSomeAreFree) {
   const auto listener = ConnectionListener::Listen("127.0.0.1:0");
   ASSERT_TRUE(listener.ok()) << listener.status();
   const int caller = socket(AF_INET, SOCK_STREAM, 0);
@@ -466,7 +464,7 @@ TEST(ConnectionListenerTest, LackOfDescriptorsIsReportedUntilThereAreSome) {
 
 // --- the secret -------------------------------------------------------------------------------
 
-TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
+TEST(SecretFileTest, FileThatOthersCanReadIsRejected) {
   const std::string path = WriteTemporary("secret", "0123456789abcdef0123456789abcdef\n");
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   EXPECT_THAT(ReadSecretFile(path).status(),
@@ -475,28 +473,28 @@ TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
   EXPECT_EQ(ReadSecretFile(path).value(), "0123456789abcdef0123456789abcdef");
 }
 
-TEST(SecretFileTest, FileOfAnotherUserIsRefused) {
+TEST(SecretFileTest, FileOfAnotherUserIsRejected) {
   const std::string path = WriteTemporary("foreign", "0123456789abcdef0123456789abcdef\n");
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   if (chown(path.c_str(), 65534, -1) != 0) return;  // only root may
-  EXPECT_THAT(ReadSecretFile(path).status(), IsError(absl::StatusCode::kInvalidArgument, path,
-                                                     "another user owns", "of user 65534"));
+  EXPECT_THAT(ReadSecretFile(path).status(),
+              IsError(absl::StatusCode::kInvalidArgument, path, "another user", "65534"));
 }
 
-TEST(SecretFileTest, PipeAndFolderAreNoSecretFiles) {
+TEST(SecretFileTest, PipeAndFolderAreRejected) {
   const std::string path = WriteTemporary("pipe", "");
   ASSERT_EQ(unlink(path.c_str()), 0);
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(ReadSecretFile(path).status(),
-              IsError(absl::StatusCode::kInvalidArgument, path, "not a regular file"));
+              IsError(absl::StatusCode::kInvalidArgument, path, "regular file"));
   ASSERT_EQ(unlink(path.c_str()), 0);
   ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
   EXPECT_THAT(ReadSecretFile(path).status(),
-              IsError(absl::StatusCode::kInvalidArgument, path, "not a regular file"));
+              IsError(absl::StatusCode::kInvalidArgument, path, "regular file"));
   ASSERT_EQ(rmdir(path.c_str()), 0);
 }
 
-TEST(SecretFileTest, LineEndOfWindowsIsNoPartOfSecret) {
+TEST(SecretFileTest, WindowsLineEndIsNotPartOfSecret) {
   const std::string path = WriteTemporary("windows", "0123456789abcdef0123456789abcdef\r\n");
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
   EXPECT_EQ(ReadSecretFile(path).value(), "0123456789abcdef0123456789abcdef");
@@ -511,7 +509,7 @@ TEST(SecretFileTest, ShortAndMissingFilesAreErrors) {
               IsError(absl::StatusCode::kNotFound, path + ".none", "cannot open"));
 }
 
-TEST(HmacTest, FieldsAreSeparate) {
+TEST(HmacTest, FieldBoundariesChangeHmac) {
   EXPECT_NE(Hmac("key", {"ab", "c"}), Hmac("key", {"a", "bc"}));
   EXPECT_NE(Hmac("key", {"a"}), Hmac("yek", {"a"}));
   EXPECT_EQ(Hmac("", {"a"}), Hmac("", {"a"}));

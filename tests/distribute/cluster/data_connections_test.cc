@@ -47,7 +47,7 @@ namespace {
 
 const Handshake::Cluster kCluster = {.secret = "0123456789abcdef", .job = "a", .incarnation = 5};
 
-// Returns a topology in which worker w has sizes[w] ranks and is one domain.
+// Returns a topology in which worker w has sizes[w] ranks and forms one domain.
 Topology WorkersOf(const std::vector<int>& sizes) {
   Topology topology;
   for (size_t w = 0; w < sizes.size(); ++w) {
@@ -58,18 +58,18 @@ Topology WorkersOf(const std::vector<int>& sizes) {
   return topology;
 }
 
-// Ranks 0 and 1, ranks 2 and 3, rank 4.
+// Worker 0 has ranks 0 and 1, worker 1 has ranks 2 and 3, and worker 2 has rank 4.
 const Topology kTopology = WorkersOf({2, 2, 1});
 
-// Two workers with 64 connections.
+// Returns two workers with 64 connections between them.
 Topology TwoLargeWorkers() { return WorkersOf({64, 64}); }
 
-// Holds a worker back once all have published their addresses.
+// Blocks a worker once all workers have published their addresses.
 class HeldWorkerGroup final : public ForwardingWorkerGroup {
  public:
   using ForwardingWorkerGroup::ForwardingWorkerGroup;
 
-  // Waits until all workers have published their addresses.
+  // Blocks until all workers have published their addresses. Returns the address of `worker`.
   std::string AddressOf(int worker) {
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait(lock, [&] { return !addresses_.empty(); });
@@ -107,7 +107,7 @@ class Workers {
     Handshake::Cluster cluster = kCluster;
     TlsFiles tls = {};
     absl::Duration timeout = absl::Seconds(20);
-    WorkerGroup* group = nullptr;  // instead of the worker's own
+    WorkerGroup* group = nullptr;  // replaces the worker's own group
   };
   Connections Connect(int worker, const Options& options) {
     return ConnectData(kTopology, kTopology.RanksOfWorker(worker),
@@ -137,7 +137,7 @@ class Workers {
   const std::shared_ptr<RejectedPeerLog> strangers_ = std::make_shared<RejectedPeerLog>("data");
 };
 
-// Each rank sends each peer the pair that they form, and receives the same pair from it.
+// Expects each rank and each of its peers to exchange the pair of ranks that they form.
 void ExpectPairs(std::vector<Connections>& of_worker) {
   const auto for_each = [&](const auto& call) {
     for (int worker = 0; worker < 3; ++worker) {
@@ -155,7 +155,8 @@ void ExpectPairs(std::vector<Connections>& of_worker) {
     ++connections;
     EXPECT_EQ(SendAll(stream, here), absl::OkStatus());
   });
-  EXPECT_EQ(connections, 2 * 6);  // all pairs in different domains but 0 and 3, 1 and 2
+  // All pairs of ranks in different domains, except (0, 3) and (1, 2).
+  EXPECT_EQ(connections, 2 * 6);
   for_each([&](const std::string&, const std::string& there, Stream& stream) {
     const auto got = ReceiveAll(stream, there.size());
     ASSERT_TRUE(got.ok()) << got.status();
@@ -163,7 +164,7 @@ void ExpectPairs(std::vector<Connections>& of_worker) {
   });
 }
 
-// Returns no socket if no process listens there.
+// Connects to `address` from the address `from`. Returns no socket if no process listens there.
 OwnedSocket ConnectTo(const std::string& address, const std::string& from = "127.0.0.1") {
   const HostPort target = ParseHostPort(address).value();
   sockaddr_in to = {};
@@ -179,7 +180,7 @@ OwnedSocket ConnectTo(const std::string& address, const std::string& from = "127
   return made;
 }
 
-// With and without certificates, of which each worker has its own.
+// The parameter is whether each worker has a certificate.
 class DataConnectionsTest : public testing::TestWithParam<bool> {
  protected:
   TlsFiles TlsOf(int worker) {
@@ -211,7 +212,7 @@ TEST_P(DataConnectionsTest, RanksOfDifferentDomainsAreConnected) {
 
 using Pair = std::pair<int, int>;
 
-// Connects the workers of a topology, and returns the pairs of ranks at both ends of connections.
+// Connects the workers of a topology. Returns the pair of ranks at the ends of each connection.
 std::vector<Pair> PairsOf(const Topology& topology) {
   const int num_workers = topology.num_workers();
   const auto groups = CreateMemoryWorkerGroups(num_workers);
@@ -278,7 +279,7 @@ TEST_P(DataConnectionsTest, CaptureShowsNoFloatsIfEncrypted) {
   exchange(*(*connections[2])[0].at(0));
   other.join();
 
-  // By chance, a pair of floats occurs in a few hundred kilobytes once in 10^8 runs.
+  // A few hundred kilobytes contain a given pair of floats by chance once in 10^8 runs.
   const std::string captured = proxied.captured();
   EXPECT_GT(captured.size(), 2 * bytes.size());
   int readable = 0, pairs = 0;
@@ -290,7 +291,7 @@ TEST_P(DataConnectionsTest, CaptureShowsNoFloatsIfEncrypted) {
 }
 
 // Strangers send garbage, nothing, or a hello without the secret. They are refused, and the workers
-// connect. Of many lines, one is logged.
+// connect. Of the many log lines about strangers, only one is written.
 TEST_P(DataConnectionsTest, StrangersAreRefused) {
   Workers workers;
   std::vector<Connections> connections(3);
@@ -322,7 +323,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   lie();
   if (!GetParam()) {
     std::string challenge(handshake.wanted(), '\0');
-    // A worker that calls later can replace it.
+    // A worker that connects later can replace this stranger.
     const auto size = static_cast<ssize_t>(challenge.size());
     for (int tries = 0; recv(liar.fd(), challenge.data(), size, MSG_WAITALL) != size && tries < 100;
          ++tries) {
@@ -333,7 +334,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   }
   char rest[64];
   ssize_t got = 0;
-  do got = recv(liar.fd(), rest, sizeof rest, 0);  // TLS says why
+  do got = recv(liar.fd(), rest, sizeof rest, 0);  // TLS sends the reason
   while (got > 0);
   EXPECT_LE(got, 0);  // it is disconnected
 
@@ -342,7 +343,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   ExpectPairs(connections);
   const std::string log = workers.log();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 0) << log;  // one line
-  EXPECT_EQ(ConnectTo(address).fd(), -1);                         // no process listens any more
+  EXPECT_EQ(ConnectTo(address).fd(), -1);                         // the port is closed
 }
 
 // Connects as a rank, with the secret. Returns whether the other end accepts.
@@ -360,15 +361,15 @@ bool Claim(
   return true;
 }
 
-// A process with the secret, and a certificate if the workers have them, can be neither a rank that
-// is connected, nor one whose worker is at another address, nor one that does not exist. It cannot
-// connect ranks that exchange no data.
+// A process with the secret, and a certificate if the workers have them, cannot pass as a rank that
+// is already connected, a rank whose worker is at another address, or a rank that does not exist.
+// Nor can it connect ranks that exchange no data.
 TEST_P(DataConnectionsTest, MembershipIsClosed) {
   constexpr Handshake::Ranks kValid = {.connecting = 4, .accepting = 0};
   const struct {
     Handshake::Ranks ranks;
     const char* from;
-    bool after_another;  // that claims to be the same rank
+    bool after_another;  // whether another caller has already claimed to be the same rank
     const char* log;
   } cases[] = {
       {kValid, "127.0.0.1", true, "rank 4 is already connected, from 127.0.0.1"},
@@ -407,8 +408,8 @@ TEST_P(DataConnectionsTest, MembershipIsClosed) {
   }
 }
 
-// Callers from one host do not displace a caller from another, no matter how many they are.
-TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
+// Callers from one host, however many they are, do not displace a caller from another host.
+TEST_P(DataConnectionsTest, CrowdFromOneHostDisplacesNoOtherHost) {
   Workers workers;
   std::vector<std::thread> threads;
   HeldWorkerGroup held(workers.group(2));
@@ -439,7 +440,8 @@ TEST_P(DataConnectionsTest, CrowdFromOneHostKeepsNoOtherOut) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// 64 handshakes of one host take much longer than the pause after which a dropped caller returns.
+// 64 handshakes from one host take much longer than the pause after which a dropped caller calls
+// again.
 TEST(SlowDataConnectionsTest, ManyRanksOfOneHostConnect) {
   const Topology topology = TwoLargeWorkers();
   const auto groups = CreateMemoryWorkerGroups(2);
@@ -464,7 +466,7 @@ TEST(DescriptorsOfDataConnectionsTest, SoftLimitIsRaised) {
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit low = before;
-  low.rlim_cur = 32;  // each worker needs 64 and more
+  low.rlim_cur = 32;  // each worker needs at least 64
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
   std::vector<Connections> connections(2);
   std::vector<std::thread> threads;
@@ -481,7 +483,7 @@ TEST(DescriptorsOfDataConnectionsTest, SoftLimitIsRaised) {
 }
 
 // Lowers the hard limit in a child process, because that cannot be undone.
-TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersMeet) {
+TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsReportedBeforeWorkersConnect) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto connect = [] {
     const rlimit low = {.rlim_cur = 64, .rlim_max = 64};
@@ -498,7 +500,7 @@ TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsNamedBeforeWorkersM
   EXPECT_EXIT(connect(), testing::ExitedWithCode(0), "connections for data: .*ulimit -n.*, got 64");
 }
 
-// If a worker learns the others' addresses late, their calls wait for it.
+// If a worker learns the other workers' addresses late, their calls wait for it.
 TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOut) {
   Workers workers;
   HeldWorkerGroup held(workers.group(0));
@@ -520,7 +522,7 @@ TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOu
     held.Release();
   }));
   EXPECT_EQ(workers.log(), "");
-  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // otherwise they wait for the other connections
+  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // ends their wait for other connections
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -559,8 +561,8 @@ class Flood {
   std::thread thread_;
 };
 
-// Many workers of three ranks each call worker 0 at the same time: more than it serves at a time.
-// None of their 234 connections is dropped, and no worker is logged as a stranger.
+// Many workers with three ranks each call worker 0 at the same time, more than it can serve at a
+// time. None of their 234 connections is dropped, and no worker is logged as a stranger.
 class ManyDataConnectionsTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(, ManyDataConnectionsTest, testing::Values("", "127.0.0.2", "127.0.0.1"),
                          [](const auto& info) {
@@ -570,7 +572,7 @@ INSTANTIATE_TEST_SUITE_P(, ManyDataConnectionsTest, testing::Values("", "127.0.0
                                                          : "FloodFromOtherAddress";
                          });
 
-TEST_P(ManyDataConnectionsTest, AllAreMade) {
+TEST_P(ManyDataConnectionsTest, AllConnectionsAreMade) {
   constexpr int kWorkers = 13, kRanks = 3;
   const std::string flood_from = GetParam();
   Topology topology;
@@ -652,7 +654,8 @@ TEST(LateDataConnectionsTest, MissingRanksAreCountedAndTenNamed) {
   }
   const auto groups = CreateMemoryWorkerGroups(5);
   std::vector<std::thread> others;
-  // Worker 2 connects. The others give addresses at which no process listens, and do not connect.
+  // Worker 2 connects. The other workers publish addresses at which no process listens, and do not
+  // connect.
   for (const int w : {0, 1, 3, 4}) {
     others.emplace_back([&, w] {
       EXPECT_TRUE(
@@ -679,7 +682,7 @@ TEST_P(DataConnectionsTest, WorkerWithAnotherSecretIsNamed) {
     return Workers::Options{
         .cluster = w == 1 ? other : kCluster, .tls = TlsOf(w), .timeout = absl::Seconds(1)};
   });
-  // Worker 0 refuses it. The others learn that it did not connect.
+  // Worker 0 refuses worker 1. The other workers learn that worker 1 did not connect.
   EXPECT_EQ(connections[1].status().code(), absl::StatusCode::kPermissionDenied)
       << connections[1].status();
   for (const int w : {0, 2}) {
@@ -688,7 +691,7 @@ TEST_P(DataConnectionsTest, WorkerWithAnotherSecretIsNamed) {
   }
 }
 
-TEST(DataConnectionsTlsTest, WorkerWithoutFittingCertificateIsNamed) {
+TEST(DataConnectionsTlsTest, WorkerWithoutValidCertificateIsNamed) {
   const TlsFiles root = WriteCertificate("root", TemporaryPath("root"));
   const TlsFiles good = WriteCertificate("good", TemporaryPath("good"), {.authority = &root});
   TlsFiles of_other_root = WriteCertificate("other", TemporaryPath("other"));
@@ -709,11 +712,11 @@ TEST(DataConnectionsTlsTest, WorkerWithoutFittingCertificateIsNamed) {
       EXPECT_EQ(failure->worker, w == 1 ? 0 : 1) << connections[w].status();
       absl::StrAppend(&told, connections[w].status().message(), "\n");
     }
-    // Either end of a connection may be first to see that it cannot be made. The log, which limits
-    // its lines, may instead name worker 2, which gave up for the same reason. A worker without TLS
-    // may also have refused the others.
-    const bool is_refused = absl::StrContains(told, "no TLS connection") ||
-                            (bad.empty() && absl::StrContains(told, "protocol"));
+    // Either end can be the first to detect that a connection cannot be made. The log limits its
+    // lines, so it can instead name worker 2, which gave up for the same reason. A worker without
+    // TLS can also have refused the others.
+    const bool is_refused =
+        absl::StrContains(told, "no TLS") || (bad.empty() && absl::StrContains(told, "protocol"));
     EXPECT_TRUE(is_refused) << told;
   }
 }

@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<CoordinationServer>> StartServer(rlim_t max_descr
       {.address = "127.0.0.1:0", .num_workers = 1, .secret = kTestSecret, .job = "test"});
 }
 
-// Runs `work` in a child process, which can lower its limits. Returns what it writes to `fd`.
+// Runs `work` in a child process, which can lower its limits. Returns the process and the number
+// that it writes to `fd`.
 template <typename Work>
 std::pair<pid_t, int> Fork(const Work& work) {
   int ends[2];
@@ -56,7 +57,7 @@ void Tell(int fd, int number) {
 
 constexpr int kTooFew = 8;
 
-// The error of a limit that is too low names one that suffices.
+// Returns the lowest sufficient limit, as named by the error about a limit that is too low.
 int LeastLimit() {
   const auto [process, least] = Fork([](int fd) {
     const std::string error(StartServer(kTooFew).status().message());
@@ -69,7 +70,7 @@ int LeastLimit() {
   return least;
 }
 
-TEST(FewDescriptorsTest, SilentStrangersLeaveThoseOfWorkers) {
+TEST(FewDescriptorsTest, SilentStrangersLeaveDescriptorsForWorkers) {
   const int least = LeastLimit();
   ASSERT_GT(least, kTooFew);
   const auto [process, port] = Fork([least](int fd) {

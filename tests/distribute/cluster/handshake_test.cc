@@ -29,7 +29,7 @@ absl::Status Shake(Handshake& connecting, Handshake& accepting) {
   return absl::OkStatus();
 }
 
-TEST(HandshakeTest, EndsThatKnowTheSecretAgree) {
+TEST(HandshakeTest, EndsWithSameSecretAgree) {
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(kCluster, AdmitAll);
   EXPECT_EQ(Shake(connecting, accepting), absl::OkStatus());
@@ -77,7 +77,7 @@ TEST(HandshakeTest, ReplayedAndReflectedProofsAreRefused) {
 
 // A process with a certificate, but without the secret, relays the messages between two encrypted
 // connections.
-TEST(HandshakeTest, MessagesOfAnotherConnectionAreRefused) {
+TEST(HandshakeTest, MessagesFromAnotherConnectionAreRefused) {
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(kCluster, AdmitAll);
   connecting.Bind("one");
@@ -85,12 +85,12 @@ TEST(HandshakeTest, MessagesOfAnotherConnectionAreRefused) {
   EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kPermissionDenied);
 }
 
-TEST(HandshakeTest, RanksAreAdmittedOnlyAfterTheProof) {
+TEST(HandshakeTest, RanksAreAdmittedOnlyAfterProof) {
   int asked = 0;
   const auto refuse = [&](const Handshake::Ranks& ranks) {
     ++asked;
     EXPECT_EQ(ranks.connecting, 3);
-    return absl::PermissionDeniedError("rank 3 is connected already");
+    return absl::PermissionDeniedError("rank 3 is already connected");
   };
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(kCluster, refuse);
@@ -107,7 +107,7 @@ TEST(HandshakeTest, RanksAreAdmittedOnlyAfterTheProof) {
 }
 
 // The refused end receives the reason, with control characters escaped.
-TEST(HandshakeTest, RefusalReachesTheConnectingEnd) {
+TEST(HandshakeTest, ConnectingEndReceivesRefusal) {
   const auto told = [](const Handshake::Cluster& connects, const absl::Status& admitted) {
     auto connecting = Handshake::Connecting(connects, kRanks);
     auto accepting =
@@ -163,7 +163,7 @@ TEST(HandshakeTest, ProofForAnotherPurposeIsRefused) {
   EXPECT_EQ(caller.Receive(challenge).code(), absl::StatusCode::kPermissionDenied);
 }
 
-TEST(HandshakeTest, SessionKeyBelongsToTheConnection) {
+TEST(HandshakeTest, SessionKeyDiffersBetweenConnections) {
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(kCluster, AdmitAll);
   ASSERT_TRUE(Shake(connecting, accepting).ok());

@@ -19,7 +19,7 @@ namespace {
 std::atomic<int> failures_left{0};
 }  // namespace
 
-// Replaces the C library's function.
+// Replaces getaddrinfo of the C library.
 extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo* hints,
                            addrinfo** found) {
   static const auto original =
@@ -41,7 +41,7 @@ TEST(NameResolutionTest, WaitsUntilNameResolves) {
   EXPECT_LT(failures_left, 0);
 }
 
-TEST(NameResolutionTest, NameThatDoesNotResolveIsTimeoutThatNamesIt) {
+TEST(NameResolutionTest, UnresolvedNameIsReportedAtDeadline) {
   failures_left = 1000;
   const MonotonicTime start = MonotonicTime::Now();
   const absl::Status status = WaitUntilResolved({"late.test", 1}, start + absl::Milliseconds(300));
@@ -54,8 +54,9 @@ TEST(NameResolutionTest, AddressNeedsNoWait) {
   EXPECT_TRUE(WaitUntilResolved({"10.0.0.1", 1}, MonotonicTime::InfinitePast()).ok());
 }
 
-// A pod's name may not resolve yet when its worker starts, even on worker 0, which serves there.
-TEST(NameResolutionTest, WorkersMeetAtNameThatResolvesLate) {
+// A pod's name might not resolve yet when its worker starts, not even on worker 0, whose service
+// listens there.
+TEST(NameResolutionTest, WorkersConnectToNameThatResolvesLate) {
   setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/1);
   const ReservedPort port;
   const std::string coordinator = port.At("late.test");

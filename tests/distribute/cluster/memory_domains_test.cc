@@ -55,11 +55,11 @@ TEST(MemoryDomainsTest, UcxMakesEachWorkerDomain) {
 
 TEST(MemoryDomainsTest, SharedMemoryOverSeveralHostsIsError) {
   for (const auto& domains : Form({"a", "b"}, CollectiveKind::kSharedMemory)) {
-    EXPECT_THAT(domains.status(), IsError(absl::StatusCode::kInvalidArgument, "on one host"));
+    EXPECT_THAT(domains.status(), IsError(absl::StatusCode::kInvalidArgument, "one host"));
   }
 }
 
-// Each worker has its own reason in its status; none has waited until the deadline.
+// Each worker's status has its own reason, and no worker waits until the deadline.
 TEST(HostMemoryTest, WorkerOfAnotherUserFailsAll) {
   const std::vector<int> workers = {0, 1, 2};
   const auto groups = CreateMemoryWorkerGroups(3);
@@ -76,7 +76,7 @@ TEST(HostMemoryTest, WorkerOfAnotherUserFailsAll) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kPermissionDenied, "another user"));
   EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kPermissionDenied, "another user"));
-  // It can connect to both, and the connections end.
+  // Worker 2 can connect to both workers, and the connections then close.
   EXPECT_EQ(statuses[2].code(), absl::StatusCode::kUnavailable) << statuses[2];
 }
 
@@ -97,7 +97,7 @@ TEST(HostMemoryTest, WorkersSeeWhatOthersWrite) {
   EXPECT_EQ(first.AddressOf(first.PositionOf(nullptr)), nullptr);
 }
 
-TEST(HostMemoryTest, FreedMemoryIsZeroWhenItIsUsedAgain) {
+TEST(HostMemoryTest, FreedMemoryIsZeroWhenReused) {
   const auto all = Form({"a", "a"}, CollectiveKind::kAuto);
   HostMemory& memory = *all[0]->host_memory;
   for (const size_t bytes : {size_t{1}, size_t{5000}, size_t{3} << 20}) {
@@ -116,7 +116,7 @@ TEST(HostMemoryTest, FreedMemoryIsZeroWhenItIsUsedAgain) {
   }
 }
 
-TEST(HostMemoryTest, TooMuchIsError) {
+TEST(HostMemoryTest, TooLargeBlockIsError) {
   const auto all = Form({"a", "a"}, CollectiveKind::kAuto);
   const auto block = all[0]->host_memory->Allocate(size_t{1} << 50);
   EXPECT_EQ(block.status().code(), absl::StatusCode::kResourceExhausted) << block.status();

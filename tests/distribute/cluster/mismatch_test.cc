@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that if one of three workers runs different collectives, over TCP, all workers fail with
-// the same error without waiting for a timeout. The error says what collectives two ranks are at.
+// Tests that if one of three workers runs different collectives over TCP, all workers fail with the
+// same error without waiting for a timeout. The error names the collectives that two ranks run.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -74,7 +74,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> CompileChanged(const Program& progra
                                                            TuningTable* tuning) {
   MF_ASSIGN_OR_RETURN(auto made, CompilePlan(program, rows, traits, tuning));
   auto plan = std::const_pointer_cast<Plan>(made);
-  if (plan->collectives.size() < 3) return made;  // it initialises variables
+  if (plan->collectives.size() < 3) return made;  // this plan initialises variables
   change(plan.get());
   plan->dispatch = MakeDispatchList(*plan, /*one_lane=*/true);
   return made;
@@ -93,7 +93,7 @@ void SwapCollectives(Plan* plan) {
   }
 }
 
-// Removes the last collective, or runs it once more.
+// Makes the plan run its last collective `times` times: 0 removes it.
 template <int times>
 void RunLastCollective(Plan* plan) {
   const std::vector<Instruction> instructions = std::exchange(plan->instructions, {});
@@ -154,14 +154,14 @@ struct Model {
   Operation train;
 };
 
-// Workers that meet through the coordination service, which finds the cause of a failure among what
-// they report. `odd` is the case of one of them.
+// Workers that find each other through the coordination service, which determines the cause of a
+// failure from their reports. `odd` is the case of one of them.
 class Cluster {
  public:
   explicit Cluster(const Case& odd) {
     for (const auto& client : service_.clients()) groups_.push_back(client->NewGroup());
     options_.session.bucket_bytes = 64;
-    options_.session.compile.disabled_passes = {"reduce_in_updates"};  // it leaves no buckets
+    options_.session.compile.disabled_passes = {"reduce_in_updates"};  // would leave no buckets
     options_.change = [this, odd](int w, SessionOptions*, SessionBackend* backend) {
       Change(w == kOdd ? odd : Case{}, backend);
       backend->workers = groups_[w];
@@ -192,7 +192,7 @@ class Cluster {
   TestWorkersOptions options_{.workers = kWorkers, .replicas = 1};
 };
 
-// Trains for several steps: an extra or missing collective may be noticed only in the next one.
+// Trains for several steps: an extra or missing collective can go unnoticed until the next step.
 std::vector<absl::Status> Train(const Model& model, TestWorkers& workers) {
   return workers.OnEach([&](int w) -> absl::Status {
     MF_ASSIGN_OR_RETURN(Step step,
@@ -213,7 +213,7 @@ TEST(EqualWorkersTest, TrainOverTcp) {
   for (const absl::Status& status : Train(model, **workers)) EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST_P(MismatchTest, AllWorkersReportWhereTwoRanksAre) {
+TEST_P(MismatchTest, AllWorkersReportCollectivesOfTwoRanks) {
   const Model model;
   const Cluster cluster(GetParam());
   const auto workers =

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Runs a relay on a thread until one side closes, with a stream at each side.
+// Runs a relay on a thread until one side closes, with a stream on each side.
 class RelayTest : public testing::TestWithParam<bool> {
  protected:
   RelayTest() {
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(, RelayTest, testing::Bool(), [](const auto& info) {
   return std::string(info.param ? "Tls" : "Plain");
 });
 
-TEST_P(RelayTest, BytesPassInBothDirectionsAtOnce) {
+TEST_P(RelayTest, BytesPassInBothDirectionsConcurrently) {
   const std::string out(3'000'000, 'o'), back(2'000'001, 'b');
   absl::StatusOr<std::string> got;
   std::thread other([&] { got = ExchangeAll(*remote_, out, back.size()); });
@@ -68,7 +68,7 @@ TEST_P(RelayTest, BytesPassInBothDirectionsAtOnce) {
   EXPECT_TRUE(*got == back);
 }
 
-TEST_P(RelayTest, LastBytesArriveBeforeTheEndOfEitherSide) {
+TEST_P(RelayTest, LastBytesArriveBeforeEndOfEitherSide) {
   ASSERT_TRUE(SendAll(*remote_, "question").ok());
   ASSERT_EQ(*ReceiveAll(*local_, 8), "question");
   ASSERT_TRUE(SendAll(*local_, "last").ok());
@@ -77,8 +77,8 @@ TEST_P(RelayTest, LastBytesArriveBeforeTheEndOfEitherSide) {
   EXPECT_TRUE(absl::IsUnavailable(ReceiveAll(*remote_, 1).status()));
 }
 
-// After one direction has ended, bytes still arrive in the other.
-TEST(RelayEndTest, BytesOfClosedSideArriveThoughItTakesNoMore) {
+// After one direction has ended, bytes still arrive in the other direction.
+TEST(RelayEndTest, BytesFromClosedSideArriveAlthoughItReceivesNoMore) {
   auto [ours, theirs] = ConnectedSockets();
   const std::unique_ptr<Stream> remote = PlainStream(std::move(theirs));
   auto made = Relay::Create(PlainStream(std::move(ours)));

@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 
 class ServiceLinksTest : public testing::Test {
  protected:
-  // The ends of a link: the worker's, and the serving library's.
+  // The two ends of a link: the worker's and the server library's.
   struct Ends {
     std::unique_ptr<Stream> worker, library;
   };
@@ -41,7 +41,7 @@ class ServiceLinksTest : public testing::Test {
     links_.Add(name, worker, absl::Milliseconds(1), std::move(made->first));
     return {PlainStream(std::move(theirs)), PlainStream(std::move(made->second))};
   }
-  // Advances until no link can go on. Returns the links that have ended.
+  // Advances the links until none can continue. Returns the links that have ended.
   std::vector<std::string> AdvanceAll() {
     std::vector<std::string> ended;
     const auto on_end = [&](const std::string& name, absl::Duration handshake, bool) {
@@ -61,7 +61,7 @@ class ServiceLinksTest : public testing::Test {
 };
 
 TEST_F(ServiceLinksTest, OnlyActiveLinksAreReady) {
-  constexpr int kLinks = 300;  // more than one call takes
+  constexpr int kLinks = 300;  // more than one call returns
   std::vector<Ends> ends;
   for (int i = 0; i < kLinks; ++i) ends.push_back(Add(absl::StrCat(i), i));
   EXPECT_THAT(AdvanceAll(), IsEmpty());
@@ -75,7 +75,7 @@ TEST_F(ServiceLinksTest, OnlyActiveLinksAreReady) {
   for (Ends& end : ends) EXPECT_EQ(*ReceiveAll(*end.worker, 6), "answer");
 }
 
-TEST_F(ServiceLinksTest, EndOfALinkIsReportedOnce) {
+TEST_F(ServiceLinksTest, EndOfLinkIsReportedOnce) {
   Ends first = Add("first", 1), second = Add("second", 1);
   EXPECT_EQ(links_.CountOf(1), 2);
   EXPECT_THAT(AdvanceAll(), IsEmpty());
@@ -90,7 +90,7 @@ TEST_F(ServiceLinksTest, EndOfALinkIsReportedOnce) {
 }
 
 // A link that cannot deliver keeps its bytes without keeping the thread busy.
-TEST_F(ServiceLinksTest, LinkThatWaitsForASlowReaderIsNotReady) {
+TEST_F(ServiceLinksTest, LinkThatWaitsForSlowReaderIsNotReady) {
   Ends ends = Add("slow", 1);
   std::string text(1 << 20, 'x');
   size_t sent = 0;
@@ -116,9 +116,9 @@ TEST_F(ServiceLinksTest, LinkThatWaitsForASlowReaderIsNotReady) {
   EXPECT_THAT(ended, ElementsAre("slow"));
 }
 
-// Simulates a network failure with a datagram to a closed port, which the kernel reports as an
-// error of the socket.
-TEST_F(ServiceLinksTest, FailureOfTheNetworkIsNoticedBeforeARead) {
+// Simulates a network failure with a datagram to a closed port, which the kernel reports as a
+// socket error.
+TEST_F(ServiceLinksTest, NetworkFailureIsDetectedBeforeRead) {
   const auto bound = [] {
     OwnedSocket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

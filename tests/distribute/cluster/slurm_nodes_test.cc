@@ -26,7 +26,7 @@ TEST(ExpandNodeListTest, RejectsMalformedAndHugeLists) {
                            "n[a]", "n[[1]]", "n[1]]", "n[0-65536]", "n[0-4294967295]",
                            "n[1-99999999999999999999]", "n[0-999]m[0-999]"}) {
     const auto nodes = ExpandNodeList(list);
-    EXPECT_THAT(nodes.status(), IsError(absl::StatusCode::kInvalidArgument, "list of nodes"));
+    EXPECT_THAT(nodes.status(), IsError(absl::StatusCode::kInvalidArgument, "nodes"));
   }
 }
 

@@ -20,11 +20,11 @@ struct Load {
   double computes, between;
 };
 
-// Simulates synchronous workers: each step takes as long as the slowest worker works, and the
-// others wait for the rest.
+// Simulates synchronous workers: each step takes as long as the slowest worker needs, and the other
+// workers wait for the remaining time.
 class StragglerWatchTest : public testing::Test {
  protected:
-  // Runs steps until `duration` is over. Returns the stragglers that were found.
+  // Runs steps for `duration`. Returns the stragglers that were found.
   std::vector<StragglerWatch::Straggler> Run(const std::vector<Load>& workers,
                                              absl::Duration duration) {
     std::vector<StragglerWatch::Straggler> found;
@@ -52,7 +52,7 @@ class StragglerWatchTest : public testing::Test {
   MonotonicTime now_ = MonotonicTime::Now();
 };
 
-TEST_F(StragglerWatchTest, SlowestWorkerIsNamedOnceAMinute) {
+TEST_F(StragglerWatchTest, SlowestWorkerIsNamedOncePerMinute) {
   const auto found = Run({{0.05, 0.01}, {0.05, 0.01}, {0.09, 0.01}, {0.05, 0.01}},
                          absl::Minutes(3) + absl::Seconds(10));
   ASSERT_EQ(found.size(), 3u);
@@ -67,34 +67,34 @@ TEST_F(StragglerWatchTest, SlowestWorkerIsNamedOnceAMinute) {
   }
 }
 
-TEST_F(StragglerWatchTest, OneOfTwoWorkersIsComparedWithTheOther) {
+TEST_F(StragglerWatchTest, OneOfTwoWorkersIsComparedWithOther) {
   const auto found = Run({{0.05, 0}, {0.04, 0}}, absl::Seconds(70));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].worker, 0);
   EXPECT_NEAR(found[0].cost, 0.2, 0.01);
 }
 
-TEST_F(StragglerWatchTest, SlowInputIsFound) {
+TEST_F(StragglerWatchTest, SlowInputIsReported) {
   const auto found = Run({{0.05, 0.01}, {0.05, 0.03}, {0.05, 0.01}}, absl::Seconds(70));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].worker, 1);
   EXPECT_NEAR(found[0].cost, 0.25, 0.01);
 }
 
-TEST_F(StragglerWatchTest, SmallDifferencesAndSlowMajoritiesAreNoStragglers) {
+TEST_F(StragglerWatchTest, SmallDifferencesAndSlowMajoritiesAreNotReported) {
   EXPECT_TRUE(Run({{0.050, 0}, {0.048, 0}, {0.046, 0}}, absl::Minutes(3)).empty());
-  // Removing either one alone does not shorten the steps.
+  // Removing only one of the two slow workers does not shorten the steps.
   EXPECT_TRUE(Run({{0.09, 0}, {0.09, 0}, {0.05, 0}}, absl::Minutes(3)).empty());
 }
 
-TEST_F(StragglerWatchTest, LongStepsMakeLongIntervals) {
+TEST_F(StragglerWatchTest, LongStepsLengthenIntervals) {
   const std::vector<Load> load = {{5, 0}, {12, 0}};
   EXPECT_TRUE(Run(load, absl::Seconds(118)).empty());
   EXPECT_EQ(Run(load, absl::Seconds(120)).size(), 1u);
 }
 
-// Only one worker does this: it evaluates the model.
-TEST_F(StragglerWatchTest, WorkersThatRunNoStepsAreNotJudged) {
+// Only one worker runs steps: it evaluates the model.
+TEST_F(StragglerWatchTest, StepsOfOneWorkerAloneAreNotCompared) {
   Run({{0.05, 0}, {0.05, 0}}, absl::Seconds(60.2));
   now_ += absl::Minutes(2);
   heartbeats_[0].set_runs(heartbeats_[0].runs() + 100);
@@ -103,7 +103,7 @@ TEST_F(StragglerWatchTest, WorkersThatRunNoStepsAreNotJudged) {
   EXPECT_FALSE(watch_.Find(now_).has_value());
 }
 
-TEST_F(StragglerWatchTest, AnotherSessionBeginsAnotherInterval) {
+TEST_F(StragglerWatchTest, NewSessionStartsNewInterval) {
   EXPECT_TRUE(Run({{0.09, 0}, {0.05, 0}}, absl::Seconds(50)).empty());
   heartbeats_.clear();
   EXPECT_TRUE(Run({{0.05, 0}, {0.09, 0}}, absl::Seconds(50)).empty());
@@ -112,7 +112,7 @@ TEST_F(StragglerWatchTest, AnotherSessionBeginsAnotherInterval) {
   EXPECT_EQ(found[0].worker, 1);
 }
 
-// The new session has run more steps by its first heartbeat than the first one in all.
+// By its first heartbeat, the new session has run more steps than the first session in total.
 TEST_F(StragglerWatchTest, ShortFirstSessionIsRecognised) {
   Run({{0.05, 50}, {0.05, 0}}, absl::Seconds(40));
   heartbeats_.clear();

@@ -52,7 +52,7 @@ void CountSent(const TlsContext& context) {
 std::pair<absl::Status, absl::Status> Greet(Stream& a, Stream& b) {
   const auto greet = [](Stream& stream) {
     const absl::Status status = ExchangeAll(stream, "x", 1).status();
-    if (!status.ok()) shutdown(stream.fd(), SHUT_WR);  // so that the other does not wait
+    if (!status.ok()) shutdown(stream.fd(), SHUT_WR);  // so the other end does not wait
     return status;
   };
   absl::Status of_b;
@@ -100,7 +100,7 @@ TEST_F(TlsStreamTest, BytesOfAllSizesArriveInBothDirections) {
 
 // Neither end receives until the connection is full. A later Send must begin with the same bytes,
 // and everything that was sent arrives.
-TEST_F(TlsStreamTest, SendGoesOnWhereTheConnectionWasFull) {
+TEST_F(TlsStreamTest, SendContinuesAfterConnectionWasFull) {
   const auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
   const auto [of_a, of_b] = Greet(*a, *b);
   ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;
@@ -124,7 +124,7 @@ TEST_F(TlsStreamTest, SendGoesOnWhereTheConnectionWasFull) {
   EXPECT_TRUE(got == text);
 }
 
-TEST_F(TlsStreamTest, HandshakeWaitsForTheOtherEnd) {
+TEST_F(TlsStreamTest, HandshakeWaitsForOtherEnd) {
   const auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
   const iovec byte = {const_cast<char*>("x"), 1};
   EXPECT_EQ(*a->Send({&byte, 1}), 0u);
@@ -132,7 +132,7 @@ TEST_F(TlsStreamTest, HandshakeWaitsForTheOtherEnd) {
   EXPECT_EQ(a->binding(), "");
 }
 
-TEST_F(TlsStreamTest, BindingIsOfOneConnection) {
+TEST_F(TlsStreamTest, BindingDiffersBetweenConnections) {
   const TlsContext one = ContextOf(one_), two = ContextOf(two_);
   std::string last;
   for (int i = 0; i < 2; ++i) {
@@ -160,7 +160,7 @@ TEST_F(TlsStreamTest, OtherCertificatesAreRefused) {
   const TlsFiles other = WriteCertificate("other", TemporaryPath("other"));
   const TlsFiles expired =
       WriteCertificate("expired", TemporaryPath("expired"), {.expired = true, .authority = &root_});
-  TlsFiles of_other_root = other;  // it would accept the good certificate
+  TlsFiles of_other_root = other;  // its end would accept the good certificate
   of_other_root.authorities = root_.certificate;
   const TlsContext none(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
   TlsContext old = ContextOf(one_);
@@ -169,14 +169,13 @@ TEST_F(TlsStreamTest, OtherCertificatesAreRefused) {
   const struct {
     const char* name;
     TlsContext context;
-    const char* why_connecting;  // as the end that it connects to sees it
-    const char* why_accepting;   // as the end that connects to it sees it
+    const char* why_connecting;  // the good end's error if the stranger connects to it
+    const char* why_accepting;   // the good end's error if it connects to the stranger
   } cases[] = {
-      {"other root", ContextOf(of_other_root), "self-signed certificate",
-       "self-signed certificate"},
-      {"expired", ContextOf(expired), "certificate has expired", "certificate has expired"},
-      {"none", none, "peer did not return a certificate", "alert"},
-      {"TLS 1.2", old, "unsupported protocol", "alert protocol version"},
+      {"other root", ContextOf(of_other_root), "self-signed", "self-signed"},
+      {"expired", ContextOf(expired), "expired", "expired"},
+      {"none", none, "did not return", "alert"},
+      {"TLS 1.2", old, "unsupported protocol", "protocol version"},
   };
   const TlsContext own = ContextOf(two_);
   for (const auto& c : cases) {
@@ -201,12 +200,12 @@ TEST_F(TlsStreamTest, EndWithoutTlsIsRefused) {
     const auto plain = PlainStream(std::move(b));
     ASSERT_TRUE(SendAll(*plain, std::string(300, 'x')).ok());
     const auto got = ReceiveAll(*tls, 1);
-    EXPECT_THAT(got.status(), IsError(absl::StatusCode::kPermissionDenied, "no TLS connection"));
+    EXPECT_THAT(got.status(), IsError(absl::StatusCode::kPermissionDenied, "no TLS"));
   }
 }
 
 // OpenSSL cannot check such a name, and accepts a certificate for any host.
-TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsTheStream) {
+TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsStream) {
   auto [a, b] = ConnectedSockets();
   const auto tls = TlsStream(std::move(a), ContextOf(one_), TlsEnd::kConnecting, kTlsBytesPerKey,
                              std::string(300, 'a'));
@@ -214,7 +213,7 @@ TEST_F(TlsStreamTest, NameThatCannotBeCheckedFailsTheStream) {
   EXPECT_THAT(sent, IsError(absl::StatusCode::kPermissionDenied, "300 bytes"));
 }
 
-TEST_F(TlsStreamTest, ForeignBytesAreFound) {
+TEST_F(TlsStreamTest, ForeignBytesAreDetected) {
   auto [a, b] = ConnectedSockets();
   const int wire = b.fd();
   const auto one = TlsStream(std::move(a), ContextOf(one_), TlsEnd::kConnecting);
@@ -237,7 +236,7 @@ TEST_F(TlsStreamTest, EndOfConnectionIsUnavailable) {
   ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;
   b = nullptr;
   EXPECT_EQ(ReceiveAll(*a, 1).status().code(), absl::StatusCode::kUnavailable);
-  const absl::Status sent = SendAll(*a, "x");  // and no SIGPIPE
+  const absl::Status sent = SendAll(*a, "x");  // raises no SIGPIPE
   EXPECT_EQ(sent.code(), absl::StatusCode::kUnavailable) << sent;
 }
 

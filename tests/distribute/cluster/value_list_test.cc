@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(ValueListTest, RandomValuesComeBack) {
+TEST(ValueListTest, RandomValuesSurviveRoundTrip) {
   std::mt19937 random(1);
   for (int i = 0; i < 1000; ++i) {
     std::vector<std::string> values;
@@ -27,7 +27,7 @@ TEST(ValueListTest, RandomValuesComeBack) {
   }
 }
 
-TEST(ValueListTest, EqualValuesTakeTheSpaceOfOne) {
+TEST(ValueListTest, EqualValuesTakeSpaceOfOne) {
   const std::string value(1000, 'x');
   EXPECT_LT(JoinValues(std::vector<std::string>(10'000, value)).size(), value.size() + 20);
 }
@@ -59,7 +59,7 @@ std::vector<coordination::Member> Members(int count) {
   return members;
 }
 
-TEST(MembersTest, WorkersLearnWhatTheyNeed) {
+TEST(MembersTest, RoundTripKeepsFieldsThatWorkersNeed) {
   std::vector<coordination::Member> members = Members(4);
   members[3].set_cores("0-7");
   members[3].add_devices("CPU:8");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A broadcast between memory domains: for any number of domains and ranks, the root's domain sends
-// each byte once, and every other domain receives it once.
+// Tests broadcasts between memory domains: for any number of domains and ranks, the root's domain
+// sends each byte once, and every other domain receives it once.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(, BroadcastTest, testing::ValuesIn(Meshes()), [](const 
   return absl::StrCat(info.param.world_size, "RanksIn", info.param.num_domains, "Domains");
 });
 
-TEST_P(BroadcastTest, EachDomainGetsEachByteOnceAndRootsDomainSendsItOnce) {
+TEST_P(BroadcastTest, EachDomainReceivesEachByteOnceAndRootsDomainSendsItOnce) {
   const auto [world_size, num_domains] = GetParam();
   for (const int64_t count : {0, 1, 1000, 300'000}) {
     for (const int root : {0, world_size - 1}) {
@@ -138,7 +138,7 @@ TEST_P(BroadcastTest, EachDomainGetsEachByteOnceAndRootsDomainSendsItOnce) {
       for (int d = 0; d < num_domains; ++d) {
         const bool is_source = d == domains.DomainOf(root);
         EXPECT_EQ(domains.Of(d, domains.traffic->received), is_source ? 0 : bytes);
-        // The other domains forward parts.
+        // Other domains forward parts of the value.
         const int64_t sent = domains.Of(d, domains.traffic->sent);
         if (is_source) {
           EXPECT_EQ(sent, bytes);
@@ -151,7 +151,7 @@ TEST_P(BroadcastTest, EachDomainGetsEachByteOnceAndRootsDomainSendsItOnce) {
 }
 
 // The replicas of a domain can share the memory of a variable.
-TEST_P(BroadcastTest, RanksOfDomainMayShareResult) {
+TEST_P(BroadcastTest, RanksOfDomainCanShareResult) {
   const auto [world_size, num_domains] = GetParam();
   constexpr int64_t kCount = 5000;
   const Domains domains(world_size, num_domains, absl::Minutes(1));
@@ -197,8 +197,8 @@ TEST(BroadcastFailureTest, MissingRankIsNamedByAll) {
 }
 
 // If the root and the rank that forwards its value are both missing, the other ranks wait for the
-// latter, for longer than the timeout.
-TEST(BroadcastFailureTest, ErrorSaysHowLongRankHasWaited) {
+// forwarding rank, for longer than the timeout.
+TEST(BroadcastFailureTest, ErrorReportsHowLongRankHasWaited) {
   constexpr int kRanks = 4;
   const Domains domains(kRanks, kRanks, absl::Milliseconds(50));
   const auto results = domains.OnEach([&](int rank) -> absl::Status {

@@ -50,7 +50,7 @@ class Counting final : public ForwardingWorkerGroup {
   int count_ = 0;
 };
 
-// A step of `count` collectives. The one with index `odd`, if any, differs.
+// Returns a step of `count` collectives. The collective with index `odd`, if any, differs.
 std::vector<Collective> StepOf(int count, int odd = -1) {
   std::vector<Collective> step;
   for (int i = 0; i < count; ++i) step.push_back(Sum(i == odd ? "odd" : "a", i));
@@ -62,7 +62,7 @@ class CollectiveAgreementTest : public testing::Test {
  protected:
   CollectiveAgreementTest() { Connect(); }
 
-  // Starts over.
+  // Connects the workers anew.
   void Connect() {
     Topology topology;
     for (int w = 0; w < kWorkers; ++w) topology.replicas.push_back({.worker = w, .domain = w});
@@ -81,7 +81,7 @@ class CollectiveAgreementTest : public testing::Test {
                      absl::Duration timeout = absl::Seconds(60)) {
     return agreements_[worker]->Check(0, c, how, MonotonicTime::Now() + timeout);
   }
-  // Returns the results by worker.
+  // Calls work(worker) for all workers concurrently. Returns the results by worker.
   static std::vector<absl::Status> OnEach(const std::function<absl::Status(int worker)>& work) {
     std::vector<absl::Status> statuses(kWorkers);
     std::vector<std::thread> threads;
@@ -103,7 +103,7 @@ class CollectiveAgreementTest : public testing::Test {
     }
     return absl::OkStatus();
   }
-  // Runs equal collectives on all workers.
+  // Runs `count` equal collectives on all workers.
   void Agree(uint64_t count) {
     for (const absl::Status& status : OnEach([&](int w) {
            absl::Status status;
@@ -123,14 +123,14 @@ TEST_F(CollectiveAgreementTest, EqualCollectivesAgree) {
   Agree(2 * CollectiveAgreement::kInterval + 1);
 }
 
-// This holds for any number of steps and of collectives in a step.
+// The first run takes one exchange and later runs take none, however many collectives the step has.
 TEST_F(CollectiveAgreementTest, StepTakesOneExchange) {
   const auto exchanges = [&](const std::function<absl::Status(int)>& work) {
     const int before = counted_[0]->count();
     EXPECT_THAT(OnEach(work), Each(absl::OkStatus()));
     return counted_[0]->count() - before;
   };
-  Agree(CollectiveAgreement::kInterval);  // so that few comparisons of the hash remain
+  Agree(CollectiveAgreement::kInterval);  // so few hash comparisons remain
   const auto run = [&](int count, absl::string_view how) {
     return exchanges([&, count, how](int w) { return Run(w, StepOf(count), how); });
   };
@@ -141,7 +141,7 @@ TEST_F(CollectiveAgreementTest, StepTakesOneExchange) {
   EXPECT_EQ(run(10, ""), 0);
 }
 
-// NCCL mixes up the data of workers that read different variables.
+// NCCL would mix up the data of workers that read different variables.
 TEST_F(CollectiveAgreementTest, UnannouncedCollectivesAreComparedEachTime) {
   Agree(20);
   EXPECT_EQ(counted_[0]->count(), 20);
@@ -187,15 +187,15 @@ TEST_F(CollectiveAgreementTest, EveryWorkerLearnsFirstDifferenceOfStep) {
   }
 }
 
-TEST_F(CollectiveAgreementTest, StepWithMoreCollectivesIsFound) {
+TEST_F(CollectiveAgreementTest, StepWithMoreCollectivesIsReported) {
   for (const absl::Status& status : OnEach([&](int w) { return Run(w, StepOf(w == 2 ? 4 : 3)); })) {
     EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "worker 2 (rank 2)",
                                 "collective 3 of its step"));
   }
 }
 
-// A worker that deviates from its announced step does not wait for the others to notice.
-TEST_F(CollectiveAgreementTest, WorkerThatStartsAnotherThanItAnnouncedIsNamed) {
+// A worker that deviates from its announced step does not wait until the other workers notice.
+TEST_F(CollectiveAgreementTest, WorkerThatDeviatesFromAnnouncedStepIsNamed) {
   const std::vector<Collective> all = StepOf(3);
   const std::vector<Collective> odd[] = {
       {all[1]}, {all[0], all[0]}, {all[0], all[2]}, StepOf(3, /*odd=*/1)};
@@ -217,7 +217,7 @@ TEST_F(CollectiveAgreementTest, WorkerThatStartsAnotherThanItAnnouncedIsNamed) {
   }
 }
 
-TEST_F(CollectiveAgreementTest, CollectiveThatWasLeftOutIsFoundInNextStep) {
+TEST_F(CollectiveAgreementTest, SkippedCollectiveIsReportedInNextStep) {
   const std::vector<Collective> all = StepOf(3);
   Agree(8);
   ASSERT_THAT(OnEach([&](int w) { return Run(w, all); }), Each(absl::OkStatus()));
@@ -260,11 +260,12 @@ TEST_F(CollectiveAgreementTest, CollectivesOfLoopsArePartOfTheirStep) {
                 return absl::OkStatus();
               }),
               Each(absl::OkStatus()));
-  // One comparison per list, plus those of the 1st, 2nd, 4th, 8th, 16th and 32nd collective.
+  // One comparison per list of collectives, plus those of the 1st, 2nd, 4th, 8th, 16th and 32nd
+  // collective.
   EXPECT_EQ(counted_[0]->count() - before, 2 + 6);
 }
 
-TEST_F(CollectiveAgreementTest, CapturedCollectiveDoesNotMeetAnother) {
+TEST_F(CollectiveAgreementTest, CapturedCollectiveDiffersFromUncapturedCollective) {
   for (const absl::Status& status :
        OnEach([&](int w) { return Run(w, StepOf(2), w == 2 ? "captured" : ""); })) {
     EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "worker 2 (rank 2) has",
@@ -274,7 +275,7 @@ TEST_F(CollectiveAgreementTest, CapturedCollectiveDoesNotMeetAnother) {
 
 // If workers run different steps that they have all compared before, the next hash comparison finds
 // the difference.
-TEST_F(CollectiveAgreementTest, DifferenceBetweenComparisonsIsFoundAtNext) {
+TEST_F(CollectiveAgreementTest, DifferenceBetweenComparisonsIsReportedAtNextComparison) {
   const std::vector<Collective> a = {Sum("a", 0)}, b = {Sum("b", 0)};
   for (const absl::Status& status : OnEach([&](int w) {
          for (const std::vector<Collective>& step : {a, b, w == 0 ? a : b}) {
@@ -287,7 +288,7 @@ TEST_F(CollectiveAgreementTest, DifferenceBetweenComparisonsIsFoundAtNext) {
   }
 }
 
-TEST_F(CollectiveAgreementTest, WorkerThatDoesNotComeIsNamed) {
+TEST_F(CollectiveAgreementTest, MissingWorkerIsNamed) {
   Agree(3);
   const std::vector<absl::Status> statuses = OnEach([&](int w) {
     return w == 1 ? absl::OkStatus() : Check(w, Sum("late", 7), "", absl::Milliseconds(50));
@@ -326,8 +327,9 @@ TEST(CollectiveAgreementOfOneWorkerTest, LocalRanksAreCompared) {
                              Not(IsError(absl::StatusCode::kInvalidArgument, "rank 0"))));
 }
 
-// A rank that runs ahead by more collectives than are remembered is compared again later.
-TEST(CollectiveAgreementOfOneWorkerTest, RanksMayRunAhead) {
+// If a rank runs ahead by more collectives than are remembered, the ranks are compared again at a
+// later collective.
+TEST(CollectiveAgreementOfOneWorkerTest, DifferenceIsDetectedAfterRankRanAhead) {
   const Topology topology = Topology::OneWorker(std::vector<std::string>(2), /*one_domain=*/false);
   const std::vector<int> ranks = {0, 1};
   CollectiveAgreement agreement(topology, ranks, /*workers=*/nullptr);
@@ -337,13 +339,13 @@ TEST(CollectiveAgreementOfOneWorkerTest, RanksMayRunAhead) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(check(0, "a"), absl::OkStatus());
   for (int i = 0; i < 1000; ++i) {
     const absl::Status status = check(1, i == 7 ? "b" : "a");
-    // It differs from the 8th collective on; the 8th itself is no longer remembered.
+    // The ranks differ from the 8th collective on; the 8th itself is no longer remembered.
     if (!status.ok()) {
       EXPECT_GT(i, 700);
       return;
     }
   }
-  FAIL() << "the difference was not found";
+  FAIL() << "the difference was not detected";
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(DomainPartnersTest, RanksOfEqualDomainsHaveOnePeerEach) {
   }
 }
 
-TEST(DomainPartnersTest, UnequalDomainsAreConnectedWhereTheirPartsOverlap) {
+TEST(DomainPartnersTest, RanksOfUnequalDomainsArePeersIfTheirPartsOverlap) {
   const DomainPartners partners(DomainsOf({0, 1, 0, 1, 1}));
   EXPECT_THAT(partners.PeersOf(0), ElementsAre(1, 3));
   EXPECT_THAT(partners.PeersOf(2), ElementsAre(3, 4));
@@ -103,7 +103,7 @@ TEST(DomainPartnersTest, OverlappingShardsBelongToPeers) {
   }
 }
 
-// Returns the ranks with which `rank` exchanges messages for these pieces.
+// Returns the ranks with which a rank exchanges messages for these pieces.
 std::set<int> RanksIn(const std::vector<ShardPiece>& pieces) {
   std::set<int> ranks;
   for (const ShardPiece& piece : pieces) {
@@ -115,7 +115,7 @@ std::set<int> RanksIn(const std::vector<ShardPiece>& pieces) {
   return ranks;
 }
 
-TEST(DomainPartnersTest, PiecesTravelBetweenPeers) {
+TEST(DomainPartnersTest, PiecesAreExchangedOnlyBetweenPeers) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
     const int num_domains = 2 + static_cast<int>(random() % 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduces around a ring of memory domains.
+// Tests all-reduces around a ring of memory domains.
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -20,7 +20,8 @@
 namespace mirrorflow {
 namespace {
 
-// Only the next rank waits directly for the missing one; the others wait for sums that stop there.
+// Only the next rank waits directly for the missing rank. The other ranks wait for sums that the
+// missing rank does not pass on.
 TEST(RingAllReduceTest, MissingRankIsNamedByAll) {
   constexpr int kRanks = 4;
   constexpr int64_t kCount = 100'000;

@@ -26,8 +26,8 @@ TEST(ShardTest, ShardsAreDisjointWholeCacheLinesAndCoverRange) {
   }
 }
 
-// Both ends of a message compute the same message, even if domains have different rank counts.
-TEST(BroadcastPiecesTest, EachElementIsReceivedOnceFromARankThatSendsIt) {
+// Both ends of a message derive the same message, even if domains have different rank counts.
+TEST(BroadcastPiecesTest, EachElementIsReceivedOnceFromRankThatSendsIt) {
   constexpr int kElementBytes = 4;
   Topology topology;
   for (const int domain : {0, 0, 1, 1, 1, 2, 3, 3}) topology.replicas.push_back({.domain = domain});
@@ -62,8 +62,8 @@ TEST(BroadcastPiecesTest, EachElementIsReceivedOnceFromARankThatSendsIt) {
   }
 }
 
-// A rank waits longer for sums, which are late if an earlier rank of the ring is late.
-TEST(ShardPiecesTest, BothEndsOfRingKnowWhichValuesAreSums) {
+// A rank waits longer for sums, because they are late if an earlier rank in the ring is late.
+TEST(ShardPiecesTest, BothEndsOfMessageAgreeWhichValuesAreSums) {
   constexpr int64_t kCount = 100'000;
   constexpr int kElementBytes = 4;
   Topology topology;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpTransport between two ranks over a connection that changes, repeats, drops or reorders frames.
+// Tests TcpTransport between two ranks, over a connection that changes, repeats, drops or reorders
+// frames.
 #include "distribute/collective/tcp/tcp_transport.h"
 
 #include <sys/socket.h>
@@ -32,7 +33,7 @@ std::vector<std::byte> Numbers(size_t count, int seed = 1) {
   return bytes;
 }
 
-// The two ends of a connection.
+// Returns the two ends of a connection.
 std::pair<OwnedSocket, OwnedSocket> Connection() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -72,8 +73,8 @@ std::vector<std::byte> WireOf(const std::vector<std::byte>& message, uint64_t fi
   return wire;
 }
 
-// Lets rank 0 expect `size` bytes from rank 1, which sends `wire`. Returns the status and the
-// bytes.
+// Makes rank 0 receive `size` bytes from rank 1, which sends `wire`. Returns the status, and the
+// received bytes in `got`.
 absl::Status Receive(const std::vector<std::byte>& wire, size_t size,
                      std::vector<std::byte>* got = nullptr) {
   auto [here, there] = Connection();
@@ -141,7 +142,7 @@ TEST(TcpTransportTest, UnchangedWireIsReceived) {
 }
 
 // A flipped bit anywhere in a header or payload is detected.
-TEST(TcpTransportTest, FlippedBitIsFound) {
+TEST(TcpTransportTest, FlippedBitIsDetected) {
   const std::vector<std::byte> message = Numbers(100);
   const std::vector<std::byte> wire = WireOf(message);
   for (size_t at = 0; at < wire.size(); ++at) {
@@ -153,7 +154,7 @@ TEST(TcpTransportTest, FlippedBitIsFound) {
   }
 }
 
-TEST(TcpTransportTest, FramesOutOfPlaceAreFound) {
+TEST(TcpTransportTest, MisplacedFramesAreDetected) {
   const std::vector<std::byte> message = Numbers(2 * kMaxPayload);
   const std::vector<std::byte> wire = WireOf(message);
   const auto first = wire.begin(), second = first + static_cast<std::ptrdiff_t>(wire.size() / 2);
@@ -171,7 +172,7 @@ TEST(TcpTransportTest, FramesOutOfPlaceAreFound) {
   }
 }
 
-TEST(TcpTransportTest, OtherIncarnationLengthAndCollectiveAreFound) {
+TEST(TcpTransportTest, DifferentIncarnationLengthOrCollectiveIsDetected) {
   const std::vector<std::byte> message = Numbers(100);
   absl::Status status = Receive(WireOf(message, 0, kIncarnation - 1), message.size());
   ExpectCulpritIsRank1(status, absl::StatusCode::kAborted, "another incarnation");
@@ -225,7 +226,7 @@ TEST(TcpTransportTest, EarlyMessagesWait) {
   }
 }
 
-TEST(TcpTransportTest, UrgentMessagesGoFirst) {
+TEST(TcpTransportTest, UrgentMessagesAreSentFirst) {
   auto [a, b] = Connection();
   const auto left = TransportOf(0, 1, std::move(a));
   int unfinished = 0;
@@ -247,7 +248,7 @@ TEST(TcpTransportTest, UrgentMessagesGoFirst) {
   }
 }
 
-TEST(TcpTransportTest, EndOfConnectionAndSilenceNameThePeer) {
+TEST(TcpTransportTest, EndOfConnectionAndSilenceNamePeer) {
   absl::Status status = Receive({}, 10);
   ExpectCulpritIsRank1(status, absl::StatusCode::kUnavailable);
   status = Receive(std::vector<std::byte>(30), 10);  // less than a header
@@ -266,7 +267,7 @@ TEST(TcpTransportTest, EndOfConnectionAndSilenceNameThePeer) {
 }
 
 // A peer that is itself waiting for other ranks is less likely to be the missing one.
-TEST(TcpTransportTest, DirectReceiveIsPendingBeforePassedOnOne) {
+TEST(TcpTransportTest, PendingPrefersDirectReceiveToForwardedReceive) {
   auto [to_1, end_1] = Connection();
   auto [to_2, end_2] = Connection();
   std::map<int, std::unique_ptr<Stream>> peers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the allocations that a team's collectives make. It is a separate program because the
-// counter covers the whole process.
+// Counts the allocations that a team's collectives make. This test is a separate program because
+// the counter covers the whole process.
 #include <cstdint>
 #include <memory>
 #include <thread>

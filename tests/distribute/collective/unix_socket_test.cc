@@ -30,7 +30,8 @@ std::string NewName() {
 
 MonotonicTime Soon() { return MonotonicTime::Now() + absl::Seconds(20); }
 
-// All ends belong to the same user; the sockets expect this user instead.
+// All ends belong to the test's user. A socket that expects this user instead refuses the other
+// end.
 uid_t Stranger() { return geteuid() + 1; }
 
 void ExpectNothingSent(const UnixSocket& listener) {
@@ -70,7 +71,7 @@ TEST(UnixSocketTest, ProcessOfAnotherRealUserIsRefused) {
   };
   bool can_become_nobody = false;
   std::thread([&] { can_become_nobody = become_nobody(); }).join();
-  if (!can_become_nobody) GTEST_SKIP() << "only root can take another user, and not in a sandbox";
+  if (!can_become_nobody) GTEST_SKIP() << "only root can change its user, and not in a sandbox";
   const std::string stranger = NewName(), own = NewName();
   absl::StatusOr<UnixSocket> listener = absl::UnknownError("not run");
   as_nobody([&] { listener = UnixSocket::Listen(stranger); });
@@ -84,7 +85,7 @@ TEST(UnixSocketTest, ProcessOfAnotherRealUserIsRefused) {
   });
 }
 
-// In a namespace whose only user is 65534, the kernel reports all others as 65534.
+// In a namespace whose only user is 65534, the kernel reports all other users as 65534.
 TEST(UnixSocketTest, OverflowUserIsRefused) {
   const std::string name = NewName();
   const auto listener = UnixSocket::Listen(name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives that a graph contains: their sharding, how they are compiled, and their errors.
+// Tests collectives that a graph contains explicitly: their sharding, how they are compiled, and
+// their errors.
 #include <string>
 
 #include "distribute/passes/count_replicas.h"
@@ -46,7 +47,7 @@ part = MatMul(x, x) {T=float, transpose_a=true}
 )";
 const StepNames kFetch = {.feeds = {{"x", {6, 4}}}, .fetches = {"y"}};
 
-TEST(ExplicitCollectives, AllReduceOfPartialValueIsTheReduction) {
+TEST(ExplicitCollectives, AllReduceOfPartialValueIsItsReduction) {
   EXPECT_EQ(Compiled(std::string(kPart) + R"(
 sum = AllReduce(part) {N=1, T=float}
 y = Mul(sum, sum) {T=float}
@@ -58,7 +59,7 @@ y = Mul(sum, sum) {T=float}
             "y = Mul(sum, sum) : replicated\n");
 }
 
-// The value is also used while it is partial: only the graph's own collective reduces it.
+// Other ops use the value while it is partial, so only the graph's own collective reduces it.
 TEST(ExplicitCollectives, ReducedValueStaysPartialForOtherUses) {
   EXPECT_EQ(Compiled(std::string(kPart) + R"(
 sum = AllReduce(part) {N=1, T=float}
@@ -142,7 +143,7 @@ y = AllReduce(again) {N=1, T=float}
             "y = AllReduce(again) : replicated\n");
 }
 
-TEST(ExplicitCollectives, ConstantIsNotThePartOfEveryReplica) {
+TEST(ExplicitCollectives, LocalPartOfConstantIsOnFirstReplica) {
   EXPECT_THAT(Compiled(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 c = Const() {dtype=float, value=float<>{2}}
@@ -154,7 +155,7 @@ y = AllReduce(mine) {N=1, T=float}
                         "mine = LocalPart(c/part) : per-replica\n"));
 }
 
-TEST(ExplicitCollectives, ScatteredRowsAreEqualShardsWhateverTheRowsOfFeeds) {
+TEST(ExplicitCollectives, ScatteredRowsAreEqualShardsForAnyFeedRows) {
   EXPECT_EQ(Compiled(std::string(kPart) + R"(
 share = ReduceScatter(part) {T=float}
 scaled = Neg(share) {T=float}
@@ -194,7 +195,7 @@ y = AllReduce(product) {N=1, T=float}
                         "y = AllReduce(product) : replicated\n"));
 }
 
-TEST(ExplicitCollectives, EqualValueNeedsNone) {
+TEST(ExplicitCollectives, ReplicatedValueNeedsNoCollective) {
   EXPECT_EQ(Compiled(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 v = Placeholder() {dtype=float, shape=<4>}
@@ -239,7 +240,7 @@ y = Neg(reduced) {T=float}
               HasSubstr("Identity(v, ^before)"));
 }
 
-TEST(ExplicitCollectives, NumReplicasIsKnownToShapes) {
+TEST(ExplicitCollectives, NumReplicasIsConstant) {
   EXPECT_THAT(Compiled(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 n = NumReplicas()
@@ -281,15 +282,14 @@ TEST(ExplicitCollectives, UnequalValueReportsPath) {
               IsError(kInvalid, "the result:", "per-replica: LocalPart(z) -> EnsureReplicated(y)"));
 }
 
-TEST(ExplicitCollectives, LocalPartMayNotReachMirroredVariable) {
+TEST(ExplicitCollectives, LocalPartWrittenToMirroredVariableIsRejected) {
   EXPECT_THAT(ErrorOf(std::string(kPart) + R"(
 v = VarHandleOp() {dtype=float, shape=<4,4>}
 mine = LocalPart(part) {T=float}
 write = AssignVariableOp(v, mine) {dtype=float}
 )",
                       {.feeds = {{"x", {6, 4}}}, .targets = {"write"}}),
-              IsError(kInvalid, "reaches a mirrored variable",
-                      "LocalPart(mine) -> AssignVariableOp(write)"));
+              IsError(kInvalid, "mirrored variable", "LocalPart(mine) -> AssignVariableOp(write)"));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ all = All(finite, rows)
             "all/all_reduce = AllReduce(all) : replicated\n");
 }
 
-// An op whose decomposition contains the op itself.
+// Returns a registry with an op whose decomposition contains the op itself.
 const OpRegistry& EndlessOps() {
   static const OpRegistry* const ops = [] {
     auto* registry = new OpRegistry();
@@ -358,7 +358,7 @@ write = AssignVariableOp(v, scaled) {dtype=int32}
 )",
                     {.feeds = {{"x", {6}}}, .targets = {"write"}})
                   .status(),
-              IsError(absl::StatusCode::kInvalidArgument, "reaches a mirrored variable",
+              IsError(absl::StatusCode::kInvalidArgument, "mirrored variable",
                       "ReplicaIndex(index) -> Neg(scaled) -> AssignVariableOp(write)"));
 }
 
@@ -391,7 +391,7 @@ std::string Ordered(absl::string_view text, const StepNames& names, int64_t smal
   return text_of_collectives;
 }
 
-// Partial sums in two dtypes, a maximum, and a sum that depends on another one.
+// Partial sums in two dtypes, a maximum, and a sum that depends on another sum.
 constexpr char kReductions[] = R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 y = Placeholder() {dtype=double, shape=<?,2>}

@@ -57,8 +57,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MemoryCluster::Connec
     MF_ASSIGN_OR_RETURN(World * world, WorldOf(incarnation, topology));
     if (world->topology != topology) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "worker ", workers->worker(), ": expected the topology of the other workers, ",
-          world->topology.ToString(), "; got ", topology.ToString()));
+          "worker ", workers->worker(), ": the topology differs from that of other workers; ",
+          "expected ", world->topology.ToString(), ", got ", topology.ToString()));
     }
     std::shared_ptr<ProgressThread> thread;
     if (world->network != nullptr) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryCluster: several workers in one process, each with its own session, for tests. It provides
-// their worker groups and connects their CPU replicas. Ranks of one memory domain form a team of
-// threads, even if they belong to different workers; domains communicate over an in-memory network.
+// MemoryCluster: the infrastructure of several workers in one process, each with its own session,
+// for tests. It provides their worker groups and connects their CPU replicas. The ranks of a memory
+// domain form a team of threads, even if they belong to different workers. Domains communicate over
+// an in-memory network.
 #ifndef MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_CLUSTER_H_
 #define MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_CLUSTER_H_
 
@@ -36,8 +37,8 @@ class MemoryCluster {
       const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
       uint64_t incarnation, MonotonicTime deadline);
 
-  // Cuts off a worker's transport and worker group. Later connections work again, and so does the
-  // worker group after a call with false. Thread-safe.
+  // With true, cuts off a worker's current transports and its worker group. A call with false
+  // restores the worker group. Transports stay cut off, but new connections work. Thread-safe.
   void SetSilent(int worker, bool silent);
 
  private:

@@ -121,14 +121,14 @@ class MemoryNetwork::End final : public Transport {
   absl::Status CheckPeer(int peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(network_->mu_) {
     if (!failure_.ok() || network_->partners_.ArePeers(rank_, peer)) return failure_;
     return absl::InternalError(
-        absl::StrCat("memory: rank ", rank_, " is not connected with rank ", peer));
+        absl::StrCat("memory: rank ", rank_, " is not connected to rank ", peer));
   }
 
   const std::shared_ptr<MemoryNetwork> network_;
   const int rank_;
   const int event_;
   std::vector<Receive> receives_ ABSL_GUARDED_BY(network_->mu_);  // in flight
-  uint64_t last_sequence_ ABSL_GUARDED_BY(network_->mu_) = 0;     // of a receive
+  uint64_t last_sequence_ ABSL_GUARDED_BY(network_->mu_) = 0;     // the highest of any receive
   absl::Status failure_ ABSL_GUARDED_BY(network_->mu_);
 };
 

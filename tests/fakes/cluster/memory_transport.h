@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MemoryNetwork: a network in the memory of one process, for tests with several workers. It
-// connects the same ranks as real clusters do (DomainPartners). Messages are copied twice, and
-// ranks can be silenced.
+// connects the same ranks as a real cluster does (DomainPartners). Each message is copied twice. A
+// test can silence a rank.
 #ifndef MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_TRANSPORT_H_
 #define MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_TRANSPORT_H_
 
@@ -26,7 +26,7 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
   // Returns the transport of a rank.
   std::unique_ptr<Transport> TransportOf(int rank);
 
-  // Drops all later messages from and to the rank. Thread-safe.
+  // Drops all future messages from and to the rank. Thread-safe.
   void Silence(int rank);
 
  private:
@@ -48,7 +48,7 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
   const DomainPartners partners_;
   const int world_size_;
   Mutex mu_;
-  std::vector<std::deque<Message>> boxes_ ABSL_GUARDED_BY(mu_);  // unreceived messages
+  std::vector<std::deque<Message>> boxes_ ABSL_GUARDED_BY(mu_);  // messages not yet received
   std::vector<int> events_ ABSL_GUARDED_BY(mu_);  // by rank: an eventfd that signals changes
   std::set<int> silent_ ABSL_GUARDED_BY(mu_);
 };

@@ -21,8 +21,8 @@
 namespace mirrorflow {
 namespace {
 
-// Copies a status as a network does. Copies within a process share memory, whose reference count
-// Abseil's library maintains; TSan does not see that, and would report races between workers.
+// Copies a status as a network does. Copies within a process share memory, and TSan does not see
+// the reference count that the Abseil library maintains, so it would report races between workers.
 absl::Status Received(const absl::Status& status) {
   return status.ok() ? status : StatusFromProto(StatusToProto(status));
 }
@@ -46,7 +46,7 @@ class Member final : public MemoryWorkerGroup {
                           state_->Join(worker_, deadline, std::move(done));
                         }));
     uint64_t incarnation = 0;
-    if (!absl::SimpleAtoi(number, &incarnation)) return absl::InternalError("no incarnation");
+    if (!absl::SimpleAtoi(number, &incarnation)) return absl::InternalError("bad incarnation");
     incarnation_ = incarnation;
     Listen();
     return incarnation;
@@ -99,7 +99,7 @@ class Member final : public MemoryWorkerGroup {
   }
 
  private:
-  // Outlives the Member if the state has yet to answer calls.
+  // Outlives the Member while the CoordinationState still has to answer calls.
   struct Own {
     Mutex mu;
     CondVar changed;
@@ -110,7 +110,8 @@ class Member final : public MemoryWorkerGroup {
       MutexLock lock(&mu);
       return silent;
     }
-    // Waits until `condition`, which is called with mu held, is true. Returns whether it is.
+    // Waits until `condition`, which is called with mu held, is true. Returns false if the deadline
+    // passes first.
     bool Wait(MonotonicTime deadline, absl::FunctionRef<bool()> condition) {
       MutexLock lock(&mu);
       if (deadline == MonotonicTime::InfiniteFuture()) {
@@ -119,13 +120,13 @@ class Member final : public MemoryWorkerGroup {
       }
       return changed.WaitUntil(lock, deadline, condition);
     }
-    // Waits until this worker is not silent. Returns whether it is.
+    // Waits until this worker is not silent. Returns false if the deadline passes first.
     bool Reach(MonotonicTime deadline) {
       return Wait(deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return !silent; });
     }
   };
 
-  // Waits for the failure of the current incarnation.
+  // Notifies the listener of a failure in the current incarnation.
   void Listen() {
     own_->listener.Reset();
     state_->WaitForFailure(worker_, incarnation_, [own = own_](const Answer& why) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Worker groups of workers in one process, for tests of sessions with several workers.
+// The worker groups of several workers in one process, for tests of multi-worker sessions.
 #ifndef MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_WORKER_GROUP_H_
 #define MIRRORFLOW_TESTS_FAKES_CLUSTER_MEMORY_WORKER_GROUP_H_
 
@@ -13,8 +13,8 @@ namespace mirrorflow {
 
 class MemoryWorkerGroup : public WorkerGroup {
  public:
-  // While a worker is silent, its calls have no effect on other workers and wait until the silence
-  // ends or their deadline passes, and it learns of no failures. Thread-safe.
+  // While a worker is silent, it is not notified of failures. Its calls have no effect on other
+  // workers, and block until the silence ends or their deadline passes. Thread-safe.
   virtual void SetSilent(bool silent) = 0;
 };
 

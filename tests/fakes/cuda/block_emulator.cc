@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kWarp = 32;
 
-// An order of threads or warps: starts at any index and goes in either direction.
+// The order in which threads or warps run. It starts at any index and continues in either
+// direction.
 class Order {
  public:
   explicit Order(uint64_t seed) : first_(seed / 2 % 1021), backwards_(seed % 2 == 1) {}
@@ -29,7 +30,7 @@ class Order {
   const bool backwards_;
 };
 
-// The reason why a thread waits. kNot: it is running or can continue.
+// The state of a thread: running or able to continue (kNot), waiting at a barrier, or done.
 enum class Waits : int8_t { kNot, kForBlock, kForWarp, kDone };
 
 // The threads of one block as coroutines.
@@ -50,7 +51,7 @@ class Block {
       here_.thread = IndexOf(t);
       waited_ = false;
       kernel_(args_);
-      if (waited_) Die("a thread waits at a barrier that other threads of its block do not reach");
+      if (waited_) Die("a thread waits at a barrier that other threads of its block skip");
     }
   }
 

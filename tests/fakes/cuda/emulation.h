@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Turns GPU code into C++ for the host: the NVRTC fake compiles this file in front of the GPU code.
-// The threads of a block take turns at the points where they would wait for each other. Mostly, a
-// warp runs up to the next __syncthreads() before another warp starts. If a barrier is missing, it
-// reads values that other warps have not yet written, and overwrites values that they have not yet
-// read.
+// The threads of a block take turns at the points where they would wait for each other. In most
+// rounds, a warp runs up to the next __syncthreads() before another warp starts. If a barrier is
+// missing, the warp reads values that other warps have not yet written, and overwrites values that
+// they have not yet read.
 //
 // A race goes unnoticed if no order of whole warps, or of threads between two waits, changes a
-// result: if it writes the value that the memory already holds, or if the value read is not used.
+// result: if the racing thread writes the value that the memory already holds, or does not use the
+// value that it reads.
 
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_EMULATION_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_EMULATION_H_
@@ -67,8 +68,8 @@ inline void __syncwarp(unsigned int = 0xffffffffu) { mf_here.wait(1); }
 inline int MfThread() {
   return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
-// Every lane contributes a value, and returns that of lane `from`, or its own if there is no such
-// lane.
+// Each lane contributes a value and returns the value of lane `from`, or its own value if no such
+// lane exists.
 template <typename T>
 inline T MfExchange(T value, int from) {
   static thread_local T slots[1024];
@@ -95,7 +96,7 @@ template <typename T>
 inline T __shfl_up_sync(unsigned int, T value, int delta) {
   return MfExchange(value, MfThread() % 32 - delta);
 }
-// Requires that the whole warp calls it.
+// REQUIRES: all lanes of the warp call it
 inline unsigned int __ballot_sync(unsigned int, int predicate) {
   static thread_local int votes[1024];
   const int thread = MfThread(), first = thread - thread % 32;
@@ -116,8 +117,9 @@ inline int __syncthreads_or(int predicate) {
   return any;
 }
 
-// Emulates the warp-wide tensor-core operations mma.m16n8k16 and mma.m16n8k8, where a register
-// holds two numbers or one. See mma.cuh and, for which lane holds which elements, the PTX ISA.
+// Emulates the warp-wide tensor-core operations mma.m16n8k16, whose registers hold two numbers
+// each, and mma.m16n8k8, whose registers hold one. See mma.cuh; the PTX ISA specifies which lane
+// holds which elements.
 template <typename Number, typename Load>
 inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned int b1,
                           float (&sums)[4], Load load) {
@@ -162,8 +164,8 @@ inline void MfLoadMatrices(const void* row, bool transposed, unsigned int (&matr
   mf_here.wait(1);
 }
 
-// Emulates cp.async. A copy can complete at any time until its thread waits: here, every other copy
-// completes immediately, the rest at the wait.
+// Emulates cp.async. The hardware can complete a copy at any time before its thread's wait returns.
+// Here, every second copy completes immediately, and the others complete in the wait.
 struct MfCopy {
   void* to;
   const void* from;
@@ -207,7 +209,7 @@ inline void MfWaitForCopies() {
   }
 }
 
-// Atomic because streams are threads.
+// These operations are atomic on the host, because each stream is a host thread.
 template <typename T, typename V>
 inline T atomicCAS(T* at, T expected, V desired) {
   T found = expected;

@@ -88,7 +88,7 @@ struct Operand {
   int64_t columns() const { return transposed ? layout.rows : layout.columns; }
 };
 
-// Truncates to TensorFloat-32, which has 10 fraction bits, if `compute` asks for it.
+// Truncates to TensorFloat-32, which has 10 fraction bits, if `compute` selects it.
 double RoundedTo(cublasComputeType_t compute, double value) {
   if (compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
   const float x = static_cast<float>(value);
@@ -112,7 +112,7 @@ bool AddsBias(const Desc& desc) {
   return desc.epilogue == CUBLASLT_EPILOGUE_BIAS || AppliesRelu(desc);
 }
 
-// A bit of a mask. The bit order is an unlikely one, so no code can rely on it.
+// A bit of a mask. The bit order is unusual, so code that assumes an order fails.
 class Bit {
  public:
   Bit(const Desc& desc, int64_t row, int64_t column) {

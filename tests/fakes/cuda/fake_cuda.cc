@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kMaxDelay = 2000;  // iterations of an empty loop
 
-// A vector clock: for each stream, how many of its operations are known to have happened before.
+// A vector clock: for each stream, how many of its operations are known to have already happened.
 using Clock = std::map<int, int>;
 
 void Merge(const Clock& from, Clock* to) {
@@ -50,7 +50,7 @@ struct Operation {
   int gpu;
   int stream;
   int number;   // in its stream, from 1
-  Clock after;  // its clock, which includes itself
+  Clock after;  // the stream's clock after this operation
   std::vector<MemoryRange> accesses;
 };
 
@@ -260,9 +260,9 @@ bool IsCapturing(const World& world) {
   });
 }
 
-// Walks through a graph: calls visit(item, clock) for each operation, with the clock of its stream
-// after it. `id_of` numbers the streams. Returns the clock of everything that happens before the
-// graph's end, that is, of what its origin has waited for.
+// Calls visit(item, clock) for each operation of a graph, with the stream's clock after the
+// operation. `id_of` numbers the streams. Returns the origin's clock at the end, which counts
+// everything that happens before the graph's end.
 template <typename IdOf, typename Visit>
 Clock Walk(const CUgraph_st& graph, Clock begin, IdOf id_of, Visit visit) {
   std::map<const CUstream_st*, Clock> clocks = {{graph.origin, std::move(begin)}};
@@ -460,7 +460,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
   return cudaSuccess;
 }
 
-// The code is a shared library, which is in a file only until it is loaded.
+// The code is a shared library. It is written to a file, which is deleted after loading.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
                                 unsigned int, cudaLibraryOption*, void**, unsigned int) {
   MF_FAIL_IF_PLANNED(cudaLibraryLoadData);
@@ -479,7 +479,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
   loaded->here = reinterpret_cast<mirrorflow::EmulatedHere* (*)()>(dlsym(loaded->handle, "MfHere"));
   return cudaSuccess;
 }
-// Does not unload: a launch may still be queued.
+// Unloads nothing, because a launch can still be queued.
 cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
   MF_FAIL_IF_PLANNED(cudaLibraryGetKernel);
@@ -621,7 +621,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int
   (*stream)->thread = std::thread(mirrorflow::RunStream, *stream, seed);
   return cudaSuccess;
 }
-// Drops the work that is still enqueued, so callers cannot rely on it.
+// Drops the work that is still enqueued, so a caller cannot rely on its completion.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   {
     World& world = TheWorld();
@@ -721,7 +721,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   MF_FAIL_IF_PLANNED(cudaStreamBeginCapture);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
-  // Other modes would restrict what other threads may do meanwhile.
+  // Other modes would restrict what other threads can do during the capture.
   if (mode != cudaStreamCaptureModeThreadLocal || stream->capture != nullptr) {
     return cudaErrorIllegalState;
   }
@@ -750,7 +750,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t origin, cudaGraph_t* graph) {
     captured->items.clear();  // events may still point to `captured`
     return cudaErrorStreamCaptureUnjoined;
   }
-  *graph = new CUgraph_st(std::move(*captured));  // events still point to `captured`, to compare it
+  // Moves only the contents: events keep `captured` alive, to compare it with other captures.
+  *graph = new CUgraph_st(std::move(*captured));
   return fails ? PlannedError() : cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake of the CUDA runtime that a test links in its place. A stream is a queue with a thread,
-// which runs it with random delays; memory is host memory; fake_nvrtc.cc makes the kernels. It
-// records all enqueued work with the memory that the work reads and writes, so a test can check the
-// order of a whole step and not only its results. It has only the functions that kernels/cuda
-// calls, and cannot run code that nvcc compiled.
+// A fake of the CUDA runtime that a test links in its place. Each stream is a queue, which a thread
+// runs with random delays. Device memory is host memory, and fake_nvrtc.cc compiles the kernels.
+// The fake records all enqueued work with the memory that the work reads and writes, so a test can
+// check the order of a whole step and not only its results. It has only the functions that
+// kernels/cuda calls, and cannot run code that nvcc compiled.
 //
-// It is stricter than the real runtime in cases where that is merely slow: copies from and to host
-// memory that is not pinned are errors, and so is code that is first used while a stream is
-// captured. The first launch of a kernel on a GPU waits for all work on that GPU, and keeps other
-// threads from launching meanwhile; if the work waits for such a thread, the launch fails after a
-// while.
+// Some cases in which the real runtime is merely slow are errors here: copies from and to host
+// memory that is not pinned, and the first use of code while a stream is captured. The first launch
+// of a kernel on a GPU waits for all work on that GPU, and blocks launches by other threads until
+// then. If the work waits for one of these other launches, the first launch times out.
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDA_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDA_H_
 
@@ -43,8 +42,8 @@ struct FakeCudaOptions {
   // The matrix products for which cuBLASLt writes and reads masks of positive elements: all, those
   // with a transposed operand, those without a transposed operand, or none.
   enum ReluMasks { kAll, kTransposed, kPlain, kNone } relu_masks = kAll;
-  // The convolutions for which cuDNN has engines: also with a bias and Relu, or only without. With
-  // kBroken, all its plans fail with an internal error.
+  // The convolutions for which cuDNN has engines: all, only those without a bias and Relu, or none.
+  // With kBroken, all convolution plans fail with an internal error.
   enum Convolutions { kFused, kUnfused, kNoConvolutions, kBroken } convolutions = kFused;
   // Whether cuDNN has engines for attention.
   bool attention = true;
@@ -76,7 +75,8 @@ class FakeAccesses {
   ~FakeAccesses();
 };
 
-// Returns whether the current FakeAccesses contains writes to these bytes. True if there is none.
+// Returns whether the current FakeAccesses contains writes to these bytes. Returns true if there is
+// no current FakeAccesses.
 bool FakeMayWrite(const void* begin, size_t bytes);
 
 // Launches a kernel on the fake: runs `work` when it reaches the front of the stream.
@@ -87,7 +87,8 @@ void LaunchOnFake(cudaStream_t stream, const std::string& name,
 // accesses if there is none.
 void LaunchWatchedOnFake(cudaStream_t stream, const std::string& name, std::function<void()> work);
 
-// Sets a function that each compilation by the fake NVRTC calls, on its thread; null for none.
+// Sets a function that the fake NVRTC calls in each compilation, on the compiling thread; null for
+// none.
 void SetFakeNvrtcHook(std::function<void()> hook);
 
 // Return the number of enqueued operations, of waits on GPU 0, and of launched graphs since the

@@ -2,9 +2,9 @@
 //
 // A fake of cuDNN's backend API that a test links in its place. It computes convolutions and
 // attention by definition, in order with other enqueued work. It rejects descriptors that the real
-// library rejects, and also misuse to which that responds with wrong results or a fault: attributes
-// that were never set, operands that are not aligned as their descriptors say, a workspace that is
-// too small, and a plan that two handles execute.
+// library rejects, and also misuse to which the real library responds with wrong results or a
+// crash: attributes that were never set, operands with less alignment than their descriptors
+// specify, a workspace that is too small, and a plan that two handles execute.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -82,18 +82,19 @@ size_t SizeOf(cudnnDataType_t type) {
 
 std::string ErrorOfTensor(const Descriptor& d) {
   const FakeCudnnTensor t(d);
-  if (t.dims.size() != 4 || t.strides.size() != 4) return "expected four dimensions and strides";
+  if (t.dims.size() != 4 || t.strides.size() != 4)
+    return "a tensor needs four dimensions and strides";
   if (std::any_of(t.dims.begin(), t.dims.end(), [](int64_t size) { return size <= 0; })) {
     return "a dimension is not positive";
   }
   const bool is_number =
       t.type == CUDNN_DATA_FLOAT || t.type == CUDNN_DATA_HALF || t.type == CUDNN_DATA_BFLOAT16;
   const bool is_inner = t.type == CUDNN_DATA_INT32 || t.type == CUDNN_DATA_BOOLEAN;
-  if (!is_number && !(is_inner && t.is_virtual)) return "a data type that the fake does not have";
+  if (!is_number && !(is_inner && t.is_virtual)) return "the fake does not support this dtype";
   if (t.is_by_value && (t.is_virtual || t.size() != 1 || t.type != CUDNN_DATA_FLOAT)) {
     return "only one float can be passed by value";
   }
-  return t.alignment <= 0 || t.alignment % SizeOf(t.type) != 0 ? "a wrong alignment" : "";
+  return t.alignment <= 0 || t.alignment % SizeOf(t.type) != 0 ? "the alignment is wrong" : "";
 }
 
 std::string ErrorOfConvolution(const Descriptor& d) {
@@ -101,7 +102,7 @@ std::string ErrorOfConvolution(const Descriptor& d) {
        {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
         CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_ATTR_CONVOLUTION_DILATIONS}) {
     if (d.values.at(list).count != d.One<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)) {
-      return "a list does not have one number for each dimension";
+      return "a list does not have one value per dimension";
     }
   }
   return d.One<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) == 2 &&
@@ -109,7 +110,7 @@ std::string ErrorOfConvolution(const Descriptor& d) {
                  d.One<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) ==
                      CUDNN_CROSS_CORRELATION
              ? ""
-             : "a convolution that the fake does not have";
+             : "the fake does not support this convolution";
 }
 
 std::string ErrorOfReduction(const Descriptor& d) {
@@ -117,25 +118,26 @@ std::string ErrorOfReduction(const Descriptor& d) {
   return (op == CUDNN_REDUCE_TENSOR_ADD || op == CUDNN_REDUCE_TENSOR_MAX) &&
                  d.One<cudnnDataType_t>(CUDNN_ATTR_REDUCTION_COMP_TYPE) == CUDNN_DATA_FLOAT
              ? ""
-             : "a reduction that the fake does not have";
+             : "the fake does not support this reduction";
 }
 
 std::string ErrorOfPack(const Descriptor& d) {
   const std::vector<int64_t> ids = d.All<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   if (d.values.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count !=
       static_cast<int64_t>(ids.size())) {
-    return "expected one address for each id";
+    return "the pack has more ids than addresses, or fewer";
   }
   return std::set<int64_t>(ids.begin(), ids.end()).size() == ids.size() ? "" : "an id occurs twice";
 }
 
-// kTensorCore has a knob.
+// Returns what is wrong with an engine configuration; empty if nothing. Only kTensorCore has a
+// knob.
 std::string ErrorOfConfig(const Descriptor& d) {
   const int engine = d.Child(CUDNN_ATTR_ENGINECFG_ENGINE).engine;
   const bool has_choice = d.Has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
-  if (has_choice != (engine == kTensorCore)) return "expected a choice for each knob";
+  if (has_choice != (engine == kTensorCore)) return "the choices do not match the engine's knobs";
   return has_choice && d.Child(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).engine != engine
-             ? "a choice for another engine"
+             ? "a knob choice is for another engine"
              : "";
 }
 
@@ -153,11 +155,11 @@ std::string ErrorOf(const Descriptor& d) {
                           ? CUDNN_DATA_BOOLEAN
                           : CUDNN_DATA_FLOAT)
                  ? ""
-                 : "a precision that the fake does not have";
+                 : "the fake does not support this pointwise precision";
     case kMatMul:
       return d.One<cudnnDataType_t>(CUDNN_ATTR_MATMUL_COMP_TYPE) == CUDNN_DATA_FLOAT
                  ? ""
-                 : "a precision that the fake does not have";
+                 : "the fake does not support this product precision";
     case kReduction:
       return ErrorOfReduction(d);
     case kForward:
@@ -173,7 +175,7 @@ std::string ErrorOf(const Descriptor& d) {
       return d.Has(CUDNN_ATTR_DEVICEPROP_DEVICE_ID) !=
                      d.Has(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)
                  ? ""
-                 : "expected an ordinal or a text";
+                 : "a device needs either an ordinal or a JSON description";
     case kHeuristic:
     case kPlan:
       return "";
@@ -182,7 +184,7 @@ std::string ErrorOf(const Descriptor& d) {
     case kPack:
       return ErrorOfPack(d);
     default:
-      return "only the heuristic makes engines";
+      return "only a heuristic can create engines";
   }
 }
 
@@ -223,7 +225,7 @@ Descriptor ConfigOf(int engine_number, const Descriptor::Value& graph) {
 // Makes `made`, which the caller created, a finalized copy of `filled`.
 cudnnStatus_t Fill(cudnnBackendDescriptor_t made, Descriptor filled) {
   if (made == nullptr || Of(made)->type != filled.type || Of(made)->finalized) {
-    return Reject("expected a new descriptor of the right type to fill");
+    return Reject("the descriptor to fill is not new or has the wrong type");
   }
   *Of(made) = std::move(filled);
   Of(made)->finalized = true;
@@ -234,7 +236,7 @@ template <typename T>
 cudnnStatus_t Return(const std::vector<T>& values, cudnnBackendAttributeType_t type,
                      cudnnBackendAttributeType_t expected, int64_t max_count, int64_t* count,
                      void* to) {
-  if (type != expected) return Reject(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "a wrong type");
+  if (type != expected) return Reject(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "the type is wrong");
   *count = std::min<int64_t>(max_count, values.size());
   std::copy_n(values.begin(), *count, static_cast<T*>(to));
   return CUDNN_STATUS_SUCCESS;
@@ -244,8 +246,8 @@ const Descriptor& EngineOf(const Descriptor& plan) {
   return plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).Child(CUDNN_ATTR_ENGINECFG_ENGINE);
 }
 
-// Rejects a second plan for a configuration: the real library can make several, but only for
-// engines whose kernels it need not compile.
+// Rejects a second plan for a configuration, because the real library can create several plans only
+// for engines whose kernels it need not compile.
 cudnnStatus_t FinalizePlan(const Descriptor& plan) {
   bool& has_plan = *plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).has_plan;
   if (EngineOf(plan).engine == kUnsupported) {
@@ -270,8 +272,8 @@ cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descri
   std::map<int64_t, void*> by_id;
   for (size_t i = 0; i < ids.size(); ++i) by_id[ids[i]] = addresses[i];
   const std::vector<FakeCudnnTensor> operands = graph.Operands();
-  if (operands.size() != by_id.size()) return Reject("expected an address for each tensor");
-  // Read at the time of the call, because the caller may change them before the work runs.
+  if (operands.size() != by_id.size()) return Reject("the pack needs one address per tensor");
+  // Reads the scalars during the call, because the caller can change them before the work runs.
   std::map<int64_t, float> scalars;
   for (const FakeCudnnTensor& operand : operands) {
     const auto found = by_id.find(operand.id);
@@ -345,10 +347,10 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
   if (attribute == FakeCudnnAttributes().end())
     return Reject("the descriptor has no such attribute");
   if (type != attribute->type) {
-    return Reject(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "a wrong type");
+    return Reject(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "the type is wrong");
   }
   if (values == nullptr || count < 1 || count > attribute->max_count) {
-    return Reject("a wrong number of elements");
+    return Reject("the number of elements is wrong");
   }
   Descriptor::Value value = {.count = count};
   const auto* const bytes = static_cast<const std::byte*>(values);
@@ -357,10 +359,11 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
     const Descriptor* const child = Of(static_cast<const cudnnBackendDescriptor_t*>(values)[i]);
     if (child == nullptr || std::find(attribute->children.begin(), attribute->children.end(),
                                       child->type) == attribute->children.end()) {
-      return Reject(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a descriptor of a wrong type");
+      return Reject(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE,
+                    "a child descriptor has the wrong type");
     }
     if (!child->finalized) {
-      return Reject(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is not final");
+      return Reject(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a child descriptor is not finalized");
     }
     value.descriptors.push_back(std::make_shared<const Descriptor>(*child));
   }
@@ -384,7 +387,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   }
   if (d.type == kConfig) d.has_plan = std::make_shared<bool>(false);
   if (d.type == kHeuristic && Proposals(d).empty()) {
-    return Reject(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine");
+    return Reject(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine supports the graph");
   }
   d.finalized = true;
   return CUDNN_STATUS_SUCCESS;
@@ -395,7 +398,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeType_t type, int64_t max_count,
                                        int64_t* count, void* to) {
   const Descriptor& d = *Of(descriptor);
-  if (!d.finalized) return Reject(CUDNN_STATUS_NOT_INITIALIZED, "the descriptor is not final");
+  if (!d.finalized) return Reject(CUDNN_STATUS_NOT_INITIALIZED, "the descriptor is not finalized");
   auto* const descriptors = static_cast<cudnnBackendDescriptor_t*>(to);
   if (d.type == kHeuristic && name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
     const std::vector<int> engines = Proposals(d);
@@ -423,12 +426,12 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-  if (handle == nullptr) return Reject("no handle");
+  if (handle == nullptr) return Reject("the handle is null");
   if (Of(plan)->type != kPlan || Of(pack)->type != kPack) {
-    return Reject(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a descriptor of a wrong type");
+    return Reject(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a descriptor has the wrong type");
   }
   if (!Of(plan)->finalized || !Of(pack)->finalized) {
-    return Reject(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is not final");
+    return Reject(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor is not finalized");
   }
   if (Of(plan)->handle != nullptr && Of(plan)->handle != handle) {
     return Reject(CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the plan belongs to another handle");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The attributes that can be set in the cuDNN fake's descriptors.
+// The attributes that can be set on the cuDNN fake's descriptors.
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDNN_ATTRIBUTES_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDNN_ATTRIBUTES_H_
 

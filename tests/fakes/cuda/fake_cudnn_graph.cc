@@ -121,7 +121,7 @@ DataType DTypeOf(cudnnDataType_t type) {
   return type == CUDNN_DATA_FLOAT ? DT_FLOAT : type == CUDNN_DATA_HALF ? DT_HALF : DT_BFLOAT16;
 }
 
-// Calls fn(index of the element, its offset in memory).
+// Calls fn(index, offset) for each element, where `offset` is that of the element in memory.
 template <typename Fn>
 void ForEachElement(const Tensor& t, Fn fn) {
   for (int64_t i = 0; i < t.size(); ++i) {
@@ -180,7 +180,7 @@ cudnnPointwiseMode_t ModeOf(const Descriptor& operation) {
       .One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
 }
 
-// Returns the number of operands of a mode; 0 if the fake lacks it.
+// Returns the number of operands of a mode; 0 if the fake does not support the mode.
 int OperandsOf(cudnnPointwiseMode_t mode) {
   switch (mode) {
     case CUDNN_POINTWISE_RELU_FWD:
@@ -237,8 +237,9 @@ std::string ErrorOfPointwise(const Descriptor& operation) {
   const Tensor &x = tensors.front(), &y = tensors.back();
   if (x.dims != y.dims) return "x and y differ in shape";
   const cudnnPointwiseMode_t mode = ModeOf(operation);
-  if (OperandsOf(mode) == 0) return "a mode that the fake does not have";
-  if (static_cast<int>(tensors.size()) != OperandsOf(mode) + 1) return "a wrong number of operands";
+  if (OperandsOf(mode) == 0) return "the fake does not support this mode";
+  if (static_cast<int>(tensors.size()) != OperandsOf(mode) + 1)
+    return "the number of operands is wrong";
   for (const Tensor& each : tensors) {
     for (int d = 0; d < 4; ++d) {
       if (each.dims[d] != 1 && each.dims[d] != y.dims[d]) return "an operand does not broadcast";
@@ -246,15 +247,16 @@ std::string ErrorOfPointwise(const Descriptor& operation) {
   }
   const bool has_axis =
       operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).Has(CUDNN_ATTR_POINTWISE_AXIS);
-  if (has_axis != (mode == CUDNN_POINTWISE_GEN_INDEX)) return "only an index has an axis";
+  if (has_axis != (mode == CUDNN_POINTWISE_GEN_INDEX))
+    return "GEN_INDEX, and no other mode, takes an axis";
   if ((mode == CUDNN_POINTWISE_GEN_INDEX) != (y.type == CUDNN_DATA_INT32)) {
-    return "only an index is an integer";
+    return "the result of GEN_INDEX, and of no other mode, is int32";
   }
   if ((mode == CUDNN_POINTWISE_CMP_GE) != (y.type == CUDNN_DATA_BOOLEAN)) {
-    return "only a comparison is boolean";
+    return "the result of a comparison, and of no other mode, is boolean";
   }
   if (mode == CUDNN_POINTWISE_BINARY_SELECT && tensors[2].type != CUDNN_DATA_BOOLEAN) {
-    return "a choice that is not boolean";
+    return "the predicate of a select is not boolean";
   }
   return "";
 }
@@ -266,7 +268,7 @@ std::string ErrorOfProduct(const Descriptor& operation) {
   return a == std::vector<int64_t>{c[0], c[1], c[2], b[2]} &&
                  b == std::vector<int64_t>{c[0], c[1], a[3], c[3]}
              ? ""
-             : "the shapes do not fit";
+             : "the shapes of the product do not match";
 }
 
 std::string ErrorOfReduction(const Descriptor& operation) {
@@ -391,37 +393,38 @@ std::string FakeCudnnGraph::ErrorOfOperation(const Descriptor& operation) {
   if (IsReduction(operation)) return ErrorOfReduction(operation);
   const Names names = NamesOf(operation);
   if (operation.One<float>(names.alpha) != 1 || operation.One<float>(names.beta) != 0) {
-    return "a scale that the fake does not have";
+    return "the fake supports only alpha 1 and beta 0";
   }
-  return Convolution(operation).Fits() ? "" : "the shapes do not fit";
+  return Convolution(operation).Fits() ? "" : "the shapes do not match the convolution";
 }
 
 std::string FakeCudnnGraph::ErrorOfGraph(const Descriptor& graph) {
   const auto& operations = graph.values.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
   const bool is_attention = IsProduct(*operations.front());
-  if (is_attention && !IsProduct(*operations.back())) return "expected a product at the end";
+  if (is_attention && !IsProduct(*operations.back())) return "the last operation is not a product";
   std::map<int64_t, Tensor> by_id;
   std::set<int64_t> results, used;
   for (size_t i = 0; i < operations.size(); ++i) {
     const Descriptor& operation = *operations[i];
     const bool is_inner = IsPointwise(operation) ||
                           (is_attention && (IsReduction(operation) || IsProduct(operation)));
-    if (!is_inner && i > 0) return "expected one convolution, which comes first";
-    if (is_inner && i == 0 && !is_attention) return "expected a convolution or a product first";
+    if (!is_inner && i > 0) return "only the first operation can be a convolution";
+    if (is_inner && i == 0 && !is_attention)
+      return "the first operation is neither a convolution nor a product";
     const std::vector<Tensor> tensors = TensorsOf(operation);
     bool is_linked = i == 0;
     for (size_t t = 0; t < tensors.size(); ++t) {
       const Tensor& tensor = tensors[t];
       const bool is_result = t + 1 == tensors.size();
       const auto [known, is_new] = by_id.emplace(tensor.id, tensor);
-      if (!is_new && (is_result || !tensor.is_virtual)) return "an id stands for two tensors";
+      if (!is_new && (is_result || !tensor.is_virtual)) return "two tensors have the same id";
       if (!(known->second == tensor)) return "a tensor has two descriptions";
       if (is_result) {
         results.insert(tensor.id);
         continue;
       }
       if (tensor.is_virtual && !results.contains(tensor.id))
-        return "a tensor that nothing computes";
+        return "no operation computes a virtual operand";
       is_linked |= tensor.is_virtual;
       used.insert(tensor.id);
     }
@@ -429,7 +432,7 @@ std::string FakeCudnnGraph::ErrorOfGraph(const Descriptor& graph) {
   }
   for (const int64_t result : results) {
     if (by_id.at(result).is_virtual != used.contains(result)) {
-      return "a tensor is virtual that should not be, or not";
+      return "a used result is not virtual, or an unused one is";
     }
   }
   return "";

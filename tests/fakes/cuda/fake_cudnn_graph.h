@@ -44,7 +44,7 @@ struct FakeCudnnDescriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<cudnnBackendAttributeName_t, Value> values = {};
-  int engine = -1;                 // the number of an engine, or of the engine of a knob choice
+  int engine = -1;                 // the index of this engine, or of a knob choice's engine
   cudnnHandle_t handle = nullptr;  // the handle that executes a plan
   std::shared_ptr<bool> has_plan;  // whether the configuration has a plan
 };
@@ -61,11 +61,11 @@ struct FakeCudnnTensor {
   bool is_virtual, is_by_value;
 };
 
-// A convolution and the operations on its result; or attention, from matrix product to matrix
-// product.
+// A convolution and the operations on its result; or attention, from its first matrix product to
+// its second.
 class FakeCudnnGraph {
  public:
-  // Requires a graph whose error is empty.
+  // REQUIRES: ErrorOfGraph(graph) is empty
   explicit FakeCudnnGraph(const FakeCudnnDescriptor& graph);
 
   // Returns why the library would reject an operation or a graph; empty if it would not.

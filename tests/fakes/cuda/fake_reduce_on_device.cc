@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake of the reduction kernel for logical GPUs. It runs the CPU's reduction when the stream of
-// the CUDA runtime fake reaches it.
+// A fake of the reduction kernel for logical GPUs. It enqueues the CPU reduction on a stream of the
+// CUDA runtime fake.
 #include "distribute/collective/device_copy/reduce_on_device.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 #include "tests/fakes/cuda/fake_cuda.h"

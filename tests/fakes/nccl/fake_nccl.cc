@@ -85,7 +85,7 @@ struct Meeting {
   bool done = false;
 };
 
-// A captured collective. Each replay is a meeting.
+// A captured collective. Each replay is a separate Meeting.
 struct Captured {
   Call call;
   std::vector<std::shared_ptr<Meeting>> meetings;  // by replay
@@ -134,7 +134,7 @@ void Misused(World& world, const std::string& how) {
 struct ncclComm {
   std::shared_ptr<mirrorflow::Team> team;
   int rank = 0;
-  size_t next = 0;  // number of the next eager collective
+  size_t next = 0;  // index of the next eager collective
   size_t next_captured = 0;
   std::thread::id thread = {};
   std::map<void*, size_t> registered = {};
@@ -176,7 +176,8 @@ void Compute(const Meeting& m, int size) {
   }
 }
 
-// Runs a collective on a rank's stream: waits for all ranks. The last rank to arrive computes.
+// Runs a collective on a rank's stream: blocks until all ranks have arrived. The last rank to
+// arrive computes the result.
 void Meet(Team& team, Meeting& meeting, int rank, bool fails) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
@@ -207,7 +208,7 @@ void CheckResolved(World& world, ncclComm* comm) {
   comm->unresolved_call = call_number;
 }
 
-// Returns the work that a rank's graph does for one captured collective at each launch.
+// Returns the work that each launch of a rank's graph does for one captured collective.
 std::function<void()> Repeated(const std::shared_ptr<Team>& team,
                                const std::shared_ptr<Captured>& captured, int rank,
                                const std::shared_ptr<int>& graphs, const void* in, void* out) {
@@ -277,7 +278,7 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
     if (!(*others == call)) {
       Misused(world, absl::StrCat("collective ", number, ": rank ", comm->rank, " has ",
                                   call.ToString(), ", others ", others->ToString()));
-      // Real NCCL hangs or mixes up the data; here the test must be able to continue.
+      // Real NCCL would hang or mix up the data. The fake fails instead, so the test can continue.
       team.error = ncclInvalidUsage;
     }
   }
@@ -357,7 +358,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   if (getenv("NCCL_COMM_ID") != nullptr) {
-    mirrorflow::Misused(world, "ids are addresses that the environment names");
+    mirrorflow::Misused(world, "NCCL_COMM_ID is set, so ids are addresses from the environment");
   }
   *id = {};
   std::memcpy(id->internal, &++world.num_ids, sizeof world.num_ids);
@@ -377,7 +378,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   if (mirrorflow::group_depth == 0 && size > 1) {
-    mirrorflow::Misused(world, "a rank is connected by this thread outside a group");
+    mirrorflow::Misused(world, "a thread connects a rank outside a group");
   }
   if (config->blocking != 0) mirrorflow::Misused(world, "a communicator is blocking");
   if (rank == world.options.unconnectable_rank) return ncclSystemError;
@@ -386,11 +387,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   std::shared_ptr<Team>& team = world.teams[number];
   if (team == nullptr) team = std::make_shared<Team>();
   if (team->size != 0 && team->size != size) {
-    mirrorflow::Misused(world, "ranks of one id differ in the size of their world");
+    mirrorflow::Misused(world, "ranks with the same id differ in their world size");
   }
   team->size = size;
   if (!team->joined.insert(rank).second) {
-    mirrorflow::Misused(world, absl::StrCat("rank ", rank, " connects twice with one id"));
+    mirrorflow::Misused(world, absl::StrCat("rank ", rank, " connects twice with the same id"));
   }
   *comm = new ncclComm{.team = team, .rank = rank};
   (*comm)->unresolved_call = mirrorflow::call_number;
@@ -409,8 +410,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   return ncclSuccess;
 }
 
-// Ends the rank's waits. Then, like NCCL, waits until graphs with its collectives are destroyed;
-// NCCL would wait forever.
+// Ends the rank's waits, then blocks until all graphs with the rank's collectives are destroyed.
+// Times out and reports misuse where NCCL would block forever.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
@@ -419,8 +420,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (comm->graphs.use_count() > 1) {
     if (std::chrono::steady_clock::now() > deadline) {
-      mirrorflow::Misused(world, absl::StrCat("rank ", comm->rank,
-                                              " is aborted while a graph has its collectives"));
+      mirrorflow::Misused(
+          world,
+          absl::StrCat("rank ", comm->rank, " is aborted while a graph contains its collectives"));
       break;
     }
     world.changed.wait_for(lock, std::chrono::milliseconds(1));
@@ -444,7 +446,7 @@ ncclResult_t ncclMemFree(void* memory) {
     for (const ncclComm* comm : world.comms) {
       if (comm->registered.count(memory) > 0) {
         mirrorflow::Misused(
-            world, absl::StrCat("rank ", comm->rank, " has registered memory that is freed"));
+            world, absl::StrCat("memory that rank ", comm->rank, " has registered is freed"));
       }
     }
     world.memory.erase(memory);
@@ -456,8 +458,8 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes,
   std::lock_guard<std::mutex> lock(world.mu);
   const auto allocated = world.memory.find(memory);
   if (allocated == world.memory.end() || allocated->second < bytes) {
-    mirrorflow::Misused(world, absl::StrCat("rank ", comm->rank, " registers memory that is not ",
-                                            "NCCL's, or more than there is"));
+    mirrorflow::Misused(world, absl::StrCat("rank ", comm->rank, " registers memory that ",
+                                            "ncclMemAlloc did not allocate"));
   }
   if (comm->next > 0) {
     mirrorflow::Misused(

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fake of NCCL, linked together with the fake of the CUDA runtime. Ranks are threads of this
-// process, which may belong to several workers: all ranks with the same unique id connect. It
-// reports misuse to which NCCL responds with a hang or not at all: ranks whose collectives differ
-// in order, count, type or reduction; several threads that use one communicator; ranks that one
-// thread connects outside a group, or that connect twice; a foreign NCCL_COMM_ID; registered memory
-// that was not allocated for it; communicators with both captured and eager collectives; aborts
-// that wait for graphs that are not destroyed; calls while an earlier call is in progress.
-// Collectives with an aborted rank never end.
+// process, and can belong to several workers: all ranks with the same unique id connect.
+// Collectives with an aborted rank never end. The fake reports misuse that makes NCCL hang or that
+// NCCL does not report:
+//  * ranks whose collectives differ in order, count, type or reduction;
+//  * several threads that use one communicator;
+//  * ranks that one thread connects outside a group, or that connect twice;
+//  * an NCCL_COMM_ID in the environment;
+//  * registered memory that NCCL did not allocate;
+//  * communicators with both captured and eager collectives;
+//  * aborts that wait for graphs that are not destroyed;
+//  * calls while an earlier call is in progress.
 #ifndef MIRRORFLOW_TESTS_FAKES_NCCL_FAKE_NCCL_H_
 #define MIRRORFLOW_TESTS_FAKES_NCCL_FAKE_NCCL_H_
 
@@ -26,17 +30,17 @@ struct FakeNcclOptions {
   int failing_collective = 0;
   // All captured collectives of `failing_rank` fail in replay `failing_replay` of their graph.
   int failing_replay = -1;
-  // Connecting never completes.
+  // Whether connecting never completes.
   bool connecting_hangs = false;
   // Connecting fails immediately on this rank; -1: on none.
   int unconnectable_rank = -1;
-  // Several threads may use a rank one after another, such as a test's threads that run the same
-  // worker.
+  // Whether several threads can use a rank, one after another: for example, the threads that run a
+  // worker in a test.
   bool threads_may_change = false;
 };
 
 // Clears recorded misuse and counters, and sets `options`.
-// REQUIRES: no communicator is left.
+// REQUIRES: no communicator exists
 void ResetFakeNccl(const FakeNcclOptions& options = {});
 
 // Returns the first misuse that real NCCL would not have tolerated; OK if there is none.
@@ -45,7 +49,7 @@ absl::Status NcclMisuse();
 int NumNcclRegistrations();
 // Returns the number of collectives that ranks have enqueued since the last reset.
 int NumNcclCollectives();
-// Returns the number of those on streams of the highest priority.
+// Returns how many of them were enqueued on streams of the highest priority.
 int NumUrgentNcclCollectives();
 
 }  // namespace mirrorflow

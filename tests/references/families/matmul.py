@@ -23,7 +23,7 @@ def _product(dtype, sizes, transpose_a, transpose_b):
     )
 
 
-# The dimensions in front of the matrices.
+# The batch dimensions, which precede those of the matrices.
 _BATCHES = (
     ([2], [2]),
     ([1], [3]),

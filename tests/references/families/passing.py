@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that pass their operand on: IdentityN, Bitcast, CheckNumerics and the like; ReverseV2."""
+"""Ops that return their operand: IdentityN, Bitcast, CheckNumerics and the like; ReverseV2."""
 
 from case import case
 from literals import NUMPY_TYPES

@@ -25,7 +25,7 @@ _BROADCASTS = (
 
 
 def _distributions(dtype, shape):
-    """Labels that sum to exactly 1, so that TensorFlow's gradient is that of its loss."""
+    """Labels that sum to exactly 1, so TensorFlow's gradient is the gradient of its loss."""
     labels = np.zeros(shape)
     labels[..., 0] += 0.25
     labels[..., shape[-1] // 2] += 0.5

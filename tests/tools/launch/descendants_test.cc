@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// A child that waits for a signal.
+// Starts a child that waits for a signal.
 pid_t Child() {
   const pid_t child = fork();
   if (child == 0) {

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr int kTerminated = 128 + SIGTERM, kKilled = 128 + SIGKILL;
-// A worker that failed because of another one, and one that the launcher has ended.
+// A worker that failed because of another worker, and a worker that the launcher ended.
 const WorkerEnd kVictim = {.process = 7, .exit_code = kExitCluster, .is_victim = true};
 const WorkerEnd kEnded = {
     .process = 7, .exit_code = kTerminated, .signal = SIGTERM, .asked_to_end = true};
@@ -37,7 +37,7 @@ TEST(HasStoppedTest, WorkersThatStopByThemselvesMayLeaveVictims) {
 }
 
 TEST(HasStoppedTest, SigtermToTheLauncherMayEndWorkersInAnyWay) {
-  // One that had not been started, and one whose remote shell died of the same signal.
+  // A worker that was not started, and a worker whose remote shell died of the same signal.
   const WorkerEnd not_started = {.exit_code = kKilled, .signal = SIGKILL, .asked_to_end = true};
   for (const WorkerEnd& end :
        {EndWith(kExitPreempted), EndWith(kTerminated), kEnded, not_started}) {
@@ -59,7 +59,7 @@ TEST(HasStoppedTest, WorkerThatFailsByItselfHasNotStopped) {
 
 TEST(StopReportTest, NamesAWorkerThatHasStoppedIfThereIsOne) {
   EXPECT_THAT(StopReport({kEnded, EndWith(kExitPreempted)}, absl::ZeroDuration()),
-              HasSubstr("exit code 75; the same command goes on"));
+              HasSubstr("exit code 75; run the same command to continue"));
   EXPECT_THAT(StopReport({kEnded}, absl::ZeroDuration()), Not(HasSubstr("worker")));
 }
 

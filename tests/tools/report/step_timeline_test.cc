@@ -133,7 +133,7 @@ TEST(ReadStepTimelineTest, OtherTextIsAnError) {
         << text;
   }
   for (const char* text : {R"({"traceEvents":[]})",
-                           // Fields with types that a trace does not have.
+                           // Fields of types that never occur in a trace.
                            R"({"traceEvents":[7,{"ph":1},{"ph":"M","name":"process_name","args":[]},
             {"ph":"e","name":"x","id":3},{"ph":"X","cat":"kernel","ts":"x","pid":1e99}]})"}) {
     EXPECT_THAT(ReadStepTimeline(text).status(),

@@ -68,7 +68,8 @@ TEST(TimelineTest, HasBoxForEachSpan) {
   EXPECT_EQ(WellFormed(svg), "");
   EXPECT_EQ(CountOf(svg, "class=\"span\""), 2);
   EXPECT_EQ(CountOf(svg, "MatMul &lt;a&amp;b&gt;: 1.500 ms"), 1);
-  // Each box has three quarters of the width: the first from the left, the second up to the right.
+  // Each box takes three quarters of the width: the first from the left edge, the second up to the
+  // right edge.
   EXPECT_EQ(CountOf(svg, "x=\"190.00\" y=\"74.0\" width=\"585.00\""), 1);
   EXPECT_EQ(CountOf(svg, "x=\"385.00\" y=\"108.0\" width=\"585.00\""), 1);
 }
