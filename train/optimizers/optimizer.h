@@ -24,7 +24,7 @@ namespace mirrorflow {
 
 struct ReducedGradients {
   std::vector<GradientAndVariable> gradients;
-  std::vector<Operation> updates;  // of the reducer's state
+  std::vector<Operation> updates;  // updates of the reducer's state
 };
 
 class Optimizer {
@@ -34,7 +34,7 @@ class Optimizer {
   Optimizer(Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  // Adds the gradients of `loss`, a scalar, and the updates of the variables and of the moving
+  // Adds the gradients of `loss`, a scalar, and operations that update the variables and the moving
   // averages of the layers that compute `loss`. A step that runs the result updates all variables
   // or, if the loss is not finite, none: the reduced loss is known before the first update.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
@@ -45,16 +45,17 @@ class Optimizer {
   // Passes each gradient through `reduce`. The gradients may also come from accumulators, which are
   // kOnRead variables. A step that applies the results must also run the updates, which change
   // nothing if `gate` (a bool scalar; may be invalid) is false.
-  // Errors: InvalidArgument, naming the variable, if a result has another dtype or shape than the
-  //         gradient; and, when a step is prepared for several replicas, if a result is not equal
+  // Errors: InvalidArgument, naming the variable, if a result's dtype or shape differs from the
+  //         gradient's; and, when a step is prepared for several replicas, if a result is not equal
   //         on all of them.
   static ReducedGradients ReduceGradients(const Scope& scope,
                                           absl::Span<const GradientAndVariable> gradients,
                                           const GradientReducer& reduce, Output gate = Output());
   // Reduces and clips the gradients according to `options`, and updates their variables and the
   // moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
-  // scalar; may be invalid) is false changes nothing. Ignores `options.variables`. Schedules, and
-  // whatever else depends on the step number, count the updates in the variable train/global_step.
+  // scalar; may be invalid) is false changes nothing. Ignores `options.variables`. The variable
+  // train/global_step counts the updates, for schedules and all else that depends on the step
+  // number.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                            Output gate = Output(), const MinimizeOptions& options = {}) const;
 
@@ -67,8 +68,9 @@ class Optimizer {
         numbers_(std::move(numbers)) {}
 
   // Outputs that the updates of all variables share, created once. Each optimizer defines their
-  // order, except that the learning rate comes first, in the dtype of the variables. Update
-  // receives the rate of its own variable there (MinimizeOptions::learning_rate_multipliers).
+  // order, except that the first is always the learning rate, in the variables' dtype. Update
+  // receives it with its variable's multiplier applied
+  // (MinimizeOptions::learning_rate_multipliers).
   using Shared = std::vector<Output>;
   // `step` is 1 in the first step and has the learning rate's dtype. It is invalid unless
   // counts_steps(). By default, only the learning rate is shared.
@@ -84,8 +86,8 @@ class Optimizer {
   // The weight decay of this variable if MinimizeOptions::weight_decay is unset.
   virtual double weight_decay(const VariableUpdate&) const { return 0; }
 
-  // InvalidArgument if a gradient, a variable or the gate (which may be invalid) does not belong to
-  // this graph, or if a variable is not a variable's handle.
+  // Returns InvalidArgument if a gradient, a variable or the gate (which may be invalid) belongs to
+  // another graph, or if a `variable` is not a variable handle.
   static absl::Status CheckGradients(const Graph& graph,
                                      absl::Span<const GradientAndVariable> gradients,
                                      const Output& gate);
