@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Copies each row with a separate move. If several indices name the same row, the last one wins.
+// Copies each row with a separate move. If several indices are equal, the last one wins.
 absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   const int n = c.node().num_inputs() / 2;
   const DataType dtype = c.output_dtype(0);

@@ -54,8 +54,7 @@ void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float*
   Product{{&term, 1}, g.m, g.n}.Store(out, bias);
 }
 
-// The overhead of Product or oneDNN equals the time that Eigen takes for about this many
-// operations.
+// Eigen computes about this many operations in a time equal to the overhead of Product or oneDNN.
 constexpr double kMinLargeFlops = 65536;
 
 // Returns the batch dimensions: all but the last two.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variable reads and writes on the CPU. In a plan, a read returns the variable's memory and runs no
-// kernel, unless it must copy. EvaluateNode always copies.
+// Variable reads and writes on the CPU. In a plan, a read is a view of the variable's memory and
+// runs no kernel, unless it must copy. EvaluateNode always copies.
 #include <cstring>
 
 #include "framework/core/status.h"
