@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// If the shapes do not broadcast, incompatible_shape_error is false. The operands then compare
-// unequal as a whole, and the result is a scalar.
+// If incompatible_shape_error is false, the shapes need not broadcast. If they do not, the operands
+// compare unequal as a whole, and the result is a scalar.
 template <bool kEqual>
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {

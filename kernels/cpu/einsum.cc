@@ -76,7 +76,8 @@ KernelPlan ContractionPlan(Contraction contraction, bool has_second) {
                 const auto* b =
                     has_second ? reinterpret_cast<const Element*>(args.input<T>(1)) : nullptr;
                 auto* out = reinterpret_cast<Element*>(args.output<T>(0));
-                std::fill_n(out, contraction.elements, Element());  // for elements off a diagonal
+                // Elements off a diagonal stay 0.
+                std::fill_n(out, contraction.elements, Element());
                 ForEach(contraction.kept, {}, [&](const auto& at) {
                   Element sum = Element();
                   ForEach(contraction.summed, at, [&](const auto& term) {

@@ -48,7 +48,7 @@ absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index*
 template <typename Index>
 struct GatherKernel {
   int64_t batch;  // independent gathers, one after the other
-  int64_t outer;  // slices of params before the axis
+  int64_t outer;  // slices of params per gather, from the dimensions before the axis
   int64_t limit;  // elements along the axis
   int64_t count;  // indices per gather
   size_t bytes;   // size of the slice that one index selects

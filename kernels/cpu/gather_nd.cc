@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Computes the offsets of the slices of a value that indices of shape [i…, K] select.
+// Computes the offsets of the slices that indices of shape [i…, K] select in a value.
 template <typename Index>
 class SliceOffsets {
  public:

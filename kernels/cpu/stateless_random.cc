@@ -145,8 +145,8 @@ void Generate(const MakeBlock& make, const Stream& stream, uint64_t first, int64
   }
 }
 
-// Draws normal numbers within two standard deviations. Each element reserves so many words that a
-// group never reads the words of the next group.
+// Draws normal numbers within two standard deviations. Each element reserves enough words to ensure
+// that a group never reads the words of the next group.
 struct Truncated {};
 constexpr uint64_t kReservedWords = 256;
 

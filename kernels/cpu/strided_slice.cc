@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StridedSlice and its gradient on the CPU. Both run the same loops; one reads the slice and the
-// other writes it. Bounds are resolved against the local shape. A sharded dimension is always taken
-// whole, whatever its length.
+// other writes it. Bounds are resolved against the local shape. The slice always includes all of a
+// sharded dimension, regardless of its length.
 #include "ops/strided_slice.h"
 
 #include "framework/core/status.h"

@@ -36,7 +36,7 @@ struct Attention {
   // takes in shared memory.
   static absl::StatusOr<Attention> Create(const KernelContext& c, int first,
                                           int64_t (*shared)(const Attention& a));
-  // Returns a grid with one block for each tile of rows of each head.
+  // Returns a grid with one block per head and row tile.
   CudaGrid GridFor(int64_t rows) const {
     return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
             .threads = static_cast<unsigned int>(tile * threads_of_row)};

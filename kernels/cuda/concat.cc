@@ -21,8 +21,9 @@ struct Piece {
   int64_t size;  // elements per row
 };
 
-// Returns code that returns text(operand, subscript) for the piece that contains column `c`, where
-// `subscript` is the element's subscript in that piece. The pieces have `width` columns in total.
+// Generates statements that return text(operand, subscript) for the piece that contains column `c`,
+// where `subscript` is the element's subscript in that piece. The pieces have `width` columns in
+// total.
 template <typename Text>
 std::string ByPiece(absl::Span<const Piece> pieces, int64_t width, const Text& text) {
   std::string all;

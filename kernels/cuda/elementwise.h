@@ -36,7 +36,7 @@ KernelPlan MakeElementwise(const KernelContext& c, const Formula& formula,
 KernelPlan MakeIndexed(const KernelContext& c, absl::string_view value,
                        CudaKernelOptions options = {});
 
-// Returns a single stage of MakeIndexed, for output `output`, for kernels with several stages.
+// Returns a stage that does the same for output `output`, for use in kernels with several stages.
 CudaStage IndexedStage(const KernelContext& c, int output, absl::string_view value);
 
 }  // namespace mirrorflow

@@ -26,8 +26,8 @@ void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char
   for (const char* op : ops) kernels.Register(op, kGpu, CreateByFormula);
 }
 
-// If the shapes do not broadcast, incompatible_shape_error is false. The tensors then differ as a
-// whole.
+// If incompatible_shape_error is false, the shapes need not broadcast. If they do not, the tensors
+// compare unequal as a whole.
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   const bool equal = c.node().op().name == "Equal";
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {

@@ -24,7 +24,7 @@ cudaError_t Count(int* num_gpus) {
   *num_gpus = 0;
   const cudaError_t error = cudaGetDeviceCount(num_gpus);
   if (error == cudaSuccess) return error;
-  cudaGetLastError();  // clears the error, or a later, unrelated call would report it again
+  cudaGetLastError();  // clears the error; otherwise a later, unrelated call would report it again
   *num_gpus = 0;
   return error;
 }

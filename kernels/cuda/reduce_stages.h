@@ -46,7 +46,8 @@ TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run);
 // Returns the team for rows whose threads read the whole row.
 TeamShape TeamForRows(int64_t rows, int64_t columns);
 
-// Elements cut into `parts` parts of `chunk` elements each (the last may be shorter) to fill a GPU.
+// The division of elements into `parts` parts of `chunk` elements each (the last may be shorter),
+// which creates enough blocks to fill a GPU.
 struct Parts {
   int64_t parts;
   int64_t chunk;

@@ -21,7 +21,7 @@ struct Scatter {
   int indices;                      // input
   int updates;                      // input
   std::string into;                 // `z0`, or `a0` for a variable
-  absl::Span<const int64_t> sizes;  // sizes of the dimensions that the indices index
+  absl::Span<const int64_t> sizes;  // sizes of the indexed dimensions
   int64_t positions;
   int64_t size;                 // elements per row
   bool one = false;             // the updates are one scalar for all rows

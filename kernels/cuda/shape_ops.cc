@@ -65,8 +65,8 @@ absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) { return MoveKernel(c, "a1[0]"); }
 
-// Returns the expression for the index of the first element that this replica computes of output 0,
-// a vector.
+// Returns the expression for the index of this replica's first element in output 0, which is a
+// vector.
 std::string FirstElement(const KernelContext& c) {
   const Sharded* sharded = AsSharded(c.output_sharding(0));
   if (sharded == nullptr) return "0ll";

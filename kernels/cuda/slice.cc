@@ -30,7 +30,7 @@ absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   return Strided(c, std::move(dims), first);
 }
 
-// Returns the slice that the node takes of a value of shape `whole`.
+// Returns the slice that the node takes from a value of shape `whole`.
 absl::StatusOr<StridedSliceSpec> SpecOf(const KernelContext& c, const Shape& whole,
                                         int first_input) {
   std::vector<int64_t> values[3];

@@ -22,8 +22,8 @@ namespace losses {
 
 // The options of a loss without parameters. The options of every other loss include them.
 struct LossOptions {
-  // A factor for each example's loss, of any numeric dtype. Its shape consists of the losses'
-  // dimensions or the leading ones; a dimension of 1 is broadcast.
+  // A factor for each example's loss, of any numeric dtype. Its dimensions are those of the losses,
+  // or their first few; dimensions of size 1 are broadcast.
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   std::string name = "loss";
@@ -70,8 +70,8 @@ struct LossArguments {
 Output ReduceLosses(const Scope& scope, absl::string_view what, Output losses,
                     const LossArguments& arguments);
 
-// Averages terms [batch, …, n] over the last dimension, which yields the losses, and reduces those.
-// Terms of shape [batch] are already losses.
+// Averages terms [batch, …, n] over the last dimension, and reduces the resulting losses. Terms of
+// shape [batch] are already losses.
 Output ReduceTerms(const Scope& scope, absl::string_view what, Output terms,
                    const LossArguments& arguments);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient clipping. Each function returns the gradients in their input order.
+// Gradient clipping. Each function returns the gradients in input order.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all optimizers share. They control everything about an update except its rule.
+// The options that all optimizers share. They control how gradients and variables are treated,
+// apart from the update rule.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 
@@ -64,7 +65,7 @@ struct LearningRateMultiplier {
 
 // Names and defaults match Keras' optimizers. If an option's default is 0, 0 turns it off.
 struct MinimizeOptions {
-  // Handles of the variables to update. Empty: all trainable variables.
+  // Handles of the variables to update. If empty, all trainable variables are updated.
   std::vector<Output> variables = {};
   // Gradient clipping (clipping.h); set at most one. `clipvalue` bounds the absolute value of each
   // element, `clipnorm` the norm of each gradient, and `global_clipnorm` the norm of all gradients
@@ -72,7 +73,7 @@ struct MinimizeOptions {
   double clipvalue = 0;
   double clipnorm = 0;
   double global_clipnorm = 0;
-  // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). Null: the compiler
+  // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). If null, the compiler
   // inserts the reductions that the updates need.
   GradientReducer reduce = nullptr;
   // Before each update, variable -= learning_rate * weight_decay * variable. If unset, the

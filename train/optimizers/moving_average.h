@@ -39,8 +39,8 @@ struct MovingAverageOptions {
   int64_t overwrite_frequency = 0;  // 0: never
 };
 
-// For optimizers: adds the update of the variable's average to an otherwise complete update. `step`
-// is the number of updates before this one, an int64 scalar.
+// Adds the update of the variable's average to an otherwise complete update; optimizers call it.
+// `step` is the number of updates before this one, an int64 scalar.
 void AddMovingAverage(VariableUpdate& update, Output step, const MovingAverageOptions& options);
 
 }  // namespace mirrorflow

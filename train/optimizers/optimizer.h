@@ -39,7 +39,8 @@ class Optimizer {
   // or, if the loss is not finite, none: the reduced loss is known before the first update.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
-  // Returns the gradients of `loss` with respect to those of `variables` that receive one.
+  // Returns the gradients of `loss` with respect to `variables`. Omits variables that receive no
+  // gradient.
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
   // Passes each gradient through `reduce`. The gradients may also come from accumulators, which are
@@ -75,7 +76,7 @@ class Optimizer {
   // `step` is 1 in the first step and has the learning rate's dtype. It is invalid unless
   // counts_steps(). By default, only the learning rate is shared.
   virtual Shared Prepare(const Scope& scope, Output learning_rate, Output step) const;
-  // Adds the writes to a variable and its slots to `update`.
+  // Adds to `update` the operations that write a variable and its slots.
   virtual void Update(VariableUpdate& update, const Shared& shared) const = 0;
   // Adds an operation that runs once after `updates`, for state that is not a slot of a variable.
   virtual Operation Finish(const Scope& scope, const Shared& shared,

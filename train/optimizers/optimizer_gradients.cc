@@ -36,9 +36,10 @@ std::string WhyNoGradient(const Graph& graph, const Output& loss,
     }
   }
   if (!depends[loss.node->id()]) {
-    return absl::StrCat("it depends on none of the ", variables.size(), " trainable variables");
+    return absl::StrCat("the loss depends on none of the ", variables.size(),
+                        " trainable variables");
   }
-  return absl::StrCat("it depends on variables only through ops without a gradient",
+  return absl::StrCat("the loss depends on variables only through ops without a gradient",
                       ends.empty() ? "" : ", such as ", ends);
 }
 

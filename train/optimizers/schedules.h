@@ -101,7 +101,7 @@ struct CosineDecayRestartsOptions {
   double initial_learning_rate = 0.1;
   int64_t first_decay_steps = 0;  // at least 1
   double t_mul = 2;               // each decay is t_mul times as long as the last; at least 1
-  double m_mul = 1;               // each decay starts at m_mul times the last one's first rate
+  double m_mul = 1;               // each decay starts at m_mul times the last decay's first rate
   double alpha = 0;               // each decay ends at initial_learning_rate * alpha
 };
 

@@ -289,7 +289,7 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
       blind ? BitsToFloat(0x7fc00000) : pivot * Base<V>::kNaturalLog + log(sum);
 }
 
-// Per-query terms of the gradients of the scores, computed once for all scores.
+// The terms of the score gradients that depend only on the query, computed once for all scores.
 template <typename V>
 struct alignas(2 * sizeof(V)) Query {
   V log_sum;  // logarithm to the base of Base<V>

@@ -60,7 +60,7 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
   if (end > 0) start_fill(stage, 0);
   for (int64 begin = 0; begin < end; begin += kRows, stage = kRows - stage) {
     WaitForCopies();
-    __syncthreads();  // this stage has arrived, and no warp needs the other one any more
+    __syncthreads();  // this stage has arrived, and no warp still needs the other one
     if (begin + kRows < end) start_fill(kRows - stage, begin + kRows);
     float weights[kRows / 8][4] = {};
 #pragma unroll
@@ -185,7 +185,7 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
   if (begin < end) start_fill(stage, begin);
   for (int64 at = begin; at < end; at += kRows, stage = kRows - stage) {
     WaitForCopies();
-    __syncthreads();  // this stage has arrived, and no warp needs the other one any more
+    __syncthreads();  // this stage has arrived, and no warp still needs the other one
     if (at + kRows < end) start_fill(kRows - stage, at + kRows);
     const int64 own_index = first + warp_row;
     const bool sees_all = P::template SeesAll<kOfKeys>(own_index, mma::kWarpRows, at, kRows);

@@ -199,7 +199,7 @@ struct alignas(sizeof(T) * kWidth < 16 ? sizeof(T) * kWidth : 16) PackOf {
 
   __device__ T operator[](int j) const { return values[j]; }
 };
-// Requires that the address is aligned to the pack size.
+// LoadPack and StorePack require that the address is aligned to the pack size.
 template <int kWidth, typename T>
 __device__ inline PackOf<T, kWidth> LoadPack(const T* at) {
   return *reinterpret_cast<const PackOf<T, kWidth>*>(at);

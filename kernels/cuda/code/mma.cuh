@@ -82,7 +82,8 @@ __device__ inline uint32 Pack(float first, float second) {
 }
 
 // Rows in shared memory, each padded by 16 bytes so that eight consecutive rows are in different
-// banks. The size of rows in global memory is a multiple of 32 bytes, and they are aligned to 16.
+// banks. Rows in global memory have a size that is a multiple of 32 bytes, and are aligned to 16
+// bytes.
 template <typename T, int kRows, int kColumns>
 struct Tile {
   static constexpr int kPerLoad = 16 / sizeof(T), kLoads = kColumns / kPerLoad;
@@ -253,8 +254,8 @@ class Sums {
 
  private:
   // Adds the product of [16, 8] weights and the 8 rows of the tile from `row` on. A thread holds
-  // columns 2t and 2t+1 of the weights instead of t and t+4. The products use the tile's rows in
-  // the same order.
+  // columns 2t and 2t+1 of the weights instead of t and t+4. The products therefore use the tile's
+  // rows in that order.
   template <int kRows>
   __device__ void AddHalf(const float (&weights)[4], const Tile<float, kRows, kColumns>& tile,
                           int row) {

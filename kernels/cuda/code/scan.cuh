@@ -27,14 +27,14 @@ __device__ inline A CombineBefore(A value, A* all) {
   }
   *all = slots[(kAlong - 1) * kAcross + Threads::Across()];
   const A before = along > 0 ? slots[at - kAcross] : Op::Identity();
-  __syncthreads();  // before the next call writes
+  __syncthreads();  // all threads finish reading before the next call writes
   return before;
 }
 
 // Scans the columns of an input [outer, kRows, kWidth]; the elements of a column differ only in the
 // second coordinate. All blocks with the same blockIdx.y scan the same kChunk rows.
-// partials[p * kColumns + column] is the combination of the rows in part p of a column; the last
-// part's is not needed.
+// partials[p * kColumns + column] is the combination of the rows in part p of a column; it is not
+// read for the last part.
 template <typename Op, int64 kColumns, int64 kRows, int64 kWidth, int kAlong, int kAcross,
           bool kAlongFirst, int64 kChunk, bool kExclusive, bool kReverse, typename T>
 __device__ inline void Scan(const T* in, T* out, const typename Op::Type* partials) {

@@ -161,7 +161,7 @@ __device__ inline void DenseEntropy(At at, Labels labels, T* loss, T* gradient) 
   WithRow<kRows, kColumns, kAlong, kAcross, V>(at, [&](auto r, bool exists, const auto& row) {
     const Two<V> of_row = row.LargestAndSum();
     const V scale = V(1) / of_row.second;
-    Two<V> sums = Sums<V>::Identity();  // of labels, and of label * (x - largest)
+    Two<V> sums = Sums<V>::Identity();  // sums of label and of label * (x - largest)
     row.ForEach([&](auto c, V x) {
       const V label = labels(r, c);
       sums = Sums<V>::Combine(sums, {label, label * (x - of_row.first)});

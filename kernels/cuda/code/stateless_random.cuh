@@ -81,8 +81,8 @@ struct Normal {
   }
 };
 
-// Draws normal numbers within two standard deviations. Each element reserves so many words that a
-// group never reads the words of the next group.
+// Draws normal numbers within two standard deviations. Each element reserves enough words to ensure
+// that a group never reads the words of the next group.
 template <typename T>
 struct Truncated {
   template <typename V, int kGroup>

@@ -54,8 +54,8 @@ __device__ inline void UpdatePacks(const Formula& formula, int64 first, int64 pa
   }
 }
 
-// Updates those of the `size` elements that belong to block `block`, in a grid like that of
-// Elementwise with packs of 16 bytes.
+// Updates block `block`'s part of `size` elements. Blocks divide the elements as in Elementwise
+// with packs of 16 bytes.
 template <typename Formula, typename T, typename... Variables>
 __device__ inline void Update(const Formula& formula, int64 block, int64 size, const T* gradient,
                               Variables*... variables) {

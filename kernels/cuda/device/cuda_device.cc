@@ -248,7 +248,7 @@ class CudaDevice final : public Device {
       std::unique_ptr<CudaGraph> graph = nullptr;
     };
     std::vector<Part> parts;
-    bool whole = false;  // the only part is the whole step, on all lanes
+    bool whole = false;  // whether the only part is the whole step, on all lanes
   };
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(const CollectiveMemory& of, size_t bytes) {
@@ -257,8 +257,9 @@ class CudaDevice final : public Device {
     if (!memory.ok()) {
       size_t free = 0, all = 0;
       if (cudaMemGetInfo(&free, &all) != cudaSuccess) return memory.status();
-      return Annotate(memory.status(),
-                      absl::StrCat("expected ", bytes, " bytes, got ", free, " free of ", all));
+      return Annotate(
+          memory.status(),
+          absl::StrCat("expected ", bytes, " free bytes of GPU memory, got ", free, " of ", all));
     }
     allocated_bytes += static_cast<int64_t>(bytes);
     auto free_it = [ordinal = ordinal_, lost = lost_, bytes, &of](std::byte* freed) {
@@ -460,8 +461,9 @@ class CudaDevice final : public Device {
   }
   absl::Status Select() const {
     if (*lost_) {
-      return absl::UnavailableError(
-          absl::StrCat(name_, ": an earlier step did not finish in time"));
+      return absl::UnavailableError(absl::StrCat(
+          name_,
+          ": the device can no longer be used, because an earlier step did not finish in time"));
     }
     MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
     return absl::OkStatus();
@@ -477,7 +479,7 @@ class CudaDevice final : public Device {
   std::vector<CudaEvent> events_;
   std::array<StreamLane, kNumLanes> lanes_;
   std::shared_ptr<std::byte> report_;  // begins with the DataFailure of the lanes
-  PinnedMemory host_report_;           // copy of the report of the last step
+  PinnedMemory host_report_;           // copy of the last step's report
   uint64_t writes_ = 0;                // failure().writes after the last step
   StagedCopies staging_;
   StagedReads reads_;

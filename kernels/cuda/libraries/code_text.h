@@ -43,8 +43,9 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
 // broadcasts to `out`.
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand);
 
-// What `width` adjacent output elements, the first at a multiple of `width`, correspond to in an
-// operand whose shape broadcasts to the output's: adjacent elements, the same element, or neither.
+// The elements of an operand to which `width` adjacent output elements, the first at a multiple of
+// `width`, correspond: adjacent elements, a single element, or neither. The operand's shape
+// broadcasts to the output's.
 enum class Neighbours { kAdjacent, kSame, kNeither };
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);
 

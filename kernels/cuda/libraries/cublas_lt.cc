@@ -73,7 +73,7 @@ absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
 struct Matrix {
   cublasLtMatrixLayoutOpaque_t layout;
 
-  // Describes a matrix with `rows` rows in our layout.
+  // Describes a matrix with `rows` rows in our row-major layout.
   absl::Status Make(cudaDataType_t type, int64_t rows, int64_t columns, int64_t batch,
                     bool has_batch) {
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutInit(&layout, type, columns, rows, columns));

@@ -49,7 +49,8 @@ absl::StatusOr<CudnnProposals> ProposeEngines(std::vector<CudnnDescriptor> graph
 // The memory of the graph's non-virtual tensors, in any order.
 struct CudnnBindings {
   std::vector<int64_t> ids;
-  // In GPU memory, aligned to kBufferAlignment, or in host memory for tensors passed by value.
+  // Addresses in GPU memory, aligned to kBufferAlignment, or in host memory for tensors that are
+  // passed by value.
   std::vector<void*> addresses;
   void* workspace = nullptr;
 };

@@ -64,8 +64,8 @@ class CudaProgram final : public KernelLibrary {
   CudaProgram();
   ~CudaProgram() override;
 
-  // Adds a function, which lives as long as the program. Adding the same code again returns
-  // the same function.
+  // Adds a function, which remains valid until the program is destroyed. If the same code has
+  // already been added, returns the existing function.
   const CudaFunction* Add(const CudaCode& code);
   // Compiles the functions, or reuses the code that an earlier plan, in this process or another
   // one, compiled from the same text for the same GPUs. Returns Internal, with the compiler's log,
