@@ -32,8 +32,8 @@ void ForEachRun(absl::Span<const Dim> outer, const T* in, T* out, const Inner& i
   }
 }
 
-// Sets out[c * t + r] = in[r * s + c]. Works in square tiles, so that no cache line is needed
-// twice: lines at large strides evict one another from the cache.
+// Sets out[c * t + r] = in[r * s + c]. Works in square tiles, so that each cache line is read or
+// written completely before it is evicted: lines at large strides evict one another.
 template <typename T>
 void TransposeRun(int64_t rows, int64_t s, int64_t columns, int64_t t, const T* __restrict in,
                   T* __restrict out) {

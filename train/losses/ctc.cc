@@ -52,8 +52,8 @@ Output LogOf(const Scope& s, Output condition, DataType dtype) {
   return ops::SelectV2(s, condition, Number(s, dtype, 0), Number(s, dtype, kImpossible));
 }
 
-// Returns log(sum(exp(terms))), element-wise. The result does not depend on which value is
-// subtracted, so no gradient needs to flow through the maximum.
+// Returns log(sum(exp(terms))), element-wise. The result does not depend on the maximum that is
+// subtracted before the exponentials, so no gradient needs to flow through it.
 Output LogSumExp(const Scope& s, const std::vector<Output>& terms) {
   Output largest = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) largest = ops::Maximum(s, largest, terms[i]);

@@ -20,7 +20,7 @@ constexpr double kEpsilon = 1e-7;  // Keras' backend.epsilon()
 
 using Terms = absl::FunctionRef<Output(const Scope&, Output p, Output y)>;
 
-// Returns the loss whose terms are `terms` of predictions and labels.
+// Returns the loss whose terms are terms(scope, predictions, labels).
 template <typename Options>
 Output LossOf(const Scope& scope, absl::string_view what, Output predictions, Output labels,
               const Options& options, Terms terms) {

@@ -47,8 +47,8 @@ Output Columns(const Scope& s, Output matrix, int64_t first, int64_t count, int6
 }
 
 // Orthonormalises the columns of `matrix` [n,r] by the Gram-Schmidt process. Removes the
-// projections twice: after one pass, a column that nearly depends on the others consists largely of
-// rounding errors, which are not orthogonal to them.
+// projections twice: if a column is nearly dependent on the others, the rounding errors that remain
+// after one pass are not orthogonal to them.
 Output Orthogonalize(const Scope& scope, Output matrix, int64_t n, int64_t rank, double epsilon) {
   const Scope s = scope.SubScope("orthogonalize");
   std::vector<Output> columns;
@@ -83,8 +83,8 @@ std::vector<Output> Approximate(const Scope& s, Output matrix, Output q, const L
   const Output own_q = ops::MatMul(s, matrix, p, {.transpose_a = true});
   q = ops::AllReduce(s.WithName("q"), own_q);
   const Output error = ops::Sub(s, matrix, ops::MatMul(s, p, own_q, {.transpose_b = true}));
-  // Where a column of the new factor is zero, for example after a zero gradient, keep the previous
-  // column: the next steps could not recover from a column of zeros.
+  // If a column of the new factor is zero, for example after a zero gradient, keep the previous
+  // column, because the next steps could not recover from a column of zeros.
   const Output size = ops::Sum(s, ops::Abs(s, q), {0}, {.keep_dims = true});
   const Output moves = ops::Greater(s, size, ops::ScalarConst(s, size.dtype(), 0));
   const Output next = ops::SelectV2(s, moves, q, before);

@@ -21,10 +21,10 @@
 
 namespace mirrorflow {
 
-// Returns `output`, computed from the moving averages instead of the variables. Copies the part of
-// the graph that depends on them; the copies' names begin with `averaged/`, and they use the same
-// inputs. Returns `output` itself if it depends on no variable with an average. Until the first
-// update, the averages are 0.
+// Returns `output`, computed from the moving averages instead of the variables. Copies only the
+// nodes that differ; the copies have names that begin with `averaged/`, and use the same inputs.
+// Returns `output` itself if it depends on no variable with an average. Until the first update, the
+// averages are 0.
 Output WithMovingAverages(const Scope& scope, Output output);
 // Does the same for an operation or a group of operations, such as a metric's update.
 Operation WithMovingAverages(const Scope& scope, Operation operation);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The base class of all optimizers. Each subclass defines an update rule. Minimize adds the
-// gradients of a loss and the updates of the variables to a graph.
+// The base class of all optimizers. Each subclass defines an update rule. Minimize adds a loss's
+// gradients and the updates of the variables to a graph.
 //
 //   Operation train = Momentum({.learning_rate = 0.1, .momentum = 0.9}).Minimize(scope, loss);
 //
@@ -54,9 +54,9 @@ class Optimizer {
                                           const GradientReducer& reduce, Output gate = Output());
   // Reduces and clips the gradients according to `options`, and updates their variables and the
   // moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
-  // scalar; may be invalid) is false changes nothing. Ignores `options.variables`. The variable
-  // train/global_step counts the updates, for schedules and all else that depends on the step
-  // number.
+  // scalar; may be invalid) is false changes nothing. Ignores `options.variables`. Schedules, and
+  // everything else that depends on the step number, use the variable train/global_step, which
+  // counts the updates.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                            Output gate = Output(), const MinimizeOptions& options = {}) const;
 

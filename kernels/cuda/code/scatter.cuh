@@ -13,7 +13,7 @@
 
 #include "move.cuh"
 
-// The records of FindRows about kN positions and kRows rows, in scratch memory.
+// Holds what FindRows records about kN positions and kRows rows, in scratch memory.
 template <int64 kN, int64 kRows>
 struct ScatterNotes {
   __device__ explicit ScatterNotes(char* scratch)

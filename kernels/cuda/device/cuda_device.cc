@@ -259,7 +259,7 @@ class CudaDevice final : public Device {
       if (cudaMemGetInfo(&free, &all) != cudaSuccess) return memory.status();
       return Annotate(
           memory.status(),
-          absl::StrCat("expected ", bytes, " free bytes of GPU memory, got ", free, " of ", all));
+          absl::StrCat("expected ", bytes, " bytes of GPU memory, got ", free, " free of ", all));
     }
     allocated_bytes += static_cast<int64_t>(bytes);
     auto free_it = [ordinal = ordinal_, lost = lost_, bytes, &of](std::byte* freed) {

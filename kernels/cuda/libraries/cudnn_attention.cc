@@ -171,7 +171,7 @@ class CudnnAttentionKernel final : public Kernel {
 
 bool TakesDepth(int64_t depth) { return depth <= kMaxDepth && depth % kDepthStep == 0; }
 
-// Describes the node, if the library might have an engine for it.
+// Returns the node's parameters, or nullopt if the library cannot have an engine for the node.
 std::optional<CudnnAttention> AttentionOf(const KernelContext& c) {
   const DataType dtype = c.attr<DataType>("T");
   const Shape &q = c.input_shape(0), &v = c.input_shape(2);
