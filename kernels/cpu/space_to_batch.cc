@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
   int64_t positions = 1;
   for (const int64_t size : block) positions *= size;
   if (positions > kMaxPositions) {
-    return absl::UnimplementedError("blocks have more than 2^16 positions");
+    return absl::UnimplementedError("blocks have too many positions; expected at most 2^16");
   }
   std::vector<Move> moves;
   for (int64_t position = 0; position < positions; ++position) {

@@ -75,7 +75,7 @@ absl::StatusOr<KernelPlan> CreateLayerNormGrad(const KernelContext& c) {
   const TeamShape team = GradientTeam(r.columns);
   const unsigned int blocks = GradientBlocks(r.rows, team);
   const std::string partials = PartialsText(sums, 0);
-  // Adjacent loads of 8 columns make 64 bytes. More columns would leave fewer threads per column.
+  // Adjacent loads of 8 columns span 64 bytes. More columns would leave fewer threads per column.
   const TeamShape last = ChooseTeam(r.columns, blocks, std::min<int64_t>(r.columns, 8));
   return MakeCudaKernel(
       c,

@@ -27,7 +27,7 @@ KernelPlan MakeReduction(const KernelContext& c, const ReducedDims& dims, const 
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// Returns the code of an operation of reduce.cuh on the unchanged elements. `result` is the
+// Returns code that applies an operation of reduce.cuh to the unchanged elements. `result` is the
 // expression for the output element.
 ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
                   absl::string_view result = "result") {

@@ -168,7 +168,7 @@ __device__ inline V NumberOfRange(V start, V delta, int64 i) {
                           static_cast<uint64>(i) * static_cast<uint64>(delta));
   }
 }
-// Returns element `i` of a linear space. Both ends are exact, even if their distance is not finite.
+// Returns element `i` of a linear space. Both ends are exact, even if stop - start is not finite.
 template <int64 kLast, typename V>
 __device__ inline V NumberOfLinSpace(V start, V stop, int64 i) {
   if (i == 0) return start;

@@ -34,8 +34,8 @@ constexpr int kMaxTried = 8;
 constexpr int64_t kAlignment = 256;  // of each part of the scratch memory
 
 // Returns whether the padding is the same on both sides. If not, the images are copied into padded
-// ones, because few of the library's engines support asymmetric padding, and often only one does
-// for exact floats.
+// ones, because few of the library's engines support asymmetric padding, and often only one does if
+// floats must not be rounded.
 bool IsSymmetric(const Window& w) {
   return 1 + (w.in + 2 * w.before - w.extent()) / w.stride == w.out;
 }
