@@ -32,8 +32,8 @@ KernelPlan AddNPlan(const KernelContext& c) {
       for (int k = 2; k < num_inputs; ++k) AddInto(sum + i, args.input<T>(k) + i, sum + i, count);
     }
   });
-  // The output may reuse the first input's memory only if that value is not also a later operand:
-  // later operands are read after the first sum is written.
+  // The output can reuse the first input's memory only if the same value is not also a later
+  // operand, because later operands are read after the first sum is written.
   const absl::Span<const Output> inputs = c.node().inputs();
   if (std::count(inputs.begin(), inputs.end(), inputs[0]) == 1) plan.in_place = {{0, 0}};
   return plan;

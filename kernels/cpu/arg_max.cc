@@ -55,7 +55,7 @@ int64_t ArgOf(const T* x, int64_t count) {
   return index;
 }
 
-// ArgOf() for `inner` adjacent results at once: row k of `x` holds element k of all of them.
+// Computes ArgOf() for `inner` adjacent results at once. Row k of `x` holds element k of each.
 template <typename Which, typename T, typename Index>
 void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
   for (int64_t j = 0; j < inner; j += kTile) {
@@ -74,7 +74,7 @@ void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
   }
 }
 
-// The input has shape [outer, count, inner] and is searched along `count`.
+// Makes a kernel that searches an input of shape [outer, count, inner] along `count`.
 template <typename Which, typename T, typename Index>
 KernelPlan ArgPlan(int64_t outer, int64_t count, int64_t inner) {
   return {.kernel = MakeKernel([=](const KernelArgs& args) {

@@ -66,12 +66,12 @@ struct Problem {
     if (!heads_inside) return head * rows * columns;
     return (head / heads * rows * heads + head % heads) * columns;
   }
-  // Returns the FLOPs of products with `numbers` multiply-adds per pair of query and visible key.
+  // Returns the FLOPs of products with `numbers` multiply-adds per visible query-key pair.
   int64_t Flops(int64_t numbers) const {
     const double pairs = static_cast<double>(batch * heads) * queries * keys / (causal ? 2 : 1);
     return static_cast<int64_t>(std::min(2 * pairs * static_cast<double>(numbers), 9e18));
   }
-  // Returns the end of the keys that are visible to the queries before `end_of_queries`.
+  // Returns the index after the last key that is visible to any query before `end_of_queries`.
   int64_t EndOfKeys(int64_t end_of_queries) const {
     return causal ? std::min(keys, end_of_queries) : keys;
   }
@@ -83,7 +83,8 @@ struct Tile {
 };
 
 // Computes scores = scale * q · kᵀ + mask, with -infinity where a key is not visible. `q` and `k`
-// point to the head, and `mask` to the mask value of its first pair. `mask` may be null.
+// point to the head's first rows, and `mask`, which may be null, to the mask value of its first
+// query-key pair.
 template <typename T>
 void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T* mask, T* scores) {
   Rows<T> s(scores, t.queries, t.keys);
@@ -131,8 +132,8 @@ class RunningSoftmax {
     }
   }
 
-  // Normalises the values and writes the logarithms of the sums. A query whose keys are all masked
-  // gets NaN; with no keys at all the values stay 0.
+  // Normalises the values and writes the logarithms of the sums. If all keys of a query are masked,
+  // its results are NaN. If the head has no keys, the values stay 0.
   void Finish(bool has_keys, SpacedRows<T> values, T* log_sums) const {
     for (int64_t r = 0; r < values.rows(); ++r) {
       if (has_keys) values.row(r) *= 1 / sum_[r];
@@ -142,7 +143,8 @@ class RunningSoftmax {
   }
 
  private:
-  // Returns the largest score so far, or 0 while no key is visible, when any finite number will do.
+  // Returns the largest score so far. Returns 0 while no key is visible, because any finite number
+  // will do.
   T Pivot(int64_t r) const {
     return largest_[r] == -std::numeric_limits<T>::infinity() ? 0 : largest_[r];
   }

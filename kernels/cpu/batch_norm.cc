@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FusedBatchNormV3 and its gradient on the CPU. Sums are accumulated in double precision because a
-// channel may have millions of elements.
+// channel can have millions of elements.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -72,8 +72,8 @@ MF_INLINE inline void Sum(const Layout& layout, double* sums, Fn fn) {
   }
 }
 
-// Returns the vectors of T in the scratch space. They follow a vector of sums in double precision,
-// and each has one element per channel.
+// Returns the vectors of T in the scratch memory, which follow a vector of sums in double
+// precision. Each vector has one element per channel.
 template <typename T>
 T* Vectors(const KernelArgs& args, int64_t channels) {
   return reinterpret_cast<T*>(args.scratch<double>() + channels);

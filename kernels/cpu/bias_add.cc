@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BiasAdd and its gradient on the CPU. Values are rows with one element per channel or, for NCHW
-// images, planes with one channel each.
+// images, planes of one channel.
 #include <algorithm>
 #include <string>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops of two operands on the CPU: a table of formulas, applied to runs of elements.
+// Element-wise ops with two operands on the CPU: a table of formulas, applied to runs of elements.
 #include <cmath>
 #include <type_traits>
 
@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Shapes that do not broadcast get here only if incompatible_shape_error is false. The operands
-// then compare unequal as a whole, and the result is a scalar.
+// If incompatible_shape_error is false, the shapes need not broadcast. If they do not, the operands
+// compare unequal as a whole, and the result is a scalar.
 template <bool kEqual>
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
@@ -21,7 +21,7 @@ absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
 }
 
 struct IntegerDivision {
-  static constexpr char kError[] = "Integer division by zero; expected divisors other than 0";
+  static constexpr char kError[] = "integer division by zero; expected nonzero divisors";
 };
 
 // Rounds towards zero. The smallest integer divided by -1 wraps around instead of trapping.
@@ -85,7 +85,8 @@ struct FloorMod : IntegerDivision {
 };
 
 struct Pow {
-  static constexpr char kError[] = "integer to a negative power; expected exponents of at least 0";
+  static constexpr char kError[] =
+      "integer raised to a negative power; expected exponents of at least 0";
 
   template <typename T>
   T operator()(T x, T y, bool& bad) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loops for tables of element-wise formulas with two operands, which broadcast. Binary(types, fn)
-// is the kernel factory of one formula.
+// returns the kernel factory for one formula.
 #ifndef MIRRORFLOW_KERNELS_CPU_BINARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_BINARY_LOOPS_H_
 
@@ -14,7 +14,8 @@
 
 namespace mirrorflow {
 
-// Whether a formula can fail. Only integer formulas can; they report it in a `bool& bad` argument.
+// Whether a formula can fail. Only integer formulas can; they report failure in a `bool& bad`
+// argument.
 template <typename Fn, typename T>
 constexpr bool kCanFail = std::is_integral_v<T>&& std::is_invocable_v<Fn, T, T, bool&>;
 
@@ -27,7 +28,7 @@ auto Apply(T x, T y, bool& bad) {
   }
 }
 
-// Computes one run. Each operand either advances with it or stays at one element.
+// Computes one run. Each operand either advances along the run or stays at one element.
 template <typename Fn, bool kXMoves, bool kYMoves, typename T, typename R>
 bool ApplyRun(const T* x, const T* y, R* z, int64_t n) {
   bool bad = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mathematical functions of two operands on the CPU: quotients and logarithms that are defined at
+// Mathematical functions with two operands on the CPU: quotients and logarithms that are defined at
 // 0, angles, and gamma functions.
 #include <cmath>
 #include <limits>

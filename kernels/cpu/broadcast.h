@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BroadcastLoop iterates over the operands of a broadcast, run by run. A run is contiguous in the
-// output; each operand either advances with it or stays at one element.
+// output; each operand either advances along the run or stays at one element.
 //
 // Adjacent dimensions in which the same operands move are merged. Equal shapes, a scalar or a row
 // vector therefore give one or a few long runs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BroadcastArgs and BroadcastGradientArgs on the CPU, for EvaluateNode only. Their operands are
-// static, so in a plan shape inference has already computed the results.
+// BroadcastArgs and BroadcastGradientArgs on the CPU, for EvaluateNode only. A plan does not run
+// them: their operands are static, so shape inference has already computed their results.
 #include "ops/broadcast_gradient.h"
 
 #include <utility>

@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// Converts a floating-point number to int32 or int64. Out-of-range numbers, which are undefined
-// behaviour in C++, become the smallest integer, as on x86.
+// Converts a floating-point number to int32 or int64. Out-of-range numbers, whose conversion is
+// undefined behaviour in C++, become the smallest integer, as on x86.
 template <typename To, typename From>
 To RoundTowardsZero(From x) {
   constexpr From kLimit = From(uint64_t{1} << (8 * sizeof(To) - 1));
@@ -61,7 +61,7 @@ KernelPlan CastPlan(int64_t n) {
 
 using CastTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool, uint32_t, uint64_t>;
 
-// Calls convert(begin, count) for consecutive blocks of `n` elements.
+// Splits `n` elements into blocks and calls convert(begin, count) for each.
 constexpr int64_t kBlock = 512;
 template <typename Fn>
 void ForEachBlock(int64_t n, const Fn& convert) {

@@ -10,7 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// Creates the kernel of Concat (the axis is its first input) or ConcatV2 (the axis is its last).
+// Creates the kernel of Concat, whose first input is the axis, or of ConcatV2, whose last input is
+// the axis.
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1, first = kAxisFirst ? 1 : 0;

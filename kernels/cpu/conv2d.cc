@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients on the CPU. oneDNN computes the float convolutions that it supports. The
+// Conv2D and its gradients on the CPU. oneDNN computes the float convolutions that it supports. All
 // others run as one matrix product per image and channel group; each group is a separate
 // convolution.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cumsum and Cumprod on the CPU. The dimensions after the axis form a row, and each row of the
-// result is computed from the previous one.
+// Cumsum and Cumprod on the CPU. The dimensions after the axis form a row, and each result row is
+// computed from the previous one.
 #include <algorithm>
 
 #include "framework/core/status.h"

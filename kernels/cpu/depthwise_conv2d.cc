@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients on the CPU. oneDNN computes them where it supports them.
-// Otherwise all three ops visit the same triples of an image pixel, a filter tap and an output
+// DepthwiseConv2dNative and its gradients on the CPU. oneDNN computes those that it supports. For
+// the rest, all three ops visit the same triples of an image pixel, a filter tap and an output
 // pixel, and each op accumulates into a different member of the triple.
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Copies each row with a separate move. If several indices name the same row, the last one wins.
+// Copies each row with a separate move. If several indices are equal, the last one wins.
 absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   const int n = c.node().num_inputs() / 2;
   const DataType dtype = c.output_dtype(0);
@@ -20,7 +20,7 @@ absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
     int input;
     int64_t row;
   };
-  std::map<int64_t, Source> sources;  // by row of the output
+  std::map<int64_t, Source> sources;  // keyed by output row
   for (int k = 0; k < n; ++k) {
     MF_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, IntegersOf(c.constant(k)));
     for (size_t i = 0; i < indices.size(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Einsum on the CPU, straight from its definition: a sum of products for each result element.
-// Equations that are matrix products never get here, because a pass has replaced them
+// Einsum on the CPU, computed directly from its definition: a sum of products for each result
+// element. Equations that are matrix products do not use this kernel, because a pass replaces them
 // (ops/passes/lower_to_matmul.h).
 #include "ops/einsum.h"
 
@@ -34,9 +34,9 @@ void ForEach(absl::Span<const Loop> loops, std::array<int64_t, 3> at, Run run) {
 }
 
 struct Contraction {
-  std::vector<Loop> kept;    // labels of the result
-  std::vector<Loop> summed;  // the others
-  int64_t elements;          // of the result
+  std::vector<Loop> kept;    // loops over the labels of the result
+  std::vector<Loop> summed;  // loops over all other labels
+  int64_t elements;          // number of elements in the result
 };
 
 Contraction ContractionOf(const KernelContext& c, const EinsumTerms& terms) {
@@ -76,7 +76,8 @@ KernelPlan ContractionPlan(Contraction contraction, bool has_second) {
                 const auto* b =
                     has_second ? reinterpret_cast<const Element*>(args.input<T>(1)) : nullptr;
                 auto* out = reinterpret_cast<Element*>(args.output<T>(0));
-                std::fill_n(out, contraction.elements, Element());  // elements off a diagonal
+                // Elements off a diagonal stay 0.
+                std::fill_n(out, contraction.elements, Element());
                 ForEach(contraction.kept, {}, [&](const auto& at) {
                   Element sum = Element();
                   ForEach(contraction.summed, at, [&](const auto& term) {

@@ -25,7 +25,7 @@ int64_t Product(absl::Span<const int64_t> dims) {
 }
 
 // Returns the error for the first of `values` that is out of range, for example
-// `indices[1,0] must be in [0, 3), got 7`. Row 0 here is row `first_row` of the global batch.
+// `indices[1,0] must be in [0, 3), got 7`. Local row 0 is row `first_row` of the global batch.
 template <typename Index>
 absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index* values,
                         int64_t limit, bool negative_ok, int64_t first_row = 0) {
@@ -48,12 +48,12 @@ absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index*
 template <typename Index>
 struct GatherKernel {
   int64_t batch;  // independent gathers, one after the other
-  int64_t outer;  // slices of params before the axis
+  int64_t outer;  // slices of params per gather, from the dimensions before the axis
   int64_t limit;  // elements along the axis
-  int64_t count;  // indices of one gather
-  size_t bytes;   // of the slice that one index selects
+  int64_t count;  // indices per gather
+  size_t bytes;   // size of the slice that one index selects
   Shape indices_shape;
-  FirstRow first_row;  // of the indices
+  FirstRow first_row;  // first row of the indices
 
   absl::Status operator()(const KernelArgs& args, Lane&) const {
     const Index* indices = args.input<Index>(1);
@@ -66,7 +66,7 @@ struct GatherKernel {
       return OutOfRange("indices", indices_shape, indices, limit, /*negative_ok=*/false,
                         first_row.of(args.params()));
     }
-    // Rows of one element get a loop with a constant row size, which the compiler can optimise.
+    // Rows of 4 or 8 bytes use a loop with a constant row size, which the compiler can optimise.
     const std::byte* from = args.input<std::byte>(0);
     std::byte* to = args.output<std::byte>(0);
     if (bytes == 4) return Rows<4>(indices, from, to);
@@ -129,7 +129,7 @@ absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
 
 // --- UnsortedSegmentSum ----------------------------------------------------------------------
 
-// Integers wrap around.
+// Returns a + b. Integers wrap around.
 template <typename T>
 T Plus(T a, T b) {
   if constexpr (std::is_integral_v<T>) {

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Computes the offsets of the slices that indices of shape [i…, K] select from a value.
+// Computes the offsets of the slices that indices of shape [i…, K] select in a value.
 template <typename Index>
 class SliceOffsets {
  public:
@@ -32,15 +32,17 @@ class SliceOffsets {
   int64_t count() const { return count_; }
   int64_t slice_size() const { return slice_size_; }  // elements per slice
 
-  // Sets `offset` to that of slice i. Returns InvalidArgument if its indices are out of range; the
-  // message numbers the slices from `first_row`.
+  // Sets `*offset` to the offset of slice i. Returns InvalidArgument if the slice's indices are out
+  // of range; the message numbers slices from `first_row`.
   absl::Status Find(const Index* indices, int64_t i, int64_t first_row, int64_t* offset) const {
     const Index* at = indices + i * depth_;
     *offset = 0;
     for (int k = 0; k < depth_; ++k) {
       if (at[k] < 0 || at[k] >= sizes_[k]) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the indices of slice ", first_row + i, " must lie in a value of shape [",
+            absl::StrCat("the indices of slice ", first_row + i,
+                         " are out of range; expected "
+                         "indices into a value of shape [",
                          absl::StrJoin(sizes_, ","), ",...], got [",
                          absl::StrJoin(absl::MakeConstSpan(at, depth_), ","), "]"));
       }

@@ -33,7 +33,7 @@ MF_INLINE inline float LogOfScaledErfc(float t) {
   return p * t - 1.26551223f;
 }
 
-// Returns the probability that a normal variable exceeds |x|.
+// Returns the probability that a standard normal variable exceeds |x|.
 MF_INLINE inline float UpperTail(float x) {
   constexpr float kRootOfHalf = 0.70710678f;
   const float z = std::abs(x) * kRootOfHalf, t = 1.0f / (1.0f + 0.5f * z);
@@ -54,7 +54,7 @@ struct Normal {
   }
 };
 
-// (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w)
+// Computes the tanh approximation, using (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w).
 struct Approximate {
   template <typename T>
   MF_INLINE static T Cdf(T x) {

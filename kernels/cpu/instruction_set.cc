@@ -54,7 +54,7 @@ absl::Status LimitInstructionSet(InstructionSet set) {
   if (!LimitOneDnn(InstructionSetName(set))) {
     return absl::FailedPreconditionError(
         absl::StrCat("instruction set ", InstructionSetName(set),
-                     ": a kernel has already been created; set ONEDNN_MAX_CPU_ISA when the "
+                     ": a kernel has already been created; set ONEDNN_MAX_CPU_ISA before the "
                      "process starts"));
   }
   if (set < InstructionSet::kAvx512) internal::forbid_avx512 = true;

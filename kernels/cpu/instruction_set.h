@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instruction set of the CPU kernels. Workers with different processors all use the widest one
-// that they have in common, because the vector width determines the order of additions.
+// The instruction set of the CPU kernels. Workers with different processors all use the widest set
+// that every one of them supports, because the vector width determines the order of additions.
 #ifndef MIRRORFLOW_KERNELS_CPU_INSTRUCTION_SET_H_
 #define MIRRORFLOW_KERNELS_CPU_INSTRUCTION_SET_H_
 
@@ -13,7 +13,7 @@ namespace mirrorflow {
 
 // Each value includes the ones before it.
 enum class InstructionSet { kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAvx512Amx };
-std::string InstructionSetName(InstructionSet set);  // as in ONEDNN_MAX_CPU_ISA
+std::string InstructionSetName(InstructionSet set);  // a value of ONEDNN_MAX_CPU_ISA
 
 // Returns the widest instruction set that this processor supports and that ONEDNN_MAX_CPU_ISA and
 // LimitInstructionSet allow.

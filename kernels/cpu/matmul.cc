@@ -54,8 +54,7 @@ void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float*
   Product{{&term, 1}, g.m, g.n}.Store(out, bias);
 }
 
-// The overhead of Product or oneDNN equals the time that Eigen takes for about this many
-// operations.
+// The overhead of Product or oneDNN is about the time in which Eigen computes this many operations.
 constexpr double kMinLargeFlops = 65536;
 
 // Returns the batch dimensions: all but the last two.

@@ -15,7 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-// A batch of matrices, and the layout of the diagonals in `band`, which a separate tensor holds.
+// Describes a batch of matrices, and the layout of the separate tensor that holds the diagonals in
+// `band`.
 struct Diagonals {
   int64_t batch, rows, columns;
   DiagonalBand band;
@@ -33,7 +34,7 @@ struct Diagonals {
   }
 };
 
-// Input `k` selects the diagonals. Ops without such an input use the main diagonal.
+// Reads the diagonals that input `k` selects. Ops without such an input use the main diagonal.
 absl::StatusOr<Diagonals> DiagonalsOf(const KernelContext& c, const Shape& matrix, int k) {
   Diagonals d = {.batch = NumRows(matrix, matrix.rank() - 2),
                  .rows = matrix.dim(matrix.rank() - 2),
@@ -47,7 +48,8 @@ absl::StatusOr<Diagonals> DiagonalsOf(const KernelContext& c, const Shape& matri
   return d;
 }
 
-// Returns one move per diagonal from input `input`, either into a matrix or from one.
+// Returns one move per diagonal, from input `input`. The moves write a matrix if `into_matrix` is
+// true, and otherwise read one.
 std::vector<Move> Moves(const Diagonals& d, DataType dtype, int input, bool into_matrix) {
   std::vector<Move> moves;
   for (int64_t k = d.band.lower; k <= d.band.upper; ++k) {

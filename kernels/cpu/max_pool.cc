@@ -40,7 +40,7 @@ MF_INLINE inline auto IsLargest(V pixel, V largest) {
 }
 
 // Passes dy to the first of the largest pixels and zero to the others. With kSeveralWindows, a
-// pixel that lies in several windows accumulates their gradients.
+// pixel that is in several windows accumulates their gradients.
 template <bool kSeveralWindows, typename V, typename T>
 MF_INLINE inline void GiveToLargest(const T* in, V largest, V dy, Pixels pixels, T* dx) {
   const V zero = V();

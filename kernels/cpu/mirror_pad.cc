@@ -15,7 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-// The terms of offsets in the inner tensor, by dimension and by index in the padded tensor.
+// The terms of an offset in the inner tensor: terms[d][i] is the term for index i of dimension d in
+// the padded tensor.
 using OffsetTerms = std::vector<std::vector<int64_t>>;
 
 absl::StatusOr<OffsetTerms> OffsetTermsOf(const KernelContext& c, const Shape& padded,
@@ -36,8 +37,8 @@ absl::StatusOr<OffsetTerms> OffsetTermsOf(const KernelContext& c, const Shape& p
   return terms;
 }
 
-// Calls row(padded, inner) for each row of the padded tensor, with the offset of the row and the
-// offset of its outer indices in the inner tensor. Returns the offset of the next row.
+// Calls row(padded, inner) for each row of the padded tensor. `padded` is the row's offset, and
+// `inner` the sum of the offset terms of its outer indices. Returns the offset of the next row.
 template <typename Row>
 int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length, int64_t padded,
                    int64_t inner, const Row& row) {

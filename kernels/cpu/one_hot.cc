@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OneHot on the CPU: fills the output with off_value, then writes on_value where the indices point.
+// OneHot on the CPU: fills the output with off_value, then writes on_value at the indices.
 #include <algorithm>
 #include <cstdint>
 

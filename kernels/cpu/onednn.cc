@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A primitive is oneDNN's term for an operation compiled for fixed shapes. Compiling takes 0.1 to
-// 0.5 ms, so equal layers and all replicas of the process share one primitive. To run, a primitive
-// needs memory objects for its operands. They are created on the first run on a lane, belong to
-// that lane, and afterwards only receive new pointers.
+// 0.5 ms, so equal layers and all replicas in the process share one primitive. To run, a primitive
+// needs memory objects for its operands. Its first run on a lane creates them for that lane; later
+// runs only set their pointers.
 #include "kernels/cpu/onednn.h"
 
 #include <sys/mman.h>
@@ -37,9 +37,10 @@ namespace {
 
 using dnnl::memory;
 
-// Limits OpenMP to one thread during its lifetime. A primitive keeps the thread count that it was
-// created with, and some primitives read it again when they run, so both creating and running one
-// need this. A replica is one thread; an OpenMP team would compete with other replicas for cores.
+// Limits OpenMP to one thread during its lifetime. A primitive keeps the thread count with which it
+// was created, and some primitives read the count again when they run, so this limit must hold both
+// when a primitive is created and when it runs. A replica is one thread; an OpenMP team would
+// compete with other replicas for cores.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {
@@ -133,7 +134,7 @@ class LaneOperands {
     if (stream_ != nullptr) dnnl_stream_destroy(stream_);
   }
 
-  // Requires an earlier successful call of Of().
+  // Requires an earlier successful call to Of().
   dnnl_stream_t stream() const { return stream_; }
 
   // Returns the operands of `primitive`. Their pointers are null or left over from the last run.
@@ -164,7 +165,7 @@ class LaneOperands {
 
  private:
   struct Operands {
-    uint64_t of = 0;  // number of the primitive that uses this slot; slots are reused
+    uint64_t of = 0;  // number of the primitive that last used this slot; slots are reused
     std::vector<dnnl_exec_arg_t> args;
 
     void Clear() {
@@ -191,8 +192,8 @@ absl::Status Primitive::Run(Lane& lane, std::initializer_list<const void*> opera
   return status == dnnl_success ? absl::OkStatus() : ErrorOf(status, "a primitive failed");
 }
 
-// Checks for more memory than any primitive has needed, because oneDNN writes generated code
-// through a null pointer if it cannot allocate memory for it.
+// Checks that more memory is available than any primitive has needed. If oneDNN cannot allocate
+// memory for generated code, it writes the code through a null pointer.
 absl::Status CheckMemoryForCode() {
   constexpr size_t kBytes = size_t{8} << 20;
   void* const probe =
@@ -214,8 +215,8 @@ using PrimitivePtr = std::shared_ptr<const Primitive>;
 // recompiling a model is fast. Each holds tens of kilobytes of generated code.
 constexpr size_t kRecentPrimitives = 256;
 
-// Returns the primitive called `key`, which all plans of this process share. Creates it if no plan
-// holds it, and removes expired entries from the table.
+// Returns the primitive called `key`, which all plans of this process share. If it does not exist,
+// creates it and removes expired entries from the table.
 absl::StatusOr<PrimitivePtr> Cached(const std::string& key,
                                     absl::FunctionRef<PrimitivePtr()> make) {
   struct Cache {
@@ -292,7 +293,7 @@ absl::Status CheckSizes(std::initializer_list<double> element_counts) {
   return absl::OkStatus();
 }
 
-// Describes matrices; with `batched`, `batch` is the leading dimension.
+// Describes matrices. If `batched` is true, `batch` is the leading dimension.
 memory::desc FloatMatrices(bool batched, int64_t batch, int64_t rows, int64_t columns,
                            bool transposed) {
   using Tag = memory::format_tag;
@@ -367,8 +368,8 @@ std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
   return key;
 }
 
-// Also rejects windows with very many elements: oneDNN lists them before the filter's memory is
-// known to be available.
+// Also rejects windows with very many elements, because oneDNN enumerates the elements before the
+// filter's memory is known to be available.
 absl::Status CheckSizes(const ConvolutionGeometry& g) {
   constexpr double kMaxWindowElements = 1 << 20;
   if (static_cast<double>(g.h.size) * static_cast<double>(g.w.size) > kMaxWindowElements) {
@@ -379,7 +380,8 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
                      in * out * g.h.size * g.w.size});
 }
 
-// Returns a primitive that copies a filter from layout `from` to `to`, or null if they are equal.
+// Returns a primitive that copies a filter from layout `from` to layout `to`, or null if the
+// layouts are equal.
 absl::StatusOr<PrimitivePtr> FilterReorder(const std::string& key, const memory::desc& from,
                                            const memory::desc& to) {
   if (from == to) return PrimitivePtr();

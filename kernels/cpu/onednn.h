@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels that oneDNN computes: float products and convolutions. They use only the thread that runs
-// the kernel. The functions return Unimplemented where oneDNN has no implementation, and callers
-// fall back to other code. A build without oneDNN links onednn_none.cc instead of onednn.cc, where
-// every function returns Unimplemented.
+// the kernel. OneDnnProduct and OneDnnConvolution return Unimplemented if oneDNN has no
+// implementation, and callers fall back to other code. In a build without oneDNN, which links
+// onednn_none.cc instead of onednn.cc, they always do.
 //
 // All functions require that no dimension is 0.
 #ifndef MIRRORFLOW_KERNELS_CPU_ONEDNN_H_
@@ -19,7 +19,8 @@
 namespace mirrorflow {
 
 // Describes output 0 [m,n] = input 0 [m,k] · input 1 [k,n]. A transposed operand is stored as [k,m]
-// or [n,k]. In a batch of products, each operand has either one matrix per product or one for all.
+// or [n,k]. In a batch of products, each operand has either one matrix per product or a single
+// matrix for all products.
 struct ProductGeometry {
   int64_t m;
   int64_t n;
@@ -32,13 +33,14 @@ struct ProductGeometry {
 };
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
-// Returns a kernel whose output 0 is one of: the convolution of the images (input 0) with the
-// filter (input 1); the gradient of the images, from the filter and the output gradient (input 2);
-// or the gradient of the filter, from the images and the output gradient.
+// Returns a kernel that computes `part` in output 0: the convolution of the images (input 0) with
+// the filter (input 1); the gradient with respect to the images, from the filter and the output
+// gradient (input 2); or the gradient with respect to the filter, from the images and the output
+// gradient.
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g);
 
-// Limits the instruction set to the one with this name in ONEDNN_MAX_CPU_ISA. Returns false if it
-// is too late because oneDNN has already chosen one.
+// Limits oneDNN to `instruction_set`, a value of ONEDNN_MAX_CPU_ISA. Returns false if the value is
+// unknown, or if oneDNN has already chosen an instruction set.
 bool LimitOneDnn(const std::string& instruction_set);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Philox4x32-10 is a counter-based random number generator: a keyed bijection of 128-bit counters
-// whose outputs pass randomness tests. Any number of any stream can be computed without the
+// whose outputs pass randomness tests. Any number in a stream can be computed without computing the
 // numbers before it.
 // Source: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #ifndef MIRRORFLOW_KERNELS_CPU_PHILOX_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops for pooling kernels. They load a vector of adjacent channels and keep it in registers while
-// they visit all pixels of a window.
+// Loops for pooling kernels. They process a vector of adjacent channels at a time and keep it in
+// registers while they visit all pixels of a window.
 #ifndef MIRRORFLOW_KERNELS_CPU_POOL_H_
 #define MIRRORFLOW_KERNELS_CPU_POOL_H_
 

@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Sizes of packed blocks. The block of b, which all rows read, is a quarter of a small L2 cache;
-// the block of a is half of it.
+// Sizes of packed blocks. The block of b, which all rows read, fills a quarter of a small L2 cache;
+// the block of a fills half of it.
 constexpr int64_t kNearFloats = 32 << 10;
 constexpr int64_t kLeftFloats = 64 << 10;
 constexpr int64_t kMaxDepth = 512;     // k per block, except for a product in pieces
@@ -127,8 +127,8 @@ MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_
       right[r] += a[r] * b_right;
     }
   }
-  // Forces GCC to compute addresses here. Otherwise it keeps one per row in registers
-  // that the sums need.
+  // Forces GCC to compute addresses here. Otherwise it keeps one address per row in registers that
+  // the sums need.
   asm("" : "+r"(at));
   for (int r = 0; r < kRows; ++r, at += n) {
     if (kWhole) {
@@ -145,7 +145,7 @@ MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_
 
 // Packed blocks of a and b, and the position of their product in the result.
 struct Block {
-  const float* a;  // panels with the rows of a tile
+  const float* a;  // panels, each with the rows of one tile
   const float* b;  // panels of 2 * kFloats columns
   int64_t depth;
   int64_t first_row, rows;
@@ -153,7 +153,8 @@ struct Block {
   int64_t n;
 };
 
-// Computes the tiles of kRows rows from `row` on. `sink` decides where they are written.
+// Computes the row of tiles that begins at `row`; each tile has kRows rows. `sink` determines where
+// the tiles are written.
 template <int kFloats, int kRows, typename Sink>
 MF_INLINE inline void TilesOf(const Block p, const float* a, int64_t row, const Sink sink) {
   constexpr int64_t kWidth = 2 * kFloats;
@@ -172,8 +173,8 @@ MF_INLINE inline void TilesOf(const Block p, const float* a, int64_t row, const 
   sink.Done(at, p.n, kRows, p.columns);
 }
 
-// Calls some(rows, i) for consecutive panels of kRows rows, then of 4, then of 1. `i` is the first
-// row of the panel.
+// Splits `rows` into panels of kRows rows, the rest into panels of 4 rows and the last rows into
+// panels of 1, and calls some(rows, i) for each. `i` is the panel's first row.
 template <int kRows, typename Some>
 MF_INLINE inline void ForEachPanel(int64_t rows, const Some some) {
   int64_t i = 0;
@@ -266,7 +267,7 @@ struct SubtractFrom {
   template <typename Vector>
   MF_INLINE void operator()(int64_t at, int64_t, const Vector& sum) const {
     auto* to = reinterpret_cast<Unaligned<sizeof(Vector) / sizeof(float)>*>(out + at);
-    // Forces GCC to load alpha here. Otherwise it keeps a vector of it in a register.
+    // Forces GCC to load alpha here. Otherwise it keeps a vector of copies of alpha in a register.
     float by = alpha;
     asm volatile("" : "+x"(by));
     to->vector = to->vector - by * sum;
@@ -285,8 +286,8 @@ struct Stored : InPlace {
   const float* bias;
   PutTo to = {};
   Stored(float* out, const float* bias) : out(out), bias(bias) {}
-  // Stores the sums over the first block of k, adds the sums over the others, and adds the bias
-  // with the last one.
+  // Stores the sums over the first block of k, adds the sums over the other blocks, and adds the
+  // bias together with the last block.
   MF_INLINE void Begin(bool first, bool last) { to = {out, last ? bias : nullptr, !first}; }
   MF_INLINE PutTo finish() const { return to; }
 };

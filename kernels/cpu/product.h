@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Product multiplies large float matrices where other libraries are slow (see IsFastest()):
+// Product multiplies large float matrices in two cases in which other libraries are slow (see
+// IsFastest()):
 //   - A transposed matrix times another, both with few rows, such as the gradient of a layer's
-//     weights. The result is large and dominates the time. It is computed in one pass, in tiles
+//     weights. The result is large and dominates the run time. It is computed in one pass, in tiles
 //     that stay in registers, and is never stored if it only updates a variable.
-//   - Any product on processors with vectors of 8 floats. There oneDNN 2.6 reads a matrix with
+//   - Any product on processors with vectors of 8 floats. On these, oneDNN 2.6 reads a matrix with
 //     aligned rows in place, at two thirds of the speed or less (docs/benchmarks.md).
 //
 // Blocks of both operands are packed first, as in Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication" (2008). The bits of a result element do not depend on the
-// other rows and columns. Nothing is allocated; a call uses 400 KB of stack.
+// High-Performance Matrix Multiplication" (2008). The bits of a result element do not depend on
+// other rows or columns. A call allocates no memory and uses 400 KB of stack.
 #ifndef MIRRORFLOW_KERNELS_CPU_PRODUCT_H_
 #define MIRRORFLOW_KERNELS_CPU_PRODUCT_H_
 

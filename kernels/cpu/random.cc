@@ -33,20 +33,20 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// 24 bits, because every multiple of 2^-24 in [0, 1) is a float.
+// Uses 24 bits, because every multiple of 2^-24 in [0, 1) is a float.
 float ToUniform(uint32_t word) {
   return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
 }
 
-// 52 bits, the mantissa of a number in [1, 2).
+// Uses 52 bits, as the mantissa of a number in [1, 2).
 double ToUniform(uint64_t word) {
   return absl::bit_cast<double>(uint64_t{0x3FF} << 52 | word >> 12) - 1;
 }
 
 // Each distribution's Fill() computes a chunk: elements [first, first + kChunk) of the global
-// tensor, where `first` is a multiple of kChunk. Each value of `draw` names a separate stream.
+// tensor, where `first` is a multiple of kChunk. Each value of `draw` selects a separate stream.
 
-// Uniform in [0, 1).
+// Draws uniform numbers in [0, 1).
 template <typename T>
 struct Uniform {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
@@ -94,7 +94,7 @@ void SinCosOfTurns(T turns, T& sine, T& cosine) {
   cosine = (q + 1) & 2 ? -b : b;
 }
 
-// Normal numbers by the Box-Muller method: two uniform numbers give a radius and an angle.
+// Draws normal numbers by the Box-Muller method: two uniform numbers give a radius and an angle.
 template <typename T>
 struct Normal {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
@@ -114,7 +114,7 @@ struct Normal {
   }
 };
 
-// Normal numbers. An element beyond two standard deviations (one in 22) is drawn again.
+// Draws normal numbers, and redraws each element beyond two standard deviations (one in 22).
 template <typename T>
 struct Truncated {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
@@ -143,8 +143,8 @@ void Generate(uint64_t key, uint64_t first, int64_t n, T* out) {
   }
 }
 
-// Computes the same numbers, rounded to half or bfloat16. Uniform numbers are rounded down, because
-// the range excludes 1.
+// Computes the same elements as Generate(), rounded to half or bfloat16. Uniform numbers are
+// rounded down, because the range excludes 1.
 template <typename Distribution>
 void GenerateReduced(DataType dtype, uint64_t key, uint64_t first, int64_t n, uint16_t* out) {
   const float steps = dtype == DT_HALF ? 0x1p11f : 0x1p8f;

@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<const Twin>> MakeTwin(const Node& node) {
   return twin;
 }
 
-// The original node's context, as the factory sees it for the twin.
+// Presents the original node's context to the twin's factory.
 class FloatContext final : public KernelContext {
  public:
   static absl::StatusOr<FloatContext> Create(const KernelContext& base, const Node& twin) {
@@ -118,20 +118,20 @@ class FloatContext final : public KernelContext {
 
 // --- The float kernel between conversions -----------------------------------------------------
 
-// Where the float kernel finds an operand.
+// Describes where the float kernel finds an operand.
 struct Binding {
   enum Kind { kUnbound, kInput, kWidened, kVariable, kOutput, kRounded };
   Kind kind = kUnbound;
   int index = 0;                // among the node's inputs or its outputs
   DataType dtype = DT_INVALID;  // the original dtype, if converted
   int64_t n = 0;
-  int64_t offset = 0;  // in the scratch
+  int64_t offset = 0;  // in the scratch memory
 
   bool converted() const { return kind == kWidened || kind == kVariable || kind == kRounded; }
 };
 
-// Runs the float kernel. The scratch holds the table of region bases that the float kernel sees,
-// then its converted operands, then its own scratch.
+// Runs the float kernel. The scratch memory holds the table of region bases that the float kernel
+// uses, then its converted operands, then its own scratch memory.
 class InFloatKernel final : public Kernel {
  public:
   InFloatKernel(std::unique_ptr<const Twin> twin, std::unique_ptr<const Kernel> kernel,
@@ -161,13 +161,13 @@ class InFloatKernel final : public Kernel {
   }
 
  private:
-  // Returns the memory of the operand, and fills it if the operand is widened.
+  // Returns the operand's memory. If the operand is widened, fills that memory first.
   static std::byte* Bind(const KernelArgs& args, const Binding& binding, std::byte* widened) {
     float* const floats = reinterpret_cast<float*>(widened);
     switch (binding.kind) {
       case Binding::kUnbound:
         return nullptr;
-      case Binding::kInput:  // for a handle, the variable itself, which the kernel may write
+      case Binding::kInput:  // for a handle, the variable itself, which the kernel can write
         return args.variable<std::byte>(binding.index);
       case Binding::kOutput:
         return args.output<std::byte>(binding.index);
@@ -210,8 +210,9 @@ absl::StatusOr<Binding> BindingOfInput(const KernelContext& c, int i) {
   if (!IsReducedFloat(dtype)) return Binding{.kind = Binding::kInput, .index = i};
   const Shape& shape = VariableOf(in).attr<Shape>("shape");
   if (!shape.IsFullyDefined()) {
-    return absl::UnimplementedError(absl::StrCat(
-        "a ", DataTypeName(dtype), " variable must have a known shape, got ", shape.ToString()));
+    return absl::UnimplementedError(absl::StrCat("a ", DataTypeName(dtype),
+                                                 " variable must have a known shape, got shape ",
+                                                 shape.ToString()));
   }
   const bool written = c.node().op().role == OpRole::kWrite;
   return Binding{.kind = written ? Binding::kVariable : Binding::kWidened,
@@ -278,7 +279,7 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
   if (absl::IsUnimplemented(in_float.status())) return UnsupportedDataType(it->dtype);
   MF_RETURN_IF_ERROR(in_float.status());
 
-  // The table has one entry each for the parameters, every operand and the scratch.
+  // The table has an entry for the parameters, one for each operand and one for the scratch memory.
   int64_t bytes = AlignUp((bindings.size() + 2) * sizeof(std::byte*));
   for (Binding& binding : bindings) {
     if (!binding.converted()) continue;

@@ -2,7 +2,7 @@
 //
 // Support for half and bfloat16 in every op on the CPU. If a factory has no kernel for them, the
 // float kernel runs between two conversions: operands are widened into scratch memory, and results
-// and variables are rounded once, to the nearest. Kernels that only move elements do not need this.
+// and variables are rounded once, to nearest. Kernels that only move elements do not need this.
 #ifndef MIRRORFLOW_KERNELS_CPU_REDUCED_PRECISION_H_
 #define MIRRORFLOW_KERNELS_CPU_REDUCED_PRECISION_H_
 

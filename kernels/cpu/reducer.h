@@ -22,8 +22,8 @@
 
 namespace mirrorflow {
 
-// Base of the reductions below. A is the type that they compute in. Take() maps an element before
-// it is combined.
+// Base of the reductions below. A is the type in which they compute. Take() transforms each element
+// before it is combined.
 template <typename A>
 struct OfElements {
   static constexpr bool kAsTheyAre = true;
@@ -134,7 +134,8 @@ inline int64_t CountOf(const std::vector<ReductionDims::Dim>& dims) {
 // Lanes in the reduction of a segment, and results per tile.
 inline constexpr int64_t kReductionLanes = 32;
 inline constexpr int64_t kReductionTile = 256;
-// Up to this many elements or rows are combined in order; more are combined by halves.
+// Up to this many elements or rows are combined in order. Longer segments and larger groups of rows
+// are split into halves.
 inline constexpr int64_t kReductionSegmentBlock = 4096;
 inline constexpr int64_t kReductionRowBlock = 64;
 
@@ -232,7 +233,7 @@ class Reducer {
   ReductionDims dims_;
   int64_t kept_;
   int64_t rows_;
-  int64_t fold_ = 1;  // rows side by side in a tile
+  int64_t fold_ = 1;  // number of rows side by side in a tile
 };
 
 // The dimensions and sizes of one reduction.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ExpandDims, Reshape and Squeeze on the CPU, for EvaluateNode only: a plan runs nothing for views.
+// ExpandDims, Reshape and Squeeze on the CPU, for EvaluateNode only: in a plan they are views,
+// which run no kernel.
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 

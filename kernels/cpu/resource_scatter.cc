@@ -20,8 +20,9 @@ struct Rows {
 absl::StatusOr<Rows> RowsOf(const KernelContext& c) {
   const Shape& whole = VariableOf(c.node().input(0)).attr<Shape>("shape");
   if (!whole.IsFullyDefined() || whole.rank() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the variable must have a known shape of rank 1 or more, got ", whole.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the variable must have a known shape with at least 1 dimension, got shape ",
+                     whole.ToString()));
   }
   Rows rows = {.count = c.input_shape(1).num_elements(), .limit = whole.dim(0), .size = 1};
   for (const int64_t d : whole.dims().subspan(1)) rows.size *= d;

@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// Computes a run in which each element has its own condition. Reads both operands, so that the
-// choice needs no branch. Conditions are read as bytes, which the compiler widens to vectors of
+// Computes a run in which each element has its own condition. Always reads both operands, so the
+// selection needs no branch. Reads conditions as bytes, which the compiler widens to vectors of
 // masks.
 template <bool kThenMoves, bool kElseMoves, typename T>
 void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
@@ -23,7 +23,7 @@ void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
   }
 }
 
-// Copies a run whose single condition has selected `from`.
+// Computes a run whose single condition selects `from`.
 template <typename T>
 void CopyRun(const T* from, bool moves, T* out, int64_t n) {
   if (!moves) {

@@ -70,7 +70,7 @@ absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
                         for (int64_t i = 0; i < n; ++i) {
                           out[i] = start + step * static_cast<T>(first + i);
                         }
-                        // The ends are exact, even if the distance is not finite.
+                        // Both ends are exact, even if stop - start is not finite.
                         if (n > 0 && first == 0) out[0] = start;
                         if (n > 0 && last > 0 && first + n - 1 == last) out[n - 1] = stop;
                       })};

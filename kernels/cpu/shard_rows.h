@@ -10,8 +10,8 @@
 
 namespace mirrorflow {
 
-// Maps rows of a replica to rows of the global tensor: of(params) returns the global index of row 0
-// of this replica's shard of dimension `dim`.
+// Maps a replica's rows to rows of the global tensor: of(params) returns the global index of the
+// first row of this replica's shard, which is along dimension `dim`.
 class FirstRow {
  public:
   FirstRow() = default;
@@ -31,9 +31,9 @@ class FirstRow {
   int64_t factor_ = 0;  // 0 if the rows are not sharded
 };
 
-// The elements of a global random tensor that a replica computes. Element i depends only on i, not
-// on the replica, so a replica's numbers start at the first element that it holds. A shard consists
-// of contiguous runs of the global tensor, whose starts are `stride` elements apart.
+// The elements of a global random tensor that one replica computes. Element i depends only on i,
+// not on the replica, so a replica starts at the first element of its shard. A shard consists of
+// contiguous runs of the global tensor, which begin `stride` elements apart.
 class RandomShard {
  public:
   // Reads the shard of output 0.

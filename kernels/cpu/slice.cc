@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slice, Pad and PadV2 on the CPU, as copies of a box of elements. Sizes come from the local shapes
-// of one replica; a sharded dimension begins at 0 on both sides.
+// Slice, Pad and PadV2 on the CPU, as copies of a box of elements. Sizes are taken from one
+// replica's local shapes; a sharded dimension begins at 0 in both input and output.
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
@@ -9,7 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns loops over all elements of `box`, between layouts that are at least as large.
+// Returns loops that copy all elements of `box` from a tensor of shape `in` to one of shape `out`.
+// Both are at least as large as `box`.
 std::vector<StridedCopy::Dim> BoxOf(const Shape& box, const Shape& in, const Shape& out) {
   const std::vector<int64_t> in_strides = StridesOf(in), out_strides = StridesOf(out);
   std::vector<StridedCopy::Dim> dims;

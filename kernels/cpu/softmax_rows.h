@@ -2,7 +2,7 @@
 //
 // Row operations shared by Softmax, the cross entropies and attention: exp(x - row maximum), in
 // blocks of rows that stay in the L1 cache. The exponential runs over a whole block at once, so it
-// vectorises even for rows of few classes.
+// vectorises even if rows have few classes.
 #ifndef MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
 #define MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
 

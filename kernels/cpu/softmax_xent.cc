@@ -64,7 +64,7 @@ absl::StatusOr<KernelPlan> CreateSoftmaxXent(const KernelContext& c) {
   });
 }
 
-// The strides of an operand that broadcasts to a matrix.
+// Strides of an operand that broadcasts to a matrix.
 struct Strides {
   explicit Strides(const Shape& shape) {
     const int rank = shape.rank();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceToBatchND and BatchToSpaceND on the CPU. The elements at one position of all blocks form a
-// box on both sides: in space it is strided by the block size, and in the batch it is part of one
-// group of images.
+// SpaceToBatchND and BatchToSpaceND on the CPU. The elements at the same position of each block
+// form a box in both tensors: in space, the box is strided by the block size, and in the batch, it
+// is part of one group of images.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -14,7 +14,8 @@
 namespace mirrorflow {
 namespace {
 
-// A plan has one move per position in a block. Blocks of images never have more positions.
+// Limits the positions in a block, because a plan contains one move per position. Blocks of images
+// never have more.
 constexpr int64_t kMaxPositions = int64_t{1} << 16;
 
 // Returns the moves between `space` [N,S…,rest] and `batch` [positions·N,s…,rest].
@@ -27,7 +28,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
   int64_t positions = 1;
   for (const int64_t size : block) positions *= size;
   if (positions > kMaxPositions) {
-    return absl::UnimplementedError("blocks have more than 2^16 positions");
+    return absl::UnimplementedError("blocks have too many positions; expected at most 2^16");
   }
   std::vector<Move> moves;
   for (int64_t position = 0; position < positions; ++position) {
@@ -38,7 +39,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
       const int d = i + 1;
       const int64_t at = rest % block[i] - margins[2 * i];  // in space, for the first block
       rest /= block[i];
-      // Blocks k whose position is inside the space: 0 <= at + block * k < size.
+      // The blocks k whose position is inside the space: 0 <= at + block * k < size.
       const int64_t first = at >= 0 ? 0 : (-at + block[i] - 1) / block[i];
       const int64_t end = at >= space.dim(d) ? 0 : (space.dim(d) - at - 1) / block[i] + 1;
       box[d] = {std::max<int64_t>(0, std::min(end, batch.dim(d)) - first), in_space[d] * block[i],

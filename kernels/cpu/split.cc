@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Split and SplitV on the CPU. The output shapes give the sizes of the pieces.
+// Split and SplitV on the CPU. The output shapes determine the sizes of the pieces.
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/kernel_registry.h"

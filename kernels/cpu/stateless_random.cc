@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stateless random ops on the CPU, which match TensorFlow's numbers bit by bit. A key and a counter
-// identify a Philox stream. Elements come in groups, each from its own position in the stream. A
-// group is the output of one block, except for truncated normal numbers: they reserve further
-// blocks from which rejected elements are drawn again.
+// Stateless random ops on the CPU, whose numbers match TensorFlow's bit for bit. A key and a
+// counter identify a Philox stream. Elements are drawn in groups, each from its own position in the
+// stream. A group is the output of one block, except for truncated normal numbers: they reserve
+// further blocks, from which rejected elements are redrawn.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -46,8 +46,8 @@ PhiloxBlocks<kBlocks> BlocksOf(const Stream& stream, uint64_t first) {
 
 uint64_t Wide(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
-// Returns the stream of two seeds. The seeds are scrambled, so that similar seeds give
-// unrelated streams.
+// Returns the stream for two seeds. Scrambles the seeds, so that similar seeds give unrelated
+// streams.
 Stream StreamOf(int64_t seed0, int64_t seed1) {
   const Stream seeds{.key = Wide(0x3ec8f720, 0x02461e29),
                      .low = static_cast<uint64_t>(seed0),
@@ -59,11 +59,11 @@ Stream StreamOf(int64_t seed0, int64_t seed1) {
 }
 
 // --- Distributions ---------------------------------------------------------------------------
-// Each turns the words w of one block into 16 / sizeof(T) elements. The float distributions also
-// serve half and bfloat16.
+// Each distribution turns the words w of one block into 16 / sizeof(T) elements. The float
+// distributions are also used for half and bfloat16.
 
-// Uniform in [0, 1): the low bits of a word as a binary fraction, with as many bits as the
-// dtype's mantissa.
+// Draws uniform numbers in [0, 1): the low bits of a word as a binary fraction, with as many bits
+// as the dtype's mantissa.
 struct Uniform {
   int bits;
   void operator()(const uint32_t (&w)[4], float* out) const {
@@ -105,7 +105,8 @@ struct Normal {
   void operator()(const uint32_t (&w)[4], double* out) const { TwoNormal(w, out); }
 };
 
-// Integers in [low, low + range), as unsigned numbers. A range of 0 means all numbers.
+// Draws integers in [low, low + range), as unsigned numbers. A range of 0 stands for all values of
+// U.
 template <typename U>
 struct UniformInteger {
   U low = 0;
@@ -144,8 +145,8 @@ void Generate(const MakeBlock& make, const Stream& stream, uint64_t first, int64
   }
 }
 
-// Normal numbers within two standard deviations. Each element reserves enough words that a group
-// never reads words of the next group.
+// Draws normal numbers within two standard deviations. Each element reserves enough words to ensure
+// that a group never reads the words of the next group.
 struct Truncated {};
 constexpr uint64_t kReservedWords = 256;
 
@@ -173,7 +174,7 @@ void Generate(const Truncated&, const Stream& stream, uint64_t first, int64_t n,
   }
 }
 
-// Computes the same elements, rounded to half or bfloat16.
+// Computes the same elements as Generate(), rounded to half or bfloat16.
 template <typename Distribution>
 void GenerateReduced(DataType dtype, const Distribution& distribution, const Stream& stream,
                      uint64_t first, int64_t n, uint16_t* out) {
@@ -190,8 +191,8 @@ void GenerateReduced(DataType dtype, const Distribution& distribution, const Str
 
 constexpr int32_t kPhilox = 1, kAutomatic = 3;
 
-// Reads the stream that an op draws from. Its operands are either two seeds, or a key, a counter
-// and an algorithm. The remaining operands begin at next().
+// Reads the stream from which an op draws. The stream's operands are either two seeds, or a key, a
+// counter and an algorithm. The op's other operands begin at next().
 class StreamOperands {
  public:
   explicit StreamOperands(const KernelContext& c)
@@ -208,7 +209,7 @@ class StreamOperands {
     const int32_t algorithm = *args.input<int32_t>(3);
     if (algorithm != kPhilox && algorithm != kAutomatic) {
       return absl::InvalidArgumentError(
-          absl::StrCat("alg must be 1 (Philox) or 3 (any), got ", algorithm));
+          absl::StrCat("unknown algorithm; expected 1 (Philox) or 3 (automatic), got ", algorithm));
     }
     const uint64_t* counter = args.input<uint64_t>(2);
     *stream = {.key = *args.input<uint64_t>(1), .low = counter[0], .high = counter[1]};
@@ -229,8 +230,8 @@ class StreamOperands {
   DataType seed_dtype_;
 };
 
-// Returns a kernel whose elements are stored as T. `choose` reads the operands of the distribution,
-// starting from the given one, and `generate` computes the elements.
+// Returns a kernel that stores its elements as T. `choose` reads the distribution's operands,
+// starting at a given index, and `generate` computes the elements.
 template <typename T, typename Choose, typename Generator>
 KernelPlan Plan(const KernelContext& c, Choose choose, Generator generate, bool can_fail = false) {
   const StreamOperands operands(c);
@@ -269,7 +270,7 @@ absl::StatusOr<KernelPlan> CreateFloating(const KernelContext& c) {
   });
 }
 
-// Uniform integers in [minval, maxval).
+// Creates a kernel for uniform integers in [minval, maxval).
 absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
   return ForType(TypeList<int32_t, int64_t>(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     using U = std::make_unsigned_t<T>;

@@ -12,7 +12,7 @@ namespace {
 
 using Dim = StridedCopy::Dim;
 
-// Elements are copied as unsigned numbers of the same size, whatever their dtype.
+// Elements are copied as unsigned integers of the same size, regardless of their dtype.
 using Bits8 [[gnu::may_alias]] = uint8_t;
 using Bits16 [[gnu::may_alias]] = uint16_t;
 using Bits32 [[gnu::may_alias]] = uint32_t;
@@ -21,7 +21,8 @@ struct [[gnu::may_alias]] Bits128 {
   uint64_t low, high;
 };
 
-// Calls inner(in, out) at the beginning of each combination of the outer loops.
+// Calls inner(in, out) for each combination of outer loop indices, with the addresses at which it
+// begins.
 template <typename T, typename Inner>
 void ForEachRun(absl::Span<const Dim> outer, const T* in, T* out, const Inner& inner) {
   if (outer.empty()) return inner(in, out);
@@ -32,7 +33,7 @@ void ForEachRun(absl::Span<const Dim> outer, const T* in, T* out, const Inner& i
 }
 
 // Sets out[c * t + r] = in[r * s + c]. Works in square tiles, so that each cache line is read or
-// written at once: lines at large strides evict one another from the cache.
+// written completely before it is evicted: lines at large strides evict one another.
 template <typename T>
 void TransposeRun(int64_t rows, int64_t s, int64_t columns, int64_t t, const T* __restrict in,
                   T* __restrict out) {

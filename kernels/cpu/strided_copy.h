@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StridedCopy copies a box of elements from one layout to another. Slices, transpositions,
-// repetitions (stride 0) and concatenations differ only in their strides, so their kernels share
-// it.
+// repetitions (stride 0) and concatenations differ only in their strides, so all their kernels use
+// this class.
 #ifndef MIRRORFLOW_KERNELS_CPU_STRIDED_COPY_H_
 #define MIRRORFLOW_KERNELS_CPU_STRIDED_COPY_H_
 
@@ -18,7 +18,7 @@
 
 namespace mirrorflow {
 
-// Immutable after construction; Run may be called from several threads at once.
+// Immutable after construction; several threads can call Run at once.
 class StridedCopy {
  public:
   // One loop of `size` steps. The strides are in elements and may be negative; the input
@@ -40,7 +40,7 @@ class StridedCopy {
   template <typename T>
   void RunAs(const std::byte* in, std::byte* out) const;
 
-  // Loops of more than one step that cannot be merged with the next one.
+  // The loops that have more than one step and cannot be merged with the next loop.
   absl::InlinedVector<Dim, 6> dims_;
   bool empty_ = false;
   // Whether the two innermost loops transpose: one reads and the other writes contiguously.
@@ -50,8 +50,8 @@ class StridedCopy {
   int64_t out_offset_;
 };
 
-// Returns make(TypeTag<U>()) for the unsigned type U of this dtype's size, which is enough to copy
-// elements. Returns Unimplemented for other sizes.
+// Returns make(TypeTag<U>()), where U is the unsigned type of this dtype's size, for kernels that
+// only copy elements. Returns Unimplemented if no such type exists.
 template <typename Make>
 absl::StatusOr<KernelPlan> ForElementSize(DataType dtype, const Make& make) {
   switch (DataTypeSize(dtype)) {
@@ -78,15 +78,15 @@ struct Move {
   StridedCopy copy;
 };
 
-// Returns a kernel that zeroes the first `zero_bytes` of output 0, then performs the moves of
-// elements of `dtype`. Returns Unimplemented for a dtype without a fixed size.
+// Returns a kernel that zeroes the first `zero_bytes` of output 0, then performs `moves` on
+// elements of `dtype`. Returns Unimplemented if `dtype` has no fixed size.
 absl::StatusOr<KernelPlan> CopyKernel(DataType dtype, std::vector<Move> moves,
                                       int64_t zero_bytes = 0);
 // Returns a kernel whose outputs are `values`.
 absl::StatusOr<KernelPlan> ConstantKernel(std::vector<Tensor> values);
 
-// Return the number of index combinations of the dimensions before `axis`, and the number of
-// elements in each.
+// NumRows returns the product of the dimensions before `axis`, and RowSize the product of `axis`
+// and the dimensions after it.
 int64_t NumRows(const Shape& shape, int axis);
 int64_t RowSize(const Shape& shape, int axis);
 

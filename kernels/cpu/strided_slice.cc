@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StridedSlice and its gradient on the CPU: the same loops, either reading or writing. Bounds are
-// resolved against the local shape. A sharded dimension is always taken whole, whatever its length.
+// StridedSlice and its gradient on the CPU. Both run the same loops; one reads the slice and the
+// other writes it. Bounds are resolved against the local shape. The slice always includes all of a
+// sharded dimension, regardless of its length.
 #include "ops/strided_slice.h"
 
 #include "framework/core/status.h"
@@ -11,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// The first element, the sizes and the strides of a slice of a value of shape `whole`.
+// The first element, sizes and strides of a slice.
 struct Loops {
   int64_t first = 0;
   std::vector<int64_t> sizes;

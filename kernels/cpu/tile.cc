@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tile and BroadcastTo on the CPU. The number of copies comes from the local shapes, because the
-// operand that specifies it describes the global tensor.
+// Tile and BroadcastTo on the CPU. The number of copies is derived from the local shapes, because
+// the operand that specifies it describes the global tensor.
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopKV2 on the CPU: partially sorts the indices of each row in scratch.
+// TopKV2 on the CPU: partially sorts the indices of each row in scratch memory.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

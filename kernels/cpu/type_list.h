@@ -30,8 +30,8 @@ absl::StatusOr<KernelPlan> ForType(TypeList<Ts...>, DataType dtype, Make make) {
   return plan;
 }
 
-// ForType for float and double, in ops whose statistics have dtype U. Returns
-// Unimplemented unless U is T.
+// Like ForType, for float and double in ops whose statistics have dtype U. Returns Unimplemented
+// unless U is T.
 template <typename Make>
 absl::StatusOr<KernelPlan> ForFloatingType(const KernelContext& c, Make make) {
   const DataType t = c.attr<DataType>("T"), u = c.attr<DataType>("U");
@@ -40,7 +40,7 @@ absl::StatusOr<KernelPlan> ForFloatingType(const KernelContext& c, Make make) {
 }
 
 // Converts a signed integer to the unsigned type of the same size, whose arithmetic wraps around by
-// definition. Returns other numbers unchanged.
+// definition. Returns values of other types unchanged.
 template <typename T>
 constexpr auto Wrapping(T x) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops of one operand on the CPU: a table of formulas.
+// Element-wise ops with one operand on the CPU: a table of formulas.
 
 // Forces inlining. In a file with this many formulas, GCC stops inlining Eigen's vector operations,
 // and a call costs more than the operation.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of element-wise ops on the CPU: a table of formulas of the forward result y and dy.
+// Gradients of element-wise ops on the CPU: a table of formulas in terms of the forward result y
+// and the gradient dy.
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loops for tables of element-wise formulas with one operand. Scalars() and Blocks() return the
-// kernel factory of one formula.
+// kernel factory for one formula.
 #ifndef MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 
@@ -46,9 +46,9 @@ KernelFactory Scalars(Types, Fn) {
   };
 }
 
-// Like Scalars(), for an expression of Eigen arrays. Eigen sees only blocks of a fixed size. On an
-// array of n elements, Eigen uses a different formula before and after the aligned vectors, with
-// different last digits, so results would depend on the position of an element.
+// Like Scalars(), for an expression of Eigen arrays. Eigen receives only blocks of a fixed size. In
+// an array of n elements, it would use a different formula, with different last digits, for the
+// elements before and after the aligned vectors, so results would depend on an element's position.
 template <typename Fn>
 KernelFactory Blocks(Fn) {
   return [](const KernelContext& c) {
@@ -75,8 +75,8 @@ KernelFactory Blocks(Fn) {
   };
 }
 
-// Returns e^x for a block. Eigen's exp stops falling at the smallest normal number; this
-// one falls to 0.
+// Returns e^x for a block. Unlike Eigen's exp, which never returns less than the smallest normal
+// number, it underflows to 0.
 template <typename Block>
 auto ExpToZero(const Block& x) {
   auto y = x.exp().eval();

@@ -11,8 +11,8 @@ namespace mirrorflow {
 namespace {
 
 // Computes a quotient of two polynomials on [-4, 4], as in Eigen, within four units in the last
-// place. Beyond that range the result is 1 or -1 in float. Written as an expression so that NaN
-// passes and loops over it vectorise.
+// place. Beyond that range the result is 1 or -1 in float. Selects instead of returning early, so
+// that NaN passes through and loops over it vectorise.
 inline float Erf(float v) {
   const float x = v > 4.0f ? 4.0f : v < -4.0f ? -4.0f : v;
   const float x2 = x * x;
@@ -32,7 +32,7 @@ inline float Erf(float v) {
 
 inline double Erf(double x) { return std::erf(x); }
 
-// Returns NaN at the poles, where Eigen's digamma is an infinity of one sign.
+// Computes the digamma function. Returns NaN at the poles, where Eigen returns an infinity.
 template <typename T>
 T Digamma(T x) {
   const bool pole = x <= 0 && std::floor(x) == x;

@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// Indices of the gradient and the gates among the inputs of an update.
+// Input indices of an update's gradient and gates.
 struct Inputs {
   int gradient;
   int first_gate;
@@ -35,7 +35,7 @@ struct Inputs {
   }
 };
 
-// A kernel that calls `update(args, gradient, first, n)` unless a gate is false.
+// Calls update(args, gradient, first, n) unless a gate is false.
 template <typename T, typename Update>
 class GatedUpdate final : public UpdateKernel {
  public:
@@ -153,8 +153,8 @@ struct AdamPlan {
   }
 };
 
-// Returns the inputs of an update whose gradient has `n` elements. `gradient` is the index of its
-// input, or -1 if the gradient is not an input.
+// Returns the inputs of an update whose gradient has `n` elements. `gradient` is the gradient's
+// input index, or -1 if the gradient is not an input.
 absl::StatusOr<Inputs> InputsOf(const Node& node, int gradient, int64_t n) {
   MF_ASSIGN_OR_RETURN(const ArgRange gates, FindArg(node.op().inputs, node.attrs(), "predicate"));
   return Inputs{.gradient = gradient, .first_gate = gates.first, .last_gate = gates.last, .n = n};
@@ -179,8 +179,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   return CreateUpdate<Plan>(c, inputs);
 }
 
-// Updates rows [first, first + product.m) of the variable with a product of at most kMaxRows rows.
-// Needs ScratchFloats() floats of scratch.
+// Updates rows [first, first + product.m) of the variable with a product whose operands have at
+// most kMaxRows rows. Needs ScratchFloats() floats of scratch memory.
 template <template <typename> class Plan>
 struct ByRows {
   static constexpr int64_t kMaxRows = Product::kMaxDepthOfPieces;
@@ -194,8 +194,8 @@ struct ByRows {
   }
 };
 
-// Gradient descent subtracts each product element while it is in a register. With few examples this
-// takes 0.7 of the time of the general case.
+// Gradient descent subtracts each product element while it is in a register. With few examples,
+// this takes 0.7 times as long as the general case.
 template <>
 struct ByRows<GradientDescentPlan> {
   static constexpr int64_t kMaxRows = std::numeric_limits<int64_t>::max();
@@ -254,8 +254,9 @@ absl::StatusOr<KernelPlan> CreateOfProduct(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Inputs inputs, InputsOf(node, /*gradient=*/-1, m * n));
   MF_ASSIGN_OR_RETURN(KernelPlan update, CreateUpdate<Plan>(c, inputs));
   if (k > ByRows<Plan>::kMaxRows) {
-    return absl::UnimplementedError(absl::StrCat(
-        "the update has a product of ", k, " rows; expected at most ", ByRows<Plan>::kMaxRows));
+    return absl::UnimplementedError(absl::StrCat("the update multiplies matrices of ", k,
+                                                 " rows; expected at most ",
+                                                 ByRows<Plan>::kMaxRows));
   }
   using Kernel = UpdateOfProduct<Plan>;
   return KernelPlan{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variable reads and writes on the CPU. In a plan, a read returns the variable's memory and runs no
-// kernel, unless it must copy. EvaluateNode always copies.
+// Variable reads and writes on the CPU. In a plan, a read is a view of the variable's memory and
+// runs no kernel, unless it must copy. EvaluateNode always copies.
 #include <cstring>
 
 #include "framework/core/status.h"
@@ -20,7 +20,7 @@ absl::StatusOr<KernelPlan> CreateRead(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateAssign(const KernelContext& c) {
   const size_t bytes = c.input_shape(1).num_elements() * DataTypeSize(c.input_dtype(1));
   return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args) {
-                      // memmove, because the value may be a read of the same variable.
+                      // Use memmove, because the value may be a read of the same variable.
                       std::memmove(args.variable<char>(0), args.input<char>(1), bytes);
                     })};
 }

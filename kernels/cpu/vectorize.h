@@ -3,7 +3,8 @@
 // Helpers for loops that compilers vectorise.
 //
 //   MF_INDEPENDENT_ITERATIONS before a loop promises that its iterations touch distinct elements.
-//   The compiler then compares no pointers at run time, even if the loop works in place.
+//   The compiler then omits run-time checks for overlapping pointers, even if the loop works in
+//   place.
 //
 //   WithWidestVectors([&]() MF_INLINE { …a loop… }) compiles the loop twice, for the baseline and
 //   for AVX-512, and runs the version that suits the processor. It pays off only for compute-bound

@@ -36,15 +36,15 @@ struct Attention {
   // takes in shared memory.
   static absl::StatusOr<Attention> Create(const KernelContext& c, int first,
                                           int64_t (*shared)(const Attention& a));
-  // Uses one block per tile of rows per head.
+  // Returns a grid with one block per head and row tile.
   CudaGrid GridFor(int64_t rows) const {
     return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
             .threads = static_cast<unsigned int>(tile * threads_of_row)};
   }
 };
 
-// Returns the FLOPs of products with `numbers` multiply-adds per pair of query and visible key, for
-// a node whose q is input `first`.
+// Returns the FLOPs of products with `numbers` multiply-adds per visible query-key pair, for a node
+// whose q is input `first`.
 int64_t FlopsOf(const KernelContext& c, int first, int64_t numbers) {
   const Shape &q = c.input_shape(first), &v = c.input_shape(first + 2);
   const int64_t keys = v.dim(c.attr<bool>("heads_inside") ? 1 : 2);
@@ -62,7 +62,7 @@ std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q)
                       BroadcastText("i", pairs, c.input_shape(mask)), "]); }");
 }
 
-// Returns whether tensor cores support rows of `row` elements of the node's dtype.
+// Returns whether tensor cores support rows of `row` elements in the node's dtype.
 bool TensorCoresTake(const KernelContext& c, int64_t row) {
   const DataType dtype = c.attr<DataType>("T");
   if (dtype != DT_HALF && dtype != DT_BFLOAT16 && !(dtype == DT_FLOAT && c.options().allow_tf32)) {
@@ -133,7 +133,7 @@ absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
   return plan;
 }
 
-// Returns the stages that write an attention::Query for each query to scratch.
+// Returns the stages that write an attention::Query for each query to scratch memory.
 std::vector<CudaStage> QueryStages(const KernelContext& c, const Attention& a,
                                    CudaKernelOptions* options) {
   const int64_t rows = a.heads * a.queries;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FusedBatchNormV3 and its gradient: a reduction to channels, whose last stage leaves per-channel
-// factors in scratch, and a stage that applies the factors to the elements.
+// FusedBatchNormV3 and its gradient: a reduction to channels, whose last stage writes per-channel
+// factors to scratch memory, and a stage that applies the factors to the elements.
 #include <algorithm>
 #include <limits>
 
@@ -41,7 +41,7 @@ struct BatchNorm {
   std::string Literal(double value) const {
     return absl::StrCat("static_cast<", type, ">(", CudaLiteral(value), ")");
   }
-  // Returns the declaration of the per-channel vectors in scratch, for code that accesses them.
+  // Returns the declaration of the per-channel vectors in scratch memory, for code that uses them.
   std::string Vectors() const {
     return absl::StrCat("auto* const of_channel = reinterpret_cast<", type, "*>(scratch);\n");
   }
@@ -53,13 +53,14 @@ struct BatchNorm {
   int channel_dim = 0;
   int64_t channels = 0, count = 0;
   ReducedDims dims;
-  std::string type;  // of the per-channel vectors and of the computation
+  std::string type;  // type of the per-channel vectors and of the computation
   int64_t bytes = 0;
   std::string epsilon;
-  std::string channel;  // of element i
+  std::string channel;  // expression for the channel of element i
 };
 
-// Returns the stages that compute the statistics. With no rows, outputs 1 and 2 are NaN.
+// Returns the stages that compute the statistics. If the channels have no elements, outputs 1 and 2
+// are NaN.
 std::vector<CudaStage> Statistics(const KernelContext& c, const BatchNorm& b,
                                   CudaKernelOptions* o) {
   const double n = static_cast<double>(b.count), nan = std::numeric_limits<double>::quiet_NaN();
@@ -88,7 +89,7 @@ std::vector<CudaStage> Statistics(const KernelContext& c, const BatchNorm& b,
                          &o->scratch_bytes);
 }
 
-// Returns the stage that takes the statistics from the inputs, outside training.
+// Returns the stage that reads the statistics from the inputs, for use outside training.
 CudaStage GivenStatistics(const BatchNorm& b) {
   return {.body = absl::Substitute(R"(
   $0
@@ -103,8 +104,8 @@ CudaStage GivenStatistics(const BatchNorm& b) {
           .grid = ElementwiseGrid(b.channels)};
 }
 
-// Returns the stage that computes output 0. `value` is an expression of element `i`
-// and its `channel`.
+// Returns the stage that computes output 0. `value` is an expression in terms of element `i` and
+// its `channel`.
 CudaStage ImagesStage(const KernelContext& c, const BatchNorm& b, absl::string_view value) {
   const int64_t n = c.output_shape(0).num_elements();
   return {.body = absl::StrCat("  const ", b.Vectors(), "  Elementwise<", n,

@@ -8,20 +8,20 @@
 namespace mirrorflow {
 namespace {
 
-// Checks that x - x is 0, which holds only for a finite x.
+// Checks that x - x is 0, which is true only if x is finite.
 absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
   return MakeElementwise(
       c, {.text = "x0 - x0 == 0 ? x0 : x0 - x0",
           .checks = "    if (!(x0 - x0 == 0)) fail(i);\n",
           .error = absl::StrCat(c.attr<std::string>("message"),
-                                ": all numbers must be finite; expected no NaN and no infinity, "
+                                ": all numbers must be finite; expected neither NaN nor infinity, "
                                 "got one at index")});
 }
 
 // Creates the kernel of Assert. It does not report the data, which the host would have to print.
 absl::StatusOr<KernelPlan> CreateAssert(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = "  if (!a0[0]) fail(0);", .grid = {.threads = 1}}},
-                        {.error = "assertion failed; expected a true condition, got"});
+                        {.error = "assertion failed; expected a true condition (1), got"});
 }
 
 }  // namespace

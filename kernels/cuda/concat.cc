@@ -13,17 +13,17 @@
 namespace mirrorflow {
 namespace {
 
-// The maximum number of pieces per launch. The work per element grows with it.
+// The maximum number of pieces per launch. The work per element grows with the number of pieces.
 constexpr size_t kPiecesOfStage = 8;
 
 struct Piece {
   int operand;
-  int64_t size;  // of a row
+  int64_t size;  // elements per row
 };
 
-// Returns statements that return text(operand, subscript) for the piece that contains column
-// `c`, where `subscript` is the element's subscript in that piece. The pieces have `width`
-// columns in total.
+// Generates statements that return text(operand, subscript) for the piece that contains column `c`,
+// where `subscript` is the element's subscript in that piece. The pieces have `width` columns in
+// total.
 template <typename Text>
 std::string ByPiece(absl::Span<const Piece> pieces, int64_t width, const Text& text) {
   std::string all;
@@ -40,8 +40,8 @@ std::string ByPiece(absl::Span<const Piece> pieces, int64_t width, const Text& t
   return all;
 }
 
-// Copies between `rows` rows of operand `whole` and their consecutive pieces. Reads the pieces if
-// `join` is true, and writes them otherwise.
+// Makes a kernel that copies between `rows` rows of operand `whole` and their consecutive pieces.
+// It reads the pieces if `join` is true, and writes them otherwise.
 absl::StatusOr<KernelPlan> MovePieces(const KernelContext& c, absl::string_view whole,
                                       DataType dtype, int64_t rows, std::vector<Piece> pieces,
                                       bool join) {
@@ -100,7 +100,8 @@ absl::StatusOr<KernelPlan> CutIntoOutputs(const KernelContext& c, int value, int
                     /*join=*/false);
 }
 
-// Creates the kernel of ConcatV2, or of Concat, whose axis comes first.
+// Creates the kernel of Concat, whose first input is the axis, or of ConcatV2, whose last input is
+// the axis.
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1;
@@ -143,7 +144,7 @@ absl::StatusOr<KernelPlan> CreateConcatOffset(const KernelContext& c) {
   }
   return MakeCudaKernel(c, {{.body = absl::StrCat(body, "});"), .grid = ElementwiseGrid(rank)}},
                         {.error = absl::StrCat("shapes differ in a dimension other than ", axis,
-                                               "; expected the sizes of the first input, got")});
+                                               "; expected the first input's sizes, got")});
 }
 
 }  // namespace

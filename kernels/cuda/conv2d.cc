@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients, computed by cuDNN, or by our own kernels where cuDNN has no engine.
+// Conv2D and its gradients, computed by cuDNN, or by hand-written kernels if cuDNN has no engine.
 #include "ops/conv2d.h"
 
 #include "absl/strings/str_cat.h"

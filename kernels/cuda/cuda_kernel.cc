@@ -10,7 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// The number of parameters that fit into CUDA's 4096 bytes, and how many can be inputs and outputs.
+// The number of parameters that fit into CUDA's 4096 bytes, and how many of them can be inputs and
+// outputs.
 constexpr size_t kMaxParameters = 4096 / sizeof(void*);
 constexpr size_t kMaxOperands = kMaxParameters - 4;
 
@@ -31,8 +32,8 @@ class CudaKernel final : public Kernel {
     const size_t operands = inputs_.size() + num_outputs_;
     if (operands > kMaxOperands) {
       return absl::UnimplementedError(
-          absl::StrCat("too many inputs and outputs for a kernel; expected ", kMaxOperands,
-                       " or fewer, got ", operands));
+          absl::StrCat("too many inputs and outputs for a kernel; expected at most ", kMaxOperands,
+                       ", got ", operands));
     }
     const void* values[kMaxParameters];
     void* addresses[kMaxParameters];
@@ -99,8 +100,8 @@ KernelPlan MakeCudaKernel(const KernelContext& c, std::vector<CudaStage> stages,
       stage.body = absl::StrCat(
           "const auto fail = [&](int64 value) { Fail(failure, error, value); };\n", stage.body);
     }
-    // Appended to the body, so that a body that returns early because its gate is closed is not
-    // counted as a write.
+    // Appended to the body, so that a body that returns early because a gate is false does not
+    // count as a write.
     if (c.node().op().role == OpRole::kWrite) {
       absl::StrAppend(&stage.body,
                       "\n  if (blockIdx.x == 0 && threadIdx.x == 0) failure->writes += 1;");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that we compile from our own code. A kernel runs functions of the plan's CudaProgram, its
-// stages, one after the other. All operands are aligned to kBufferAlignment: plans align them, and
-// feeds are copied to the GPU. Every stage sees the operands under the same names:
+// Kernels compiled from hand-written code. A kernel runs its stages, which are functions of the
+// plan's CudaProgram, one after the other. All operands are aligned to kBufferAlignment: plans
+// align them, and feeds are copied to the GPU. All stages use the same names for the operands:
 //   a0, a1, …   the inputs, `const T*` in their dtypes, or `T*` for a variable's handle; static
 //               inputs have no name, because their values are known when the code is generated
 //   z0, z1, …   the outputs, `T*`
-//   scratch     `char*`, aligned to 64 bytes, if the kernel asks for scratch
+//   scratch     `char*`, aligned to 64 bytes, if the kernel requests scratch memory
 //   params      `const StepParams*`
 //   fail(v)     reports to the host that value v is invalid; the kernel continues
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_KERNEL_H_

@@ -8,7 +8,8 @@
 
 namespace mirrorflow {
 
-// A list instead of includes, because kernel stems have no headers.
+// F(Stem) stands for one kernel stem, which defines Register<Stem>Cuda. The macro also declares
+// these functions, because kernel stems have no headers.
 // clang-format off
 #define MF_STEMS(F)   \
   F(Attention)        \

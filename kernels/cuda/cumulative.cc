@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cumsum and Cumprod. If there are few columns, they are cut into parts: a first stage reduces each
-// part, and a second stage scans it, starting from the combination of the parts before it.
+// Cumsum and Cumprod. If the input has few columns, they are divided into parts: a first stage
+// reduces each part, and a second stage scans it, starting from the combination of the parts before
+// it.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

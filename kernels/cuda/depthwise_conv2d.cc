@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients, straight from their definition. The sums are short,
-// except in the gradient of the filter, where they are divided into parts.
+// DepthwiseConv2dNative and its gradients, computed directly from their definition. The sums are
+// short, except in the filter's gradient, where they are divided into parts.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -15,14 +15,14 @@ namespace {
 
 constexpr char kCode[] = "depthwise_conv2d.cuh";
 
-// `i` is 0 for height and 1 for width.
+// Returns the window type for height (i = 0) or width (i = 1).
 std::string WindowText(const WindowAttrs& attrs, int i, const ConvolutionShapes& shapes) {
   const Window w = WindowOf(attrs, i, shapes.images, shapes.output, shapes.filter.dim(i));
   return absl::StrCat("depthwise::Window<", w.in, ", ", w.out, ", ", w.size, ", ", w.stride, ", ",
                       w.before, ", ", w.dilation, ">");
 }
 
-// Declares the geometry as `G`.
+// Returns the declaration of the geometry, as `G`.
 std::string GeometryText(const WindowAttrs& attrs, const ConvolutionShapes& shapes) {
   return absl::StrCat("  using G = depthwise::Geometry<", WindowText(attrs, 0, shapes), ",\n      ",
                       WindowText(attrs, 1, shapes), ", ", attrs.layout.nchw() ? "true" : "false",
@@ -39,18 +39,19 @@ KernelPlan MakeOfEach(const KernelContext& c, absl::string_view geometry, absl::
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How the work on the filter's gradient is divided; see FilterGradient in depthwise_conv2d.cuh.
+// Describes how the work on the filter's gradient is divided; see FilterGradient in
+// depthwise_conv2d.cuh.
 struct FilterGrid {
   int64_t lanes;  // channels per block
-  int64_t taps;   // per block, in one row of the filter
-  int64_t parts;  // of the output positions
+  int64_t taps;   // taps per block, in one row of the filter
+  int64_t parts;  // parts into which the output positions are divided
   CudaGrid grid;
 };
 
 FilterGrid FilterGridOf(const ConvolutionShapes& shapes, const ImageLayout& layout) {
   constexpr int64_t kMaxLanes = 32, kMaxTaps = 8, kMaxParts = 1024;
   constexpr int64_t kEnoughBlocks = 1024;       // to fill a GPU
-  constexpr int64_t kPositionsOfOneThread = 8;  // at least
+  constexpr int64_t kPositionsOfOneThread = 8;  // the minimum
   const int64_t channels = shapes.output.dim(layout.channels);
   FilterGrid division{.lanes = 1, .taps = std::min(shapes.filter.dim(1), kMaxTaps)};
   // Neighbouring threads work on adjacent elements: on channels, or on positions if

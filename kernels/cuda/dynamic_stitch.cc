@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The last index that names a row determines it; rows that no index names are zero.
+// If several indices select the same row, the last one wins. Rows that no index selects are zero.
 absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   MF_RETURN_IF_ERROR(CheckMovable(dtype));

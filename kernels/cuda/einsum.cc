@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Einsum straight from its definition: a sum of products for each result element. LowerToMatmul
-// (ops/passes/lower_to_matmul.h) has already replaced equations that are matrix products.
+// Einsum, computed directly from its definition: a sum of products for each result element.
+// LowerToMatmul (ops/passes/lower_to_matmul.h) has already replaced equations that are matrix
+// products.
 #include "ops/einsum.h"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ std::string OperandText(const KernelContext& c, const EinsumTerms& terms, const 
   for (size_t l = 0; l < summed.labels.size(); ++l) {
     rest.push_back({summed.sizes[l], StepOf(summed.labels[l], terms.inputs[k], shape)});
   }
-  // An operand may have more elements than the index type can count.
+  // An operand can have more elements than the index type can represent.
   const bool wide = shape.num_elements() >= (int64_t{1} << 31);
   return absl::StrCat("Load(a", k, "[", OffsetText(wide ? "int64(i)" : "i", std::move(kept)), " + ",
                       OffsetText(wide ? "int64(s)" : "s", std::move(rest)), "])");

@@ -12,12 +12,12 @@
 
 namespace mirrorflow {
 
-// How an element-wise op computes one result from one element of each operand, in the types that
-// code/base.cuh computes in (float for half and bfloat16).
+// Describes how an element-wise op computes one result from one element of each operand, in the
+// types in which code/base.cuh computes (float for half and bfloat16).
 struct Formula {
   std::string text;         // an expression, with functions of code/math.cuh
   std::string checks = {};  // statements that run first and may call fail (see cuda_kernel.h)
-  std::string error = {};   // the message if they call it
+  std::string error = {};   // the error message if they call fail
 };
 // Returns the formula of an element-wise node, given the expressions of its operands.
 Formula FormulaOf(const Node& node, absl::Span<const std::string> operands);
@@ -26,17 +26,17 @@ Formula FormulaOf(const Node& node, absl::Span<const std::string> operands);
 // corresponding input elements. `formula.checks` runs first. Inputs broadcast to the output's
 // shape; `shapes`, if given, replaces the input shapes with others that have the same elements. The
 // output may overwrite an input of the same shape and element size. A thread loads and stores 16
-// bytes at a time where the shapes allow it.
+// bytes at a time if the shapes allow it.
 KernelPlan MakeElementwise(const KernelContext& c, const Formula& formula,
                            absl::Span<const Shape> shapes = {});
 
 // Makes a kernel that sets out[i] = `value` for each element, where `value` is an expression of the
 // index `i` and the operands a0, a1, … of cuda_kernel.h, such as `Load(a0[i / 2])`. Meant for ops
-// that move elements. The output does not overwrite an input unless `options.in_place` says so.
+// that move elements. The output does not overwrite an input unless `options.in_place` allows it.
 KernelPlan MakeIndexed(const KernelContext& c, absl::string_view value,
                        CudaKernelOptions options = {});
 
-// Returns a single stage of MakeIndexed, for output `output`, for kernels with several stages.
+// Returns a stage that does the same for output `output`, for use in kernels with several stages.
 CudaStage IndexedStage(const KernelContext& c, int output, absl::string_view value);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops. Each uses the function of the same name in code/math.cuh, except for a few
-// that need more.
+// Element-wise ops. Each calls the function of the same name in code/math.cuh, except for a few
+// that need other code.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,8 +26,8 @@ void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char
   for (const char* op : ops) kernels.Register(op, kGpu, CreateByFormula);
 }
 
-// Shapes that do not broadcast get here only if incompatible_shape_error is false. The tensors then
-// differ as a whole.
+// If incompatible_shape_error is false, the shapes need not broadcast. If they do not, the tensors
+// compare unequal as a whole.
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   const bool equal = c.node().op().name == "Equal";
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
@@ -68,10 +68,10 @@ Formula FormulaOf(const Node& node, absl::Span<const std::string> x) {
   Formula formula{absl::StrCat("op::", approximate ? "Approximate" : "", op, "(", arguments, ")")};
   if (integers && (absl::EndsWith(op, "Div") || absl::EndsWith(op, "Mod"))) {
     formula.checks = absl::StrCat("    if (", x[1], " == 0) fail(0);\n");
-    formula.error = "Integer division by zero; expected divisors other than 0, got";
+    formula.error = "integer division by zero; expected nonzero divisors, got";
   } else if (integers && op == "Pow") {
     formula.checks = absl::StrCat("    if (", x[1], " < 0) fail(", x[1], ");\n");
-    formula.error = "integer to a negative power; expected exponents of at least 0, got";
+    formula.error = "integer raised to a negative power; expected exponents of at least 0, got";
   }
   return formula;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees of element-wise ops. The value of each node becomes a constant in the code.
+// Trees of element-wise ops. The value of each node becomes a const variable in the code.
 #include "absl/strings/str_cat.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"

@@ -12,9 +12,10 @@
 namespace mirrorflow {
 namespace {
 
-// Gathers elements of a value of shape `whole`. `depth` indices, starting at `first_index`, select
-// a row along the dimensions from `axis` on. `offset` is the expression of the element's offset in
-// terms of that `row`. Checks all `num_rows` * `depth` indices even if the output is empty.
+// Makes a kernel that gathers elements of a value of shape `whole`. `depth` indices, starting at
+// `first_index`, select a row along the dimensions from `axis` on. `offset` is an expression for
+// the element's offset in terms of that `row`. The kernel checks all `num_rows` * `depth` indices
+// even if the output is empty.
 absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& whole, int axis,
                                         int depth, int64_t num_rows, absl::string_view first_index,
                                         absl::string_view offset) {
@@ -59,7 +60,7 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
       static_cast<int>(given_batch < 0 ? given_batch + c.input_shape(1).rank() : given_batch));
 }
 
-// Creates the kernel of ResourceGather, for nodes that run on their own, where the handle has the
+// Creates the kernel of ResourceGather, for nodes that run outside a plan, where the handle has the
 // variable's shape. In a plan, a variable read and a GatherV2 replace this op.
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   if (c.input_shape(0).rank() == 0) {
@@ -78,7 +79,7 @@ absl::StatusOr<KernelPlan> CreateGatherNd(const KernelContext& c) {
                       absl::StrCat("row * ", size, " + i % ", size));
 }
 
-// Creates the kernel of OneHot. An index out of range selects nothing.
+// Creates the kernel of OneHot. An index that is out of range selects nothing.
 absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   const int64_t given = c.attr<int64_t>("axis");

@@ -16,7 +16,7 @@
 namespace mirrorflow {
 namespace {
 
-// The oldest GPUs that this toolkit's NVRTC compiles for (Turing).
+// The oldest GPUs for which this toolkit's NVRTC compiles (Turing).
 constexpr int kMinMajor = 7, kMinMinor = 5;
 
 // Counts the GPUs. Returns the CUDA runtime's error, if any.
@@ -24,13 +24,13 @@ cudaError_t Count(int* num_gpus) {
   *num_gpus = 0;
   const cudaError_t error = cudaGetDeviceCount(num_gpus);
   if (error == cudaSuccess) return error;
-  cudaGetLastError();  // clears the error, or a later, unrelated call would report it again
+  cudaGetLastError();  // clears the error; otherwise a later, unrelated call would report it again
   *num_gpus = 0;
   return error;
 }
 
 bool IsNone(cudaError_t error) {
-  // cudaErrorInsufficientDriver is also the error on a machine without any driver.
+  // CUDA also returns cudaErrorInsufficientDriver on a machine without a driver.
   return error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver;
 }
 
@@ -76,7 +76,7 @@ absl::StatusOr<int> NumGpus() {
 std::string WhyNoGpus() {
   int num_gpus = 0;
   const cudaError_t error = Count(&num_gpus);
-  if (error == cudaErrorInsufficientDriver) return "no driver, or one too old for this build";
+  if (error == cudaErrorInsufficientDriver) return "no driver, or a driver too old for this build";
   return IsNone(error) || error == cudaSuccess ? "the driver sees no GPU"
                                                : std::string(cudaGetErrorString(error));
 }
@@ -91,8 +91,8 @@ absl::Status CheckGpu(int ordinal) {
   MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
   if (num_gpus == 0) return absl::NotFoundError(WhyNoGpus());
   if (ordinal < 0 || ordinal >= num_gpus) {
-    return absl::NotFoundError(
-        absl::StrCat("no such GPU; expected one from 0 to ", num_gpus - 1, ", got ", ordinal));
+    return absl::NotFoundError(absl::StrCat("no such GPU; expected an ordinal from 0 to ",
+                                            num_gpus - 1, ", got ", ordinal));
   }
   return DescribeGpu(ordinal).usable;
 }

@@ -21,8 +21,8 @@ namespace mirrorflow {
 // Returns whether this program was built with --config=cuda.
 bool BuiltWithCuda();
 
-// Returns how many GPUs this process may use, which CUDA_VISIBLE_DEVICES can limit. Returns 0
-// without a driver and in a build without CUDA, and an error if the driver fails to answer.
+// Returns how many GPUs this process may use; CUDA_VISIBLE_DEVICES can limit the number. Returns 0
+// without a driver or in a build without CUDA, and CUDA's error if it cannot count the GPUs.
 absl::StatusOr<int> NumGpus();
 // Returns why NumGpus() is 0, such as `the driver sees no GPU`.
 std::string WhyNoGpus();
@@ -41,7 +41,7 @@ GpuInfo DescribeGpu(int ordinal);
 // Returns OK if a device `GPU:ordinal` can be created. Returns NotFound if that GPU does not exist,
 // FailedPrecondition if it is too old, and Unimplemented in a build without CUDA.
 absl::Status CheckGpu(int ordinal);
-// Creates the device, or returns the error of CheckGpu.
+// Creates the device `GPU:ordinal`, or returns CheckGpu's error.
 absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions& options = {});
 
 // Registers the GPU kernels. Does nothing in a build without CUDA.

@@ -7,7 +7,7 @@
 //     return GpuElementwise(c, "x0 / (1 + exp(-x0))");
 //   });
 //
-// In builds without CUDA there are no plans for GPUs, and these functions return Unimplemented.
+// Builds without CUDA make no plans for GPUs, and these functions return Unimplemented.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops whose outputs have the same elements as their inputs, in the same order. Most are views in a
-// plan; their kernels are for runs of a single node outside a plan.
+// plan; their kernels are for nodes that run outside a plan.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,7 @@ absl::StatusOr<KernelPlan> CreateCopy(const KernelContext& c) {
   return MoveKernel(c, "a0[i]", {.in_place = {{0, 0}}});
 }
 
-// Each output may overwrite its own input, whatever the order of the stages.
+// Each output may overwrite its own input, regardless of the order of the stages.
 absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
   std::vector<CudaStage> stages;
   CudaKernelOptions options;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LayerNorm and its gradient. Several threads share a row. The gradient's blocks leave partial sums
-// for gamma and beta, which a second stage adds up.
+// LayerNorm and its gradient. Several threads share a row. The gradient's blocks write partial sums
+// for gamma and beta, and a second stage adds them up.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -49,7 +49,7 @@ absl::StatusOr<KernelPlan> CreateLayerNorm(const KernelContext& c) {
   return MakeCudaKernel(c, {stage}, {.includes = {"layer_norm.cuh"}, .in_place = {{0, 0}}});
 }
 
-// The gradient's team has 8 elements per thread, or more if rows are longer than 4096.
+// Returns the gradient's team, with 8 elements per thread, or more if rows are longer than 4096.
 TeamShape GradientTeam(int64_t columns) {
   const int64_t along = std::min<int64_t>(PowerOfTwoFor((columns + 7) / 8), 512);
   return {.along = static_cast<int>(along),
@@ -57,8 +57,8 @@ TeamShape GradientTeam(int64_t columns) {
           .along_first = true};
 }
 
-// Returns the number of blocks for the gradient. Each leaves 2 sums per column, which cost
-// less than 8 rows.
+// Returns the number of blocks for the gradient. Each block writes 2 sums per column, which costs
+// less than processing 8 rows.
 unsigned int GradientBlocks(int64_t rows, const TeamShape& team) {
   constexpr int64_t kMinRows = 8, kManyBlocks = 512;
   const int64_t rows_of_block = std::max<int64_t>(kMinRows, team.across);
@@ -75,7 +75,7 @@ absl::StatusOr<KernelPlan> CreateLayerNormGrad(const KernelContext& c) {
   const TeamShape team = GradientTeam(r.columns);
   const unsigned int blocks = GradientBlocks(r.rows, team);
   const std::string partials = PartialsText(sums, 0);
-  // Adjacent loads of 8 columns are 64 bytes. More columns would leave fewer threads per column.
+  // Adjacent loads of 8 columns span 64 bytes. More columns would leave fewer threads per column.
   const TeamShape last = ChooseTeam(r.columns, blocks, std::min<int64_t>(r.columns, 8));
   return MakeCudaKernel(
       c,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul, BatchMatMulV2 and MatMul fused with bias and Relu. Uses cuBLASLt, or our own plain
-// product for dtypes and broadcasting that cuBLASLt does not support.
+// MatMul, BatchMatMulV2 and MatMul fused with bias and Relu. Uses cuBLASLt, or the hand-written
+// plain product for dtypes and broadcasting that cuBLASLt does not support.
 #include "ops/matmul.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ int64_t FlopsOf(const KernelContext& c, const CublasProduct& p) {
   return static_cast<int64_t>(std::min(2.0 * c.output_shape(0).num_elements() * p.k, 9e18));
 }
 
-// Two kernels that run one after the other and share scratch.
+// Runs two kernels one after the other. They share the scratch memory.
 class InSequence final : public Kernel {
  public:
   InSequence(std::unique_ptr<const Kernel> first, std::unique_ptr<const Kernel> second)
@@ -71,14 +71,16 @@ KernelPlan Sequence(KernelPlan first, KernelPlan second) {
           .scratch_bytes = std::max(first.scratch_bytes, second.scratch_bytes)};
 }
 
-// Adds the bias to the product in output 0 and applies Relu.
+// Makes a kernel that adds the bias to the product in output 0 and, if the epilogue includes it,
+// applies Relu.
 KernelPlan MakeBiasEpilogue(const KernelContext& c, const CublasProduct& p) {
   const std::string sum = absl::StrCat("op::Add(Load(z0[i]), Load(a2[i % ", p.n, "]))");
   return MakeIndexed(c, p.epilogue == Epilogue::kBias ? sum : absl::StrCat("op::Relu(", sum, ")"),
                      {.includes = {"math.cuh"}});
 }
 
-// Turns the product in output 0 into the gradient before Relu, and sums its rows into output 1.
+// Makes a kernel that turns the product in output 0 into the gradient before Relu, and sums its
+// rows into output 1.
 KernelPlan MakeReluGradEpilogue(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   CudaKernelOptions options{.includes = {"math.cuh", "reduce.cuh"}};
@@ -94,7 +96,7 @@ KernelPlan MakeReluGradEpilogue(const KernelContext& c) {
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// Computes the product, then its epilogue (without a mask) in a separate step.
+// Makes a kernel that computes the product, then its epilogue (without a mask) in a separate step.
 absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProduct& p) {
   CublasProduct alone = p;
   alone.epilogue = Epilogue::kNone;
@@ -108,8 +110,8 @@ absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProdu
                                                                          : MakeBiasEpilogue(c, p));
 }
 
-// Computes the product with its epilogue, in the library if possible. A mask may remain unwritten:
-// CreateReluGrad reads only the masks that are recorded here.
+// Makes a kernel that computes the product with its epilogue, in the library if possible. The
+// kernel may leave a mask unwritten: CreateReluGrad reads only the masks that are recorded here.
 absl::StatusOr<KernelPlan> MakeProduct(const KernelContext& c, CublasProduct p) {
   absl::StatusOr<KernelPlan> plan = MakeCublasProduct(c, p);
   if (p.epilogue == Epilogue::kBiasReluMask) {
@@ -149,7 +151,8 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   return plan;
 }
 
-// Reads the mask if the library writes it and can read it, otherwise the elements.
+// Creates a kernel that reads the mask if the library writes it and can read it, and otherwise
+// reads the elements.
 absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
   CublasProduct p = ProductOf(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
   if (p.m == 0) return MakeCudaKernel(c, {IndexedStage(c, 1, "0")});

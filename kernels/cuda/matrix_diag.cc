@@ -21,14 +21,14 @@ Matrices MatricesOf(const Shape& shape) {
   return {NumElementsBefore(shape, rank - 2), shape.dim(rank - 2), shape.dim(rank - 1)};
 }
 
-// The diagonals that the node works on.
+// The diagonals that the node reads or writes.
 struct Band {
   DiagonalBand band;
-  int64_t length;         // of the longest
+  int64_t length;         // of the longest diagonal
   std::string diagonals;  // `Diagonals<…>` of move.cuh
 };
 
-// `k` is the operand that selects the diagonals; some ops have no such operand.
+// Reads the diagonals that operand `k` selects. Ops without such an operand use the main diagonal.
 absl::StatusOr<Band> BandOf(const KernelContext& c, const Matrices& m, int k) {
   Band band;
   std::string align = "RIGHT_LEFT";
@@ -44,8 +44,8 @@ absl::StatusOr<Band> BandOf(const KernelContext& c, const Matrices& m, int k) {
   return band;
 }
 
-// Returns the expression for each matrix element: from operand `diagonal` if it holds the element,
-// otherwise `otherwise`.
+// Returns the expression for matrix element `i`: the element of operand `diagonal` if that operand
+// holds it, otherwise `otherwise`.
 absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::string_view diagonal,
                                           absl::string_view otherwise) {
   const Matrices m = MatricesOf(c.output_shape(0));
@@ -57,7 +57,8 @@ absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::s
                       "] : ", otherwise);
 }
 
-// Returns the expression of the scalar input `input`, or of zero if the node has no such input.
+// Returns the expression for the scalar in input `input`, or for zero if the node has no such
+// input.
 std::string PaddingText(const KernelContext& c, int input) {
   return input < c.node().num_inputs() ? absl::StrCat("a", input, "[0]")
                                        : ZeroText(c.output_dtype(0));

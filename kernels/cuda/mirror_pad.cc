@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirrorPad and its gradient, which sums over all positions that show an element.
+// MirrorPad and its gradient. The gradient of an element is the sum over all padded positions at
+// which the element appears.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -47,8 +48,7 @@ absl::StatusOr<KernelPlan> CreateMirrorPadGrad(const KernelContext& c) {
   std::vector<int64_t> sizes;
   for (const WindowDim& dim : mirrors.dims) sizes.push_back(dim.count);
   const std::vector<std::string> at = CoordinateTexts("i", sizes);
-  // One sum per padded dimension, nested around the element at the coordinates that the
-  // sums iterate over.
+  // Nests one sum per padded dimension around the element whose coordinates the sums iterate over.
   std::vector<std::string> terms = {"0"};
   std::string sums, ends;
   int64_t stride = 1;

@@ -17,7 +17,7 @@
 
 namespace mirrorflow {
 
-// Returns Unimplemented for dtypes that the code has no type for, such as strings and handles.
+// Returns Unimplemented for dtypes without a type in device code, such as strings and handles.
 absl::Status CheckMovable(DataType dtype);
 
 // Makes a kernel that sets element `i` of output 0 to `element`, an expression for an unchanged
@@ -25,18 +25,19 @@ absl::Status CheckMovable(DataType dtype);
 absl::StatusOr<KernelPlan> MoveKernel(const KernelContext& c, absl::string_view element,
                                       CudaKernelOptions options = {});
 
-// Returns the expression of a zero, such as `Zero<float>()`.
+// Returns the expression for a zero, such as `Zero<float>()`.
 std::string ZeroText(DataType dtype);
 
-// Return the number of elements in the dimensions before `axis`, and in those from `axis` on.
+// NumElementsBefore returns the product of the dimensions before `axis`, and NumElementsFrom the
+// product of `axis` and the dimensions after it.
 int64_t NumElementsBefore(const Shape& shape, int axis);
 int64_t NumElementsFrom(const Shape& shape, int axis);
 
 // Returns expressions for the coordinates of element `index` of a value with these sizes.
 std::vector<std::string> CoordinateTexts(absl::string_view index, absl::Span<const int64_t> sizes);
 
-// A dimension of an output. Its coordinates first, first + step, … correspond to the `count`
-// coordinates of an operand.
+// A dimension of an output. The coordinates first, first + step, … in this dimension correspond to
+// the `count` coordinates of an operand.
 struct WindowDim {
   int64_t size;
   int64_t count;
@@ -52,7 +53,7 @@ std::vector<WindowDim> MergeWhole(absl::Span<const WindowDim> dims);
 std::string WindowText(absl::string_view index, absl::Span<const WindowDim> dims,
                        absl::string_view operand, absl::string_view otherwise);
 
-// Returns a stage that sets output `output` to this value, which becomes part of the code.
+// Returns a stage that sets output `output` to `value`. The value becomes part of the code.
 CudaStage ConstantStage(int output, const Tensor& value);
 // Like ConstantStage, for an output of dtype int32 or int64.
 CudaStage IntegersStage(const KernelContext& c, int output, absl::Span<const int64_t> values);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products in our own code, for dtypes and layouts that no library supports.
+// Hand-written matrix products, for dtypes and layouts that no library supports.
 #ifndef MIRRORFLOW_KERNELS_CUDA_PLAIN_PRODUCT_H_
 #define MIRRORFLOW_KERNELS_CUDA_PLAIN_PRODUCT_H_
 
@@ -12,7 +12,7 @@
 namespace mirrorflow {
 
 // Products of matrices a [m,k] and b [k,n], one for each batch index. Steps are in elements. They
-// express transposition, and are 0 where an operand broadcasts.
+// express transposition, and are 0 in dimensions along which an operand broadcasts.
 struct PlainProduct {
   struct BatchDim {
     int64_t size;

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The elements of the global output 0 that this replica computes; see philox::Shard.
+// The elements of global output 0 that this replica computes; see philox::Shard.
 struct Shard {
   int64_t runs = 1;
   int64_t length;
@@ -49,7 +49,7 @@ Shard ShardOf(const KernelContext& c) {
 
 // ---- Stateful ops ----
 
-// `distribution` names a distribution in code/random.cuh.
+// Makes a kernel that draws from `distribution`, which is defined in code/random.cuh.
 KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
   if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
@@ -82,15 +82,15 @@ absl::StatusOr<KernelPlan> CreateTruncated(const KernelContext& c) {
 // Returns whether the node takes seeds. Otherwise it takes a key, a counter and an algorithm.
 bool IsBySeeds(const KernelContext& c) { return c.node().input_index("seed") >= 0; }
 
-constexpr char kBadAlgorithm[] = "unknown algorithm; expected 1 (Philox) or 3 (any), got";
-constexpr char kBadLimits[] = "no number in [minval, maxval); expected maxval above minval, got";
+constexpr char kBadAlgorithm[] = "unknown algorithm; expected 1 (Philox) or 3 (automatic), got";
+constexpr char kBadLimits[] = "empty range [minval, maxval); expected maxval above minval, got";
 constexpr char kBadEither[] =
-    "unknown algorithm, or no number in [minval, maxval); expected 1 (Philox) or 3 (any), and "
-    "maxval "
-    "above minval, got";
+    "unknown algorithm, or empty range [minval, maxval); expected 1 (Philox) or 3 (automatic), and "
+    "maxval above minval, got";
 
-// `distribution` names a distribution in code/stateless_random.cuh, with its operands.
-// `check_limits` holds statements that call fail if no number lies between the limits.
+// Makes a kernel that draws from `distribution`, which is defined in code/stateless_random.cuh and
+// is followed by its operands. `check_limits` holds statements that call fail if the range is
+// empty.
 KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
                          absl::string_view check_limits = "") {
   const DataType dtype = c.output_dtype(0);
@@ -135,7 +135,7 @@ absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
   const std::string low = absl::StrCat("*a", limits), high = absl::StrCat("*a", limits + 1);
   const std::string distribution =
       absl::StrCat(OfOutputType(c, "UniformInteger"), "{", low, ", ", high, "}");
-  // An empty output does not need a number between the limits.
+  // If the output is empty, the range may also be empty.
   if (c.global_output_shape(0).num_elements() == 0) return MakeStateless(c, distribution);
   return MakeStateless(c, distribution,
                        absl::StrCat("  if (", low, " >= ", high, ") fail(", high, ");\n"));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kBlockThreads = 256;
 constexpr int64_t kWarp = 32;
-// Enough for the largest GPUs, which have about 130 processors with 8 such blocks each.
+// Enough for the largest GPUs, which have about 130 multiprocessors that run 8 such blocks each.
 constexpr int64_t kManyBlocks = 1024;
 
 int64_t CountOf(const std::vector<IndexDim>& dims) {
@@ -93,13 +93,13 @@ unsigned int TeamShape::BlocksFor(int64_t results) const {
 }
 
 TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run) {
-  // Lets a thread have several loads in flight.
+  // Gives each thread enough elements to keep several loads in flight.
   int64_t along = PowerOfTwoFor(DivideUp(count, 4));
   if (kept_run > 0) {
     along = std::min(along, kBlockThreads / std::min(kWarp, PowerOfTwoFor(kept_run)));
   } else {
-    // A single warp needs no barriers. A result gets a whole block if it is long, or if there
-    // are few results.
+    // A single warp needs no barriers. A result gets a whole block if it has many elements, or if
+    // the reduction has few results.
     const bool many = results * kWarp >= kManyBlocks * kBlockThreads;
     along = std::min(along, count <= 1024 && many ? kWarp : kBlockThreads);
   }
@@ -125,7 +125,7 @@ Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count) {
   if (blocks > 0 && 2 * blocks <= kManyBlocks) {
     wanted = std::clamp<int64_t>(count / (team.along * kMinPerThread), 1, kManyBlocks / blocks);
   }
-  // Parts are whole rounds of the threads, and no part is empty.
+  // Each part is a whole number of rounds over the threads, and no part is empty.
   const int64_t rounds = std::max<int64_t>(DivideUp(DivideUp(count, wanted), team.along), 1);
   const int64_t chunk = rounds * team.along;
   return {.parts = std::max<int64_t>(DivideUp(count, chunk), 1), .chunk = chunk};

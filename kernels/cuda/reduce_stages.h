@@ -16,8 +16,8 @@
 
 namespace mirrorflow {
 
-// The dimensions of a reduction, outermost first. Results count through `kept`, and the elements of
-// one result through `reduced`.
+// The dimensions of a reduction, outermost first. `kept` indexes the results, and `reduced` the
+// elements of one result.
 struct ReducedDims {
   std::vector<IndexDim> kept, reduced;
 
@@ -46,7 +46,8 @@ TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run);
 // Returns the team for rows whose threads read the whole row.
 TeamShape TeamForRows(int64_t rows, int64_t columns);
 
-// Elements cut into `parts` parts of `chunk` elements each (the last may be shorter) to fill a GPU.
+// The division of elements into `parts` parts of `chunk` elements each (the last may be shorter),
+// which creates enough blocks to fill a GPU.
 struct Parts {
   int64_t parts;
   int64_t chunk;
@@ -57,32 +58,32 @@ Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count);
 struct ReduceCode {
   std::string op;     // an operation of code/reduce.cuh, such as `Sum<float>`
   int64_t op_bytes;   // size of its Type
-  std::string value;  // of element `i`, the k-th of result `o`, such as `Load(a0[i])`
-  // Statements for each `o` and its `result`, run by one thread.
+  std::string value;  // value of element `i`, the k-th of result `o`, such as `Load(a0[i])`
+  // Statements that one thread runs for each `o` and its `result`.
   std::string finish;
 };
 
-// Returns the stages of a reduction; the kernel must include "reduce.cuh". If there are few
-// results, the first stage leaves partial results in scratch from `*scratch_bytes` on, and
-// `*scratch_bytes` grows accordingly.
+// Returns the stages of a reduction; the kernel must include "reduce.cuh". If a reduction has few
+// results, the first stage writes partial results to scratch memory from offset `*scratch_bytes`
+// on, and `*scratch_bytes` grows accordingly.
 std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& code,
                                        int64_t* scratch_bytes);
 
-// Returns only the first of two stages: it sets partials[part * results + o] to result o of the
-// elements of a part. `partials` is the expression of a pointer to the operation's Type.
+// Returns only the first of two stages: it sets partials[part * results + o] to result o over the
+// elements of that part. `partials` is the expression of a pointer to the operation's Type.
 CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
                        const Parts& parts, absl::string_view partials);
 // Returns only the second stage, which combines the results of `parts` parts.
 CudaStage LastStage(int64_t results, int64_t parts, const ReduceCode& code, const TeamShape& team,
                     absl::string_view partials);
-// Returns the expression of such a pointer, to byte `offset` of scratch.
+// Returns the expression of such a pointer, to byte `offset` of the scratch memory.
 std::string PartialsText(const ReduceCode& code, int64_t offset);
 
-// Returns the dtype in which sums and products of such elements are computed. It is unsigned for
-// integers, which wrap around, and has at least 32 bits, which shuffles need.
+// Returns the dtype in which sums and products of such elements are computed. For integers it is
+// unsigned, so that they wrap around, and has at least 32 bits, as shuffles require.
 DataType SumType(DataType dtype);
 
-int64_t PowerOfTwoFor(int64_t n);  // the smallest one that is at least n
+int64_t PowerOfTwoFor(int64_t n);  // the smallest power of two that is at least n
 
 }  // namespace mirrorflow
 

@@ -27,8 +27,8 @@ KernelPlan MakeReduction(const KernelContext& c, const ReducedDims& dims, const 
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// An operation of reduce.cuh on the unchanged elements. `result` is the expression of the
-// output element.
+// Returns code that applies an operation of reduce.cuh to the unchanged elements. `result` is the
+// expression for the output element.
 ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
                   absl::string_view result = "result") {
   const std::string out = CudaType(c.output_dtype(0));
@@ -55,7 +55,7 @@ absl::StatusOr<KernelPlan> CreateOrdered(const KernelContext& c) {
   return MakeReduction(c, dims, Simple(c, op, OrderedType(c.output_dtype(0))));
 }
 
-// The mean of no elements is 0/0, or 0 for integers, which have no NaN.
+// The mean of no elements is 0/0, which is NaN, or 0 for integers, which have no NaN.
 absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
   const bool floating = IsFloating(c.output_dtype(0));

@@ -16,20 +16,20 @@
 namespace mirrorflow {
 namespace {
 
-// A scatter of rows. Operands are named as in the code.
+// A scatter of rows. Operands have the same names as in the device code.
 struct Scatter {
   int indices;                      // input
   int updates;                      // input
   std::string into;                 // `z0`, or `a0` for a variable
-  absl::Span<const int64_t> sizes;  // of the dimensions that the indices select in
+  absl::Span<const int64_t> sizes;  // sizes of the indexed dimensions
   int64_t positions;
   int64_t size;                 // elements per row
-  bool one = false;             // the updates are a scalar for all rows
+  bool one = false;             // the updates are one scalar for all rows
   bool drops_negative = false;  // ignores indices below 0
-  // The initial value of z0[i], an expression of `i`. Empty for variables.
+  // The initial value of z0[i], as an expression in terms of `i`. Empty for variables.
   std::string before = {};
-  // How an update `y` changes an element `x` of a row, as an expression of both. Empty if the
-  // last update wins.
+  // The new value of a row's element `x` after an update `y`, as an expression in terms of both.
+  // Empty if the last update wins.
   std::string fold = {};
 };
 
@@ -69,12 +69,12 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
     stages.push_back({.body = absl::StrCat("WriteLast", which, one, operands, ");"),
                       .grid = ElementwiseGrid(s.positions * s.size)});
   } else {
-    constexpr int64_t kThreads = 256, kMaxPositions = 4096;  // beyond that, blocks take several
+    constexpr int64_t kThreads = 256, kMaxPositions = 4096;  // if more, blocks process several
     const int64_t split = (s.size + kThreads - 1) / kThreads;
     const int64_t blocks = split * std::min(s.positions, kMaxPositions);
     if (blocks > std::numeric_limits<int32_t>::max()) {
       return absl::UnimplementedError(
-          "rows too long for a scatter; expected at most 2^31 - 1 blocks of threads");
+          "rows too long for a scatter; expected at most 2^31 - 1 thread blocks");
     }
     stages.push_back({.body = absl::StrCat("FoldRows", which, ", ", split, one, operands,
                                            ", [](auto x, auto y) { return ", s.fold, "; });"),
@@ -102,7 +102,7 @@ absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
                            .fold = "op::Add(x, y)"});
 }
 
-// Returns a scatter into the output. The indices [i…,K] name rows in its first K dimensions.
+// Returns a scatter into the output. The indices [i…,K] select rows in its first K dimensions.
 Scatter IntoOutput(const KernelContext& c, int indices, int updates) {
   const Shape &which = c.input_shape(indices), &out = c.output_shape(0);
   const int last = which.rank() - 1, depth = static_cast<int>(which.dim(last));
@@ -134,8 +134,8 @@ absl::StatusOr<KernelPlan> ScatterIntoVariable(const KernelContext& c, std::stri
   const Shape& whole = VariableOf(c.node().input(0)).attr<Shape>("shape");
   if (!whole.IsFullyDefined() || whole.rank() == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot scatter into the variable; expected a fully defined shape of rank "
-                     "1 or more, got ",
+        absl::StrCat("cannot scatter into the variable; expected a known shape with at least 1 "
+                     "dimension, got ",
                      whole.ToString()));
   }
   return ScatterKernel(c, {.indices = 1,

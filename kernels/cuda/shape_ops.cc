@@ -2,7 +2,7 @@
 //
 // Ops whose values are mostly known when the plan is made: Shape and related ops, Const, ListDiff,
 // BroadcastArgs, BroadcastGradientArgs, Fill, Range and LinSpace. Most are constants in a plan;
-// their kernels are for runs of a single node outside a plan.
+// their kernels are for nodes that run outside a plan.
 #include <string>
 #include <vector>
 
@@ -65,15 +65,15 @@ absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) { return MoveKernel(c, "a1[0]"); }
 
-// Returns the expression for the index of the first element of output 0, a vector, that this
-// replica computes.
+// Returns the expression for the index of this replica's first element in output 0, which is a
+// vector.
 std::string FirstElement(const KernelContext& c) {
   const Sharded* sharded = AsSharded(c.output_sharding(0));
   if (sharded == nullptr) return "0ll";
   return absl::StrCat("params->first_row[", sharded->axis, "] * ", sharded->factor);
 }
 
-// Returns the value of a scalar as a literal of the type that the scalar is computed in.
+// Returns the scalar's value as a literal of the type in which it is computed.
 std::string ScalarText(const Tensor& scalar) {
   switch (scalar.dtype()) {
     case DT_INT32:

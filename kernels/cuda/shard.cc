@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes that the sharding passes insert where a replica needs a part of a replicated value. Their
-// ops are defined in distribute/collective.
+// Ops that the sharding passes insert if a replica needs part of a replicated value. The ops are
+// defined in distribute/collective.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/moves.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read an operand with other strides, or embed it in a larger value. Sizes come from the
-// local shapes of one replica.
+// Ops that read an operand with different strides, or embed it in a larger value. Sizes are taken
+// from one replica's local shapes.
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
@@ -30,7 +30,7 @@ absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   return Strided(c, std::move(dims), first);
 }
 
-// Returns the node's slice of a value of shape `whole`.
+// Returns the slice that the node takes from a value of shape `whole`.
 absl::StatusOr<StridedSliceSpec> SpecOf(const KernelContext& c, const Shape& whole,
                                         int first_input) {
   std::vector<int64_t> values[3];

@@ -22,7 +22,8 @@ KernelPlan MakeRows(const KernelContext& c, absl::string_view function, int64_t 
       std::move(options));
 }
 
-// Returns a lambda that returns element [r, c] of input i, which broadcasts to a matrix.
+// Returns the text of a lambda that returns element [r, c] of input i, which broadcasts to a
+// matrix.
 std::string MatrixText(const KernelContext& c, int i) {
   const Shape& shape = c.input_shape(i);
   const int rank = shape.rank();
@@ -59,7 +60,7 @@ absl::StatusOr<KernelPlan> CreateSparseEntropy(const KernelContext& c) {
        .error = absl::StrCat("label is out of range; expected [0, ", columns, "), got")});
 }
 
-// Rows without classes also have a loss: 0, the empty sum.
+// The loss of a row without classes is 0, the empty sum.
 absl::StatusOr<KernelPlan> CreateDenseEntropy(const KernelContext& c) {
   const int64_t rows = c.output_shape(1).dim(0), columns = c.output_shape(1).dim(1);
   if (columns == 0) {

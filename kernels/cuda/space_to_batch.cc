@@ -28,7 +28,7 @@ absl::StatusOr<KernelPlan> CreateSpaceToBatch(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Blocks blocks, BlocksOf(c));
   const int m = blocks.dims();
   const std::vector<int64_t> strides = Strides(space);
-  // The output viewed as [position…,N,s…,rest].
+  // Views the output as [position…,N,s…,rest].
   std::vector<int64_t> sizes = blocks.sizes;
   sizes.push_back(space.dim(0));
   for (int d = 1; d <= m; ++d) sizes.push_back(batch.dim(d));

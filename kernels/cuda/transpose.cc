@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// A dimension of the output, with its strides in both operands.
+// A dimension of the output, with its strides in the input and the output.
 struct Dim {
   int64_t size, in_stride, out_stride;
 };
@@ -31,8 +31,8 @@ std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const in
   return dims;
 }
 
-// Returns the expression for the offset of matrix `matrix` in an operand, given the dimensions
-// `outer` around the matrix.
+// Returns the expression for the offset of matrix `matrix` in an operand. `outer` lists the
+// dimensions outside the matrix.
 std::string MatrixText(absl::Span<const Dim> outer, int64_t Dim::*stride) {
   std::vector<IndexDim> dims;
   for (const Dim& dim : outer) dims.push_back({dim.size, dim.*stride});
@@ -73,8 +73,8 @@ absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = body, .grid = grid}}, {.includes = {"move.cuh"}});
 }
 
-// The input is a permutation if no write is lost: each position is written, and still holds the
-// written value afterwards.
+// The input is a permutation if every position is written and still holds the written value
+// afterwards.
 absl::StatusOr<KernelPlan> CreateInvertPermutation(const KernelContext& c) {
   const int64_t n = c.input_shape(0).num_elements();
   const std::string inside = absl::StrCat("a0[i] >= 0 && a0[i] < ", n);
@@ -88,7 +88,7 @@ absl::StatusOr<KernelPlan> CreateInvertPermutation(const KernelContext& c) {
        {.body = for_each(absl::StrCat("if (", inside, ") z0[a0[i]] = i;")), .grid = grid},
        {.body = for_each(absl::StrCat("if (!(", inside, ") || z0[a0[i]] != i) fail(a0[i]);")),
         .grid = grid}},
-      {.error = absl::StrCat("x is not a permutation; expected each number from 0 to ", n - 1,
+      {.error = absl::StrCat("x is not a permutation; expected each integer from 0 to ", n - 1,
                              " once, got")});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer updates. Each formula is the struct of the same name in code/update.cuh.
+// Optimizer updates. Each uses the formula of the same name in code/update.cuh.
 #include <string>
 #include <vector>
 
@@ -29,10 +29,10 @@ struct Tensors {
   std::vector<int> variables;  // inputs
   int gradient;
   int64_t size;
-  unsigned int first_block;  // first of the blocks that work on this variable
+  unsigned int first_block;  // first of the blocks that update this variable
 };
 
-// Returns statements that find which of `all` the block works on. All threads of a block take
+// Returns statements that determine which of `all` the block updates. All threads of a block take
 // the same branches.
 std::string Choice(absl::Span<const Tensors> all, const std::string& indent) {
   if (all.size() == 1) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variable reads and writes. In a plan, the output of a read is the variable's memory and nothing
-// runs; the copy here is for runs of a single node outside a plan.
+// Variable reads and writes. In a plan, a read is a view of the variable's memory and runs no
+// kernel; the copy here is for nodes that run outside a plan.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/elementwise.h"

@@ -66,7 +66,7 @@ TEST(Binary, IntegerDivisionByZeroIsError) {
   for (const BinaryBuilder build :
        {ops::Div, ops::FloorDiv, ops::FloorMod, ops::TruncateDiv, ops::TruncateMod, ops::Mod}) {
     const absl::Status status = Evaluate<int32_t>(build, x, y).status();
-    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "Integer division", "zero"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "integer division", "zero"));
   }
 }
 

@@ -30,7 +30,8 @@ Output Clip(const Scope& s, Output x, double low, double high) {
 
 Output OneMinus(const Scope& s, Output x) { return ops::Sub(s, Number(s, x, 1), x); }
 
-// Whether predictions [batch, …, classes] and labels have the same shape.
+// Returns whether predictions [batch, …, classes] and labels have the same shape. If not, fails
+// the scope.
 bool CheckDistributions(const Scope& s, absl::string_view what, const Output& predictions,
                         const Output& labels) {
   return CheckMinRank(s, what, predictions, 2) && CheckEqualShapes(s, what, predictions, labels);
@@ -47,7 +48,7 @@ Output Smooth(const Scope& s, Output y, double smoothing, double share) {
   return ops::AddV2(s, kept, Number(s, y, smoothing * share));
 }
 
-// Casts labels, which are distributions over classes, to the predictions' dtype, and smooths them.
+// Casts labels, which are distributions over classes, to the predictions' dtype and smooths them.
 Output ClassLabels(const Scope& s, absl::string_view what, const Output& predictions, Output labels,
                    double smoothing) {
   const Output y = AsType(s, labels, predictions.dtype());
@@ -56,8 +57,8 @@ Output ClassLabels(const Scope& s, absl::string_view what, const Output& predict
   const int64_t classes = shape.dim(shape.rank() - 1);
   if (classes < 1) {
     return FailLoss(s, what,
-                    absl::StrCat("label_smoothing needs the number of classes; expected a known "
-                                 "last dimension of the predictions, got ",
+                    absl::StrCat("label_smoothing requires a known number of classes; expected "
+                                 "predictions with a known last dimension, got ",
                                  shape.ToString()));
   }
   return Smooth(s, y, smoothing, 1.0 / static_cast<double>(classes));
@@ -77,15 +78,16 @@ Output BinaryTerms(const Scope& s, Output p, Output y) {
   return ops::Neg(s, ops::AddV2(s, if_one, if_zero));
 }
 
-// BinaryTerms for logits. Because -log sigmoid(x) = softplus(-x) and -log(1 - sigmoid(x)) =
-// softplus(x), no term overflows and no terms cancel.
+// Computes BinaryTerms from logits. Because -log sigmoid(x) = softplus(-x) and
+// -log(1 - sigmoid(x)) = softplus(x), no term overflows and no terms cancel.
 Output BinaryTermsOfLogits(const Scope& s, Output x, Output y) {
   const Output if_one = ops::Mul(s, y, ops::Softplus(s, ops::Neg(s, x)));
   const Output if_zero = ops::Mul(s, OneMinus(s, y), ops::Softplus(s, x));
   return ops::AddV2(s, if_one, if_zero);
 }
 
-// Returns max(1 - y p, 0), or an invalid output after an error.
+// Returns max(1 - y p, 0), where a label of 0 counts as -1. Returns an invalid output after an
+// error.
 Output Shortfall(const Scope& s, absl::string_view what, Output predictions, Output labels) {
   if (!CheckEqualShapes(s, what, predictions, labels)) return Output();
   const DataType dtype = predictions.dtype();
@@ -116,7 +118,9 @@ Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output label
     if (classes < 1) {
       return FailLoss(
           s, kWhat,
-          absl::StrCat("expected logits whose last dimension is known, got ", shape.ToString()));
+          absl::StrCat(
+              "unknown number of classes; expected logits with a known last dimension, got ",
+              shape.ToString()));
     }
     logits = ops::Reshape(s, logits, Shape({kUnknownDim, classes}));
     targets = ops::Reshape(s, targets, Shape({kUnknownDim}));

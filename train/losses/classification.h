@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses of classifiers. Below, p is a probability, x a logit and y the label.
-// Dtypes:   half, bfloat16, float, double; labels are cast to the dtype of the predictions.
-// Source:   Keras, with its epsilon of 1e-7. Probabilities are clipped to [epsilon, 1 - epsilon];
-//           logits keep their precision.
+// Losses for classifiers. Below, p is a probability, x a logit and y the label.
+// Dtypes:   half, bfloat16, float, double; labels are cast to the predictions' dtype.
+// Source:   Keras, with its epsilon of 1e-7. Probabilities are clipped to [epsilon, 1 - epsilon].
+//           Losses from logits are not clipped, except in CategoricalFocalCrossentropy.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_
 #define MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_
 
@@ -18,15 +18,15 @@ namespace mirrorflow {
 namespace losses {
 
 struct SparseCrossEntropyOptions {
-  // Labels of this class have a loss of 0 and are not counted in the mean, for example padding. It
-  // may lie outside [0, classes).
+  // Labels of this class, such as padding, have a loss of 0 and do not count in the mean. The class
+  // can be outside [0, classes).
   std::optional<int64_t> ignore_class = std::nullopt;
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   std::string name = "loss";
 };
 
-// Cross entropy for integer labels: -log softmax(logits)[label]. Keras'
+// Cross entropy for integer labels: -log softmax(logits)[label]. Equals Keras'
 // SparseCategoricalCrossentropy with from_logits=True.
 // Shapes:   logits [batch, …, classes], labels [batch, …] (int32 or int64) -> scalar.
 // Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
@@ -43,14 +43,14 @@ struct CrossentropyOptions {
 };
 
 // Cross entropy for labels that are distributions over classes, such as one-hot labels:
-// -sum(y log p) over the classes; p = softmax(x), or the predictions divided by their sum.
+// -sum(y log p) over the classes, where p is softmax(x), or the predictions divided by their sum.
 // Shapes:   predictions and labels [batch, …, classes] -> scalar.
 // Errors:   InvalidArgument for other shapes, or label_smoothing outside [0, 1].
 Output CategoricalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                const CrossentropyOptions& options = {});
 
-// Binary cross entropy, for independent labels of 0 or 1: -y log p - (1 - y) log(1 - p), the mean
-// over the last dimension; p = sigmoid(x).
+// Binary cross entropy for independent labels of 0 or 1: -y log p - (1 - y) log(1 - p), averaged
+// over the last dimension. For logits, p = sigmoid(x).
 // Shapes:   predictions and labels [batch, …] -> scalar.
 // Errors:   InvalidArgument for other shapes, or label_smoothing outside [0, 1].
 Output BinaryCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -67,10 +67,10 @@ struct BinaryFocalOptions {
   std::string name = "loss";
 };
 
-// (1 - q)^gamma times the binary cross entropy, where q = y p + (1 - y) (1 - p) is the probability
-// of the label.
-// Shapes and errors: as for BinaryCrossentropy. InvalidArgument also for alpha outside [0, 1], and
-// for a gamma that is negative or not finite.
+// Binary focal loss: (1 - q)^gamma times the binary cross entropy, where q = y p + (1 - y) (1 - p)
+// is the label's probability.
+// Shapes and errors: as for BinaryCrossentropy; also InvalidArgument if alpha is outside [0, 1], or
+// if gamma is negative or not finite.
 // Source: Lin et al., "Focal loss for dense object detection", 2017.
 Output BinaryFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                const BinaryFocalOptions& options = {});
@@ -85,8 +85,9 @@ struct CategoricalFocalOptions {
   std::string name = "loss";
 };
 
-// -sum(alpha (1 - p)^gamma y log p) over the classes. Shapes, errors and source: as for
-// CategoricalCrossentropy and BinaryFocalCrossentropy, but alpha may be any factor of at least 0.
+// Categorical focal loss: -sum(alpha (1 - p)^gamma y log p) over the classes. Shapes, errors and
+// source: as for CategoricalCrossentropy and BinaryFocalCrossentropy, except that alpha can be any
+// nonnegative number.
 Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                     const CategoricalFocalOptions& options = {});
 
@@ -98,16 +99,18 @@ Output KLDivergence(const Scope& scope, Output predictions, Output labels,
 
 // Margin losses. Here, p is a score of any magnitude, not a probability.
 //
-// max(1 - y p, 0), the mean over the last dimension. Labels are -1 or 1; a label of 0 counts as -1.
+// Hinge loss: max(1 - y p, 0), averaged over the last dimension. Labels are -1 or 1; a label of 0
+// counts as -1.
 // Shapes:   predictions and labels [batch, …] -> scalar.
-// Errors:   InvalidArgument unless both have the same shape; nothing is broadcast.
+// Errors:   InvalidArgument if the shapes differ; nothing is broadcast.
 Output Hinge(const Scope& scope, Output predictions, Output labels,
              const LossOptions& options = {});
-// max(1 - y p, 0)², the mean over the last dimension. Shapes and errors: as for Hinge.
+// Squared hinge loss: max(1 - y p, 0)², averaged over the last dimension. Shapes and errors: as for
+// Hinge.
 Output SquaredHinge(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});
 
-// max(0, 1 + max((1 - y) p) - sum(y p)) along the last dimension, for one-hot labels.
+// Hinge loss for one-hot labels: max(0, 1 + max((1 - y) p) - sum(y p)) along the last dimension.
 // Shapes:   as for Hinge.
 // Errors:   as for Hinge, and InvalidArgument if predictions have fewer than two dimensions.
 Output CategoricalHinge(const Scope& scope, Output predictions, Output labels,

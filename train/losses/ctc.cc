@@ -26,8 +26,8 @@ namespace mirrorflow {
 namespace losses {
 namespace {
 
-// The log of a probability of 0. It is finite, because the difference of two infinities is NaN.
-// Sums of a few of them are also finite.
+// Stands for log(0). It is finite because the difference of two infinities is NaN, and small enough
+// in magnitude that sums of a few such values are also finite.
 constexpr double kImpossible = -1e30;
 
 Output Number(const Scope& s, DataType dtype, double value) {
@@ -47,13 +47,13 @@ Output Shifted(const Scope& s, Output x, int64_t states, int64_t count, double v
   return PadRows(s, kept, count, 0, value);
 }
 
-// Returns 0 where `condition` is true, otherwise the log of 0.
+// Returns 0 where `condition` is true and kImpossible elsewhere.
 Output LogOf(const Scope& s, Output condition, DataType dtype) {
   return ops::SelectV2(s, condition, Number(s, dtype, 0), Number(s, dtype, kImpossible));
 }
 
-// Returns log(sum(exp(terms))), element-wise. Any constant may be subtracted without changing the
-// gradient, so no gradient flows through the maximum.
+// Returns log(sum(exp(terms))), element-wise. The result does not depend on the maximum that is
+// subtracted before the exponentials, so no gradient needs to flow through it.
 Output LogSumExp(const Scope& s, const std::vector<Output>& terms) {
   Output largest = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) largest = ops::Maximum(s, largest, terms[i]);
@@ -66,7 +66,7 @@ Output LogSumExp(const Scope& s, const std::vector<Output>& terms) {
   return ops::AddV2(s, largest, ops::Log(s, sum));
 }
 
-// The states of an alignment, blank label blank label … blank: [batch, 2 length + 1].
+// Returns the states of an alignment, blank label blank label … blank: [batch, 2 length + 1].
 Output States(const Scope& s, Output labels, int64_t length) {
   const Output column = ops::Reshape(s, labels, Shape({kUnknownDim, 1}));
   const Output pairs = PadRows(s, column, 1, 0, 0);
@@ -82,14 +82,14 @@ bool CheckShapes(const Scope& s, const Shape& logits, const Shape& labels) {
   }
   FailLoss(s, "ctc",
            absl::StrCat("expected logits [batch, time, classes] and labels [batch, length], "
-                        "with every dimension but the batch known, got ",
+                        "with all dimensions except the batch known, got ",
                         logits.ToString(), " and ", labels.ToString()));
   return false;
 }
 
-// Returns the log-sum over all paths to each state after `time` steps: [batch, states]. `steps` is
-// a list of log-probabilities [batch, states]. `log_skip` is 0 where a path can skip a blank,
-// otherwise the log of 0.
+// Returns, for each state, the log of the total probability of all paths that end there after
+// `time` steps: [batch, states]. `steps` is a list of log-probabilities [batch, states]. `log_skip`
+// is 0 for states that a path can enter by skipping a blank, and kImpossible for the others.
 Output LogPaths(const Scope& s, Output steps, Output log_skip, int64_t time, int64_t num_states) {
   const DataType dtype = log_skip.dtype();
   // Before the first step, all paths are in the first blank.
@@ -111,8 +111,8 @@ Output LogPaths(const Scope& s, Output steps, Output log_skip, int64_t time, int
       })[1];
 }
 
-// Returns 0 for the states in which a path can end (the last label and the blank after it), and the
-// log of 0 for the others: [batch, states].
+// Returns 0 for the states in which a path can end (the last label and the blank after it), and
+// kImpossible for the others: [batch, states].
 Output LogEnds(const Scope& s, Output labels, int64_t num_states, DataType dtype) {
   const Output is_used = ops::NotEqual(s, labels, Number(s, labels.dtype(), 0));
   const Output length = ops::Sum(s, ops::Cast(s, is_used, DT_INT32), {-1}, {.keep_dims = true});
@@ -125,7 +125,7 @@ Output LogEnds(const Scope& s, Output labels, int64_t num_states, DataType dtype
   return LogOf(s, is_end, dtype);
 }
 
-// Returns log(sum(exp(x))) of each row.
+// Returns log(sum(exp(x))) for each row.
 Output LogSumExpOfRows(const Scope& s, Output x) {
   const Output largest = ops::StopGradient(s, ops::Max(s, x, {-1}, {.keep_dims = true}));
   const Output sum = ops::Sum(s, ops::Exp(s, ops::Sub(s, x, largest)), {-1});
@@ -147,7 +147,7 @@ Output CTC(const Scope& scope, Output logits, Output labels, const LossOptions& 
       ops::GatherV2(s, log_probabilities, states, Number(s, DT_INT32, 2), {.batch_dims = 1});
   const Output steps = ops::TensorListFromTensor(s, ops::Transpose(s, of_states, {1, 0, 2}));
 
-  // A path can go from one label to the next without a blank, unless they are equal.
+  // A path can pass from one label to the next without a blank, unless the two are equal.
   const Output is_label = ops::NotEqual(s, states, Number(s, states.dtype(), 0));
   const Output before = Shifted(s, states, num_states, 2, 0);
   const Output may_skip = ops::LogicalAnd(s, is_label, ops::NotEqual(s, states, before));

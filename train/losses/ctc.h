@@ -8,12 +8,12 @@
 namespace mirrorflow {
 namespace losses {
 
-// CTC: the negative log of the label sequence's probability, which is the sum over all alignments
-// with the time steps. An alignment assigns a class to each step; class 0 is the blank. Removing
-// repetitions and then blanks yields the labels. The sum runs forward over the steps in log space,
-// as a loop in the graph; the gradient is a loop that runs backward.
+// CTC loss: the negative log of the label sequence's probability. That probability is the sum over
+// all alignments of the labels with the time steps. An alignment assigns a class to each step;
+// class 0 is the blank. Removing repetitions and then blanks yields the labels. In the graph, the
+// sum is a loop over the steps, in log space, and its gradient is a loop that runs backward.
 // Shapes:   logits [batch, time, classes], labels [batch, length] (int32 or int64), padded with
-//           zeros at the end -> scalar. Every dimension but the batch must be known.
+//           zeros at the end -> scalar. All dimensions except the batch must be known.
 // Dtypes:   half, bfloat16, float, double; half and bfloat16 are summed in float.
 // Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
 //           outside [0, classes); the failed step changes no variable.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Losses: functions that compare predictions with labels. By default a loss is a scalar, the mean
-// over the global batch. Formulas and defaults are Keras':
+// over the global batch. Formulas and defaults match Keras:
 //
 //   auto loss = losses::Huber(root, predictions, labels, {.delta = 2, .sample_weight = weights});
 //
-// Labels have the shape of the predictions and are cast to their dtype; nothing is broadcast.
+// Labels must have the predictions' shape and are cast to their dtype; nothing is broadcast.
 // `.reduction = LossReduction::kNone` returns the loss of each example, for metrics::Mean.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 #define MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_

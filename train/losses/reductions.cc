@@ -26,7 +26,7 @@ bool CheckLabels(const Scope& scope, absl::string_view what, const Shape& expect
   if (equal) return true;
   FailLoss(scope, what,
            absl::StrCat("labels '", labels.ToString(),
-                        "' do not have the shape of the predictions; expected ",
+                        "' do not match the shape of the predictions; expected ",
                         expected.ToString(), ", got ", got.ToString()));
   return false;
 }
@@ -74,9 +74,10 @@ Output AlignWeights(const Scope& scope, absl::string_view what, Output weights,
     fits = have == need || have == 1 || (need != 1 && (have == -1 || need == -1));
   }
   if (!fits) {
-    return FailLoss(scope, what,
-                    absl::StrCat("the sample weights do not fit; expected the first dimensions of ",
-                                 expected.ToString(), ", got ", got.ToString()));
+    return FailLoss(
+        scope, what,
+        absl::StrCat("the sample weights do not match the losses; expected leading dimensions of ",
+                     expected.ToString(), ", got ", got.ToString()));
   }
   for (int d = got.rank(); d < expected.rank(); ++d) weights = ops::ExpandDims(scope, weights, -1);
   return AsType(scope, weights, values.dtype());

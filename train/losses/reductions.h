@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options, shape checks, sample weights and reductions that losses and metrics share.
+// Options, shape checks, sample weights and reductions shared by losses and metrics.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 #define MIRRORFLOW_TRAIN_LOSSES_REDUCTIONS_H_
 
@@ -20,10 +20,10 @@ enum class LossReduction {
 
 namespace losses {
 
-// The options of a loss without parameters. All other losses also have these options.
+// The options of a loss without parameters. The options of every other loss include them.
 struct LossOptions {
-  // A factor for each example's loss. Has the shape of the losses or their leading dimensions; a
-  // dimension may also be 1. Any numeric dtype.
+  // A factor for each example's loss, of any numeric dtype. Its dimensions are those of the losses,
+  // or their first few; dimensions of size 1 are broadcast.
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   std::string name = "loss";
@@ -34,22 +34,23 @@ struct LossOptions {
 // Fails the scope with InvalidArgument. Returns an invalid output.
 Output FailLoss(const Scope& scope, absl::string_view what, absl::string_view why);
 
-// Whether the known dimensions of both shapes are equal. If not, fails the scope, because the
-// values would be broadcast.
+// Returns whether the known dimensions of both shapes are equal. If not, fails the scope, because
+// the values would be broadcast.
 bool CheckEqualShapes(const Scope& scope, absl::string_view what, const Output& predictions,
                       const Output& labels);
-// CheckEqualShapes for labels that lack the last dimension of the predictions, [batch, …, classes].
+// Does the same for labels without the last dimension of the predictions, [batch, …, classes].
 bool CheckSparseLabels(const Scope& scope, absl::string_view what, const Output& predictions,
                        const Output& labels);
 
-// Whether x is known to have at least `rank` dimensions. If not, fails the scope.
+// Returns whether x is known to have at least `rank` dimensions. If not, fails the scope.
 bool CheckMinRank(const Scope& scope, absl::string_view what, const Output& x, int rank);
 
-// Returns x cast to `dtype`, or x itself if it has that dtype.
+// Returns x cast to `dtype`, or x itself if it already has that dtype.
 Output AsType(const Scope& scope, Output x, DataType dtype);
 
-// Returns `weights` as factors of `values`: cast to their dtype, with dimensions of size 1 appended
-// up to their rank, so that [batch] fits [batch, n]. Fails the scope if the weights do not fit.
+// Returns `weights` in a form that multiplies `values`: cast to their dtype, with dimensions of
+// size 1 appended up to their rank, so [batch] matches [batch, n]. Fails the scope if the shapes do
+// not match.
 Output AlignWeights(const Scope& scope, absl::string_view what, Output weights,
                     const Output& values);
 
@@ -62,15 +63,15 @@ struct LossArguments {
 
   Output sample_weight;  // none if invalid
   LossReduction reduction;
-  Output valid;  // bool, in the shape of the losses: which ones count. All if invalid
+  Output valid;  // bool, shaped like the losses: which of them count; all if invalid
 };
 
 // Reduces losses [batch, …]. kSumOverBatchSize divides by the number of losses that count.
 Output ReduceLosses(const Scope& scope, absl::string_view what, Output losses,
                     const LossArguments& arguments);
 
-// Reduces terms [batch, …, n], whose mean over the last dimension is the loss of an example. Terms
-// of shape [batch] are already losses.
+// Averages terms [batch, …, n] over the last dimension, and reduces the resulting losses. Terms of
+// shape [batch] are already losses.
 Output ReduceTerms(const Scope& scope, absl::string_view what, Output terms,
                    const LossArguments& arguments);
 

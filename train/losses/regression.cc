@@ -20,7 +20,7 @@ constexpr double kEpsilon = 1e-7;  // Keras' backend.epsilon()
 
 using Terms = absl::FunctionRef<Output(const Scope&, Output p, Output y)>;
 
-// The loss whose terms are a function of predictions and labels.
+// Returns the loss whose terms are terms(scope, predictions, labels).
 template <typename Options>
 Output LossOf(const Scope& scope, absl::string_view what, Output predictions, Output labels,
               const Options& options, Terms terms) {
@@ -38,10 +38,10 @@ Output AtLeastEpsilon(const Scope& s, Output x) {
   return ops::Maximum(s, x, Number(s, x, kEpsilon));
 }
 
-// Returns x / |x| along the last dimension; zeros stay zeros.
+// Returns x / |x| along the last dimension. Zero vectors stay zero.
 Output Normalize(const Scope& s, Output x) {
   const Output squares = ops::Sum(s, ops::Square(s, x), {-1}, {.keep_dims = true});
-  // Where the sum is 0, dividing by the root of 1 keeps the gradient finite.
+  // If the sum is 0, dividing by the root of 1 keeps the gradient finite.
   const Output zero = ops::Equal(s, squares, Number(s, x, 0));
   const Output safe = ops::SelectV2(s, zero, ops::OnesLike(s, squares), squares);
   const Output inverse = ops::Minimum(s, ops::Rsqrt(s, safe), Number(s, x, 1 / kEpsilon));

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regression losses. Below, p is a prediction, y its label, and e = p - y. The loss of an example
-// is the mean over the last dimension; predictions of shape [batch] are examples with one number
-// each.
+// Regression losses. Below, p is a prediction, y its label, and e = p - y. An example's loss is the
+// mean over the last dimension; predictions of shape [batch] hold one value per example.
 //
 // Shapes:   predictions and labels [batch, …] -> scalar.
 //
-// Dtypes:   half, bfloat16, float, double; labels are cast to the dtype of the predictions.
+// Dtypes:   half, bfloat16, float, double; labels are cast to the predictions' dtype.
 //
-// Errors:   InvalidArgument unless both have the same shape; nothing is broadcast.
+// Errors:   InvalidArgument if the shapes differ; nothing is broadcast.
 //
 // Source:   Keras, with its epsilon of 1e-7.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_REGRESSION_H_
@@ -55,7 +54,7 @@ Output Huber(const Scope& scope, Output predictions, Output labels,
              const HuberOptions& options = {});
 
 // -sum(p y) / (|p| |y|) over the last dimension: -1 for vectors in the same direction, 1 for
-// opposite ones. Vectors of length 0 have a loss of 0.
+// vectors in opposite directions, and 0 if either vector is zero.
 // Errors:   as above, and InvalidArgument if predictions have fewer than two dimensions.
 Output CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const LossOptions& options = {});

@@ -11,7 +11,7 @@ namespace {
 
 Term RootMeanSquare(const Term& x) { return Sqrt(MeanOf(Square(x))); }
 
-// Returns the mean along one dimension, which keeps size 1.
+// Returns the mean along one dimension, and keeps that dimension with size 1.
 Term MeanAlong(const Term& x, int64_t dim) {
   return x.With(ops::Mean(x.scope(), x, {dim}, {.keep_dims = true}));
 }
@@ -32,7 +32,7 @@ Adafactor::Adafactor(const Options& o)
                  {"clip_threshold", o.clip_threshold, kPositive}}),
       options_(o) {}
 
-// Order: learning_rate, step, beta2.
+// Returns, in this order: learning_rate, step, beta2.
 Optimizer::Shared Adafactor::Prepare(const Scope& scope, Output learning_rate, Output step) const {
   return {learning_rate, step, 1 - Pow(Term(scope, step), options_.beta2_decay)};
 }

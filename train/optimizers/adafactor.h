@@ -10,7 +10,7 @@ namespace mirrorflow {
 // means of its squares, over the last two dimensions. With rho = min(learning_rate, 1 / sqrt(step))
 // and beta2 = 1 - step^beta2_decay:
 //   square = gradient² + epsilon1
-//   r = beta2 * r + (1 - beta2) * mean of each row of square; c = the same of each column
+//   r = beta2 * r + (1 - beta2) * row means of square; c = the same with column means
 //   v = r cᵀ / mean(r), or for ranks below 2: v = beta2 * v + (1 - beta2) * square
 //   u = gradient / sqrt(v); u /= max(1, rms(u) / clip_threshold)
 //   variable -= max(epsilon2, rms(variable)) * rho * u

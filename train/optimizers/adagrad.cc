@@ -13,7 +13,7 @@ Adagrad::Adagrad(const Options& o)
                  {"epsilon", o.epsilon, kNotNegative}}),
       options_(o) {}
 
-// Order: learning_rate, epsilon.
+// Returns, in this order: learning_rate, epsilon.
 Optimizer::Shared Adagrad::Prepare(const Scope& scope, Output learning_rate, Output) const {
   return {learning_rate,
           ops::ScalarConst(scope.WithName("epsilon"), learning_rate.dtype(), options_.epsilon)};

@@ -26,8 +26,8 @@ Adam::Adam(std::string name, const Options& o, double weight_decay)
             {"beta2", o.beta2, kBelowOne},
             {"epsilon", o.epsilon, kNotNegative}}) {}
 
-// Order: learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, the handles of both
-// powers.
+// Returns, in this order: learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, and the
+// handles of both powers.
 Optimizer::Shared Adam::Prepare(const Scope& scope, Output learning_rate, Output) const {
   const DataType dtype = learning_rate.dtype();
   auto power = [&](absl::string_view name, double beta) {
@@ -67,8 +67,8 @@ void Adam::Update(VariableUpdate& u, const Shared& shared) const {
   u.Subtract(rate * next_m / (Sqrt(v_hat) + options_.epsilon));
 }
 
-// Multiplies each power by its beta once per step, after all updates have read it, and only if the
-// step updates the variables.
+// Multiplies each power by its beta once in every step that updates the variables, after all
+// updates have read it.
 Operation Adam::Finish(const Scope& scope, const Shared& shared,
                        absl::Span<const Operation> updates, Output gate) const {
   const Shared& v = shared;
@@ -89,7 +89,7 @@ Adamax::Adamax(const Options& o)
                  {"epsilon", o.epsilon, kNotNegative}}),
       options_(o) {}
 
-// Order: learning_rate, 1 - beta1^step.
+// Returns, in this order: learning_rate, 1 - beta1^step.
 Optimizer::Shared Adamax::Prepare(const Scope& scope, Output learning_rate, Output step) const {
   return {learning_rate, 1 - Pow(options_.beta1, Term(scope, step))};
 }
@@ -110,8 +110,9 @@ Nadam::Nadam(const Options& o)
                  {"epsilon", o.epsilon, kNotNegative}}),
       options_(o) {}
 
-// Order: learning_rate; the factors of m and of the gradient in m_hat; 1 - beta2^step; the product
-// U before and after the step; and the handle of the variable that stores it.
+// Returns, in this order: learning_rate; the factors of m and of the gradient in m_hat;
+// 1 - beta2^step; the product U before and after the step; and the handle of the variable that
+// stores U.
 Optimizer::Shared Nadam::Prepare(const Scope& scope, Output learning_rate, Output step) const {
   const Variable product =
       CreateOptimizerState(scope, "u_product", {}, initializers::Ones(), learning_rate.dtype());
@@ -147,7 +148,7 @@ Lamb::Lamb(const Options& o)
                  {"epsilon", o.epsilon, kNotNegative}}),
       options_(o) {}
 
-// Order: learning_rate, 1 - beta1^step, 1 - beta2^step.
+// Returns, in this order: learning_rate, 1 - beta1^step, 1 - beta2^step.
 Optimizer::Shared Lamb::Prepare(const Scope& scope, Output learning_rate, Output step) const {
   const Term t(scope, step);
   return {learning_rate, 1 - Pow(options_.beta1, t), 1 - Pow(options_.beta2, t)};

@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// Steps along the running mean of the gradient, divided by the root of its running mean square:
+// Steps along the gradient's running mean, divided by the root of its running mean square:
 //   m = beta1 * m + (1 - beta1) * gradient
 //   v = beta2 * v + (1 - beta2) * gradient²
 //   variable -= learning_rate * sqrt(1 - beta2^step) / (1 - beta1^step) * m / (sqrt(v) + epsilon)
@@ -32,7 +32,8 @@ class Adam : public Optimizer {
   explicit Adam(const Options& options) : Adam("Adam", options, 0) {}
 
  protected:
-  // `name` is the rule's name, and `numbers` are its options, both for error messages.
+  // `name` is the rule's name in error messages. `numbers` are the options whose ranges Minimize
+  // checks.
   Adam(std::string name, const Options& options, double weight_decay);
   Adam(std::string name, const Options& options, double weight_decay,
        std::vector<NumericOption> numbers);

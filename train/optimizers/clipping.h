@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient clipping. All functions return the gradients in the order in which they get them.
+// Gradient clipping. Each function returns the gradients in input order.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 
@@ -23,8 +23,8 @@ std::vector<GradientAndVariable> ClipByNorm(const Scope& scope,
                                             double clipnorm);
 
 // Scales all gradients by min(1, clipnorm / norm), where norm is the Euclidean norm of all
-// gradients together. Source: Pascanu et al., "On the difficulty of training recurrent neural
-// networks", 2013.
+// gradients together.
+// Source: Pascanu et al., "On the difficulty of training recurrent neural networks", 2013.
 std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
                                                   absl::Span<const GradientAndVariable> gradients,
                                                   double clipnorm);

@@ -47,8 +47,8 @@ Output Columns(const Scope& s, Output matrix, int64_t first, int64_t count, int6
 }
 
 // Orthonormalises the columns of `matrix` [n,r] by the Gram-Schmidt process. Removes the
-// projections twice: if a column is nearly dependent on the others, its rounding errors after one
-// pass are not orthogonal to them.
+// projections twice: if a column is nearly dependent on the others, the rounding errors that remain
+// after one pass are not orthogonal to them.
 Output Orthogonalize(const Scope& scope, Output matrix, int64_t n, int64_t rank, double epsilon) {
   const Scope s = scope.SubScope("orthogonalize");
   std::vector<Output> columns;
@@ -73,8 +73,8 @@ struct LowRank {
   double epsilon = 0;
 };
 
-// One step of the power method on this replica's `matrix`, from the factor `q`. Returns the reduced
-// gradient, the factor for the next step, and this replica's error.
+// Runs one step of the power method on this replica's `matrix`, starting from the factor `q`.
+// Returns the reduced gradient, the factor for the next step, and this replica's error.
 std::vector<Output> Approximate(const Scope& s, Output matrix, Output q, const LowRank& shape) {
   const Output before = q;
   q = Orthogonalize(s, q, shape.columns, shape.rank, shape.epsilon);
@@ -83,8 +83,8 @@ std::vector<Output> Approximate(const Scope& s, Output matrix, Output q, const L
   const Output own_q = ops::MatMul(s, matrix, p, {.transpose_a = true});
   q = ops::AllReduce(s.WithName("q"), own_q);
   const Output error = ops::Sub(s, matrix, ops::MatMul(s, p, own_q, {.transpose_b = true}));
-  // A zero gradient must not stop the approximation for good: the next step could not recover from
-  // a column of zeros.
+  // If a column of the new factor is zero, for example after a zero gradient, keep the previous
+  // column, because the next steps could not recover from a column of zeros.
   const Output size = ops::Sum(s, ops::Abs(s, q), {0}, {.keep_dims = true});
   const Output moves = ops::Greater(s, size, ops::ScalarConst(s, size.dtype(), 0));
   const Output next = ops::SelectV2(s, moves, q, before);
@@ -132,7 +132,7 @@ Output ReduceByPowerSGD(GradientReduction& r, const PowerSGDOptions& options) {
     const Output start =
         ops::ScalarConst(s, DT_INT64, static_cast<double>(options.start_powersgd_iter));
     r.Update(iter, ops::AddV2(s, iter.value, ops::ScalarConst(s, DT_INT64, 1)));
-    // Before the first compression, the error is zero and the factor does not change.
+    // Until compression starts, the error is zero and the factor does not change.
     results = ops::If(
         s, ops::Less(s, iter.value, start), {matrix, factor},
         [](const Scope& in, absl::Span<const Output> args) {
@@ -155,10 +155,10 @@ Output Int(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT32, static_cast<double>(value));
 }
 
-// Combines one level of the tree. Row i of `coefficients` [n,n] has the weights with which all
-// replicas' gradients add up to the gradient of replica i's subtree, which has `size` leaves.
-// `gram` [n,n] has the dot products of the replicas' gradients. Returns the coefficients of the
-// subtrees of twice the size.
+// Combines one level of the tree. Row i of `coefficients` [n,n] expresses the gradient of replica
+// i's subtree, which has `size` leaves, as a weighted sum of all replicas' gradients. `gram` [n,n]
+// holds the dot products of the replicas' gradients. Returns the coefficients for subtrees of twice
+// the size.
 Output CombinePairs(const Scope& s, Output size, Output coefficients, Output gram, Output n) {
   const DataType dtype = gram.dtype();
   const Output index = ops::Range(s, Int(s, 0), n, Int(s, 1));
@@ -168,7 +168,7 @@ Output CombinePairs(const Scope& s, Output size, Output coefficients, Output gra
       ops::Sub(s, ops::AddV2(s, subtree, Int(s, 1)), ops::AddV2(s, is_second, is_second));
   const Output leaf = ops::Mul(s, partner, size);  // first replica of the partner subtree
   const Output has_partner = ops::ExpandDims(s, ops::Less(s, leaf, n), 1);
-  // Without a partner, the row does not matter.
+  // A replica without a partner ignores the row, so any valid index will do.
   const Output row = ops::Minimum(s, leaf, ops::Sub(s, n, Int(s, 1)));
   const Output theirs = ops::GatherV2(s, coefficients, row, Int(s, 0));
   const ops::ReductionOptions keep = {.keep_dims = true};
@@ -185,7 +185,7 @@ Output CombinePairs(const Scope& s, Output size, Output coefficients, Output gra
   return ops::SelectV2(s, has_partner, sum, coefficients);
 }
 
-// Returns the coefficients [n,1] with which all replicas' gradients add up to their Adasum.
+// Returns the weights [n,1] of the replicas' gradients in their Adasum.
 Output AdasumCoefficients(const Scope& s, Output gram, Output n) {
   const DataType dtype = gram.dtype();
   const Output one = ops::ScalarConst(s, dtype, 1), zero = ops::ScalarConst(s, dtype, 0);
@@ -209,7 +209,7 @@ Output ReduceByAdasum(GradientReduction& r) {
   const DataType dtype = r.gradient().dtype();
   const int64_t size = r.shape().num_elements();
   const Output n = ops::NumReplicas(s);
-  // Pad to the same number of elements for each replica.
+  // Pad the gradient so that all replicas get shards of equal size.
   const Output shard_size =
       ops::FloorDiv(s, ops::AddV2(s, ops::Sub(s, n, Int(s, 1)), Int(s, size)), n);
   const Output padding = ops::Sub(s, ops::Mul(s, shard_size, n), Int(s, size));

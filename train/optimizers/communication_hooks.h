@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communication hooks: gradient reductions that move fewer bytes than an all-reduce, or combine the
-// replicas' gradients in another way. They are PyTorch's hooks of the same names
-// (torch.distributed.algorithms.ddp_comm_hooks), and Adasum.
+// replicas' gradients in another way. Except for Adasum, they correspond to PyTorch's hooks of the
+// same names (torch.distributed.algorithms.ddp_comm_hooks).
 //
 //   train = Momentum({.learning_rate = 0.1})
 //               .Minimize(scope, loss, {.reduce = hooks::PowerSGD({.start_powersgd_iter = 100})});
 //
-// The loss is the mean over the global batch, so the replicas' parts of a gradient are added, where
-// PyTorch averages gradients of local means: a replica's part = PyTorch's gradient of that replica
-// / number of replicas. In the formulas below, x_r is the part of replica r, e_r its error
-// (initially zeros) and Σ a sum over all replicas, which is the only communication.
+// The loss is the mean over the global batch, so the replicas' parts of a gradient are summed.
+// PyTorch instead averages the gradients of local means: a replica's part here equals its gradient
+// there divided by the number of replicas. In the formulas below, x_r is replica r's part, e_r its
+// error (initially zero), and Σ a sum over all replicas. Only the sums need communication.
 //
-// The errors are optimizer state, stored as parts of a sum (GradientReduction::State): a checkpoint
-// contains Σ e_r, which replica 0 receives when the checkpoint is loaded. So no part of a gradient
-// is lost, even if the number of replicas changes.
+// The errors are optimizer state, stored as parts of a sum (GradientReduction::State). A checkpoint
+// contains Σ e_r, which replica 0 receives when the checkpoint is loaded, so no part of a gradient
+// is lost even if the number of replicas changes.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_COMMUNICATION_HOOKS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_COMMUNICATION_HOOKS_H_
 
@@ -25,7 +25,7 @@
 namespace mirrorflow {
 namespace hooks {
 
-// AllReduce: Σ x_r, the same as without a hook (allreduce_hook).
+// AllReduce: Σ x_r, as without a hook (allreduce_hook).
 GradientReducer AllReduce();
 
 struct CompressOptions {
@@ -43,11 +43,11 @@ GradientReducer Bf16Compress(const CompressOptions& options = {});
 // 65504: larger gradients become infinite, as in PyTorch (fp16_compress_hook).
 GradientReducer Fp16Compress(const CompressOptions& options = {});
 
-// The fields are those of PyTorch's PowerSGDState.
+// The fields match those of PyTorch's PowerSGDState.
 struct PowerSGDOptions {
   int64_t matrix_approximation_rank = 1;
-  // Number of steps before the first compression, which use an all-reduce: early gradients are the
-  // hardest to approximate. 0 compresses from the first step, without a branch in the graph.
+  // Number of initial steps that use an all-reduce instead, because early gradients are the hardest
+  // to approximate. 0 compresses from the first step, without a branch in the graph.
   int64_t start_powersgd_iter = 1000;
   // Gradients are compressed only if this saves enough elements:
   // (rows + columns) * rank * min_compression_rate < rows * columns.
@@ -62,16 +62,18 @@ struct PowerSGDOptions {
   double orthogonalization_epsilon = 0;
 };
 
-// PowerSGD: a rank-r approximation, by one step of the power method. A gradient of shape [..., m]
-// is a matrix M_r = x_r + e_r of n rows and m columns; a gradient of shape [m] is not compressed.
+// PowerSGD: reduces a rank-r approximation of each gradient, computed by one step of the power
+// method. A gradient of shape [..., m] is treated as a matrix M_r = x_r + e_r with n rows and m
+// columns; a gradient of shape [m] is not compressed.
 //   P = orthogonalize(Σ M_r Q)      n×r, Q is orthogonal
 //   Q = Σ M_rᵀ P                    m×r
 //   the reduced gradient is P Qᵀ, and e_r = M_r - P (M_rᵀ P)ᵀ.
 // The next step starts from Q; a column of Q that is zero keeps its previous value instead. PyTorch
-// has e_r = M_r - P Qᵀ / (number of replicas). Both errors have the same sum, and only the sum
-// matters: it determines every replica's next P and Q. The form used here does not let errors grow
+// uses e_r = M_r - P Qᵀ / (number of replicas). Both errors have the same sum, and only the sum
+// matters: it determines every replica's next P and Q. The form used here keeps errors from growing
 // when the replicas' gradients differ.
-// On one replica, it equals PyTorch's hook with one rank. Moves (n + m) r elements, not n m.
+// On one replica, the result equals that of PyTorch's hook with one rank. Moves (n + m) r elements
+// instead of n m.
 // Errors: InvalidArgument if the rank is less than 1, or another option is negative.
 // Source: Vogels, Karimireddy and Jaggi, "PowerSGD: practical low-rank gradient compression for
 // distributed optimization", 2019.
@@ -80,13 +82,13 @@ GradientReducer PowerSGD(const PowerSGDOptions& options = {});
 // Adasum: combines the replicas' gradients in pairs, neighbours first, as a binary tree over the
 // ranks. For the gradients a and b of two subtrees, with dot products taken per variable,
 //   adasum(a, b) = (1 - a·b / (2 a·a)) a + (1 - a·b / (2 b·b)) b,
-// which is the mean of equal gradients and the sum of orthogonal ones. The gradient of a replica is
+// which is the mean of equal gradients and the sum of orthogonal ones. A replica's gradient is
 // N x_r, where N is the number of replicas: the gradient of the mean loss over its own rows, if all
-// replicas have equally many. A replica without a partner (N is not a power of two) keeps its
-// gradient, and so does one whose partner's gradient is zero. With one replica the gradient is
-// unchanged; otherwise the result depends on N. Each replica receives N - 1 times the variable's
-// bytes in a reduce-scatter, which leaves it an equal shard of every replica's gradient; an
-// all-gather then collects the shards of the result.
+// replicas have the same number of rows. A replica without a partner (if N is not a power of two)
+// keeps its gradient, and so does one whose partner's gradient is zero. With one replica, the
+// gradient is unchanged; otherwise the result depends on N. A reduce-scatter, in which each replica
+// receives N - 1 times the variable's bytes, gives each replica an equal shard of every replica's
+// gradient; an all-gather then collects the shards of the result.
 // Source: Maleki et al., "Scaling distributed training with adaptive summation", 2020 (Horovod's
 // op=Adasum).
 GradientReducer Adasum();

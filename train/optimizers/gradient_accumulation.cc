@@ -23,13 +23,13 @@ Output ZerosOf(const Scope& s, const Shape& shape, DataType dtype) {
   return ops::Fill(s, ops::VectorConst(s, shape.dims()), ops::ScalarConst(s, dtype, 0));
 }
 
-// Sums over several steps. Each replica holds its part of them.
+// Accumulates sums over several steps. Each replica holds its part of every sum.
 class Accumulators {
  public:
   Accumulators(const Scope& scope, Output is_last, Output weight, bool may_overflow)
       : s_(scope), is_last_(is_last), weight_(weight), may_overflow_(may_overflow) {}
 
-  // Adds weight * value. `shape` is that of `value`.
+  // Adds weight * value to the sum `name`. `shape` is the shape of `value`.
   void Add(absl::string_view name, const Output& value, const Shape& shape) {
     const DataType dtype = value.dtype();
     const Variable sum = CreateOptimizerState(s_, name, shape, initializers::Zeros(), dtype,
@@ -45,8 +45,8 @@ class Accumulators {
     shapes_.push_back(shape);
   }
 
-  // Returns the sums over all replicas, in the order of the Add() calls; zeros before the last
-  // accumulated step.
+  // Returns the sums over all replicas, in the order of the Add() calls. They are zero except in
+  // the last accumulated step.
   std::vector<Output> Reduce() const {
     return ops::If(
         s_, is_last_, totals_,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the gradient of one variable is reduced over the replicas, written as a graph (PyTorch's
+// The reduction of one variable's gradient over the replicas, built as part of the graph (PyTorch's
 // communication hooks). MinimizeOptions::reduce replaces the all-reduce that the compiler inserts
 // by default:
 //
@@ -10,7 +10,7 @@
 //     return ops::Cast(r.scope(), ops::AllReduce(r.scope(), narrow), DT_FLOAT);
 //   }});
 //
-// train/optimizers/communication_hooks.h has ready-made reducers.
+// train/optimizers/communication_hooks.h provides ready-made reducers.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_GRADIENT_REDUCTION_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_GRADIENT_REDUCTION_H_
 
@@ -24,7 +24,7 @@ namespace mirrorflow {
 
 class GradientReduction {
  public:
-  // `gate`: a bool scalar, or invalid. In a step where it is false, no state changes.
+  // `gate`: a bool scalar, or invalid. A step in which it is false changes no state.
   GradientReduction(const Scope& scope, Output gradient, Output variable, Output gate)
       : scope_(scope), gradient_(gradient), variable_(variable), gate_(gate) {}
 
@@ -39,18 +39,18 @@ class GradientReduction {
   DataType dtype() const;
 
   // Creates a variable that carries a value to the next step, as part of the optimizer's state.
-  // With kOnRead, each replica has its own value, which is its part of a sum: `value` is that sum
-  // as a partial value, and LocalPart returns this replica's part. A checkpoint contains the sum,
-  // which replica 0 receives on loading, whatever the number of replicas.
+  // With kOnRead, each replica stores its own part of a sum: `value` is that sum as a partial
+  // value, and LocalPart(value) is this replica's part. A checkpoint contains the sum. When it is
+  // loaded, replica 0 receives the whole sum, regardless of the number of replicas.
   Variable State(absl::string_view name, const Shape& shape, const Initializer& initializer,
                  DataType dtype,
                  VariableSynchronization synchronization = VariableSynchronization::kOnWrite);
   // Makes `next` the value of `state` after the step. Call it at most once for each state. If the
-  // gate is false, the value remains `before`, which must be the value before the step; by default
-  // it is `state.value`. With a per-replica `next`, pass LocalPart(state.value).
+  // gate is false, the value remains `before`, which must be the value before the step and defaults
+  // to `state.value`. If `next` is per-replica, pass LocalPart(state.value).
   void Update(const Variable& state, Output next, Output before = Output());
 
-  // The operations that write these updates.
+  // The operations that perform the updates.
   const std::vector<Operation>& updates() const { return updates_; }
 
  private:

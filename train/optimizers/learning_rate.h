@@ -6,7 +6,7 @@
 //   Momentum({.learning_rate = 0.1})
 //   Momentum({.learning_rate = schedules::OneCycle({.max_learning_rate = 0.1, .total_steps = n})})
 //
-// train/optimizers/schedules.h has schedules.
+// train/optimizers/schedules.h provides schedules.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_LEARNING_RATE_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_LEARNING_RATE_H_
 
@@ -18,7 +18,7 @@
 namespace mirrorflow {
 
 // Adds the learning rate of a step to a graph. `step` is a floating-point scalar, 0 in the first
-// step. The result must have the same dtype.
+// step. The result must have the same dtype as `step`.
 using LearningRateSchedule = std::function<Output(const Scope& scope, Output step)>;
 
 class LearningRate {
@@ -28,7 +28,7 @@ class LearningRate {
       : schedule_(std::move(schedule)) {}
 
   double value() const { return value_; }
-  // Empty if the rate is a number.
+  // Empty if the rate is a constant.
   const LearningRateSchedule& schedule() const { return schedule_; }
 
  private:

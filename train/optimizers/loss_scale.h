@@ -16,7 +16,7 @@
 namespace mirrorflow {
 
 // The scale doubles after dynamic_growth_steps consecutive steps with finite gradients. A step with
-// a gradient that is not finite changes no variable and halves the scale.
+// a nonfinite gradient changes no variable and halves the scale.
 // Source: Micikevicius et al., "Mixed precision training", 2018; Keras' LossScaleOptimizer.
 struct LossScaleOptions {
   double initial_scale = 32768;
@@ -32,10 +32,10 @@ class LossScale {
   Output Scale(Output loss) const;
   // Divides the gradients by the scale.
   std::vector<GradientAndVariable> Unscale(absl::Span<const GradientAndVariable> gradients) const;
-  // Whether all elements of all gradients are finite: a bool scalar, equal on all replicas.
+  // Returns whether all elements of all gradients are finite: a bool scalar, equal on all replicas.
   Output AllFinite(absl::Span<const GradientAndVariable> gradients) const;
-  // Adapts the scale after a step. Has no effect if `counts` (a bool scalar; may be invalid) is
-  // false.
+  // Returns the operations that adapt the scale after a step. They have no effect if `counts` (a
+  // bool scalar; may be invalid) is false.
   std::vector<Operation> Adapt(Output all_finite, Output counts = Output()) const;
 
  private:
@@ -44,7 +44,7 @@ class LossScale {
   Variable scale_, counter_;
 };
 
-// InvalidArgument if an option is out of range.
+// Returns InvalidArgument if an option is out of range.
 absl::Status CheckLossScaleOptions(const LossScaleOptions& options);
 
 }  // namespace mirrorflow

@@ -46,17 +46,18 @@ absl::Status CheckMinimizeOptions(const Graph& graph, const MinimizeOptions& o) 
   MF_RETURN_IF_ERROR(CheckOwned(graph, o));
   if ((o.clipvalue > 0) + (o.clipnorm > 0) + (o.global_clipnorm > 0) > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("minimize: expected only one of clipvalue, clipnorm and global_clipnorm, got ",
+        absl::StrCat("minimize: several clipping options are set; expected at most one of "
+                     "clipvalue, clipnorm and global_clipnorm, got ",
                      o.clipvalue, ", ", o.clipnorm, " and ", o.global_clipnorm));
   }
   if (o.ema_overwrite_frequency > 0 && !o.use_ema) {
     return absl::InvalidArgumentError(
-        "minimize: ema_overwrite_frequency: expected use_ema = true, got use_ema = false");
+        "minimize: ema_overwrite_frequency requires a moving average; set use_ema = true");
   }
   if (o.accumulate_steps > 1 && o.reduce != nullptr) {
     return absl::InvalidArgumentError(
-        "minimize: accumulate_steps: expected no `reduce`, which would reduce the gradients "
-        "in every step");
+        "minimize: accumulate_steps cannot be combined with `reduce`, which would reduce the "
+        "gradients in every step; unset one of them");
   }
   return absl::OkStatus();
 }

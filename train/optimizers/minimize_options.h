@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all optimizers share: how gradients and variables are treated besides the update
-// rule.
+// The options that all optimizers share. They control how gradients and variables are treated,
+// apart from the update rule.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 
@@ -44,7 +44,8 @@ class VariableSet {
            (has_name_ != nullptr && has_name_(handle.node->name()));
   }
 
-  // InvalidArgument, prefixed with `where`, if a handle belongs to a graph other than `graph`.
+  // Returns InvalidArgument, prefixed with `where`, if a handle belongs to a graph other than
+  // `graph`.
   absl::Status CheckOwned(const Graph& graph, absl::string_view where) const {
     for (const Output& handle : handles_) {
       MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(handle), where));
@@ -62,21 +63,21 @@ struct LearningRateMultiplier {
   double multiplier = 1;
 };
 
-// Names and defaults are those of Keras' optimizers. Where an option's default is 0, 0 turns it
-// off.
+// Names and defaults match Keras' optimizers. If an option's default is 0, 0 turns it off.
 struct MinimizeOptions {
-  // Handles of the variables to update. Empty: all trainable variables.
+  // Handles of the variables to update. If empty, all trainable variables are updated.
   std::vector<Output> variables = {};
-  // Gradient clipping (clipping.h); set at most one. Bounds the absolute value of each element, the
-  // norm of each gradient, or the norm of all gradients together.
+  // Gradient clipping (clipping.h); set at most one. `clipvalue` bounds the absolute value of each
+  // element, `clipnorm` the norm of each gradient, and `global_clipnorm` the norm of all gradients
+  // together.
   double clipvalue = 0;
   double clipnorm = 0;
   double global_clipnorm = 0;
-  // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). Null: the compiler
+  // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). If null, the compiler
   // inserts the reductions that the updates need.
   GradientReducer reduce = nullptr;
   // Before each update, variable -= learning_rate * weight_decay * variable. If unset, the
-  // optimizer's own default: the weight_decay of AdamW or Muon, otherwise 0.
+  // optimizer's own default applies: the weight_decay of AdamW or Muon, otherwise 0.
   std::optional<double> weight_decay = std::nullopt;
   VariableSet exclude_from_weight_decay = {};
   // Multiplies the learning rate of a variable's update and weight decay by the multiplier of the
@@ -89,22 +90,22 @@ struct MinimizeOptions {
   bool use_ema = false;
   double ema_momentum = 0.99;
   int64_t ema_overwrite_frequency = 0;
-  // Only for Minimize. With N, every Nth step makes one update with the mean gradient over the rows
-  // of N batches, as for one large batch. The other steps change no variable of the model and
-  // reduce no gradients (Keras' gradient_accumulation_steps). If the loss of one of the N steps is
+  // Only for Minimize. If this is N, every Nth step makes one update with the mean gradient over
+  // the rows of N batches, as for one large batch. The other steps change no model variable and
+  // reduce no gradients (Keras' gradient_accumulation_steps). If the loss of any of the N steps is
   // not finite, all N steps are discarded. Cannot be combined with `reduce`.
   int64_t accumulate_steps = 1;
-  // A scalar that weights each accumulated step: the number of rows, or of tokens, that its loss is
-  // the mean over. By default, dimension 0 of the first placeholder of the loss whose dimension 0
-  // is unknown when the graph is built. Without such a placeholder, all steps weigh the same.
+  // A scalar that weights each accumulated step: the number of rows or tokens over which its loss
+  // is averaged. Defaults to dimension 0 of the loss's first placeholder whose dimension 0 is
+  // unknown when the graph is built. If no such placeholder exists, all steps have equal weight.
   Output accumulate_weight = {};
   // Only for Minimize. Scales the loss to preserve half-precision gradients (loss_scale.h). A step
   // whose gradients are not all finite changes no variable.
   std::optional<LossScaleOptions> loss_scale = std::nullopt;
 };
 
-// InvalidArgument if an option is out of range, if several clipping options are set, or if a value
-// belongs to a graph other than `graph`, the graph of the loss.
+// Returns InvalidArgument if an option is out of range, if options conflict, or if a value belongs
+// to a graph other than `graph`, the graph of the loss.
 absl::Status CheckMinimizeOptions(const Graph& graph, const MinimizeOptions& options);
 
 }  // namespace mirrorflow

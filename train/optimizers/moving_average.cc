@@ -14,8 +14,8 @@
 namespace mirrorflow {
 namespace {
 
-// Attributes of a variable's handle. They name the outputs (`node:1`) that are the handle of its
-// average and the number of updates.
+// Attributes of a variable's handle. They name two outputs (in the form `node:1`): the handle of
+// the variable's average, and the number of updates.
 constexpr char kAverageAttr[] = "_moving_average";
 constexpr char kCountAttr[] = "_moving_average_count";
 
@@ -80,8 +80,8 @@ Operation FinalizeVariableValues(const Scope& scope) {
   }
   if (s.ok() && assigns.empty()) {
     s.Fail(absl::InvalidArgumentError(
-        "finalize_variable_values: no variable has a moving average; expected an optimizer with "
-        "use_ema"));
+        "finalize_variable_values: no variable has a moving average; set use_ema = true in the "
+        "optimizer's MinimizeOptions"));
   }
   return s.ok() ? ops::Group(s, assigns) : Operation();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moving averages of the variables that an optimizer updates (Polyak averaging). They are often
-// better weights than the last ones. MinimizeOptions::use_ema keeps them:
+// Moving averages of the variables that an optimizer updates (Polyak averaging). They often make
+// better weights than the final values. MinimizeOptions::use_ema maintains them:
 //
 //   train = Adam().Minimize(scope, loss, {.use_ema = true, .ema_momentum = 0.999});
 //   // Evaluates with the averages:
@@ -21,18 +21,16 @@
 
 namespace mirrorflow {
 
-// Returns `output`, computed from the moving averages instead of the variables. Copies the part of
-// the graph that differs; the copies have names that begin with `averaged/` and use the same
-// inputs. Returns `output` itself if it depends on no variable with an average. Until the first
-// update, the averages are 0.
+// Returns `output`, computed from the moving averages instead of the variables. Copies only the
+// nodes that differ; the copies have names that begin with `averaged/`, and use the same inputs.
+// Returns `output` itself if it depends on no variable with an average. Until the first update, the
+// averages are 0.
 Output WithMovingAverages(const Scope& scope, Output output);
-// Returns an operation, or a group of them, that uses the moving averages, such as the update of a
-// metric.
+// Does the same for an operation or a group of operations, such as a metric's update.
 Operation WithMovingAverages(const Scope& scope, Operation operation);
 
-// Returns an operation that assigns its average to each variable (Keras' function of the same
-// name). Variables without an average keep their values, and before the first update all variables
-// do.
+// Returns an operation that assigns each variable its average (Keras' function of the same name).
+// Variables without an average keep their values; before the first update, all variables do.
 // Errors: InvalidArgument if no variable of the graph has an average.
 Operation FinalizeVariableValues(const Scope& scope);
 
@@ -41,8 +39,8 @@ struct MovingAverageOptions {
   int64_t overwrite_frequency = 0;  // 0: never
 };
 
-// For optimizers: adds the update of the variable's average to an otherwise complete update. `step`
-// is the number of updates before this one, an int64 scalar.
+// Adds the update of the variable's average to an otherwise complete update; optimizers call it.
+// `step` is the number of updates before this one, an int64 scalar.
 void AddMovingAverage(VariableUpdate& update, Output step, const MovingAverageOptions& options);
 
 }  // namespace mirrorflow

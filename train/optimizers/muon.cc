@@ -40,7 +40,7 @@ double Muon::weight_decay(const VariableUpdate& u) const {
 
 Term Muon::Orthogonalize(Term x, const Shape& shape) const {
   const Scope& s = x.scope();
-  const bool tall = shape.dim(0) > shape.dim(1);  // then A = xᵀ x, which is smaller
+  const bool tall = shape.dim(0) > shape.dim(1);  // if so, A is xᵀ x, which is smaller than x xᵀ
   x = x / (Sqrt(SumOf(Square(x))) + 1e-7);
   for (int i = 0; i < options_.ns_steps; ++i) {
     const Term a = x.With(ops::MatMul(s, x, x, {.transpose_a = tall, .transpose_b = !tall}));

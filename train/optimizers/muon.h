@@ -17,8 +17,8 @@ namespace mirrorflow {
 //   variable [n,m] -= learning_rate * x * rms_rate * sqrt(max(n, m))
 // Adam updates the other variables: those that are not matrices, those in `exclude_layers` and,
 // with exclude_embeddings, those with "embedding" in their names (in any case). Its learning rate
-// is learning_rate * adam_lr_ratio. Exclude the output layer, too. Both rules have decoupled weight
-// decay.
+// is learning_rate * adam_lr_ratio. The output layer should also be in `exclude_layers`. Both rules
+// have decoupled weight decay.
 // Errors: InvalidArgument if ns_steps is negative.
 // Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024; Liu et
 // al., "Muon is scalable for LLM training", 2025 (rms_rate); Keras' form.
@@ -40,7 +40,7 @@ class Muon final : public Adam {
     double momentum = 0.95;
     int ns_steps = 5;  // Newton-Schulz iterations
     bool nesterov = true;
-    std::optional<double> rms_rate = 0.2;  // nullopt: the factor of x is learning_rate alone
+    std::optional<double> rms_rate = 0.2;  // nullopt: x is scaled by learning_rate only
   };
   Muon() : Muon(Options()) {}
   explicit Muon(const Options& options);

@@ -25,8 +25,8 @@ namespace {
 
 using GradientList = std::vector<GradientAndVariable>;
 
-// Assigns its next value (kNextValueAttr) to each variable, if `results` depend on the node that
-// computes the value. If `gate` is valid and false, the variables keep their values.
+// Assigns each variable its next value (kNextValueAttr) if `results` depend on the node that
+// computes that value. If `gate` is valid and false, the variables keep their values.
 std::vector<Operation> MoveVariables(const Scope& scope, absl::Span<const Output> results,
                                      const Output& gate) {
   const Scope s = scope.SubScope("moving_averages");
@@ -85,7 +85,7 @@ Operation Optimizer::UpdateVariables(const Scope& s,
                                      const MinimizeOptions& options) const {
   const DataType dtype = s.graph().values().at(gradients[0].variable).handle_dtype;
   const LearningRateSchedule& schedule = learning_rate_.schedule();
-  std::optional<Variable> count;  // of the number of updates
+  std::optional<Variable> count;  // the number of updates
   Output before, step;
   if (schedule || counts_steps() || options.use_ema) {
     count = CreateOptimizerState(s, "global_step", {}, initializers::Zeros(), DT_INT64);

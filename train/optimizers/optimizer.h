@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The base class of all optimizers. Each subclass defines an update rule. Minimize adds the
-// gradients of a loss and the updates of the variables to a graph.
+// The base class of all optimizers. Each subclass defines an update rule. Minimize adds a loss's
+// gradients and the updates of the variables to a graph.
 //
 //   Operation train = Momentum({.learning_rate = 0.1, .momentum = 0.9}).Minimize(scope, loss);
 //
@@ -24,7 +24,7 @@ namespace mirrorflow {
 
 struct ReducedGradients {
   std::vector<GradientAndVariable> gradients;
-  std::vector<Operation> updates;  // of the reducer's state
+  std::vector<Operation> updates;  // updates of the reducer's state
 };
 
 class Optimizer {
@@ -34,19 +34,20 @@ class Optimizer {
   Optimizer(Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  // Adds the gradients of `loss`, a scalar, and the updates of the variables and of the moving
+  // Adds the gradients of `loss`, a scalar, and operations that update the variables and the moving
   // averages of the layers that compute `loss`. A step that runs the result updates all variables
   // or, if the loss is not finite, none: the reduced loss is known before the first update.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
-  // Returns the gradients of `loss` with respect to those of `variables` that receive one.
+  // Returns the gradients of `loss` with respect to `variables`. Omits variables that receive no
+  // gradient.
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
   // Passes each gradient through `reduce`. The gradients may also come from accumulators, which are
   // kOnRead variables. A step that applies the results must also run the updates, which change
   // nothing if `gate` (a bool scalar; may be invalid) is false.
-  // Errors: InvalidArgument, naming the variable, if a result has another dtype or shape than the
-  //         gradient; and, when a step is prepared for several replicas, if a result is not equal
+  // Errors: InvalidArgument, naming the variable, if a result's dtype or shape differs from the
+  //         gradient's; and, when a step is prepared for several replicas, if a result is not equal
   //         on all of them.
   static ReducedGradients ReduceGradients(const Scope& scope,
                                           absl::Span<const GradientAndVariable> gradients,
@@ -54,7 +55,8 @@ class Optimizer {
   // Reduces and clips the gradients according to `options`, and updates their variables and the
   // moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
   // scalar; may be invalid) is false changes nothing. Ignores `options.variables`. Schedules, and
-  // whatever else depends on the step number, count the updates in the variable train/global_step.
+  // everything else that depends on the step number, use the variable train/global_step, which
+  // counts the updates.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                            Output gate = Output(), const MinimizeOptions& options = {}) const;
 
@@ -67,13 +69,14 @@ class Optimizer {
         numbers_(std::move(numbers)) {}
 
   // Outputs that the updates of all variables share, created once. Each optimizer defines their
-  // order, except that the learning rate comes first, in the dtype of the variables. Update
-  // receives the rate of its own variable there (MinimizeOptions::learning_rate_multipliers).
+  // order, except that the first is always the learning rate, in the variables' dtype. Update
+  // receives it with its variable's multiplier applied
+  // (MinimizeOptions::learning_rate_multipliers).
   using Shared = std::vector<Output>;
   // `step` is 1 in the first step and has the learning rate's dtype. It is invalid unless
   // counts_steps(). By default, only the learning rate is shared.
   virtual Shared Prepare(const Scope& scope, Output learning_rate, Output step) const;
-  // Adds the writes to a variable and its slots to `update`.
+  // Adds to `update` the operations that write a variable and its slots.
   virtual void Update(VariableUpdate& update, const Shared& shared) const = 0;
   // Adds an operation that runs once after `updates`, for state that is not a slot of a variable.
   virtual Operation Finish(const Scope& scope, const Shared& shared,
@@ -84,8 +87,8 @@ class Optimizer {
   // The weight decay of this variable if MinimizeOptions::weight_decay is unset.
   virtual double weight_decay(const VariableUpdate&) const { return 0; }
 
-  // InvalidArgument if a gradient, a variable or the gate (which may be invalid) does not belong to
-  // this graph, or if a variable is not a variable's handle.
+  // Returns InvalidArgument if a gradient, a variable or the gate (which may be invalid) belongs to
+  // another graph, or if a `variable` is not a variable handle.
   static absl::Status CheckGradients(const Graph& graph,
                                      absl::Span<const GradientAndVariable> gradients,
                                      const Output& gate);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How an Optimizer computes gradients and reduces them over the replicas.
+// The members of Optimizer that compute gradients and reduce them over the replicas.
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
@@ -36,9 +36,10 @@ std::string WhyNoGradient(const Graph& graph, const Output& loss,
     }
   }
   if (!depends[loss.node->id()]) {
-    return absl::StrCat("it depends on none of the ", variables.size(), " trainable variables");
+    return absl::StrCat("the loss depends on none of the ", variables.size(),
+                        " trainable variables");
   }
-  return absl::StrCat("it depends on variables only through ops without a gradient",
+  return absl::StrCat("the loss depends on variables only through ops without a gradient",
                       ends.empty() ? "" : ", such as ", ends);
 }
 
@@ -47,7 +48,8 @@ absl::Status CheckReduced(const Scope& scope, absl::string_view name, const Grad
                           const Output& reduced) {
   const std::string where = absl::StrCat("reduction of the gradient of '", name, "'");
   if (!reduced.valid()) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": expected a value, got none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": the reducer returned an invalid output; expected a value"));
   }
   MF_RETURN_IF_ERROR(Annotate(scope.graph().CheckOwns(reduced), where));
   const Shape &want = scope.shape(gv.gradient), &got = scope.shape(reduced);
@@ -93,10 +95,10 @@ absl::Status Optimizer::CheckGradients(const Graph& graph,
     MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(gradients[i].gradient), where));
     MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(gradients[i].variable), where));
     if (gradients[i].variable.dtype() == DT_RESOURCE) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, ": '", gradients[i].variable.ToString(),
-        "' is not a variable's handle; expected Variable::handle, got a value of dtype ",
-        DataTypeName(gradients[i].variable.dtype())));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": '", gradients[i].variable.ToString(),
+                     "' is not a variable handle; expected Variable::handle, got a value of dtype ",
+                     DataTypeName(gradients[i].variable.dtype())));
   }
   if (!gate.valid()) return absl::OkStatus();
   return Annotate(graph.CheckOwns(gate), "apply_gradients, gate");

@@ -14,7 +14,7 @@ RMSProp::RMSProp(const Options& o)
                  {"epsilon", o.epsilon, kNotNegative}}),
       options_(o) {}
 
-// Order: learning_rate, rho, momentum, epsilon.
+// Returns, in this order: learning_rate, rho, momentum, epsilon.
 Optimizer::Shared RMSProp::Prepare(const Scope& scope, Output learning_rate, Output) const {
   auto scalar = [&](absl::string_view name, double value) {
     return ops::ScalarConst(scope.WithName(name), learning_rate.dtype(), value);

@@ -22,8 +22,8 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Returns the schedule `rate` with its nodes in a scope named `scope_name`. Fails the graph if one
-// of `numbers`, the options of `name`, is out of range.
+// Returns the schedule `rate`, with its nodes in a scope named `scope_name`. The schedule fails the
+// graph if one of `numbers`, the options of `name`, is out of range.
 LearningRateSchedule Checked(const char* scope_name, const char* name,
                              std::vector<NumericOption> numbers,
                              std::function<Output(const Term& step)> rate) {
@@ -36,18 +36,18 @@ LearningRateSchedule Checked(const char* scope_name, const char* name,
 Term Floor(const Term& x) { return x.With(ops::Floor(x.scope(), x)); }
 Term Cos(const Term& x) { return x.With(ops::Cos(x.scope(), x)); }
 
-// Returns `below` where step < limit, otherwise `from`.
+// Returns `below` while step < limit, and `from` afterwards.
 Output Before(const Term& step, double limit, const Term& below, const Term& from) {
   const Scope& s = step.scope();
   return ops::SelectV2(s, ops::Less(s, step, step.Number(limit)), below, from);
 }
 
-// Goes from `first` to `last` along half a cosine while `progress` goes from 0 to 1.
+// Interpolates from `first` to `last` along half a cosine as `progress` goes from 0 to 1.
 Term CosineTo(double first, double last, const Term& progress) {
   return (first + last) / 2 + (first - last) / 2 * Cos(progress * kPi);
 }
 
-// Returns how much of the decay is done, in units of `decay_steps`.
+// Returns the progress of the decay, in units of `decay_steps`. With `staircase`, rounds it down.
 Term Progress(const Term& step, int64_t decay_steps, bool staircase) {
   const Term done = step / static_cast<double>(decay_steps);
   return staircase ? Floor(done) : done;
@@ -57,7 +57,8 @@ Term Progress(const Term& step, int64_t decay_steps, bool staircase) {
 
 LearningRateSchedule OneCycle(const OneCycleOptions& o) {
   auto rate = [o](const Term& step) {
-    // The steps with the highest and the last rate. Each phase takes at least one step.
+    // The steps at which the rate reaches its maximum and its final value. Each phase takes at
+    // least one step.
     const double total = static_cast<double>(o.total_steps);
     const double top = std::max(1.0, o.warmup_fraction * total - 1);
     const double end = std::max(top + 1, total - 1);
@@ -88,7 +89,8 @@ LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& o) {
     if (o.values.size() != o.boundaries.size() + 1 ||
         !std::is_sorted(o.boundaries.begin(), o.boundaries.end())) {
       scope.Fail(absl::InvalidArgumentError(
-          absl::StrCat("PiecewiseConstant: expected ascending boundaries and one more value, got [",
+          absl::StrCat("PiecewiseConstant: expected ascending boundaries and one more value than "
+                       "boundaries, got boundaries [",
                        absl::StrJoin(o.boundaries, ", "), "] and ", o.values.size(), " values")));
       return Output();
     }
@@ -206,7 +208,7 @@ LearningRateSchedule Adjustable(double initial, const std::string& variable) {
   return [=](const Scope& scope, Output step) {
     if (!CheckNumbers(scope, "Adjustable", {{"initial", initial, kNotNegative}})) return Output();
     const Scope root(&scope.graph());
-    // Create the variable only once if the updates have several dtypes.
+    // If the updates have several dtypes, create the variable only once.
     Node* const made = scope.graph().FindNode(variable);
     const Output value =
         made != nullptr

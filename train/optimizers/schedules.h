@@ -26,7 +26,7 @@ struct OneCycleOptions {
   double final_div_factor = 1e4;  // the last rate is the first one / final_div_factor
 };
 
-// Rises to the maximum and falls again, each along half a cosine, then stays at the last rate.
+// Rises to the maximum and falls, each along half a cosine, then stays at the last rate.
 // Source: Smith and Topin, "Super-convergence", 2018; PyTorch's OneCycleLR (two phases, without its
 // momentum cycle).
 LearningRateSchedule OneCycle(const OneCycleOptions& options);
@@ -36,8 +36,8 @@ struct PiecewiseConstantOptions {
   std::vector<double> values = {};       // one more than boundaries
 };
 
-// values[0] up to and including step boundaries[0], then values[1] up to and including
-// boundaries[1], … Source: Keras' PiecewiseConstantDecay.
+// Uses values[0] up to and including step boundaries[0], then values[1] up to and including
+// boundaries[1], and so on. Source: Keras' PiecewiseConstantDecay.
 LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& options);
 
 struct CosineDecayOptions {
@@ -57,9 +57,9 @@ struct WarmUpOptions {
 };
 
 // Rises linearly from initial_learning_rate to the first rate of `after` over `steps` steps, then
-// follows `after`, whose step count starts from there. With CosineDecay as `after`, it equals
-// Keras' CosineDecay with warmup_steps. Source: Goyal et al., "Accurate, large minibatch SGD",
-// 2017.
+// follows `after`, whose step count starts at the end of the warm-up. With CosineDecay as `after`,
+// this equals Keras' CosineDecay with warmup_steps.
+// Source: Goyal et al., "Accurate, large minibatch SGD", 2017.
 LearningRateSchedule WarmUp(const WarmUpOptions& options);
 
 struct ExponentialDecayOptions {
@@ -89,19 +89,19 @@ struct PolynomialDecayOptions {
   int64_t decay_steps = 0;  // at least 1
   double end_learning_rate = 0.0001;
   double power = 1;
-  // Rises again after decay_steps: the decay then runs to the next multiple of decay_steps.
+  // After decay_steps, the rate rises again and decays until the next multiple of decay_steps.
   bool cycle = false;
 };
 
 // (initial_learning_rate - end_learning_rate) * (1 - step / decay_steps)^power + end_learning_rate.
-// It stays at end_learning_rate after decay_steps, unless `cycle`.
+// Stays at end_learning_rate after decay_steps, unless `cycle` is true.
 LearningRateSchedule PolynomialDecay(const PolynomialDecayOptions& options);
 
 struct CosineDecayRestartsOptions {
   double initial_learning_rate = 0.1;
   int64_t first_decay_steps = 0;  // at least 1
-  double t_mul = 2;               // factor from the length of one decay to the next; at least 1
-  double m_mul = 1;               // factor from the first rate of one decay to the next
+  double t_mul = 2;               // each decay is t_mul times as long as the last; at least 1
+  double m_mul = 1;               // each decay starts at m_mul times the last decay's first rate
   double alpha = 0;               // each decay ends at initial_learning_rate * alpha
 };
 
@@ -109,7 +109,7 @@ struct CosineDecayRestartsOptions {
 // Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017.
 LearningRateSchedule CosineDecayRestarts(const CosineDecayRestartsOptions& options);
 
-// A rate that the program changes between steps: the value of a float variable, initially
+// A rate that the program can change between steps: the value of a float variable that starts at
 // `initial`. Set it with Session::AssignVariable("learning_rate", …), or use the callback
 // ReduceLROnPlateau.
 LearningRateSchedule Adjustable(double initial, const std::string& variable = "learning_rate");

@@ -4,8 +4,8 @@
 //
 //   const Term v = beta2 * slot + (1 - beta2) * Square(gradient);
 //
-// Each operator adds one node, in the scope of its first term. (The same operators on outputs,
-// ops/operators.h, add nodes outside any scope.) Numbers take the dtype of the other operand.
+// Each operator adds one node, in the scope of its first term. (The operators on Output in
+// ops/operators.h add nodes outside any scope.) Numbers take the other operand's dtype.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_TERM_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_TERM_H_
 
@@ -22,7 +22,7 @@ class Term {
   const Output& output() const { return output_; }
   operator Output() const { return output_; }  // NOLINT: operand of an op
 
-  // Returns `value` in the dtype of this term.
+  // Returns `value` as a constant of this term's dtype.
   Term Number(double value) const;
   Term With(Output output) const { return Term(scope_, output); }
 
@@ -31,7 +31,7 @@ class Term {
   Output output_;
 };
 
-// Element-wise, with broadcasting.
+// These functions work element-wise, with broadcasting.
 Term operator+(const Term& x, const Term& y);
 Term operator-(const Term& x, const Term& y);
 Term operator*(const Term& x, const Term& y);
@@ -55,7 +55,7 @@ Term Min(const Term& x, const Term& y);
 Term Pow(const Term& x, double y);
 Term Pow(double x, const Term& y);
 
-// Reduce over all elements to a scalar.
+// These functions reduce over all elements, to a scalar.
 Term SumOf(const Term& x);
 Term MeanOf(const Term& x);
 

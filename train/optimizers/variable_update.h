@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The update of one variable in one step, which an optimizer's rule writes as a graph:
+// The update of one variable in one step, which an optimizer's rule builds as part of the graph:
 //
 //   void Lion::Update(VariableUpdate& u, const Shared& shared) const {
 //     const Variable momentum = u.Slot("momentum");
@@ -32,7 +32,7 @@ Variable CreateOptimizerState(
 
 class VariableUpdate {
  public:
-  // `gate`: a bool scalar, or invalid. In a step where it is false, nothing is written.
+  // `gate`: a bool scalar, or invalid. A step in which it is false writes nothing.
   VariableUpdate(const Scope& scope, const GradientAndVariable& gv, Output gate)
       : scope_(scope), write_scope_(scope), gv_(gv), gate_(gate) {}
 
@@ -44,14 +44,14 @@ class VariableUpdate {
   const Output& variable() const { return gv_.variable; }
   const Shape& shape() const;
   DataType dtype() const;
-  // May be a partial sum, which an update op (ops/update.h) reduces itself.
+  // The gradient, possibly as a partial sum. Update ops (ops/update.h) reduce it.
   const Output& gradient() const { return gv_.gradient; }
-  // The gradient for use in any formula: reduced over the replicas, only once.
+  // Returns the gradient reduced over the replicas, for use in any formula.
   Term ReducedGradient() const;
-  // The value of the variable after the writes added so far.
+  // Returns the variable's value after the writes added so far.
   Term Read() const;
   Term term(Output value) const { return Term(scope_, value); }
-  // The gate in the form of the last operands of an update op.
+  // Returns the gate as the trailing operands of an update op; empty if the gate is invalid.
   std::vector<Output> gates() const;
 
   // Creates state for this variable, in a scope named after it. It has the variable's dtype and, by
@@ -70,7 +70,7 @@ class VariableUpdate {
   // Adds an update op, built in write_scope() with gates(), which writes the variable.
   void Add(Operation update);
 
-  // Everything that was added. Each step must run all of it.
+  // All operations added so far. Each step must run all of them.
   const std::vector<Operation>& operations() const { return operations_; }
 
  private:

@@ -8,7 +8,7 @@
 #include "base.cuh"
 
 // Starts to copy kBytes (8 or 16) from an address that is aligned to kBytes. If `exists` is
-// false, writes zeros without reading. Other threads see the result after this thread's
+// false, writes zeros without reading. Other threads can read the result after this thread's
 // WaitForCopies and a barrier.
 template <int kBytes>
 __device__ inline void StartCopy(void* shared, const void* global, bool exists) {
@@ -35,7 +35,7 @@ __device__ inline void StartCopy(void* shared, const void* global, bool exists) 
 #endif
 }
 
-// Waits until the copies that this thread has started are complete.
+// Waits for the copies that this thread has started.
 __device__ inline void WaitForCopies() {
 #if !defined(__CUDA_ARCH__)
   MfWaitForCopies();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention and its gradient. A block owns a tile of queries (or of keys) of one head and visits
-// the other side tile by tile, without storing the weights.
+// the keys (or the queries) tile by tile, without storing the weights.
 // Source: Dao, "FlashAttention-2", 2023.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_CUH_
@@ -20,8 +20,8 @@ struct Range {
   __device__ bool Has(int column) const { return begin <= column && column < end; }
 };
 
-// The rows of a head begin kRowSpread rows apart: 1 if they are adjacent, otherwise the number of
-// heads, whose rows are interleaved.
+// The rows of a head begin kRowSpread rows apart. This is 1 if they are adjacent; if the rows of
+// all heads are interleaved, it is the number of heads.
 template <int64 kQueryCount, int64 kKeyCount, int kDepthCount, int kValueDepthCount, bool kIsCausal,
           int kTileRows, int kRowSpread>
 struct Problem {
@@ -39,7 +39,7 @@ struct Problem {
   static constexpr int64 kKeyTiles = (kKeys + kTile - 1) / kTile;
 
   // Returns whether each of `rows` rows from `first` on sees each of `columns` rows of the other
-  // side from `at` on. A constant if tiles are whole and attention is not causal.
+  // side from `at` on. The result is a constant if tiles are whole and attention is not causal.
   template <bool kOfKeys>
   __device__ static bool SeesAll(int64 first, int rows, int64 at, int columns) {
     constexpr int64 kOwn = kOfKeys ? kKeys : kQueries, kOther = kOfKeys ? kQueries : kKeys;
@@ -95,7 +95,7 @@ struct Base<float> {
   }
 };
 
-// Stands in for a missing mask.
+// Replaces a missing mask.
 struct NoMask {};
 
 // Turns dot products of queries and keys into scores, which are exponents to Base<V>.
@@ -111,8 +111,8 @@ class Scores {
       return product * factor_;
     }
   }
-  // Until the largest score is known, products can stand in for scores if their order is the same.
-  // A score is then Delayed() times Early().
+  // Until the largest score is known, products can replace scores if their order is the same. In
+  // that case, a score is Delayed() times Early().
   __device__ V Early(V product, int64 i) const { return IsDelayed() ? product : Of(product, i); }
   __device__ V Delayed() const { return IsDelayed() ? factor_ : V(1); }
 
@@ -140,8 +140,8 @@ template <typename V, int kRows, int kColumns>
 struct Tile {
   V rows[kRows][kColumns + 1];
 
-  // Loads rows of `from`, starting at row `first` of `count`, with zeros beyond the last. The rows
-  // begin kSpread rows apart.
+  // Loads rows of `from`, starting at row `first` of `count`. Fills rows beyond the last with
+  // zeros. The rows of `from` begin kSpread rows apart.
   template <int kSpread, typename T>
   __device__ void Fill(const T* from, int64 first, int64 count) {
     constexpr int kWidth = kPackWidth<T, kColumns>, kPacks = kColumns / kWidth;
@@ -173,7 +173,7 @@ __device__ inline typename Op::Type CombineLanes(typename Op::Type value) {
   return value;
 }
 
-// A row of results. Each lane holds every kLanes-th pack of columns.
+// A row of results, of which each lane holds every kLanes-th pack of columns.
 template <typename V, int kColumns>
 class RowSums {
  public:
@@ -220,14 +220,14 @@ class RowSums {
   V sums_[kOfLane * kWidth];
 };
 
-// Computes y and log_sums, which are natural logarithms. Unless it is NoMask, mask(i) is added to
-// score i of [heads, queries, keys], in natural units. Until a query has seen a key, its scores are
-// relative to 0. A query that sees no key becomes NaN, or 0 if there are no keys at all.
+// Computes y and log_sums, which are natural logarithms. Unless `mask` is NoMask, mask(i) is added
+// to score i of [heads, queries, keys], in natural units. Until a query has seen a key, its scores
+// are relative to 0. The result for a query that sees no key is NaN, or 0 if no keys exist.
 template <typename P, typename V, typename T, typename Mask>
 __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_sums, V scale,
                                Mask mask) {
   constexpr int kTile = P::kTile;
-  // Keys and values take turns in the same memory.
+  // Keys and values alternately use the same memory.
   __shared__ Tile<V, kTile, P::kDepth> queries;
   __shared__ union {
     Tile<V, kTile, P::kDepth> keys;
@@ -289,10 +289,10 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
       blind ? BitsToFloat(0x7fc00000) : pivot * Base<V>::kNaturalLog + log(sum);
 }
 
-// Per-query terms of the gradients of the scores, computed once for all scores.
+// The terms of the score gradients that depend only on the query, computed once for all scores.
 template <typename V>
 struct alignas(2 * sizeof(V)) Query {
-  V log_sum;  // to Base<V>
+  V log_sum;  // logarithm to the base of Base<V>
   V product;  // dy · y * scale
 
   __device__ static Query Of(V log_sum, V product, V scale) {
@@ -300,9 +300,9 @@ struct alignas(2 * sizeof(V)) Query {
   }
 };
 
-// Computes the gradient for the rows of one side, which visit the rows of the other side. A score
-// is a dot product of rows of `own` and `other`; the gradient of its weight is a dot product of
-// `own2` and `other2`:
+// Computes the gradients for a tile of rows of `own`, each of which loops over the rows of `other`.
+// A score is a dot product of rows of `own` and `other`; the gradient of its weight is a dot
+// product of rows of `own2` and `other2`:
 //   queries   own is q, own2 is dy, other is k, other2 is v; the result is dq
 //   keys      own is k, own2 is v, other is q, other2 is dy; the results are dk and dv
 template <typename P, bool kOfKeys, int kColumns, int kColumns2, typename V, typename T,

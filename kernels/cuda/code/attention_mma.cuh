@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The version of attention.cuh with products on tensor cores, for 16-bit floats and for floats that
-// may be rounded to TensorFloat-32. Weights are rounded for the products; sums and exponentials are
-// computed in float.
+// A version of attention.cuh that computes products on tensor cores, for 16-bit floats and for
+// floats that may be rounded to TensorFloat-32. Weights are rounded for the products; sums and
+// exponentials are computed in float.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
 
@@ -11,7 +11,7 @@
 
 namespace attention {
 
-// Combines the values of the four neighbouring threads that share a row. Each of them gets the
+// Combines the values of the four neighbouring threads that share a row. Each thread gets the
 // result. A tile has 16 rows per warp of the block.
 template <typename Op>
 __device__ inline typename Op::Type CombineThreadsOfRow(typename Op::Type value) {
@@ -19,9 +19,9 @@ __device__ inline typename Op::Type CombineThreadsOfRow(typename Op::Type value)
   return Op::Combine(value, ShuffleXor(value, 2));
 }
 
-// How many rows of the other side a block visits at once. There are two stages: while the block
-// computes with the rows of one stage, the rows of the other arrive. A row of both operands
-// takes kRowBytes.
+// How many rows of the other side a block visits at once. Shared memory holds two stages of such
+// rows: while the block computes with one stage, the other is filled. One row of each operand takes
+// kRowBytes in total.
 template <int kRowBytes>
 constexpr int kStageRows = 2 * 64 * kRowBytes <= (46 << 10) ? 64 : 32;
 
@@ -30,7 +30,7 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
                                             float* log_sums, float scale, Mask mask) {
   constexpr int kTile = P::kTile, kThreads = kTile / mma::kWarpRows * 32;
   constexpr int kRows = 32;  // with 64, the scores of a stage would spill
-  // Both stages. The queries, and later the results, reuse this memory.
+  // Memory for both stages. The queries, and later the results, also use it.
   __shared__ mma::Tile<T, 2 * kRows, P::kDepth> keys;
   __shared__ mma::Tile<T, 2 * kRows, P::kValueDepth> values;
   const int64 head = blockIdx.x / P::kQueryTiles, first = blockIdx.x % P::kQueryTiles * kTile;
@@ -60,7 +60,7 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
   if (end > 0) start_fill(stage, 0);
   for (int64 begin = 0; begin < end; begin += kRows, stage = kRows - stage) {
     WaitForCopies();
-    __syncthreads();  // this stage has arrived, and no warp needs the other one any more
+    __syncthreads();  // this stage has arrived, and no warp still needs the other one
     if (begin + kRows < end) start_fill(kRows - stage, begin + kRows);
     float weights[kRows / 8][4] = {};
 #pragma unroll
@@ -138,7 +138,7 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
   constexpr int64 kOwn = kOfKeys ? P::kKeys : P::kQueries;
   constexpr int64 kOther = kOfKeys ? P::kQueries : P::kKeys;
   constexpr int64 kTiles = kOfKeys ? P::kKeyTiles : P::kQueryTiles;
-  // Both stages. The block's own rows, and later the results, reuse this memory.
+  // Memory for both stages. The block's own rows, and later the results, also use it.
   __shared__ mma::Tile<T, 2 * kRows, kColumns> rows;
   __shared__ mma::Tile<T, 2 * kRows, kColumns2> rows2;
   __shared__ Query<float> queries_of_stage[kOfKeys ? 2 * kRows : 1];
@@ -185,7 +185,7 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
   if (begin < end) start_fill(stage, begin);
   for (int64 at = begin; at < end; at += kRows, stage = kRows - stage) {
     WaitForCopies();
-    __syncthreads();  // this stage has arrived, and no warp needs the other one any more
+    __syncthreads();  // this stage has arrived, and no warp still needs the other one
     if (at + kRows < end) start_fill(kRows - stage, at + kRows);
     const int64 own_index = first + warp_row;
     const bool sees_all = P::template SeesAll<kOfKeys>(own_index, mma::kWarpRows, at, kRows);

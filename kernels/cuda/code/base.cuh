@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Foundation of all device code. The files of this folder are compiled when a plan is made,
+// Foundation of all device code. The files in this folder are compiled when a plan is made,
 // with the plan's shapes as constants and without a standard library. The test fakes compile
 // them for the host.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_BASE_CUH_
@@ -161,8 +161,8 @@ struct StepParams {
   int64 first_row[MF_MAX_AXES];
 };
 
-// Reports invalid data to the host, which reads it after each step. Only the first failure of a
-// step is kept. `writes` shows whether the step has written variables.
+// Reports invalid data to the host, which reads this struct after each step. Only a step's first
+// failure is kept. `writes` shows whether the step has written variables.
 struct DataFailure {
   uint64 what;  // 0 if nothing failed
   int64 value;
@@ -199,7 +199,7 @@ struct alignas(sizeof(T) * kWidth < 16 ? sizeof(T) * kWidth : 16) PackOf {
 
   __device__ T operator[](int j) const { return values[j]; }
 };
-// Requires that the address is aligned to the pack size.
+// LoadPack and StorePack require that the address is aligned to the pack size.
 template <int kWidth, typename T>
 __device__ inline PackOf<T, kWidth> LoadPack(const T* at) {
   return *reinterpret_cast<const PackOf<T, kWidth>*>(at);
@@ -227,7 +227,7 @@ struct Adjacent {
 template <typename T, typename Offset>
 Adjacent(const T*, Offset) -> Adjacent<T, Offset>;
 
-// Like Adjacent, but the same element belongs to all of a pack.
+// Like Adjacent, but all elements of a pack use the same operand element.
 template <typename T, typename Offset>
 struct Repeated {
   const T* data;

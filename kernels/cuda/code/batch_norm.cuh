@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Batch normalisation: the statistics of a channel, from sums over its elements. Sums are
-// accumulated in double precision because a channel may have millions of elements.
+// accumulated in double precision because a channel can have millions of elements.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
 
@@ -20,7 +20,7 @@ __device__ inline Two<double> Deviation(double x, double pivot) {
   return {d, d * d};
 }
 
-// Returns the mean and variance of kCount numbers, from the sums of Deviation.
+// Returns the mean and variance of kCount numbers, from the sums of their Deviation().
 template <int64 kCount>
 __device__ inline Two<double> Moments(Two<double> sums, double pivot) {
   constexpr double kN = kCount > 0 ? kCount : 1;

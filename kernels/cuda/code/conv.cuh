@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions straight from their definition: each result element is computed separately. Used for
-// dtypes and shapes that cuDNN has no algorithm for.
+// Convolutions computed directly from their definition, each result element separately. Used for
+// dtypes and shapes for which cuDNN has no algorithm.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 
@@ -61,7 +61,7 @@ struct Convolution {
     return sum;
   }
 
-  // Returns element `index` of the gradient of the images.
+  // Returns element `index` of the gradient with respect to the images.
   template <typename T>
   __device__ static Value<T> BackpropInput(const T* filter, const T* dy, int64 index) {
     const Pixel at = PixelOf<kIn, H::kIn, W::kIn>(index);
@@ -82,7 +82,7 @@ struct Convolution {
     return sum;
   }
 
-  // Returns element `index` of the gradient of the filter.
+  // Returns element `index` of the gradient with respect to the filter.
   template <typename T>
   __device__ static Value<T> BackpropFilter(const T* images, const T* dy, int64 index) {
     const int64 o = index % kOut, c = index / kOut % kGroupIn + o / kGroupOut * kGroupIn;

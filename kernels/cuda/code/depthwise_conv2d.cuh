@@ -9,8 +9,8 @@
 
 namespace depthwise {
 
-// How the filter moves in one dimension: at position o, tap i lies on pixel o * kStride - kBefore +
-// i * kDilation, or outside the image.
+// Describes how the filter moves in one dimension: at position o, tap i is over pixel
+// o * kStride - kBefore + i * kDilation, which may be outside the image.
 template <int kInSize, int kOutSize, int kFilterSize, int kStride, int kBefore, int kDilation>
 struct Window {
   static constexpr int kIn = kInSize, kOut = kOutSize, kSize = kFilterSize;
@@ -111,9 +111,9 @@ __device__ inline Value<T> ImageGradient(const T* filter, const T* dy, int64 i) 
 }
 
 // Computes part `blockIdx.z` of kParts of the filter's gradient: the sum over that part of the
-// positions. Element i of the filter goes to out[i * kParts + part]. A block handles kTaps taps of
-// filter row `blockIdx.y / kTapGroups` and kLanes output channels. Its threads share the positions
-// and add their sums in a fixed order.
+// positions. The result for filter element i is written to out[i * kParts + part]. A block handles
+// kTaps taps of filter row `blockIdx.y / kTapGroups` and kLanes output channels. Its threads divide
+// the positions among themselves and add their sums in a fixed order.
 template <typename G, int kLanes, int kTaps, int kParts, typename T, typename P>
 __device__ inline void FilterGradient(const T* images, const T* dy, P* out) {
   using H = typename G::H;

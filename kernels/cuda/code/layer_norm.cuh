@@ -16,7 +16,8 @@ __device__ inline typename Op::Type CombineRow(const Row& row, Fn fn) {
   return Row::Threads::template Combine<Op>(result);
 }
 
-// `y` may be `x`, because a thread overwrites only elements that it alone has read.
+// Normalises each row, and writes its mean and its inverse standard deviation. `y` may be `x`,
+// because a thread overwrites only elements that no other thread reads.
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename T, typename V>
 __device__ inline void LayerNorm(const T* x, const V* gamma, const V* beta, T* y, V* means,
                                  V* inverses, V epsilon) {
@@ -37,9 +38,9 @@ __device__ inline void LayerNorm(const T* x, const V* gamma, const V* beta, T* y
 }
 
 // Computes dx. For each column c, also computes the sums over the block's rows of dy * (normalised
-// x) and of dy, which go to partials[blockIdx.x * kColumns + c]. Elements are read once and kept in
-// registers, like the sums, unless rows are very long: then they are read again for dx, and the
-// sums are kept in `partials`. `dx` may be `dy` or `x`.
+// x) and of dy, and writes them to partials[blockIdx.x * kColumns + c]. Elements are read once and
+// kept in registers, like the sums. If rows are very long, elements are instead read again for dx,
+// and the sums are kept in `partials`. `dx` may be `dy` or `x`.
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename T, typename V>
 __device__ inline void LayerNormGrad(const T* dy, const T* x, const V* gamma, const V* means,
                                      const V* inverses, T* dx, Two<V>* partials) {

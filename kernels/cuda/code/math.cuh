@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Formulas of the element-wise ops, named after the ops. Each formula is a template for all types
-// that it supports; 16-bit floats arrive as float.
+// that it supports; 16-bit floats are passed as float.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MATH_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MATH_CUH_
 
@@ -54,7 +54,7 @@ MF_UNARY(LogicalNot) { return !x; }
 MF_UNARY(Neg) { return static_cast<T>(-x); }
 MF_UNARY(OnesLike) { return T(1); }
 MF_UNARY(Reciprocal) { return T(1) / x; }
-// `x > 0 ? x : 0` would lose a NaN.
+// `x > 0 ? x : 0` would turn NaN into 0.
 MF_UNARY(Relu) { return x <= 0 ? T(0) : x; }
 MF_UNARY(Relu6) { return x < 0 ? T(0) : x > 6 ? T(6) : x; }
 // Rounds halves to even.
@@ -93,7 +93,7 @@ __device__ inline T LeakyRelu(T x, float alpha) {
   return x > 0 ? x : x * static_cast<T>(alpha);
 }
 
-// x times the normal distribution function, computed with erfc, which keeps its
+// Returns x times the normal distribution function, computed with erfc, which keeps its
 // precision in the tail.
 MF_UNARY(Gelu) { return x * (T(0.5) * erfc(x * T(-0.70710678118654752440))); }
 constexpr double kTwoRoots = 1.59576912160573071176;  // 2 * sqrt(2 / pi)
@@ -102,7 +102,7 @@ constexpr double kGeluCubic = 0.044715;
 MF_UNARY(GeluExponent) { return x * (T(kTwoRoots) + T(kTwoRoots * kGeluCubic) * x * x); }
 MF_UNARY(ApproximateGelu) { return x / (T(1) + exp(-GeluExponent(x))); }
 
-// The derivative of Lgamma. Uses the recurrence up to where the asymptotic series holds, and
+// The derivative of Lgamma. Uses the recurrence until the asymptotic series is accurate, and
 // reflection below 0 (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
 MF_UNARY(Digamma) {
   double v = x, sum = 0;
@@ -240,7 +240,7 @@ MF_BINARY(Polygamma) {
   if (!(order >= 0) || floor(order) != order) return nan;
   if (order == 0) return Digamma(y);
   if (at == Traits<double>::Highest()) return T(0);
-  // A pole is infinite if both sides tend to the same infinity.
+  // The value at a pole is infinite if both one-sided limits are the same infinity.
   if (at <= 0 && floor(at) == at) return fmod(order, 2.0) == 1 ? Traits<T>::Highest() : nan;
   if (!(at > 0)) return nan;
   const double sign = fmod(order, 2.0) == 1 ? 1 : -1;

@@ -21,7 +21,7 @@ __device__ inline int Warp() { return threadIdx.x / 32; }
 __device__ inline int RowOf(int e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
 __device__ inline int ColumnOf(int e) { return threadIdx.x % 4 * 2 + e % 2; }
 
-// How many columns of the left operand a product takes at once.
+// How many columns of the left operand one product uses.
 template <typename T>
 constexpr int kStep = 32 / sizeof(T);
 
@@ -55,7 +55,7 @@ __device__ inline void MultiplyAdd(const uint32 (&a)[4], uint32 b0, uint32 b1, f
 #undef MF_MMA
 #else
   if constexpr (Same<T, float>::kValue) {
-    // Tensor cores ignore the other bits.
+    // Tensor cores ignore the cleared bits.
     MfMultiplyAdd<uint32>(a, b0, b1, sums,
                           [](uint32 bits) { return BitsToFloat(bits & ~0x1fffu); });
   } else {
@@ -82,7 +82,8 @@ __device__ inline uint32 Pack(float first, float second) {
 }
 
 // Rows in shared memory, each padded by 16 bytes so that eight consecutive rows are in different
-// banks. The size of rows in global memory is a multiple of 32 bytes, and they are aligned to 16.
+// banks. Rows in global memory have a size that is a multiple of 32 bytes, and are aligned to 16
+// bytes.
 template <typename T, int kRows, int kColumns>
 struct Tile {
   static constexpr int kPerLoad = 16 / sizeof(T), kLoads = kColumns / kPerLoad;
@@ -92,9 +93,9 @@ struct Tile {
   };
   Numbers rows[kRows][kLoads + 1];
 
-  // Starts to copy kCopied of the `count` rows of `from` to the rows of this tile from `row` on,
-  // with zeros beyond the last. Copies the rows from `first` on, a multiple of kCopied. Rows of
-  // `from` begin kSpread rows apart. All kThreads of the block share the work.
+  // Starts to copy kCopied rows of `from`, beginning with row `first`, a multiple of kCopied, to
+  // the rows of this tile from `row` on. `from` has `count` rows, which begin kSpread rows apart;
+  // rows beyond the last are filled with zeros. All kThreads threads of the block share the work.
   template <int kCopied, int kThreads, int kSpread>
   __device__ void StartFill(int row, const T* from, int64 first, int64 count) {
     const int left = count - first < kCopied ? static_cast<int>(count - first) : kCopied;
@@ -129,9 +130,9 @@ struct Tile {
     return &rows[row][column / kPerLoad].of[column % kPerLoad];
   }
 
-  // Loads the four quarters of the [16, kStep] block at a row and a column: left before right with
-  // kLeftFirst, otherwise upper before lower. With kTransposed, a thread gets two numbers of a
-  // column instead of two of a row. Rounds floats.
+  // Loads the four quarters of the [16, kStep] block at a row and a column: the left quarters first
+  // with kLeftFirst, otherwise the upper ones. With kTransposed, a thread gets two numbers of a
+  // column instead of two of a row. Rounds floats to TensorFloat-32.
   template <bool kLeftFirst, bool kTransposed>
   __device__ void LoadQuarters(int row, int column, uint32 (&quarters)[4]) const {
     const int lane = threadIdx.x % 32, quarter = lane / 8;
@@ -166,7 +167,7 @@ struct Tile {
 template <typename T, int kColumns>
 constexpr int kRowBytes = sizeof(Tile<T, 1, kColumns>);
 
-// A warp's 16 rows as the left operand of products.
+// A warp's 16 rows, used as the left operand of products.
 template <typename T, int kColumns>
 class Rows {
  public:
@@ -253,8 +254,8 @@ class Sums {
 
  private:
   // Adds the product of [16, 8] weights and the 8 rows of the tile from `row` on. A thread holds
-  // columns 2t and 2t+1 of the weights instead of t and t+4. The products use the tile's rows in
-  // the same order.
+  // columns 2t and 2t+1 of the weights instead of t and t+4. The products therefore use the tile's
+  // rows in that order.
   template <int kRows>
   __device__ void AddHalf(const float (&weights)[4], const Tile<float, kRows, kColumns>& tile,
                           int row) {

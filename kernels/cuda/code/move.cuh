@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Index arithmetic of ops that move elements: the source of each output element, and the value of
+// Index arithmetic for ops that move elements: the source of each output element, and the value of
 // elements without a source.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MOVE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MOVE_CUH_
@@ -14,7 +14,7 @@ __device__ inline T Zero() {
   return T{};
 }
 
-// Stands in for an element that invalid data selects: NaN if T has one, otherwise zero.
+// Replaces an element that invalid data selects: NaN if T has one, otherwise zero.
 template <typename T>
 __device__ inline T Missing() {
   if constexpr (Traits<Value<T>>::kIsFloating) {
@@ -69,9 +69,9 @@ __device__ inline int64 Hit(int64 c) {
 
 // ---- Mirrors ----
 
-// Returns which element is at coordinate `c` of a dimension of kSize elements that is padded with
-// its mirror image, with kBefore elements in front. kSkipped is 1 if the border elements are not
-// repeated, otherwise 0.
+// Returns the index of the element at coordinate `c` of a dimension of kSize elements that is
+// padded with its mirror image, with kBefore elements in front. kSkipped is 1 if the border
+// elements are not repeated, otherwise 0.
 template <int64 kSize, int64 kBefore, int64 kSkipped>
 __device__ inline int64 Mirrored(int64 c) {
   int64 at = c - kBefore;
@@ -79,7 +79,8 @@ __device__ inline int64 Mirrored(int64 c) {
   if (at >= kSize) at = 2 * kSize - 1 - kSkipped - at;
   return at;
 }
-// Returns the sum of value(c) over all coordinates `c` of such a dimension that show element `at`.
+// Returns the sum of value(c) over all coordinates `c` of such a dimension at which element `at`
+// appears.
 template <int64 kSize, int64 kBefore, int64 kAfter, int64 kSkipped, typename V>
 __device__ inline auto SumOfMirrored(int64 at, V value) {
   auto sum = value(kBefore + at);
@@ -125,7 +126,7 @@ struct Diagonals {
   __device__ static constexpr int64 Max(int64 a, int64 b) { return a > b ? a : b; }
 
   static constexpr int64 kLength =
-      Max(0, Min(kRows + Min(kUpper, 0), kColumns - Max(kLower, 0)));  // of the longest
+      Max(0, Min(kRows + Min(kUpper, 0), kColumns - Max(kLower, 0)));  // of the longest diagonal
   static constexpr int64 kSize = (kUpper - kLower + 1) * kLength;
 
   __device__ static int64 LengthOf(int64 k) {
@@ -157,7 +158,7 @@ struct Diagonals {
 
 // ---- Sequences ----
 
-// Integers wrap around.
+// Returns element `i` of a range. Integers wrap around.
 template <typename V>
 __device__ inline V NumberOfRange(V start, V delta, int64 i) {
   if constexpr (Traits<V>::kIsFloating) {
@@ -167,7 +168,7 @@ __device__ inline V NumberOfRange(V start, V delta, int64 i) {
                           static_cast<uint64>(i) * static_cast<uint64>(delta));
   }
 }
-// Both ends are exact, even if their distance is not finite.
+// Returns element `i` of a linear space. Both ends are exact, even if stop - start is not finite.
 template <int64 kLast, typename V>
 __device__ inline V NumberOfLinSpace(V start, V stop, int64 i) {
   if (i == 0) return start;

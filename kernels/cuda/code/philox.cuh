@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Philox4x32-10, a counter-based generator: any number of any stream can be computed without
-// its predecessors.
+// Philox4x32-10, a counter-based generator: any number in a stream can be computed without
+// computing its predecessors.
 // Source: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_PHILOX_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_PHILOX_CUH_
@@ -36,26 +36,26 @@ __device__ inline Block BlockOf(uint64 key, uint64 low, uint64 high) {
   return {{w0, w1, w2, w3}};
 }
 
-// How many elements the words of one block make.
+// How many elements the words of one block yield.
 template <typename V>
 constexpr int kPerBlock = 16 / sizeof(V);
 
 // The elements of a global random tensor that a replica computes: kRuns contiguous runs of kLength
-// elements, one every kStride elements, the first starting at element `first`. An element depends
-// on its index, not on the replica that computes it.
+// elements, one every kStride elements, the first of which starts at element `first`. An element
+// depends on its index, not on the replica that computes it.
 template <int64 kRuns, int64 kLength, int64 kStride>
 struct Shard {
   int64 first;
 };
 
-// Writes the elements of the shard. Elements are made in groups of the global tensor, and a run may
-// begin and end within a group. make(group, values) makes one whole group. Each thread makes one
-// group, then the block writes the elements that belong to runs.
+// Writes the elements of the shard. The global tensor is generated in groups of elements, and a run
+// can begin and end within a group. make(group, values) generates one whole group. Each thread
+// generates one group, then the block writes the elements that belong to runs.
 template <int64 kRuns, int64 kLength, int64 kStride, typename T, typename Make>
 __device__ inline void Generate(const Shard<kRuns, kLength, kStride>& shard, T* out, Make make) {
   constexpr int kGroup = kPerBlock<Value<T>>;
   constexpr int64 kMaxGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can overlap
-  // Counts the elements of all groups, including the unused ones of the last block.
+  // A type that can count the elements of all groups, including the unused ones in the last block.
   using Slot = Index<kRuns * kMaxGroups * kGroup + kThreads * kGroup>;
   constexpr Slot kGroups = kMaxGroups;
   __shared__ Value<T> made[kThreads * kGroup];

@@ -8,8 +8,8 @@
 #include "base.cuh"
 #include "math.cuh"
 
-// How windows of kSize_ pixels move over one dimension of kIn_ pixels. The first window begins
-// kBefore pixels before the image.
+// Describes how windows of kSize_ pixels move over one dimension of kIn_ pixels. The first window
+// begins kBefore pixels before the image.
 template <int kIn_, int kOut_, int kSize_, int kStride, int kBefore>
 struct PoolWindow {
   static constexpr int kIn = kIn_, kOut = kOut_, kSize = kSize_;
@@ -21,7 +21,7 @@ struct PoolWindow {
     constexpr bool kAlways = kBefore <= 0 && (kOut - 1) * kStride - kBefore + kSize <= kIn;
     return kAlways || (pixel >= 0 && pixel < kIn);
   }
-  // Returns the number of pixels of window o inside the image.
+  // Returns how many pixels of window o are inside the image.
   __device__ static int Count(int o) {
     const int first = First(o), end = first + kSize;
     return (end < kIn ? end : kIn) - (first > 0 ? first : 0);
@@ -29,7 +29,7 @@ struct PoolWindow {
   // Returns the last window that begins at or before the pixel. It may end before the
   // pixel, or not exist.
   __device__ static int LastAt(int pixel) { return (pixel + kBefore) / kStride; }
-  // Returns whether window o, at most LastAt(pixel), exists and contains the pixel.
+  // Returns whether window o exists and contains the pixel. Requires o <= LastAt(pixel).
   __device__ static bool Has(int o, int pixel) {
     return o >= 0 && o < kOut && pixel < First(o) + kSize;
   }
@@ -112,7 +112,7 @@ __device__ inline bool IsLargest(V pixel, V largest) {
   return pixel == largest || pixel != pixel;
 }
 
-// A pixel gets the dy of each window in which it is the first largest pixel.
+// Computes dx: a pixel gets the dy of each window in which it is the first of the largest pixels.
 template <typename P, typename T>
 __device__ inline void MaxPoolGrad(const T* images, const T* out, const T* dy, T* dx) {
   ForPool<P, P::kPixels>(dx, [&](auto pixel) {

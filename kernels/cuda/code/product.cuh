@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products of any type, in tiles that go through shared memory.
+// Matrix products of any type, in tiles that are loaded into shared memory.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_PRODUCT_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_PRODUCT_CUH_
 
@@ -42,7 +42,7 @@ __device__ inline int64 Batch() {
 template <typename A, typename B, typename T>
 __device__ inline void Multiply(const T* a, const T* b, T* out) {
   using V = Value<T>;
-  // Padded by one column, so that the elements of a column are in different banks, like the
+  // Padded by one column, so that the elements of a column are in different banks, just like the
   // elements of a row.
   __shared__ V left[kTile][kTile + 1], right[kTile][kTile + 1];
   const int64 tile = blockIdx.x % kTilesOfMatrix<A, B>;

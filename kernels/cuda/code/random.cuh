@@ -9,7 +9,8 @@
 
 namespace stateful {
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood; OOPSLA 2014): every bit depends on every bit.
+// The finaliser of SplitMix64: every bit of the result depends on every bit of x.
+// Source: Steele, Lea and Flood, OOPSLA 2014.
 __device__ inline uint64 Mix(uint64 x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -17,12 +18,12 @@ __device__ inline uint64 Mix(uint64 x) {
   return x ^ (x >> 31);
 }
 
-// 24 bits, because every multiple of 2^-24 in [0, 1) is a float.
+// Uses 24 bits, because every multiple of 2^-24 in [0, 1) is a float.
 __device__ inline void ToUniform(const philox::Block& block, float (&out)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(block.word[i] >> 8) * 0x1p-24f;
 }
-// 52 bits, the size of the fraction in double precision.
+// Uses 52 bits, the size of the fraction in double precision.
 __device__ inline void ToUniform(const philox::Block& block, double (&out)[2]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -51,8 +52,8 @@ struct Uniform {
 };
 
 // Computes the sine and cosine of `turns` full turns, in [0, 1), without branches. Uses nested
-// Taylor series around the nearest quarter turn. The CPU computes them the same way, so that all
-// devices draw the same numbers.
+// Taylor series around the nearest quarter turn. The CPU kernel uses the same algorithm, so that
+// all devices draw the same numbers.
 template <typename V>
 __device__ inline void SinCosOfTurns(V turns, V& sine, V& cosine) {
   constexpr int kTerms = sizeof(V) == 4 ? 5 : 9;  // omitted terms round away
@@ -72,7 +73,7 @@ __device__ inline void SinCosOfTurns(V turns, V& sine, V& cosine) {
   cosine = (q + 1) & 2 ? -b : b;
 }
 
-// Normal numbers by the Box-Muller method: two uniform numbers give a radius and an angle.
+// Draws normal numbers by the Box-Muller method: two uniform numbers give a radius and an angle.
 template <typename T>
 struct Normal {
   template <int kGroup>
@@ -92,7 +93,7 @@ struct Normal {
   }
 };
 
-// Normal numbers. An element beyond two standard deviations (one in 22) is drawn again.
+// Draws normal numbers, and redraws each element beyond two standard deviations (one in 22).
 template <typename T>
 struct Truncated {
   template <int kGroup>

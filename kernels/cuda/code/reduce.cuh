@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions. A block has kAlong threads along the elements of each of kAcross results. Their
+// Reductions. In a block, kAlong threads process the elements of each of kAcross results. Their
 // values are combined by halves, in an order that depends only on the shape.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
@@ -10,7 +10,7 @@
 
 // ---- Operations ----
 
-// Type is the type of the accumulator, a multiple of 4 bytes.
+// Type is the accumulator's type. Its size is a multiple of 4 bytes.
 template <typename A>
 struct Sum {
   using Type = A;
@@ -41,7 +41,7 @@ template <typename A>
 struct Two {
   A first, second;
 };
-// Two sums at the same time.
+// Computes two sums at the same time.
 template <typename A>
 struct Sums {
   using Type = Two<A>;
@@ -112,9 +112,9 @@ __device__ inline A ShuffleXor(A value, int mask) {
   return other.value;
 }
 
-// A block of kAlong * kAcross threads, both powers of two. Neighbouring threads have elements
-// of the same result with kAlongFirst, otherwise of neighbouring results: whichever are
-// adjacent in memory.
+// A block of kAlong * kAcross threads, both powers of two. Neighbouring threads process elements
+// that are adjacent in memory: with kAlongFirst, these belong to the same result, otherwise to
+// neighbouring results.
 template <int kAlong, int kAcross, bool kAlongFirst>
 struct Team {
   __device__ static int Along() {
@@ -167,7 +167,7 @@ struct Team {
   }
 };
 
-// Combines at(k) for every kStep-th k of [first, end).
+// Combines at(k) for every kStep-th k in [first, end).
 template <typename Op, int kStep, typename I, typename At>
 __device__ inline typename Op::Type CombineElements(I first, I end, At at) {
   using A = typename Op::Type;

@@ -8,8 +8,8 @@
 #include "base.cuh"
 #include "reduce.cuh"
 
-// Combines the values of the threads along a column that come before this one. `all` gets the
-// combination of all of them. Every thread of the block must call it.
+// Returns the combined values of the threads along a column that precede this one. Sets `*all` to
+// the combination of all threads along the column. Every thread of the block must call it.
 template <typename Op, int kAlong, int kAcross, bool kAlongFirst, typename A>
 __device__ inline A CombineBefore(A value, A* all) {
   using Threads = Team<kAlong, kAcross, kAlongFirst>;
@@ -27,13 +27,14 @@ __device__ inline A CombineBefore(A value, A* all) {
   }
   *all = slots[(kAlong - 1) * kAcross + Threads::Across()];
   const A before = along > 0 ? slots[at - kAcross] : Op::Identity();
-  __syncthreads();  // before the next call writes
+  __syncthreads();  // all threads finish reading before the next call writes
   return before;
 }
 
-// The input is [outer, kRows, kWidth]; the elements of a column differ only in the second
-// coordinate. The blocks of one blockIdx.y scan kChunk rows. partials[p * kColumns + column]
-// combines the rows of part p of a column; the last part needs none.
+// Scans the columns of an input [outer, kRows, kWidth]; the elements of a column differ only in the
+// second coordinate. All blocks with the same blockIdx.y scan the same kChunk rows.
+// partials[p * kColumns + column] is the combination of the rows in part p of a column; it is not
+// read for the last part.
 template <typename Op, int64 kColumns, int64 kRows, int64 kWidth, int kAlong, int kAcross,
           bool kAlongFirst, int64 kChunk, bool kExclusive, bool kReverse, typename T>
 __device__ inline void Scan(const T* in, T* out, const typename Op::Type* partials) {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes rows where indices select them. Each of the kN positions has an index and a row of
-// updates. If several positions name the same row, they are applied in order, whichever
-// block runs first.
+// Writes rows that indices select. Each of the kN positions has an index and a row of updates. If
+// several positions select the same row, their updates are applied in order of position, no matter
+// which block runs first.
 //
-// FindRows records the row of each position and, for each row, how many positions name it and which
-// is the last. The last position does the work of its row; it searches all positions for the
-// others. This suits rows that few positions share, or up to about ten thousand positions.
+// FindRows records the row of each position and, for each row, how many positions select it and
+// which of them is the last. The block that handles the last position updates the row; it searches
+// all positions for the others. This works well if few positions share a row, or with up to about
+// ten thousand positions.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 
 #include "move.cuh"
 
-// Notes on kN positions and kRows rows, in scratch.
+// Holds what FindRows records about kN positions and kRows rows, in scratch memory.
 template <int64 kN, int64 kRows>
 struct ScatterNotes {
   __device__ explicit ScatterNotes(char* scratch)
@@ -20,8 +21,8 @@ struct ScatterNotes {
 
   int* bad;    // whether an index is out of range, in which case nothing may be written
   int* row;    // row of each position, or -1
-  int* last;   // last position that names each row
-  int* count;  // how many positions name each row
+  int* last;   // last position that selects each row
+  int* count;  // how many positions select each row
 };
 
 template <int64 kN, int64 kRows>
@@ -36,7 +37,8 @@ __device__ inline void ClearNotes(char* scratch) {
   });
 }
 
-// row_at(position, fail) returns the row of the position, or a negative number if it has none.
+// Fills the notes. row_at(position, fail) returns the position's row, or a negative number if it
+// has none.
 template <int64 kN, int64 kRows, typename R, typename F>
 __device__ inline void FindRows(char* scratch, R row_at, F fail) {
   const ScatterNotes<kN, kRows> notes(scratch);
@@ -52,8 +54,8 @@ __device__ inline void FindRows(char* scratch, R row_at, F fail) {
   });
 }
 
-// Sets out[row] to the row of `updates` at the last position that names it. With kOne, `updates` is
-// one scalar for all rows.
+// Sets out[row] to the row of `updates` at the last position that selects it. With kOne, `updates`
+// is one scalar for all rows.
 template <int64 kN, int64 kRows, int64 kSize, bool kOne, typename T>
 __device__ inline void WriteLast(char* scratch, T* out, const T* updates) {
   const ScatterNotes<kN, kRows> notes(scratch);
@@ -71,7 +73,7 @@ constexpr int kScatterWarps = kThreads / 32;
 constexpr int kScatterPerThread = 4;
 constexpr int kScatterChunk = kThreads * kScatterPerThread;
 
-// Lists the positions of one chunk that name `row`, in order, and returns their number. Every
+// Lists the positions in one chunk that select `row`, in order, and returns their number. Every
 // thread of the block must call it.
 template <int64 kN>
 __device__ inline int ListPositions(const int* rows, int row, int64 begin, int* list) {
@@ -103,8 +105,8 @@ __device__ inline int ListPositions(const int* rows, int row, int64 begin, int* 
 }
 
 // Sets out[row] to fold(… fold(fold(out[row], first), second) …, last) over the rows of `updates`
-// whose positions name it. With kOne, `updates` is one scalar for all rows. Blocks share the
-// positions; kSplit blocks share a row.
+// whose positions select it. With kOne, `updates` is one scalar for all rows. Blocks divide the
+// positions among themselves; kSplit blocks share a row.
 template <int64 kN, int64 kRows, int64 kSize, int64 kSplit, bool kOne, typename T, typename F>
 __device__ inline void FoldRows(char* scratch, T* out, const T* updates, F fold) {
   const ScatterNotes<kN, kRows> notes(scratch);

@@ -10,7 +10,7 @@
 #include "math.cuh"
 #include "reduce.cuh"
 
-// The largest of some numbers, and the sum of exp(x - largest).
+// Computes the largest of the numbers x, and the sum of exp(x - largest).
 template <typename V>
 struct SumOfExp {
   using Type = Two<V>;
@@ -21,15 +21,15 @@ struct SumOfExp {
   }
 
  private:
-  // Avoids the exponential where it is 1, because both numbers may be infinite and their
-  // difference NaN.
+  // Avoids the exponential if the numbers are equal, because both may be infinite, which would make
+  // their difference NaN.
   __device__ static V Scaled(Type a, V largest) {
     return a.first == largest ? a.second : a.second * exp(a.first - largest);
   }
 };
 
-// A row as seen by one of the kAlong threads that share it. All threads of a block must call the
-// same functions.
+// One thread's part of a row that kAlong threads share. All threads of a block must call the same
+// functions.
 template <int64 kColumns, int kAlong, int kAcross, typename V, typename At>
 class Row {
  public:
@@ -108,7 +108,7 @@ __device__ inline void WithRow(At at, Body body) {
 }
 
 // In the functions below, `out` may be the memory that `at` reads, because a thread overwrites only
-// elements that it alone has read.
+// elements that no other thread reads.
 
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename V, typename At, typename T>
 __device__ inline void Softmax(At at, T* out) {
@@ -161,7 +161,7 @@ __device__ inline void DenseEntropy(At at, Labels labels, T* loss, T* gradient) 
   WithRow<kRows, kColumns, kAlong, kAcross, V>(at, [&](auto r, bool exists, const auto& row) {
     const Two<V> of_row = row.LargestAndSum();
     const V scale = V(1) / of_row.second;
-    Two<V> sums = Sums<V>::Identity();  // of labels, and of label * (x - largest)
+    Two<V> sums = Sums<V>::Identity();  // sums of label and of label * (x - largest)
     row.ForEach([&](auto c, V x) {
       const V label = labels(r, c);
       sums = Sums<V>::Combine(sums, {label, label * (x - of_row.first)});

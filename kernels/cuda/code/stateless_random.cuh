@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random numbers that depend on seeds, or on a key and a counter, and match TensorFlow's. Elements
-// come in groups, each from its own position in a Philox stream. A group is the output of one
-// block, except for truncated normal numbers, each of which has reserve blocks for redraws.
+// are drawn in groups, each from its own position in a Philox stream. A group is the output of one
+// block, except for truncated normal numbers: they reserve further blocks, from which rejected
+// elements are redrawn.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 
@@ -20,8 +21,8 @@ struct Stream {
   }
 };
 
-// Returns the stream of two seeds, which are scrambled so that similar seeds give
-// unrelated streams.
+// Returns the stream for two seeds. Scrambles the seeds, so that similar seeds give unrelated
+// streams.
 __device__ inline Stream StreamOf(int64 seed0, int64 seed1) {
   const Stream seeds = {philox::Wide(0x3ec8f720, 0x02461e29), static_cast<uint64>(seed0),
                         static_cast<uint64>(seed1)};
@@ -38,7 +39,8 @@ __device__ inline Stream StreamForBlock(const Seed* seeds) {
   return stream;
 }
 
-// Uniform in [0, 1): the fraction is the low bits of a word, as many as T's mantissa has.
+// Draws uniform numbers in [0, 1): the low bits of a word as a binary fraction, with as many bits
+// as T's mantissa.
 template <typename T>
 struct Uniform {
   __device__ void operator()(const Stream& stream, uint64 group, float (&out)[4]) const {
@@ -60,8 +62,8 @@ struct Uniform {
   }
 };
 
-// Normal numbers by the Box-Muller method. The angle is computed in double precision
-// for every type.
+// Draws normal numbers by the Box-Muller method. The angle is computed in double precision for
+// every type.
 template <typename T>
 struct Normal {
   template <typename V, int kGroup>
@@ -79,8 +81,8 @@ struct Normal {
   }
 };
 
-// Normal numbers within two standard deviations. Each element reserves enough words that a group
-// never reads words of the next group.
+// Draws normal numbers within two standard deviations. Each element reserves enough words to ensure
+// that a group never reads the words of the next group.
 template <typename T>
 struct Truncated {
   template <typename V, int kGroup>
@@ -103,7 +105,7 @@ struct Truncated {
   }
 };
 
-// Integers in [low, high), or any number of the type if the limits are equal.
+// Draws integers in [low, high), or any integers of type T if the limits are equal.
 template <typename T>
 struct UniformInteger {
   T low, high;
@@ -121,7 +123,7 @@ struct UniformInteger {
   }
 };
 
-// Fills in for a stream of an unknown algorithm: floats become NaN, and integers stay unchanged.
+// Marks values drawn with an unknown algorithm: floats become NaN, and integers stay unchanged.
 template <typename V, int kGroup>
 __device__ inline void Spoil(V (&values)[kGroup]) {
   if constexpr (Traits<V>::kIsFloating) {
@@ -130,7 +132,7 @@ __device__ inline void Spoil(V (&values)[kGroup]) {
   }
 }
 
-// Returns whether an op may request this algorithm: 1 (Philox) or 3 (any).
+// Returns whether an op may request this algorithm: 1 (Philox) or 3 (automatic).
 __device__ inline bool IsKnown(int algorithm) { return algorithm == 1 || algorithm == 3; }
 
 }  // namespace stateless

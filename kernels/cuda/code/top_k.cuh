@@ -15,7 +15,7 @@ __device__ inline bool ComesBefore(V x, int i, V y, int j) {
 }
 
 // Selects the elements one by one: each is the first of those that come after its predecessor. One
-// block handles a row. Suits small kK.
+// block handles a row. Efficient for small kK.
 template <int kN, int kK, typename T, typename I>
 __device__ inline void TopKBySelection(const T* in, T* values, I* indices) {
   constexpr int kWarps = kThreads / 32;
@@ -56,8 +56,8 @@ __device__ inline void TopKBySelection(const T* in, T* values, I* indices) {
   }
 }
 
-// Counts how many elements come before each element, which gives its position. kBlocks
-// blocks share a row.
+// Counts how many elements come before each element; the count is its position. kBlocks blocks
+// share a row.
 template <int kN, int kK, int kBlocks, typename T, typename I>
 __device__ inline void TopKByRank(const T* in, T* values, I* indices) {
   __shared__ Value<T> others[kThreads];

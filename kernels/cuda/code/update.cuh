@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Optimizer update formulas for one element at a time. They match TensorFlow's, operation by
-// operation. A formula holds the op's scalars in input order. It is called with an element of the
-// gradient and of each variable.
+// operation. A formula holds the op's scalars in input order. It is called with one element of the
+// gradient and one of each variable.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_UPDATE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_UPDATE_CUH_
 
@@ -10,7 +10,7 @@
 
 namespace update {
 
-// A variable and those of its elements that one thread works on.
+// A variable, and the elements of it that one thread updates.
 template <typename T, int kCount>
 struct Elements {
   T* variable;
@@ -54,7 +54,7 @@ __device__ inline void UpdatePacks(const Formula& formula, int64 first, int64 pa
   }
 }
 
-// Updates the elements of block `block` over `size` elements, in a grid like that of Elementwise
+// Updates block `block`'s part of `size` elements. Blocks divide the elements as in Elementwise
 // with packs of 16 bytes.
 template <typename Formula, typename T, typename... Variables>
 __device__ inline void Update(const Formula& formula, int64 block, int64 size, const T* gradient,

@@ -27,7 +27,7 @@ constexpr int64_t kBucketBytes = int64_t{16} << 20;
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
 // The report that the host receives after each step: the DataFailure, followed by the fetches
-// that fit behind it.
+// that fit after it.
 constexpr size_t kReportBytes = 4096;
 constexpr size_t kFetchAlignment = 16;
 
@@ -40,7 +40,7 @@ AtomicActivity activity;
 
 void Count(std::atomic<int64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
 
-// Memory from cudaMalloc.
+// Returns the allocator that uses cudaMalloc.
 const CollectiveMemory& CudaMemory() {
   class Memory final : public CollectiveMemory {
     absl::StatusOr<void*> Allocate(size_t bytes) const override {
@@ -61,8 +61,8 @@ class StreamLane final : public CudaLane {
   }
   void set_failure(DataFailure* failure) { failure_ = failure; }
   void set_reads(StagedReads* reads) { reads_ = reads; }
-  // The GPU schedules blocks of an urgent lane first. Collectives, which other GPUs wait for, then
-  // run alongside the kernels of a large step instead of after them.
+  // The GPU schedules the blocks of an urgent lane first. This lets collectives, for which other
+  // GPUs wait, run alongside the kernels of a large step instead of after them.
   absl::Status Make(const std::vector<CudaEvent>* events, bool urgent) {
     events_ = events;
     int least = 0, greatest = 0;
@@ -163,13 +163,13 @@ class CudaDevice final : public Device {
     return std::shared_ptr<std::byte>(memory.Release(), free_it);
   }
 
-  // Does not wait for earlier uses of `device`: they were enqueued before, or belong to a step
-  // that has ended.
+  // Does not wait for earlier uses of `device`: they are already enqueued, or belong to a step that
+  // has ended.
   absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
     return staging_.Copy(host, device, bytes);
   }
-  // Copies on a separate stream, after the current step has taken its own input.
+  // Copies on a separate stream, after the current step has read its own input.
   absl::Status Send(const StepInput& input) override {
     MF_RETURN_IF_ERROR(Select());
     if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().MakeWait(ahead_));
@@ -205,7 +205,8 @@ class CudaDevice final : public Device {
     absl::Status status = EnqueueStep(execution);
     end_ = 1 - end_;
     if (status.ok()) status = ends_[end_].Record(compute().stream());
-    // At most one step may still be running behind this one.
+    // Wait for the previous step, because at most one step may still run when this function
+    // returns.
     if (status.ok() && running_) {
       Count(activity.waits);
       status = Watch(ends_[1 - end_].WaitUntil(execution.deadline));
@@ -221,7 +222,7 @@ class CudaDevice final : public Device {
       status = Watch(ends_[end_].WaitUntil(execution.deadline));
     }
     if (!status.ok()) {
-      // Waits even after an error: memory that kernels still use must not be reused.
+      // Wait even after an error: memory that kernels still use must not be reused.
       for (StreamLane& lane : lanes_) Watch(lane.Finish(execution.deadline)).IgnoreError();
       return status;
     }
@@ -238,16 +239,16 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // A recorded step: graphs, and the instructions between them.
+  // A recorded step: graphs, and the instructions between the graphs.
   class StepRecording final : public Recording {
    public:
     struct Part {
-      int begin, end;   // instructions
+      int begin, end;   // range of instructions
       bool may_repeat;  // becomes a graph when captured
       std::unique_ptr<CudaGraph> graph = nullptr;
     };
     std::vector<Part> parts;
-    bool whole = false;  // the only part is the whole step, on all lanes
+    bool whole = false;  // whether the only part is the whole step, on all lanes
   };
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(const CollectiveMemory& of, size_t bytes) {
@@ -256,8 +257,9 @@ class CudaDevice final : public Device {
     if (!memory.ok()) {
       size_t free = 0, all = 0;
       if (cudaMemGetInfo(&free, &all) != cudaSuccess) return memory.status();
-      return Annotate(memory.status(),
-                      absl::StrCat("expected ", bytes, " bytes, got ", free, " free of ", all));
+      return Annotate(
+          memory.status(),
+          absl::StrCat("expected ", bytes, " bytes of GPU memory, got ", free, " free of ", all));
     }
     allocated_bytes += static_cast<int64_t>(bytes);
     auto free_it = [ordinal = ordinal_, lost = lost_, bytes, &of](std::byte* freed) {
@@ -289,7 +291,7 @@ class CudaDevice final : public Device {
                                             cudaMemcpyHostToDevice, lane.stream()));
     return absl::OkStatus();
   }
-  // Waits for the step that is still running, and takes its report.
+  // Waits for the step that is still running, if any, and reads its report.
   absl::Status WaitForRunningStep(MonotonicTime deadline) {
     if (!std::exchange(running_, false)) return absl::OkStatus();
     Count(activity.waits);
@@ -299,7 +301,7 @@ class CudaDevice final : public Device {
   }
   // Copies the input to where BeginStep reads it, unless it has already been sent.
   absl::Status BringInput(const StepInput& input) {
-    // The stream waits even if a different input was sent: that input must not arrive later.
+    // The stream waits even if a different input was sent: that input must not overwrite this one.
     if (std::exchange(sending_, false)) MF_RETURN_IF_ERROR(sent_.MakeWait(compute().stream()));
     return input.bytes == 0 || input.sent ? absl::OkStatus() : CopyInput(input, compute());
   }
@@ -382,12 +384,12 @@ class CudaDevice final : public Device {
       absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
           CudaGraph::Capture(compute().stream(), [&] { return run(/*captured=*/true); });
       if (!graph.ok()) {
-        // Other replicas replay their collectives, which would not match those of a step that runs
-        // without a graph.
+        // Other replicas replay their collectives, and these would not match the collectives of a
+        // step that runs without a graph.
         if (whole && Communicates(execution)) {
           return Annotate(graph.status(), "capturing a step with its collectives");
         }
-        // Some call cannot be captured. If it cannot be run either, running it reports the error.
+        // Some call cannot be captured. If it cannot run either, running it reports the error.
         part.may_repeat = false;
         WarnOnce(graph.status());
         return run(/*captured=*/false);
@@ -435,7 +437,7 @@ class CudaDevice final : public Device {
     return false;
   }
 
-  // Warns once that steps run slower than they could.
+  // Logs one warning that steps run slower than they could.
   void WarnOnce(const absl::Status& status) {
     if (std::exchange(warned_, true)) return;
     LogWarning(absl::StrCat(
@@ -459,8 +461,9 @@ class CudaDevice final : public Device {
   }
   absl::Status Select() const {
     if (*lost_) {
-      return absl::UnavailableError(
-          absl::StrCat(name_, ": an earlier step did not finish in time"));
+      return absl::UnavailableError(absl::StrCat(
+          name_,
+          ": the device can no longer be used, because an earlier step did not finish in time"));
     }
     MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
     return absl::OkStatus();
@@ -476,16 +479,16 @@ class CudaDevice final : public Device {
   std::vector<CudaEvent> events_;
   std::array<StreamLane, kNumLanes> lanes_;
   std::shared_ptr<std::byte> report_;  // begins with the DataFailure of the lanes
-  PinnedMemory host_report_;           // copy of the report of the last step
+  PinnedMemory host_report_;           // copy of the last step's report
   uint64_t writes_ = 0;                // failure().writes after the last step
   StagedCopies staging_;
   StagedReads reads_;
   StreamLane ahead_;      // for Send
   CudaEvent sent_;        // the last sent input has arrived
   bool sending_ = false;  // no step has waited for sent_ yet
-  CudaEvent taken_;       // the last step has taken its input, so another may be sent
+  CudaEvent taken_;       // the last step has read its input, so another may be sent
   CudaEvent ends_[2];     // ends of the last two steps
-  int end_ = 0;           // index of the last one
+  int end_ = 0;           // index of the last step's end
   bool running_ = false;  // the last step may still be running
   bool warned_ = false;
   bool clears_ = false;  // whether ahead_ must wait for the compute lane to clear new memory
@@ -507,7 +510,8 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
   if (ordinal < 0 || ordinal >= num_gpus) {
-    return absl::NotFoundError(absl::StrCat(kGpu, ":", index, ": expected a GPU from 0 to ",
+    return absl::NotFoundError(absl::StrCat(kGpu, ":", index,
+                                            ": no such GPU; expected an ordinal from 0 to ",
                                             num_gpus - 1, ", got ", ordinal));
   }
   auto device = std::make_unique<CudaDevice>(index, ordinal, options);

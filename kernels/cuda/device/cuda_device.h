@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A GPU as a Device. Lanes are CUDA streams, and events are CUDA events. The thread that runs a
-// step enqueues it in plan order and waits once, at the end, at most until the deadline. It does
-// not wait at all if the host does not need the outcome. Within a step, only Lane::Read also waits.
+// step enqueues it in plan order and waits once, at the end, until the deadline at the latest. It
+// does not wait if the host does not need the outcome. Within a step, only Lane::Read waits.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_DEVICE_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_DEVICE_H_
 
@@ -26,14 +26,15 @@ inline constexpr char kGpu[] = "GPU";
 struct DataFailure {
   const std::string* what;  // the kernel's message; null if no kernel failed
   int64_t value;
-  uint64_t writes;  // how many times kernels have ever written variables
+  uint64_t writes;  // how many times kernels have written variables since the device was created
 };
 
-// The lane that kernels enqueue on.
+// The lane on which kernels enqueue their work.
 class CudaLane : public Lane {
  public:
   cudaStream_t stream() const { return stream_; }
-  // Returns where kernels report invalid data, in device memory. Read after each step.
+  // Returns the device memory in which kernels report invalid data. The host reads it after each
+  // step.
   DataFailure* failure() const { return failure_; }
 
  protected:
@@ -48,14 +49,13 @@ inline cudaStream_t StreamOf(Lane& lane) { return static_cast<CudaLane&>(lane).s
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
                                                          const GpuOptions& options = {});
 
-// Returns the bytes of GPU memory that the devices of this process currently hold: variables,
-// arenas and feeds. This is what PyTorch counts as allocated: it excludes libraries and CUDA
-// contexts.
+// Returns the bytes of GPU memory that this process's devices currently hold: variables, arenas and
+// feeds. Like PyTorch's count of allocated memory, it excludes libraries and CUDA contexts.
 int64_t AllocatedCudaBytes();
 
-// How many calls the steps of this process have made, on all GPUs. Copies are those between the
-// host and a GPU; each counts once per step, whether a graph or a call makes it. Waits are those of
-// the host for the end of a step.
+// Counts what the steps of this process have done, on all GPUs. Copies are between the host and a
+// GPU; each counts once per step, whether a graph or a call performs it. Waits are the host's waits
+// for the end of a step.
 struct CudaActivity {
   int64_t copies_in = 0;
   int64_t copies_out = 0;

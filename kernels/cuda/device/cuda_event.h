@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaEvent owns a cudaEvent_t, which orders streams and shows the host how far one has progressed.
+// CudaEvent owns a cudaEvent_t, which orders work on streams and lets the host wait for that work.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_EVENT_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_EVENT_H_
 
@@ -31,7 +31,8 @@ class CudaEvent {
   absl::Status RecordFromGraph(cudaStream_t stream) const;
   // Makes later work on `stream` wait for the last Record.
   absl::Status MakeWait(cudaStream_t stream) const;
-  // Blocks the host until the last Record: spins for a while, then yields the core.
+  // Blocks the host until the work before the last Record has finished: spins for a while, then
+  // yields the core. Returns DeadlineExceeded if it has not finished by the deadline.
   absl::Status WaitUntil(MonotonicTime deadline) const;
 
  private:

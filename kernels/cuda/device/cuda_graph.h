@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaGraph holds work that was recorded once and can be enqueued again with one call.
+// CudaGraph holds work that is recorded once and can be enqueued repeatedly, with one call.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_GRAPH_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_CUDA_GRAPH_H_
 

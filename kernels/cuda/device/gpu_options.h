@@ -20,7 +20,7 @@ class CollectiveMemory {
 };
 
 struct GpuOptions {
-  // Runs the repeating parts of a step as CUDA graphs from the second run on: one graph for the
+  // From the second run on, runs the repeating parts of a step as CUDA graphs: one graph for the
   // whole step, or one for each stretch between two collectives.
   bool capture_steps = true;
   // Allocates the gradients that collectives reduce. Null means cudaMalloc. Must

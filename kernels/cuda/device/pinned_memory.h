@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pinned host memory, which a GPU accesses while the host continues, and copies through it for
-// callers with pageable memory. CUDA would block the caller in such a copy.
+// Pinned host memory, which a GPU can access while the host continues, and copies of pageable
+// memory that are staged through it. CUDA itself blocks the caller during a copy of pageable
+// memory.
 #ifndef MIRRORFLOW_KERNELS_CUDA_DEVICE_PINNED_MEMORY_H_
 #define MIRRORFLOW_KERNELS_CUDA_DEVICE_PINNED_MEMORY_H_
 
@@ -35,12 +36,13 @@ class PinnedMemory {
   std::byte* memory_ = nullptr;
 };
 
-// Copies from the host to one GPU. One half is filled while the copy from the other is in flight.
+// Copies from the host to one GPU. One half of the memory is filled while the copy from the other
+// half is in flight.
 class StagedCopies {
  public:
   absl::Status Make(cudaStream_t stream);
   void Leak() { memory_.Release(); }
-  // Copies in order with the work on the stream. The caller may reuse `host` on return.
+  // Copies in stream order. The caller may reuse `host` on return.
   absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes);
 
  private:
@@ -51,18 +53,19 @@ class StagedCopies {
   CudaEvent read_[2];  // recorded when the GPU has read each half
 };
 
-// Copies from one GPU to the host. One half is emptied while the copy to the other is in flight.
+// Copies from one GPU to the host. One half of the memory is emptied while the copy to the other
+// half is in flight.
 class StagedReads {
  public:
   absl::Status Make();
   void Leak() { memory_.Release(); }
-  // Waits for all earlier work on the stream, at most until the deadline, then for the copy.
+  // Waits for all earlier work on the stream and for the copy, until the deadline at the latest.
   absl::Status Read(cudaStream_t stream, const std::byte* device, std::byte* host, size_t bytes,
                     MonotonicTime deadline);
 
  private:
   PinnedMemory memory_;
-  CudaEvent arrived_[2];  // by half
+  CudaEvent arrived_[2];  // recorded when the copy to each half has finished
 };
 
 }  // namespace mirrorflow

@@ -71,8 +71,8 @@ absl::StatusOr<float> BestTime(Timer& timer, absl::FunctionRef<absl::Status(cuda
   return best;
 }
 
-// The context of a kernel that runs only in trials. Its code goes to a separate program, because
-// the plan's program can be launched only after all kernels of the plan have been created.
+// The context of a kernel that runs only in trials. Its code is added to a separate program,
+// because the plan's program can run only after all kernels of the plan have been created.
 class TrialContext final : public KernelContext {
  public:
   TrialContext(const KernelContext& c, CudaProgram* program) : c_(c), program_(program) {}
@@ -92,7 +92,7 @@ class TrialContext final : public KernelContext {
   CudaProgram* const program_;
 };
 
-// A lane for trials, which has its stream to itself.
+// A lane for trials. No other lane uses its stream.
 class TrialLane final : public CudaLane {
  public:
   void set_stream(cudaStream_t stream) { stream_ = stream; }
@@ -137,7 +137,8 @@ class TrialOperands {
   std::vector<Operand> operands_;
 };
 
-// Returns the index of the fastest kernel, where 0 is the one that `ours` makes.
+// Returns the index of the fastest kernel: 0 for the one that `ours` makes, and 1 + i for
+// theirs[i].
 absl::StatusOr<int> FastestKernel(const KernelContext& c, KernelFactory ours,
                                   const std::vector<KernelPlan>& theirs) {
   CudaProgram program;
@@ -168,7 +169,7 @@ absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes) {
 }
 
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run) {
-  // Takes a lock, because sessions make plans on several threads, and concurrent trials would
+  // Take a lock, because sessions make plans on several threads, and concurrent trials would
   // distort each other's measurements.
   static Mutex* const mu = new Mutex();
   MutexLock lock(mu);

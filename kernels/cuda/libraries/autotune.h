@@ -23,24 +23,24 @@ namespace mirrorflow {
 using TrialMemory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes);
 
-// Returns the index, below `count`, of the fastest way: the one with the shortest of several runs,
-// after a warm-up run. `run(way, stream)` enqueues a way. Only one call measures at a time. Ways
-// that fail are skipped; if all fail, returns the error of the first. Returns DeadlineExceeded if
-// the GPU does not finish a run.
+// Measures `count` ways to compute a result, and returns the index of the fastest. Each way runs
+// several times after a warm-up run, and its shortest run counts. `run(way, stream)` enqueues a
+// way. Only one call measures at a time. Skips ways that fail; if all fail, returns the first way's
+// error. Returns DeadlineExceeded if the GPU does not finish a run in time.
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run);
 
-// Chooses which of the proposals of `library` (a name and version) computes the context's node: the
-// one that the tuning table lists for such a node on such a GPU, otherwise the result of `fastest`.
-// If there is no memory for a trial, chooses the first proposal, which is the library's own choice.
-// Requires a tuning table and at least one proposal.
+// Chooses which proposal of `library` (a name and version) computes the context's node: the one
+// that the tuning table lists for such a node on such a GPU, otherwise the result of `fastest`. If
+// memory is insufficient for a trial, chooses the first proposal, which is the library's own
+// choice. Requires a tuning table and at least one proposal.
 absl::StatusOr<int> ChooseProposal(const KernelContext& c, absl::string_view library,
                                    int num_proposals,
                                    absl::FunctionRef<absl::StatusOr<int>()> fastest);
 
-// Returns the kernel of the context's node: either the one that `ours` makes, which is proposal 0,
-// or one of the at most `max_theirs` kernels that `theirs` makes with `library` (a name and
-// version). The order of those must be the same in every call, and they must not add code to the
-// plan's program. Requires a tuning table.
+// Returns the fastest kernel for the context's node: either the one that `ours` makes, which is
+// proposal 0, or one of the kernels, at most `max_theirs`, that `theirs` makes with `library` (a
+// name and version). `theirs` must return its kernels in the same order in every call, and must not
+// add code to the plan's program. Requires a tuning table.
 absl::StatusOr<KernelPlan> MakeFastestKernel(const KernelContext& c, KernelFactory ours,
                                              absl::string_view library, int max_theirs,
                                              absl::FunctionRef<std::vector<KernelPlan>()> theirs);

@@ -56,8 +56,8 @@ std::string CudaLiteral(double value) {
 
 namespace {
 
-// Returns the dimensions, innermost first, without those of size 1. Merges adjacent dimensions that
-// are contiguous.
+// Returns the dimensions, innermost first, without those of size 1 and with adjacent contiguous
+// dimensions merged.
 std::vector<IndexDim> RunsOf(const std::vector<IndexDim>& dims) {
   std::vector<IndexDim> runs;
   for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
@@ -88,7 +88,7 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
   const std::vector<IndexDim> runs = RunsOf(dims);
   int64_t total = 1;
   for (const IndexDim& dim : dims) total *= dim.size;
-  // Small indices are unsigned 32-bit numbers.
+  // Small indices are unsigned 32-bit integers.
   int64_t farthest = 0;
   bool wide = false;
   for (const IndexDim& run : runs) {
@@ -131,7 +131,7 @@ std::string BroadcastText(absl::string_view index, const Shape& out, const Shape
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width) {
   const std::vector<IndexDim> runs = RunsOf(BroadcastDims(out, operand));
   if (runs.empty()) return Neighbours::kAdjacent;
-  // A single run may have a remainder, which is not read in packs.
+  // A single run can have a remainder, which is not read in packs.
   if (runs.size() > 1 && runs[0].size % width != 0) return Neighbours::kNeither;
   return runs[0].stride == 0 ? Neighbours::kSame : Neighbours::kAdjacent;
 }

@@ -16,18 +16,18 @@
 
 namespace mirrorflow {
 
-// Returns the type of an element of this dtype in the code, such as `float` or `half`. Returns
-// `void`, which does not compile, for dtypes that have none, such as strings and handles.
+// Returns the device code's type for elements of this dtype, such as `float` or `half`. Returns
+// `void`, which does not compile, for dtypes without such a type, such as strings and handles.
 std::string CudaType(DataType dtype);
-// Returns the type that the code computes such elements in, such as `float` for half. Matches
-// `Value<T>` of base.cuh.
+// Returns the type in which the device code computes such elements, for example `float` for half.
+// Matches `Value<T>` of base.cuh.
 std::string CudaValueType(DataType dtype);
 
 // Returns an exact literal of type `double`, such as `0x1.8p+1`.
 std::string CudaLiteral(double value);
 
-// A coordinate of an index: it takes `size` values, and each step moves `stride`
-// elements in an operand.
+// A coordinate of an index. It has `size` values, and each step along it moves `stride` elements in
+// an operand.
 struct IndexDim {
   int64_t size;
   int64_t stride;
@@ -43,9 +43,9 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
 // broadcasts to `out`.
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand);
 
-// Says what `width` adjacent output elements, the first at a multiple of `width`, correspond
-// to in an operand whose shape broadcasts to the output's: adjacent elements, the same
-// element, or neither.
+// The elements of an operand to which `width` adjacent output elements, the first at a multiple of
+// `width`, correspond: adjacent elements, a single element, or neither. The operand's shape
+// broadcasts to the output's.
 enum class Neighbours { kAdjacent, kSame, kNeither };
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);
 

@@ -31,8 +31,9 @@ namespace {
 
 std::atomic<int64_t> num_compilations{0};
 
-// Returns the architecture: `sm_90` if all GPUs are the same, or `compute_80` if they differ, in
-// which case the driver compiles the code further for each GPU.
+// Returns the architecture for which to compile: for example `sm_90` if all GPUs have the same
+// compute capability. If they differ, returns the lowest, for example `compute_80`, and the driver
+// compiles the code further for each GPU.
 absl::StatusOr<std::string> ArchOfThisMachine() {
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
@@ -102,8 +103,8 @@ class NvrtcProgram {
   }
 
  private:
-  // Returns the first lines of the log, because errors of a hundred kernels would
-  // fill many screens.
+  // Returns the first lines of the log, because the errors of a hundred kernels would fill many
+  // screens.
   std::string Log() const {
     constexpr size_t kMaxLines = 20;
     size_t size = 0;
@@ -120,9 +121,8 @@ class NvrtcProgram {
 
 // ---- The cache on disk ----
 //
-// The files of the cache are programs, and a checksum does not protect them against other
-// users. The folder and the file must therefore belong to this user, and no other user may
-// have write access.
+// The cache files are programs, and a checksum does not protect them against other users.
+// Therefore this user must own the folder and the file, and no other user may have write access.
 
 constexpr uint64_t kMaxCachedBytes = uint64_t{256} << 20;
 
@@ -150,8 +150,8 @@ bool IsOwn(const std::string& path) {
          (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Returns the cache folder, which it creates if necessary, or an empty string if no
-// folder can be used.
+// Returns the cache folder, after creating it if necessary, or an empty string if no folder can be
+// used.
 std::string CacheFolder() {
   std::string folder = FolderOfEnvironment();
   if (folder.empty()) return "";
@@ -192,8 +192,8 @@ std::string ReadCached(const std::string& key) {
   return all.compare(head.size(), kDigits, sum) == 0 ? code : "";
 }
 
-// Readers see either the whole file or none. A failure is harmless: the next process
-// compiles again.
+// Writes a file to the cache. Readers see either the whole file or no file. A failure is harmless:
+// the next process recompiles the code.
 void WriteCached(const std::string& key, const std::string& code) {
   const std::string path = FileOf(key);
   if (path.empty()) return;
@@ -201,11 +201,11 @@ void WriteCached(const std::string& key, const std::string& code) {
   const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
   if (!WriteFileAtomically(path, {length, key, sum, code}).ok()) return;
   using std::filesystem::perms;
-  std::error_code ignored;  // whatever the umask allows
+  std::error_code ignored;  // the permissions are then what the umask allows
   std::filesystem::permissions(path, perms::owner_read | perms::owner_write, ignored);
 }
 
-// Returns a key of everything that the code depends on.
+// Returns a key that contains everything on which the compiled code depends.
 std::string KeyOf(const std::string& source, const std::string& arch) {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);
@@ -231,7 +231,8 @@ absl::StatusOr<cudaKernel_t> CudaLibrary::Find(const std::string& name) const {
 
 namespace {
 
-// A program of this process. Threads that ask for the same program wait for its compilation.
+// A program that this process has compiled or is compiling. Threads that request the same program
+// wait for its compilation.
 struct Loaded {
   Mutex mu;
   std::weak_ptr<const CudaLibrary> library ABSL_GUARDED_BY(mu);
@@ -242,7 +243,7 @@ struct Loaded {
   }
 };
 
-// Returns the entry of `key`. Forgets programs that are no longer in use.
+// Returns the entry for `key`. Removes the entries of programs that are no longer in use.
 std::shared_ptr<Loaded> EntryOf(const std::string& key) {
   struct Table {
     Mutex mu;

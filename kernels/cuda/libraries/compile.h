@@ -29,14 +29,14 @@ class CudaLibrary {
 };
 
 // Compiles and loads `source`, which may include the files of kernels/cuda/code. Returns Internal,
-// with the first lines of the compiler's log, if `source` does not compile. Compiled files are kept
-// in $MIRRORFLOW_KERNEL_CACHE, otherwise in $XDG_CACHE_HOME/mirrorflow/kernels, otherwise in
-// ~/.cache/mirrorflow/kernels. No files are kept if $MIRRORFLOW_KERNEL_CACHE is `none`, if the
+// with the first lines of the compiler's log, if `source` does not compile. Compiled files are
+// cached in $MIRRORFLOW_KERNEL_CACHE, otherwise in $XDG_CACHE_HOME/mirrorflow/kernels, otherwise in
+// ~/.cache/mirrorflow/kernels. No files are cached if $MIRRORFLOW_KERNEL_CACHE is `none`, if the
 // folder is not writable, or if other users can write to it. Safe to call from any thread.
 absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string& source);
 
-// Only compiles, for `arch`: `sm_90`, or `compute_90` for code that the driver compiles
-// further. Needs no GPU.
+// Compiles `source` for `arch` without loading it. `arch` is for example `sm_90`, or `compute_90`
+// for code that the driver compiles further. Needs no GPU.
 absl::StatusOr<std::string> CompileCudaFor(const std::string& source, const std::string& arch);
 
 // Returns the number of compilations in this process, not counting code found in a cache.

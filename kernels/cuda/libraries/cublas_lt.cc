@@ -39,7 +39,7 @@ absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
 }
 #define MF_RETURN_IF_CUBLAS_ERROR(call) MF_RETURN_IF_ERROR(CublasStatus((call), #call))
 
-// The handle of one lane. A handle belongs to one device.
+// The handle of one lane. A handle can be used for only one device.
 class Handle {
  public:
   ~Handle() {
@@ -54,8 +54,8 @@ class Handle {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-// Returns the handle for heuristics on the current GPU. Takes a lock, because sessions make plans
-// on several threads.
+// Returns the handle for heuristics on the current GPU. Takes a lock, because sessions can make
+// plans on several threads.
 absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
   struct Handles {
     Mutex mu;
@@ -68,12 +68,12 @@ absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
   return handles->by_gpu[gpu].Get();
 }
 
-// A matrix as the library sees it. The library is column-major, so it computes the transposed
+// A matrix in the library's terms. The library is column-major, so it computes the transposed
 // product, outᵀ = bᵀ · aᵀ, in which our rows are its columns.
 struct Matrix {
   cublasLtMatrixLayoutOpaque_t layout;
 
-  // Describes a matrix with `rows` rows in our layout.
+  // Describes a matrix with `rows` rows in our row-major layout.
   absl::Status Make(cudaDataType_t type, int64_t rows, int64_t columns, int64_t batch,
                     bool has_batch) {
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutInit(&layout, type, columns, rows, columns));
@@ -86,7 +86,7 @@ struct Matrix {
         &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
     return absl::OkStatus();
   }
-  // The library takes mutable handles even where it does not modify them.
+  // The library takes mutable handles even if it does not modify the layout.
   cublasLtMatrixLayout_t get() const { return const_cast<cublasLtMatrixLayout_t>(&layout); }
 };
 
@@ -162,7 +162,7 @@ class ProductKernel final : public Kernel {
       bias = args.input<std::byte>(2);
       if (HasMask()) mask = args.output<std::byte>(1);
     }
-    cublasLtMatmulDescOpaque_t desc = desc_;  // a copy that gets these addresses
+    cublasLtMatmulDescOpaque_t desc = desc_;  // a copy, to hold these addresses
     MF_RETURN_IF_ERROR(SetPointers(&desc, bias, mask));
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
     void* const workspace = scratch_bytes() > 0 ? Aligned(args.scratch<void>()) : nullptr;
@@ -171,7 +171,7 @@ class ProductKernel final : public Kernel {
 
  private:
   using Algorithm = cublasLtMatmulHeuristicResult_t;
-  // The alignment that algorithms may rely on. Operands have a larger one (see cuda_kernel.h).
+  // The alignment on which algorithms may rely. Operands have a larger one (see cuda_kernel.h).
   static constexpr uint32_t kAlignment = 16;
 
   static void* Aligned(void* scratch) {

@@ -23,7 +23,7 @@ enum class Epilogue {
 
 // Describes output 0 [m,n] = input 0 [m,k] · input 1 [k,n], all of `dtype`. A transposed
 // operand is stored as [k,m] or [n,k]. In a batch, each operand has either one matrix per
-// product or one for all.
+// product or a single matrix for all products.
 struct CublasProduct {
   DataType dtype;
   int64_t m, n, k;
@@ -36,7 +36,7 @@ struct CublasProduct {
 
 // Returns a kernel for the context's node. With autotune, it uses the fastest of the heuristic's
 // proposals. Requires that no size is 0. Returns Unimplemented for dtypes other than half,
-// bfloat16, float and double, and for shapes that the library has no algorithm for.
+// bfloat16, float and double, and for shapes for which the library has no algorithm.
 absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product);
 
 }  // namespace mirrorflow

@@ -58,7 +58,7 @@ class GraphBuilder : public CudnnGraphBuilder {
     Pointwise(CUDNN_POINTWISE_LOG, {.x = sum, .y = log});
     Pointwise(CUDNN_POINTWISE_ADD,
               {.x = row_max, .b = log, .y = Stored(kLogSum, CUDNN_DATA_FLOAT, rows_)});
-    // The product requires operands of one type.
+    // The product requires operands of the same type.
     const Index softmax = Virtual(a_.type, scores_);
     Pointwise(CUDNN_POINTWISE_DIV, {.x = weights, .b = sum, .y = softmax});
     MatMul(softmax, v, y);
@@ -122,8 +122,8 @@ class GraphBuilder : public CudnnGraphBuilder {
     return y;
   }
 
-  // Returns the scores of the keys that each query sees (its index is at least the key's), and
-  // kNoWeight elsewhere.
+  // Returns the scores of the keys that each query sees (those whose index is at most the query's),
+  // and kNoWeight elsewhere.
   Index MaskOfLaterKeys(Index scores) {
     const Index query = Coordinate(scores, 2), key = Coordinate(scores, 3);
     const Index sees = Virtual(CUDNN_DATA_BOOLEAN, scores_);
@@ -171,7 +171,7 @@ class CudnnAttentionKernel final : public Kernel {
 
 bool TakesDepth(int64_t depth) { return depth <= kMaxDepth && depth % kDepthStep == 0; }
 
-// Returns the node's attention, if the library may have an engine for it.
+// Returns the node's parameters, or nullopt if the library cannot have an engine for the node.
 std::optional<CudnnAttention> AttentionOf(const KernelContext& c) {
   const DataType dtype = c.attr<DataType>("T");
   const Shape &q = c.input_shape(0), &v = c.input_shape(2);

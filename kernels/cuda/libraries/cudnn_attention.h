@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as a cuDNN graph, which competes with our own kernel under autotune. The library has
+// Attention as a cuDNN graph, which autotune compares with the hand-written kernel. The library has
 // operations for attention as a whole, but before version 9.21 they cannot be causal. The graph
 // therefore lists the matrix products, the mask and the softmax one by one, and the library's
 // engines recognise the pattern.
@@ -30,9 +30,9 @@ struct CudnnAttention {
 absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnAttention& attention,
                                               const CudnnDescriptor& gpu, int max_count);
 
-// Returns the library's kernels for a ScaledDotProductAttention node, in the library's
-// order of preference, at most kMaxCudnnAttentions. Empty if it does not support the node
-// on the current GPU.
+// Returns the library's kernels for a ScaledDotProductAttention node, at most kMaxCudnnAttentions,
+// in the library's order of preference. Returns none if the library does not support the node on
+// the current GPU.
 inline constexpr int kMaxCudnnAttentions = 2;
 std::vector<KernelPlan> CudnnAttentionKernels(const KernelContext& c);
 

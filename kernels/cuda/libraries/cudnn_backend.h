@@ -112,7 +112,7 @@ class CudnnBuilder {
 // nothing and Finish returns the error.
 class CudnnGraphBuilder {
  protected:
-  using Index = size_t;  // of a tensor or another descriptor that an operation refers to
+  using Index = size_t;  // index of a tensor or another descriptor that an operation refers to
   using Dims = std::vector<int64_t>;
   enum class Kind { kStored, kVirtual, kByValue };
   struct Operands {
@@ -125,8 +125,7 @@ class CudnnGraphBuilder {
   // Adds an operation that applies one of the library's element-wise functions.
   void Pointwise(cudnnPointwiseMode_t mode, const Operands& operands);
   void Pointwise(CudnnBuilder& function, const Operands& operands);
-  // Adds a descriptor and returns its index, or adds an operation. After an error, at() must not be
-  // called.
+  // Adds a descriptor and returns its index, or adds an operation. Do not call at() after an error.
   Index AddDescriptor(CudnnBuilder& builder);
   void AddOperation(CudnnBuilder& builder);
   const CudnnDescriptor& at(Index i) const { return parts_[i]; }

@@ -31,17 +31,17 @@ std::atomic<int64_t> num_failures = 0;
 
 // How many of the library's proposals autotune tries.
 constexpr int kMaxTried = 8;
-constexpr int64_t kAlignment = 256;  // of each part of scratch
+constexpr int64_t kAlignment = 256;  // of each part of the scratch memory
 
-// Returns whether the padding is the same on both sides. If it is not, the images are copied into
-// padded ones, because few of the library's engines support other padding, and often only one does
-// for exact floats.
+// Returns whether the padding is the same on both sides. If not, the images are copied into padded
+// ones, because few of the library's engines support asymmetric padding, and often only one does if
+// floats must not be rounded.
 bool IsSymmetric(const Window& w) {
   return 1 + (w.in + 2 * w.before - w.extent()) / w.stride == w.out;
 }
 
-// Returns the offset of element `i` of the filter [h, w, in, out] in the library's filter:
-// [out, h, w, in], or [out, in, h, w] for channels-first images.
+// Returns the expression for the offset of element `i` of the filter [h, w, in, out] in the
+// library's filter: [out, h, w, in], or [out, in, h, w] for channels-first images.
 std::string FilterOffset(const Geometry& g) {
   const int64_t in = g.in_channels / g.groups, h = g.h.size, w = g.w.size;
   const bool first = g.nchw;
@@ -51,7 +51,7 @@ std::string FilterOffset(const Geometry& g) {
                           {g.out_channels, h * w * in}});
 }
 
-// Returns the offset of element `i` of the images in the padded images.
+// Returns the expression for the offset of element `i` of the images in the padded images.
 std::string PaddedOffset(const Geometry& g) {
   const int64_t rows = g.h.in + g.h.before + g.h.after();
   const int64_t columns = g.w.in + g.w.before + g.w.after(), c = g.in_channels;
@@ -122,7 +122,7 @@ class ConvolutionKernel final : public Kernel {
     char* const scratch = args.scratch<char>();
     char *const filter = scratch, *const padded = scratch + padded_at_;
     char* const out = args.output<char>(0);
-    // Copies the plan's filter to the library's layout, unless the filter is the result.
+    // Copy the plan's filter to the library's layout, unless the filter is the result.
     if (part_ != ConvolutionPart::kBackpropFilter) {
       MF_RETURN_IF_ERROR(to_library_->Launch(lane, filter_grid_, args.input<char>(1), filter));
     }
@@ -157,9 +157,9 @@ class ConvolutionKernel final : public Kernel {
   // The library takes mutable addresses even for data that it only reads.
   static char* Mutable(const char* read) { return const_cast<char*>(read); }
 
-  // Turns the library's failure into Unimplemented, so that another kernel can take over, and warns
-  // once per process. If CUDA has a pending error, returns that instead: the other kernel would
-  // fail, too.
+  // Turns the library's failure into Unimplemented, so that another kernel is used instead, and
+  // warns once per process. If CUDA has a pending error, returns that error, because the other
+  // kernel would also fail.
   static absl::Status WhyNotProposed(const absl::Status& failure) {
     if (absl::IsUnimplemented(failure)) return failure;
     MF_RETURN_IF_CUDA_ERROR(cudaGetLastError());

@@ -34,8 +34,8 @@ absl::StatusOr<CudnnDescriptor> EngineOf(const CudnnDescriptor& config) {
   return std::move(engines[0]);
 }
 
-// Copies a configuration. Each configuration serves only one plan: cuDNN 9.19 fails to compile the
-// kernels of a second one, if it compiles kernels at all.
+// Copies a configuration. Each configuration is used for only one plan: if an engine compiles its
+// kernels at run time, cuDNN 9.19 fails to compile them for a second plan.
 absl::StatusOr<CudnnDescriptor> CopyOf(const CudnnDescriptor& config) {
   MF_ASSIGN_OR_RETURN(const CudnnDescriptor engine, EngineOf(config));
   MF_ASSIGN_OR_RETURN(
@@ -62,8 +62,8 @@ absl::StatusOr<bool> IsPrecise(const CudnnDescriptor& config, bool allow_tensor_
   });
 }
 
-// Returns the workspace size of the engine, or Unimplemented if the library has no plan for it
-// despite having proposed it.
+// Returns the engine's workspace size, or Unimplemented if the library cannot make a plan for the
+// engine although it proposed it.
 absl::StatusOr<size_t> WorkspaceBytes(const CudnnEngine& engine) {
   MF_ASSIGN_OR_RETURN(const CudnnDescriptor plan, engine.MakePlan());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes,
@@ -127,7 +127,7 @@ absl::StatusOr<cudnnBackendDescriptor_t> CudnnLane::PlanOf(
   const auto found = plans_.find(engine.get());
   if (found != plans_.end() && found->second.of.lock() == engine) return found->second.plan.get();
   std::erase_if(plans_, [](const auto& each) { return each.second.of.expired(); });
-  // Takes a lock, because lanes of other GPUs may make plans for the same engine at the same time.
+  // Take a lock, because lanes of other GPUs may make plans for the same engine at the same time.
   static Mutex* const mu = new Mutex();
   MutexLock lock(mu);
   MF_ASSIGN_OR_RETURN(CudnnDescriptor plan, engine->MakePlan());

@@ -36,10 +36,11 @@ absl::StatusOr<CudnnDescriptor> PropertiesOfGpu();
 
 using CudnnProposals = std::vector<std::shared_ptr<const CudnnEngine>>;
 
-// Returns the engines that such a GPU supports for a graph, in the library's order of preference,
-// at most `max_count`. Their sums do not depend on timing, are as precise as requested, and need a
-// workspace of at most kMaxCudnnWorkspaceBytes. The graph is the last of the descriptors, after
-// those that it refers to. Returns Unimplemented if no engine qualifies.
+// Returns the engines that a GPU with the properties `gpu` supports for a graph, at most
+// `max_count`, in the library's order of preference. Their sums do not depend on timing and are as
+// precise as requested, and they need a workspace of at most kMaxCudnnWorkspaceBytes. The graph is
+// the last of the descriptors, after those that it refers to. Returns Unimplemented if no engine
+// qualifies.
 inline constexpr size_t kMaxCudnnWorkspaceBytes = size_t{256} << 20;
 absl::StatusOr<CudnnProposals> ProposeEngines(std::vector<CudnnDescriptor> graph,
                                               const CudnnDescriptor& gpu, bool allow_tensor_cores,
@@ -48,13 +49,14 @@ absl::StatusOr<CudnnProposals> ProposeEngines(std::vector<CudnnDescriptor> graph
 // The memory of the graph's non-virtual tensors, in any order.
 struct CudnnBindings {
   std::vector<int64_t> ids;
-  // In GPU memory, aligned to kBufferAlignment, or in host memory for tensors passed by value.
+  // Addresses in GPU memory, aligned to kBufferAlignment, or in host memory for tensors that are
+  // passed by value.
   std::vector<void*> addresses;
   void* workspace = nullptr;
 };
 
 // The library's per-lane state: a handle, and the plans of the engines that the lane executes.
-// Lanes do not share plans, because a plan serves one thread and one GPU at a time.
+// Lanes do not share plans, because a plan can be used by only one thread and GPU at a time.
 class CudnnLane {
  public:
   CudnnLane() = default;

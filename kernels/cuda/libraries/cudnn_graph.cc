@@ -28,7 +28,7 @@ class GraphBuilder : public CudnnGraphBuilder {
     const Index biased = Operand(relu ? kBiased : kOutput);
     Pointwise(CUDNN_POINTWISE_ADD, {.x = convolved, .b = Operand(kBias), .y = biased});
     if (!relu) return Finish();
-    // NaN stays NaN, as in our own Relu. By default the library replaces it.
+    // NaN stays NaN, as in the hand-written Relu. By default, the library replaces it.
     Pointwise(CudnnBuilder(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
                   .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_RELU_FWD)
                   .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)

@@ -26,8 +26,8 @@ struct CudnnConvolution {
   bool allow_tf32 = false;  // floats may be rounded to TensorFloat-32
 };
 
-// The addresses of a convolution, all aligned to kBufferAlignment. One of the first three is the
-// result. `bias` is read only by an epilogue.
+// The addresses of a convolution's operands, all aligned to kBufferAlignment. One of the first
+// three is the result. Only an epilogue reads `bias`.
 struct CudnnOperands {
   void* images = nullptr;
   void* filter = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaProgram holds our own kernels of one plan as one translation unit. NVRTC compiles it when the
-// plan is made, with the plan's shapes as constants. Kernel factories add functions to it; shared
-// code is in kernels/cuda/code.
+// CudaProgram holds the hand-written kernels of one plan as one translation unit. NVRTC compiles it
+// when the plan is made, with the plan's shapes as constants. Kernel factories add functions to it;
+// shared code is in kernels/cuda/code.
 #ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_PROGRAM_H_
 #define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_PROGRAM_H_
 
@@ -64,12 +64,12 @@ class CudaProgram final : public KernelLibrary {
   CudaProgram();
   ~CudaProgram() override;
 
-  // Adds a function, which lives as long as the program. Adding the same code again returns
-  // the same function.
+  // Adds a function, which remains valid until the program is destroyed. If the same code has
+  // already been added, returns the existing function.
   const CudaFunction* Add(const CudaCode& code);
-  // Compiles the functions, or reuses what an earlier plan, in this process or another one,
-  // compiled from the same text for the same GPUs. Returns Internal, with the compiler's log, if
-  // the code does not compile.
+  // Compiles the functions, or reuses the code that an earlier plan, in this process or another
+  // one, compiled from the same text for the same GPUs. Returns Internal, with the compiler's log,
+  // if the code does not compile.
   absl::Status Finish() override;
 
   // Records that the kernel of this _FusedMatMulRelu node writes its mask, in cuBLASLt's bit order.
@@ -88,7 +88,7 @@ class CudaProgram final : public KernelLibrary {
   std::shared_ptr<const CudaLibrary> library_;
 };
 
-// Returns the program of the plan that the context's kernel belongs to.
+// Returns the program of the context's plan.
 inline CudaProgram& ProgramOf(const KernelContext& c) {
   return static_cast<CudaProgram&>(*c.library());
 }

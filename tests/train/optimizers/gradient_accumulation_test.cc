@@ -210,7 +210,7 @@ TEST(AccumulationWeight, GivenWeightReplacesTheNumberOfRows) {
 TEST(AccumulationOptions, OutOfRangeAreRejected) {
   const std::pair<MinimizeOptions, const char*> cases[] = {
       {{.accumulate_steps = 0}, "minimize: accumulate_steps:"},
-      {{.reduce = hooks::AllReduce(), .accumulate_steps = 2}, "accumulate_steps: expected no "},
+      {{.reduce = hooks::AllReduce(), .accumulate_steps = 2}, "minimize: accumulate_steps cannot "},
       {{.loss_scale = LossScaleOptions{.initial_scale = 0}},
        "minimize: loss_scale: initial_scale: expected above 0, got 0"},
   };
