@@ -37,7 +37,7 @@ namespace mirrorflow {
 class TeamWork {
  public:
   virtual ~TeamWork() = default;
-  // `all-reduce 'gradients/0' of 100 float (sum)`
+  // Returns a description such as `all-reduce 'gradients/0' of 100 float (sum)`.
   virtual std::string ToString() const = 0;
 };
 
@@ -78,9 +78,9 @@ class LocalTeam {
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
 
   virtual absl::Status Start(const TeamOffer& offer) = 0;
-  // Calls `work` once all ranks have started, and returns true; the rank's part is not done yet.
-  // With `waits` false, returns false if some rank has not started. Between this call and Finish,
-  // the rank may access the memory of the others inside Access, from any thread.
+  // Blocks until all ranks have started, calls `work` and returns true. If `waits` is false, it
+  // does not block, and returns false if some rank has not started. The rank's part ends only with
+  // Finish. Until then, any thread of the rank may access the other ranks' memory inside Access.
   virtual absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) = 0;
   virtual absl::Status Access(absl::FunctionRef<absl::Status()> access) = 0;
   // Blocks until all ranks have started, calls `work`, and blocks until it has returned on all

@@ -57,9 +57,9 @@ enum class ShardRoute { kOneRound, kDirect, kRing };
 // Returns the best route for a value of `bytes`.
 ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options);
 
-// A piece of a shard and the messages that it takes. The rank receives the values of some domains
-// and sends its own; the reduction of all values is the result. A rank reduces the received values
-// and its own in domain order. In a broadcast, only results travel.
+// A piece of a shard, and the messages that this rank exchanges for it. The rank receives the
+// values of some domains and sends its own; the reduction of all values is the result. A rank
+// reduces the received values and its own in domain order. In a broadcast, only results travel.
 struct ShardPiece {
   int64_t first = 0, count = 0;  // elements of the whole value
   std::vector<int> ranks;        // by domain: the rank that holds these elements
@@ -69,10 +69,10 @@ struct ShardPiece {
 
   // Domains, in ascending order.
   std::vector<int> values_from, values_to, result_to;
-  int result_from = -1;    // -1: this rank reduces the last values, or has the value of a broadcast
-  bool gets_sums = false;  // whether the received values are sums that the sender passes on
+  int result_from = -1;    // -1: this rank computes the result, or has the value to broadcast
+  bool gets_sums = false;  // whether the received values are partial sums that the sender computed
   bool reduces() const { return !values_from.empty(); }
-  // Whether this rank reduces the received values with its own and sends on the sum.
+  // Returns whether this rank adds its own values to the received ones and forwards the sum.
   bool passes_sums() const { return reduces() && result_from >= 0; }
 };
 

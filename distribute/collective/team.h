@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The local team of the replicas of a memory domain (ALGORITHMS.md): threads of one process, or of
-// several processes on one host. Offered memory is not copied, and the team locks or allocates
-// nothing unless a rank fails.
+// The local team of a memory domain's replicas (ALGORITHMS.md): threads of one process, or of
+// several processes on one host. The team copies offered memory only if the other ranks cannot
+// access it. Apart from these copies, it neither locks nor allocates anything unless a rank fails.
 //
 // Contract, beyond that of LocalTeam: destroying one rank's team fails the other ranks.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_H_

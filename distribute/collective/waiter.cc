@@ -19,8 +19,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Returns whether there is a core for each thread. This process knows only which cores it may use
-// itself, so threads of other processes are checked against the host's cores.
+// Returns whether there is a core for each thread. A process can find out only which cores it
+// may use itself, so the threads of all processes are checked against the host's cores.
 bool HaveCores(Waiter::Threads threads) {
   return NumUsableCpus() >= threads.here && sysconf(_SC_NPROCESSORS_ONLN) >= threads.all;
 }

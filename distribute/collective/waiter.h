@@ -38,7 +38,7 @@ class Waiter {
     int here = 1;
     int all = 1;
   };
-  // `shared` outlives the Waiter.
+  // `shared` must outlive the Waiter.
   Waiter(Shared* shared, Threads threads, absl::Duration timeout);
 
   absl::Duration timeout() const { return timeout_; }

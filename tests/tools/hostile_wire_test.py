@@ -72,7 +72,7 @@ def huge_length(a, b):
 
 CASES = (
     *((f"flipped bit of {name}", change, "DATA_LOSS", "damaged frame: ") for name, change in flips()),
-    ("earlier incarnation", earlier_incarnation, "ABORTED", "a frame of another incarnation"),
+    ("earlier incarnation", earlier_incarnation, "ABORTED", "a frame from another incarnation"),
     ("repeated frame", lambda a, b: a + a + b, "DATA_LOSS", "a frame is missing, repeated or"),
     ("missing frame", lambda a, b: b, "DATA_LOSS", "a frame is missing, repeated or"),
     ("reordered frames", lambda a, b: b + a, "DATA_LOSS", "a frame is missing, repeated or"),

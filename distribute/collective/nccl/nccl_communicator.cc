@@ -164,7 +164,7 @@ class Group {
     // NCCL's support for mixing captured and eager collectives is known to hang if one process has
     // several GPUs.
     if (options_.can_be_captured) SetForNccl("NCCL_GRAPH_MIXING_SUPPORT", "0");
-    // A failure of another worker ends the wait for it.
+    // Stops waiting for the other workers as soon as one of them fails.
     if (workers_ != nullptr) workers_->OnFailure([this](const absl::Status& why) { Fail(why); });
     absl::Status connected = ConnectAs(kEager, deadline);
     if (connected.ok() && options_.can_be_captured) connected = ConnectAs(kCaptured, deadline);
@@ -203,7 +203,7 @@ class Group {
     Fail(why);
   }
 
-  // The uses of NCCL communicators.
+  // What an NCCL communicator is used for.
   enum Use { kEager, kCaptured, kUses };
 
   void BeginStep(int r) { agreement_.BeginStep(r); }
@@ -266,7 +266,7 @@ class Group {
       return std::exchange(comms[use], nullptr);
     }
   };
-  // The communicators that separate threads abort.
+  // Counts the aborts that run in separate threads.
   struct Aborts {
     Mutex mu;
     CondVar changed;
@@ -319,8 +319,9 @@ class Group {
     } else {
       MF_ASSIGN_OR_RETURN(const std::string bytes, workers_->Get(key, deadline));
       if (bytes.size() != sizeof id.internal) {
-        return absl::InternalError(absl::StrCat("NCCL: unique id of worker 0: expected ",
-                                                sizeof id.internal, " bytes, got ", bytes.size()));
+        return absl::InternalError(
+            absl::StrCat("NCCL: wrong size of the unique id from worker 0; expected ",
+                         sizeof id.internal, " bytes, got ", bytes.size()));
       }
       std::copy(bytes.begin(), bytes.end(), id.internal);
     }
@@ -354,12 +355,13 @@ class Group {
     MF_ASSIGN_OR_RETURN(const ncclUniqueId id, UniqueId(use, deadline));
     MF_RETURN_IF_ERROR(BeginConnecting(use, id));
     for (int r = 0; r < num_local(); ++r) {
-      MF_RETURN_IF_ERROR(Annotate(
-          WaitWhileInProgress(r, use, deadline),
-          absl::StrCat("connecting rank ", world_ranks_[r],
-                       workers_ == nullptr ? ""
-                                           : " (all workers have met; NCCL_DEBUG=INFO shows which "
-                                             "of them cannot reach another one)")));
+      MF_RETURN_IF_ERROR(
+          Annotate(WaitWhileInProgress(r, use, deadline),
+                   absl::StrCat("connecting rank ", world_ranks_[r],
+                                workers_ == nullptr
+                                    ? ""
+                                    : " (all workers have NCCL's unique id; set "
+                                      "NCCL_DEBUG=INFO to see which of them cannot connect)")));
     }
     return absl::OkStatus();
   }
@@ -382,8 +384,8 @@ class Group {
         return status();  // Fail has taken the communicator
       }
       if (MonotonicTime::Now() > deadline) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("NCCL: rank ", world_ranks_[r], " was still in progress at the deadline"));
+        return absl::DeadlineExceededError(absl::StrCat("NCCL: a call of rank ", world_ranks_[r],
+                                                        " was still in progress at the deadline"));
       }
       std::this_thread::yield();
     }
@@ -571,22 +573,22 @@ absl::Status CheckNcclEnvironment() {
   if (address == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "NCCL_COMM_ID: set to '", absl::CEscape(address),
-      "', an address at which NCCL would meet any process; expected it to be unset: workers "
-      "exchange NCCL's id through the coordination service"));
+      "', so NCCL would connect to any process at that address; unset it: workers exchange NCCL's "
+      "unique id through the coordination service"));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
     const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
     WorkerGroup* workers, MonotonicTime deadline, const NcclOptions& options) {
   if (gpus.empty() || gpus.size() != local_ranks.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("NCCL: expected a GPU for each of one or more local ranks, ",
-                     local_ranks.size(), "; got ", gpus.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "NCCL: expected one or more local ranks with one GPU each; got ranks: ", local_ranks.size(),
+        ", GPUs: ", gpus.size()));
   }
   for (size_t r = 0; r < gpus.size(); ++r) {
     if (std::count(gpus.begin(), gpus.begin() + r, gpus[r]) > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("NCCL: expected a GPU for each rank, got ", gpus[r], " twice"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "NCCL: expected a different GPU for each rank, got GPU ", gpus[r], " twice"));
     }
   }
   MF_ASSIGN_OR_RETURN(const auto group,

@@ -5,8 +5,9 @@
 // for the result. The ranks belong to one worker or to several workers, which exchange NCCL's
 // unique ids through their WorkerGroup.
 //
-// NCCL does not detect that the collectives of its ranks differ. They are compared before NCCL gets
-// them (collective_agreement.h), which takes a round trip between workers when a step first runs.
+// NCCL does not detect that its ranks run different collectives, so collectives are compared before
+// they are enqueued (collective_agreement.h). This takes a round trip between workers when a step
+// first runs.
 //
 // Contract, beyond that of Communicator. Memory and lanes belong to the rank's CUDA device. Start
 // enqueues after that comparison. Finish reports whether the communicator still works; status(),
@@ -53,7 +54,7 @@ absl::Status CheckNcclEnvironment();
 
 // Creates the communicators of `local_ranks`, each for use by one thread. World rank local_ranks[i]
 // runs on CUDA device `gpus[i]`. `workers` is null if the job has a single worker; otherwise it
-// must outlive the communicators, and its OnFailure is in use until this function returns. Returns
+// must outlive the communicators, and this function uses its OnFailure until it returns. Returns
 // InvalidArgument if a GPU is named twice, which NCCL does not support, or if CheckNcclEnvironment
 // fails; DeadlineExceeded if the other ranks have not connected by `deadline`; the failure that
 // another worker reports before then; Unimplemented in a build without CUDA.

@@ -73,8 +73,8 @@ absl::Status CheckDevice(const std::string& device) {
   std::ifstream state_file(absl::StrCat("/sys/class/net/", name, "/operstate"));
   std::string state;
   if (state_file >> state && state == "down") {
-    return absl::UnavailableError(
-        absl::StrCat("UCX: network device '", Printable(device), "' is down; expected it up"));
+    return absl::UnavailableError(absl::StrCat("UCX: network device '", Printable(device),
+                                               "' is down; expected a device that is up"));
   }
   for (const char* folder : {"/sys/class/net/", "/sys/class/infiniband/"}) {
     if (name.empty() || access(absl::StrCat(folder, name).c_str(), F_OK) == 0) {
@@ -82,7 +82,7 @@ absl::Status CheckDevice(const std::string& device) {
     }
   }
   return absl::UnavailableError(
-      absl::StrCat("UCX: no network device '", Printable(device), "'; expected one of this host"));
+      absl::StrCat("UCX: this host has no network device '", Printable(device), "'"));
 }
 
 // File descriptors that UCX needs internally. It aborts the process if it cannot get one.
@@ -152,7 +152,7 @@ class Ucx final : public UcxTransport {
       return UcxError("cannot create a worker", status);
     }
     if (const ucs_status_t status = api_.ucp_worker_get_efd(worker_, &event_fd_)) {
-      return UcxError("has no file descriptor to wait for events", status);
+      return UcxError("cannot get a file descriptor for events", status);
     }
     return absl::OkStatus();
   }
@@ -161,7 +161,7 @@ class Ucx final : public UcxTransport {
     ucp_address_t* address = nullptr;
     size_t size = 0;
     if (const ucs_status_t status = api_.ucp_worker_get_address(worker_, &address, &size)) {
-      return UcxError("has no address", status);
+      return UcxError("cannot get the worker's address", status);
     }
     std::string text(reinterpret_cast<const char*>(address), size);
     api_.ucp_worker_release_address(worker_, address);
@@ -178,7 +178,7 @@ class Ucx final : public UcxTransport {
     params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
     ucp_ep_h ep = nullptr;
     if (const ucs_status_t status = api_.ucp_ep_create(worker_, &params, &ep)) {
-      return WithFailure(UcxError(absl::StrCat("cannot connect rank ", rank), status),
+      return WithFailure(UcxError(absl::StrCat("cannot connect to rank ", rank), status),
                          {.rank = rank});
     }
     endpoints_[rank] = ep;
@@ -193,7 +193,7 @@ class Ucx final : public UcxTransport {
     void* const request =
         api_.ucp_tag_send_nbx(ep, bytes.data(), bytes.size(),
                               Pack(options_.rank, options_.incarnation, transfer.tag), &params);
-    if (request == nullptr) return absl::OkStatus();  // sent already
+    if (request == nullptr) return absl::OkStatus();  // already sent
     ++*transfer.unfinished;
     flights_.push_back({.transfer = transfer, .request = request, .size = bytes.size()});
     return absl::OkStatus();
@@ -310,7 +310,7 @@ class Ucx final : public UcxTransport {
     const auto ep = endpoints_.find(rank);
     if (ep != endpoints_.end()) return ep->second;
     return absl::InternalError(
-        absl::StrCat("UCX: rank ", options_.rank, " is not connected with rank ", rank));
+        absl::StrCat("UCX: rank ", options_.rank, " is not connected to rank ", rank));
   }
 
   // Returns whether the transfer has completed. A failed transfer is an error.
@@ -367,8 +367,8 @@ class Ucx final : public UcxTransport {
         LastBits(options_.incarnation, kIncarnationBits)) {
       return WithFailure(
           absl::AbortedError(
-              absl::StrCat("a message of rank ", peer,
-                           " belongs to another incarnation of its workers; expected incarnation ",
+              absl::StrCat("a message from rank ", peer,
+                           " belongs to another incarnation of the workers; expected incarnation ",
                            options_.incarnation)),
           {.rank = peer, .name = std::string(flight.transfer.name)});
     }

@@ -121,7 +121,7 @@ class MemoryNetwork::End final : public Transport {
   absl::Status CheckPeer(int peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(network_->mu_) {
     if (!failure_.ok() || network_->partners_.ArePeers(rank_, peer)) return failure_;
     return absl::InternalError(
-        absl::StrCat("memory: rank ", rank_, " is not connected with rank ", peer));
+        absl::StrCat("memory: rank ", rank_, " is not connected to rank ", peer));
   }
 
   const std::shared_ptr<MemoryNetwork> network_;
