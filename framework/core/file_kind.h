@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recognises files by their contents, for the error messages of all readers: a reader that cannot
-// use a file says what the file is, and how to convert it to a usable one.
+// Recognises files by their contents, so that a reader that cannot use a file can report in its
+// error what the file is and how to convert it to a usable one.
 //
 //   absl::StatusOr<Tensor> tensor = …;
 //   if (!tensor.ok()) return ExplainFile(tensor.status(), path, kNpyFile);
@@ -84,7 +84,7 @@ FileKind KindOfBytes(absl::string_view start, uint64_t size);
 // Recognises a file or a folder. Returns kUnknown if it cannot be read.
 FileKind KindOfFile(absl::string_view path);
 
-// Names a file kind, and says how to turn such a file into a usable one.
+// The name of a file kind, and advice on how to turn such a file into a usable one.
 struct FileKindRow {
   FileKind kind;
   absl::string_view name;  // with its article: "a PNG image"

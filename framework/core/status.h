@@ -34,7 +34,7 @@ namespace internal {
 [[noreturn]] void Misused(absl::string_view what) noexcept;
 }  // namespace internal
 
-// Returns what `work` returns, a Status or a StatusOr, or ResourceExhausted if it throws
+// Calls `work` and returns its Status or StatusOr, or ResourceExhausted if it throws
 // std::bad_alloc. Mirrorflow's own code throws nothing, but the standard library throws when memory
 // runs out, and an uncaught exception on one of our threads would end the process.
 template <typename Work>

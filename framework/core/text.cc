@@ -83,8 +83,8 @@ absl::Status TextDecoder::DecodeUtf16(bool at_end, std::string* out) {
                             : pending_.size() - used >= 4 && IsLowSurrogate(unit_at(used + 2));
     if (!paired) {
       return absl::DataLossError(absl::StrFormat(
-          "byte %d: not the UTF-16 that the byte order mark announces; expected a pair of "
-          "surrogates, got %04x alone",
+          "byte %d: malformed UTF-16 (the byte order mark indicates UTF-16); expected a surrogate "
+          "pair, got only %04x",
           offset_ + used, c));
     }
     if (size == 4) c = 0x10000 + ((c - 0xd800) << 10) + (unit_at(used + 2) - 0xdc00);
@@ -94,7 +94,7 @@ absl::Status TextDecoder::DecodeUtf16(bool at_end, std::string* out) {
   pending_.erase(0, used);
   offset_ += used;
   if (!at_end || pending_.empty()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("byte ", offset_, ": the UTF-16 text is cut short; ",
+  return absl::DataLossError(absl::StrCat("byte ", offset_, ": the UTF-16 text is truncated; ",
                                           "expected an even number of bytes, got ", offset_ + 1));
 }
 

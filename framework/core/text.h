@@ -29,8 +29,8 @@ class TextDecoder {
   // Converts the next bytes and appends the text to `out`. `at_end`: no more bytes follow. Returns
   // DataLoss, without the path, for a truncated character or an unpaired surrogate.
   absl::Status Decode(absl::string_view bytes, bool at_end, std::string* out);
-  // Returns true if Decode passes the bytes through unchanged. Known after kLongestByteOrderMark
-  // bytes.
+  // Returns true if Decode passes the bytes through unchanged. Valid only after Decode has received
+  // kLongestByteOrderMark bytes or the end of the text.
   bool is_utf8() const { return encoding_ == Encoding::kUtf8; }
 
  private:
