@@ -23,8 +23,8 @@ constexpr absl::string_view kSameOrder =
     "the data";
 constexpr absl::string_view kSameFiles = "all workers must have the same copy of the data";
 constexpr absl::string_view kSameRows =
-    "all workers must have the same copy of the data, and a function of Map() must depend only on "
-    "the row and its RowId; or set compare_data = false";
+    "all workers must have the same copy of the data, and functions passed to Map() must depend "
+    "only on the row and its RowId; or set compare_data = false";
 
 struct Field {
   absl::string_view what;

@@ -177,7 +177,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
   }
   if (replica_.communicator_ != nullptr) {
     // The first run loads code (see kStart), and the last step may have left collectives running,
-    // on any lane if it was repeated.
+    // on any lane if it was replayed.
     for (const LaneKind kind : {LaneKind::kCompute, LaneKind::kCommunicate}) {
       if (!has_run_) MF_RETURN_IF_ERROR(replica_.device().lane(kind).Finish(deadline));
     }
@@ -260,7 +260,8 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 }
 
 absl::Status BoundPlan::EndRun(const absl::Status& status) {
-  // If this run rejects its data, the variables keep the values from the last run.
+  // If this run rejects its data, finish the updates of the last run, so that the variables have
+  // the values from that run.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   for (size_t i = reached_; i < instructions.size() && late_left_ > 0 && !status.ok(); ++i) {
     if (instructions[i].kind != InstructionKind::kFinishLate) continue;

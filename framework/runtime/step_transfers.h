@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StepTransfers: the data that a bound plan exchanges with the host in each step, on a device with
-// its own memory. Parameters and feeds are copied to the device as one block; if the next step's
-// are announced, they are copied while the current step computes. Fetches are copied asynchronously
+// its own memory. Parameters and feeds are copied to the device as one block; those of an announced
+// next step are copied while the current step computes. Fetches are copied asynchronously
 // to host memory that the device can write.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_STEP_TRANSFERS_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_STEP_TRANSFERS_H_
