@@ -27,8 +27,8 @@ class AddressSpace {
     uint64_t bytes = 0;
   };
 
-  // `segments[0]` stands for the addresses outside all other segments. For a single process, it
-  // covers every address; otherwise it is empty, so such addresses are private.
+  // `segments[0]` represents the addresses outside all other segments. For a single process, it
+  // covers every address; otherwise it is empty, so these addresses are private.
   explicit AddressSpace(std::vector<Segment> segments) : segments_(std::move(segments)) {}
   virtual ~AddressSpace() = default;
 

@@ -61,7 +61,7 @@ class CollectiveAgreement {
     uint64_t number = 0;
     uint64_t hash = 0;
   };
-  // A collective as the first local rank to start it described it.
+  // The first local rank to start a collective, and its description of that collective.
   struct First {
     Position position;
     int rank = -1;
@@ -86,7 +86,7 @@ class CollectiveAgreement {
   // announced collectives with the other workers. `before` is the position before `c`.
   absl::Status CheckAnnounced(const Position& before, const Collective& c, absl::string_view how,
                               MonotonicTime deadline);
-  // Compares the next collectives, and all before them, with those of the other workers.
+  // Compares the collectives `next`, and a hash of all earlier ones, with the other workers.
   absl::Status CompareWorkers(const Position& before, absl::Span<const Collective* const> next,
                               absl::string_view how, MonotonicTime deadline);
   // Returns the error that this worker has `own` where the other workers have `expected`.

@@ -17,7 +17,7 @@ namespace {
 
 using Combine = Output (*)(const Scope& scope, Output a, Output b);
 
-// Combines the values in the same rank order as communicators.
+// Combines the values in rank order, as communicators do.
 Output InRankOrder(const Scope& scope, absl::Span<const Output> values, Combine combine) {
   Output result = values[0];
   for (const Output& value : values.subspan(1)) result = combine(scope, result, value);

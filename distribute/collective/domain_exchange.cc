@@ -19,8 +19,8 @@
 namespace mirrorflow {
 namespace {
 
-// How long a wait makes progress before it sleeps until something can move: a peer on a fast
-// network answers in microseconds.
+// How long a wait polls for progress before it sleeps until data can move: a peer on a fast network
+// answers in microseconds.
 constexpr absl::Duration kSpin = absl::Microseconds(50);
 constexpr absl::Duration kMaxSleep = absl::Milliseconds(50);
 

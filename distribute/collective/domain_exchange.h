@@ -150,7 +150,7 @@ class DomainExchange {
       ABSL_GUARDED_BY(mu_);
   // Broadcasts are rare and as large as the variables, so each has a layout only while in flight.
   std::vector<std::unique_ptr<Layout>> broadcasts_ ABSL_GUARDED_BY(mu_);
-  // For exchanges of parts, which have no pieces.
+  // The layout for exchanges of parts, which have no pieces.
   std::unique_ptr<Layout> parts_layout_ ABSL_GUARDED_BY(mu_);
   std::vector<Flight*> flights_ ABSL_GUARDED_BY(mu_);  // in flight, in the order they were begun
   std::vector<float> widened_ ABSL_GUARDED_BY(mu_);    // a bfloat16 piece as float32

@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<ProgressThread>> ProgressThread::Create(bool has_
   const int error = errno;
   std::shared_ptr<ProgressThread> made(new ProgressThread(has_core, timer, wake));
   if (timer < 0 || wake < 0) {
-    return SystemError(error, "cannot create the thread that moves data");
+    return SystemError(error, "progress thread: cannot create a timerfd or an eventfd");
   }
   MF_ASSIGN_OR_RETURN(made->thread_,
                       StartThread("data between hosts", [self = made.get()] { self->Loop(); }));

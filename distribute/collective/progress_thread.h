@@ -20,7 +20,7 @@ namespace mirrorflow {
 
 class ProgressThread {
  public:
-  // One rank's work. Both are called from the thread.
+  // One rank's transfers. The thread calls both functions.
   class Rank {
    public:
     virtual ~Rank() = default;

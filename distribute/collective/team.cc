@@ -307,7 +307,7 @@ class Team final : public LocalTeam {
   absl::Status NotStarted(const TeamOffer& offer) const {
     return absl::FailedPreconditionError(absl::StrCat(offer.work->ToString(), ": rank ",
                                                       group_->world_ranks[rank_],
-                                                      " finishes it without having started it"));
+                                                      " finishes it, but has not started it"));
   }
 
   absl::Status WriteOffer(const TeamOffer& offer, Slot* slot) {

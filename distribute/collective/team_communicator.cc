@@ -279,7 +279,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   absl::Status OutOfOrder(const Collective& collective) {
     team_->Abort(absl::FailedPreconditionError(
         absl::StrCat(CollectiveToString(collective), ": rank ", rank(),
-                     " finishes it out of order; expected the oldest collective in flight")));
+                     " finishes it out of order; finish the oldest collective in flight first")));
     return team_->Start({});  // returns the first failure
   }
 
@@ -329,9 +329,9 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
       } else if (first.work == work) {
         waiting_.erase(waiting_.begin());
       } else {
-        team_->Abort(absl::FailedPreconditionError(
-            absl::StrCat(work->offer().name, ": rank ", rank(), " finishes it before '",
-                         first.work->offer().name, "', which it started earlier")));
+        team_->Abort(absl::FailedPreconditionError(absl::StrCat(
+            work->offer().name, ": rank ", rank(), " finishes it before '",
+            first.work->offer().name, "', which it started earlier and must finish first")));
         return team_->Start({});  // returns the first failure
       }
     }

@@ -27,7 +27,8 @@
 
 namespace mirrorflow {
 
-// Tags a message. Sender and receiver must agree on every field; `sequence` and `part` identify it.
+// The tag of a message. Sender and receiver must agree on every field; `sequence` and `part`
+// identify it.
 struct MessageTag {
   uint64_t step = 0;         // the session's step
   uint64_t sequence = 0;     // the collective's number, counted from 1 since the ranks connected

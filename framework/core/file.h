@@ -60,7 +60,7 @@ absl::Status WriteFileAtomically(
       return absl::OkStatus();
     });
 
-// What to do if the file already exists; kRefuse returns AlreadyExists.
+// How to treat a file that already exists; kRefuse returns AlreadyExists.
 enum class ExistingFile { kAppend, kReplace, kRefuse };
 struct AppendOptions {
   ExistingFile existing = ExistingFile::kAppend;

@@ -99,7 +99,7 @@ const FileKindRow& FileKindRowOf(FileKind kind);
 // `wrong kind of file; expected an npy file, got a git LFS pointer; <what to do>`.
 absl::Status CheckFileKind(FileKind kind, const FileReader& reader);
 
-// Explains the error of a reader: if the reader failed because the file is of another kind, returns
+// Explains a reader's error: if the reader failed because the file is of the wrong kind, returns
 // the error of CheckFileKind() with the path. Returns errors that do not depend on the contents
 // (NotFound, ResourceExhausted, …) unchanged. Keeps the error's code for an empty file.
 absl::Status ExplainFile(const absl::Status& error, absl::string_view path,

@@ -42,7 +42,7 @@ auto CatchOutOfMemory(Work&& work) -> decltype(work()) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("cannot allocate memory; expected more free memory");
+    return absl::ResourceExhaustedError("cannot allocate memory: not enough is free");
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalises text files that other systems wrote: with a byte order mark, in UTF-16, with lines
-// that end in \r\n or \r, with a final Ctrl-Z. Readers of text see UTF-8 with lines that end in \n.
-// Other characters that some systems treat as line ends (NEL, a form feed) stay; StrayControl finds
-// them.
+// Normalises text files from other systems, which may have a byte order mark, be encoded in UTF-16,
+// have lines that end in \r\n or \r, or end with a Ctrl-Z. Readers of text see UTF-8 with lines
+// that end in \n. Other characters that some systems treat as line ends (NEL, a form feed) stay;
+// StrayControl finds them.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 

@@ -92,7 +92,7 @@ class Recording {
   virtual ~Recording() = default;
 };
 
-// What an execution did before it ended, successfully or not.
+// The result of an execution that has ended, successfully or not.
 struct Outcome {
   bool completed = false;  // every instruction ran, even if a kernel reported invalid input data
   bool wrote = true;       // a variable may have been written

@@ -238,7 +238,7 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       MF_RETURN_IF_ERROR(collectives_[instruction.index]->Start(replica_.communicator_, lane));
       // The first run loads code on demand. Loading can wait for the whole device, or for a lock
       // that another replica holds while it loads code, so no collective may be waiting for other
-      // ranks meanwhile.
+      // ranks at that time.
       if (has_run_ || replica_.communicator_ == nullptr) return absl::OkStatus();
       return lane.Finish(deadline_);
     case InstructionKind::kFinishLate:

@@ -158,7 +158,8 @@ class BoundPlan {
 
   // Returns how long the host took to enqueue the last Run; zero if the host itself computes.
   absl::Duration host_time() const { return host_time_; }
-  // Returns whether the next Run must move the arena, which is too small for it.
+  // Returns whether the next Run must allocate a new arena, because there is none or it is too
+  // small.
   bool moves_arena() const {
     return plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr;
   }

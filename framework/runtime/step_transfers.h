@@ -65,8 +65,8 @@ class StepTransfers {
   std::vector<size_t> offsets_, sizes_;  // by feed
   size_t bytes_ = 0;                     // of a block
   std::shared_ptr<std::byte> device_block_, ahead_;
-  // Double-buffered: one buffer can be filled while the device reads the other. An input stays
-  // until its step has ended.
+  // Double-buffered: one buffer can be filled while the device reads the other. A buffer keeps
+  // its input until the step that reads it has ended.
   std::shared_ptr<std::byte> host_[2];
   int half_ = 0;                         // index of the buffer filled last
   std::vector<const std::byte*> feeds_;  // of the next step

@@ -91,7 +91,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
     VariableInfo& first = variables_[existing];
     if (first.dtype != info.dtype || first.shape != info.shape || first.on_read != info.on_read) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "two handles name variable '", name, "' but disagree: ", DataTypeName(first.dtype),
+          "two handles of variable '", name, "' disagree: ", DataTypeName(first.dtype),
           first.shape.ToString(), " and ", DataTypeName(info.dtype), info.shape.ToString()));
     }
     first.can_share &= info.can_share;

@@ -64,8 +64,7 @@ class DeviceCopyCommunicator final : public Communicator {
 
   absl::Status Start(const Collective& c, Lane* lane) override {
     MF_RETURN_IF_ERROR(CheckCollective(c, rank_, world_size()));
-    if (lane == nullptr)
-      return absl::InvalidArgumentError("device copy: expected a lane, got none");
+    if (lane == nullptr) return absl::InvalidArgumentError("device copy: a lane is required");
     MF_RETURN_IF_ERROR(group_->meeting.status());
     const absl::Status status = Enqueue(c, StreamOf(*lane));
     if (!status.ok()) group_->meeting.Fail(status);
@@ -83,9 +82,9 @@ class DeviceCopyCommunicator final : public Communicator {
     MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (size_t r = 0; r < ranks.size(); ++r) {
       if (Fingerprint(c) != Fingerprint(ranks[r].collective)) {
-        return absl::InvalidArgumentError(absl::StrCat("device copy: rank ", rank_, " has ",
-                                                       CollectiveToString(c), ", rank ", r, " has ",
-                                                       CollectiveToString(ranks[r].collective)));
+        return absl::InvalidArgumentError(
+            absl::StrCat("device copy: ranks differ; rank ", rank_, " runs ", CollectiveToString(c),
+                         ", rank ", r, " runs ", CollectiveToString(ranks[r].collective)));
       }
     }
     for (const Group::Rank& rank : ranks) {

@@ -203,7 +203,7 @@ class Group {
     Fail(why);
   }
 
-  // What an NCCL communicator is used for.
+  // The purpose of an NCCL communicator.
   enum Use { kEager, kCaptured, kUses };
 
   void BeginStep(int r) { agreement_.BeginStep(r); }
@@ -442,7 +442,7 @@ class NcclCommunicator final : public Communicator {
     group_->Announce(local_, collectives);
   }
   absl::Status Start(const Collective& c, Lane* lane) override {
-    if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
+    if (lane == nullptr) return absl::InvalidArgumentError("NCCL: a lane is required");
     const absl::Status possible = CheckCollective(c, rank(), world_size());
     if (!possible.ok()) {
       group_->Fail(WithCollective(possible, c));

@@ -158,7 +158,7 @@ absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(MonotonicTime deadline) 
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
     std::memcpy(&received.fd, CMSG_DATA(header), sizeof(int));
   }
-  if (received.fd < 0) return absl::UnavailableError("Unix socket: the other end has closed");
+  if (received.fd < 0) return absl::UnavailableError("Unix socket: the other end is closed");
   return received;
 }
 

@@ -26,7 +26,7 @@ TcpPeer::TcpPeer(int own_rank, int rank, uint64_t incarnation, std::unique_ptr<S
 TcpPeer::~TcpPeer() = default;
 
 absl::Status TcpPeer::Lost(const absl::Status& why, const MessageTag* tag) const {
-  std::string where = absl::StrCat("connection of rank ", own_rank_, " to rank ", rank_);
+  std::string where = absl::StrCat("connection from rank ", own_rank_, " to rank ", rank_);
   Failure failure = {.rank = rank_};
   if (tag != nullptr) {
     const auto message = receives_.find(KeyOf(*tag));

@@ -29,7 +29,7 @@ namespace mirrorflow {
 namespace {
 
 // A UCX tag has 64 bits. Messages are matched by the sender's rank, the low bits of the
-// collective's number, and the part. The low bits of the other fields must then agree.
+// collective's number, and the part. The low bits of the other fields must also agree.
 constexpr int kRankBits = 14, kSequenceBits = 10, kPartBits = 16;
 constexpr int kIncarnationBits = 6, kStepBits = 8, kFingerprintBits = 10;
 constexpr int kStepShift = kFingerprintBits, kIncarnationShift = kStepShift + kStepBits;
@@ -313,7 +313,7 @@ class Ucx final : public UcxTransport {
         absl::StrCat("UCX: rank ", options_.rank, " is not connected to rank ", rank));
   }
 
-  // Returns whether the transfer has completed. A failed transfer is an error.
+  // Returns whether the transfer has completed, or an error if it has failed.
   absl::StatusOr<bool> HasEnded(Flight& flight) const {
     if (UCS_PTR_IS_ERR(flight.request)) {
       return Lost(flight, UCS_PTR_STATUS(std::exchange(flight.request, nullptr)));
@@ -378,8 +378,8 @@ class Ucx final : public UcxTransport {
   }
 
   absl::Status Lost(const Flight& flight, ucs_status_t status) const {
-    return WithFailure(UcxError(absl::StrCat("the connection of rank ", options_.rank, " to rank ",
-                                             flight.transfer.peer, " has ended"),
+    return WithFailure(UcxError(absl::StrCat("the connection from rank ", options_.rank,
+                                             " to rank ", flight.transfer.peer, " has ended"),
                                 status),
                        {.rank = flight.transfer.peer, .name = std::string(flight.transfer.name)});
   }
