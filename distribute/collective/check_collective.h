@@ -17,8 +17,8 @@ namespace mirrorflow {
 // Returns the index of the first element of `rank` in gathered or scattered data.
 int64_t FirstOf(int rank, absl::Span<const int64_t> counts);
 
-// Returns InvalidArgument unless `rank` of `world_size` ranks can run `collective`. Checks counts,
-// root, dtype and reduction, and that a collective with elements has memory for them.
+// Returns InvalidArgument unless `collective` is valid for `rank` in a world of `world_size` ranks.
+// Checks counts, root, dtype and reduction, and that inputs and outputs with elements have memory.
 absl::Status CheckCollective(const Collective& collective, int rank, int world_size);
 
 // Return the number of elements that `rank` provides and receives.

@@ -48,8 +48,8 @@ class CollectiveAgreement {
   void Announce(int r, absl::Span<const Collective* const> collectives);
 
   // Called before local rank `r` enqueues `collective`. Also compares `how`: a collective that is
-  // captured into a graph never pairs with one that is not. Returns InvalidArgument, with the
-  // collective of each rank, if ranks differ; DeadlineExceeded, with the missing worker, if another
+  // captured into a graph never pairs with one that is not. Returns InvalidArgument, naming each
+  // rank's collective, if ranks differ; DeadlineExceeded, naming the missing worker, if another
   // worker does not compare by `deadline`.
   absl::Status Check(int r, const Collective& collective, absl::string_view how,
                      MonotonicTime deadline);

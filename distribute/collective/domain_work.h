@@ -27,8 +27,8 @@ struct DomainShard {
   // The shard, reduced over the rank's domain. Must stay valid until the work is finished; elements
   // that have been taken may be overwritten. Unused by a broadcast from another domain.
   const void* in = nullptr;
-  // Memory to which results may be written, element by element, before they are taken. Can be
-  // `in`, or null except for a broadcast.
+  // Memory to which results may be written, element by element, before they are taken. Can be `in`,
+  // or null except for a broadcast.
   void* out = nullptr;
   int urgency = 0;  // as in Collective
 };

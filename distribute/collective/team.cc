@@ -57,8 +57,8 @@ struct Member {
   Slot slots[LocalTeam::kMaxInFlight];  // work n is in slot n % kMaxInFlight
   // How many threads of this rank may access other ranks' memory now. Polled only after a failure.
   alignas(kLineBytes) std::atomic<int> inside;
-  // Describes the work that this rank has started, for errors in other processes. Written only
-  // if ranks differ.
+  // Describes the work that this rank has started, for errors in other processes. Written only if
+  // ranks differ.
   alignas(kLineBytes) std::atomic<uint64_t> described;  // the number of the work
   char description[1000];                               // null-terminated
 };

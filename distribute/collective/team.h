@@ -4,7 +4,7 @@
 // several processes on one host. The team copies offered memory only if the other ranks cannot
 // access it. Apart from these copies, it neither locks nor allocates anything unless a rank fails.
 //
-// Contract, beyond that of LocalTeam: destroying one rank's team fails the other ranks.
+// The contract of LocalTeam applies. In addition, destroying one rank's team fails the other ranks.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_H_
 
@@ -22,7 +22,7 @@
 namespace mirrorflow {
 
 struct TeamOptions {
-  // How long a Finish waits for the other ranks before it aborts all of them.
+  // How long Finish waits for the other ranks before it aborts all of them.
   absl::Duration timeout = absl::Minutes(5);
   // World ranks of the members, for errors. Empty means 0 … size-1.
   std::vector<int> world_ranks = {};

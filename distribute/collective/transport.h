@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transport: moves bytes between one rank and ranks of other memory domains. It does
-// not interpret the data: DomainExchange builds reductions and collectives on top of any transport.
+// Transport: moves bytes between one rank and ranks of other memory domains. It does not interpret
+// the data: DomainExchange builds reductions and collectives on top of any transport.
 //
 // Contract. StartSend and StartReceive only start a transfer; its memory must stay valid until it
 // is done. Progress moves data without waiting. Both ranks start the transfer of a message with

@@ -17,8 +17,8 @@
 
 namespace mirrorflow {
 
-// Raises the default stack size of new threads to at least kMinStackBytes, for libraries that
-// start threads themselves. StartThread calls it.
+// Raises the default stack size of new threads to at least kMinStackBytes, for libraries that start
+// threads themselves. StartThread calls it.
 void RaiseThreadStackSize();
 inline constexpr size_t kMinStackBytes = size_t{2} << 20;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BoundCollective: a plan's collective, bound to the memory of one replica. A BoundPlan creates
-// one for each collective of its plan, then starts and finishes it in every step.
+// BoundCollective: a plan's collective, bound to the memory of one replica. A BoundPlan creates one
+// for each collective of its plan, then starts and finishes it in every step.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_BOUND_COLLECTIVE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_BOUND_COLLECTIVE_H_
 

@@ -34,7 +34,7 @@ namespace mirrorflow {
 class Lane;
 
 // The operations. Gathered and scattered elements are in rank order. `counts` has one entry per
-// rank, which may be zero, and must stay alive until Finish.
+// rank, possibly zero, and must stay alive until Finish.
 struct Barrier {};
 struct AllReduce {  // in [count] -> out [count], which may be the same memory
   Reduction reduction = Reduction::kSum;
@@ -49,7 +49,7 @@ struct ReduceScatter {  // in [sum of counts] -> out [counts[rank]]
 struct AllGather {  // in [counts[rank]] -> out [sum of counts]
   absl::Span<const int64_t> counts;
 };
-// Ranks on host memory may pass the same `out`, to which the value is then written once.
+// Ranks that use host memory may pass the same `out`; the value is then written only once.
 struct Broadcast {  // in [count] on rank `root` -> out [count], which may be the same memory
   int64_t count = 0;
   int root = 0;
@@ -57,8 +57,8 @@ struct Broadcast {  // in [count] on rank `root` -> out [count], which may be th
 
 // The two updates reduce a gradient and apply an optimizer to it in one pass: each rank reduces its
 // shard and, while the shard is in the cache, updates that shard of the variables for every rank in
-// its memory domain. They require ranks on host memory. The variables are equal on all ranks before
-// and after; the ranks of a memory domain may share one copy.
+// its memory domain. They require ranks that use host memory. The variables are equal on all ranks
+// before and after; the ranks of a memory domain may share one copy.
 //
 // An update rule applies the optimizer to a range of this rank's variables. The communicator calls
 // it between Start and Finish, in any call of the rank and on any thread, but not concurrently.

@@ -96,12 +96,12 @@ void SetForNccl(const char* name, const std::string& value) {
 // Lets the ranks of one process use one another's registered buffers in place.
 void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
 
-// How long destroying the communicators waits for recorded graphs that still exist.
+// How long ~Group waits for recorded graphs that still exist.
 constexpr absl::Duration kAbortTimeout = absl::Seconds(10);
 
 // How long a worker that fails to connect tries to report this to the others.
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
-// How long a worker that ends waits for the others to end.
+// How long a worker waits, when it ends, for the other workers to end.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
 // Returns the memory that barriers on a GPU reduce. It is never freed: freeing would wait for all

@@ -47,8 +47,8 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
   bool IsAlive(int process) const override;
 
   // Returns the same zeroed memory to all workers of the host. They find it under `name` in
-  // `group`, which need not be the group passed to Connect. All must pass the same size. The
-  // memory is freed some time after all workers have released it.
+  // `group`, which need not be the group passed to Connect. All must pass the same size. The memory
+  // is freed some time after all workers have released it.
   absl::StatusOr<std::shared_ptr<std::byte>> Share(size_t bytes, absl::string_view name,
                                                    WorkerGroup& group, MonotonicTime deadline);
 

@@ -85,7 +85,7 @@ absl::Status CheckDevice(const std::string& device) {
       absl::StrCat("UCX: this host has no network device '", Printable(device), "'"));
 }
 
-// File descriptors that UCX needs internally. It aborts the process if it cannot get one.
+// How many file descriptors UCX needs internally. It aborts the process if it cannot get one.
 constexpr int kDescriptors = 32;
 
 std::vector<std::string> EntriesOf(const std::string& folder) {
