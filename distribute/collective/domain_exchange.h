@@ -141,7 +141,7 @@ class DomainExchange {
   uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;           // of the last collective
   std::vector<std::byte> scratch_ ABSL_GUARDED_BY(mu_);  // grows to the largest size needed
   std::vector<const void*> parts_ ABSL_GUARDED_BY(mu_);  // by domain, while a piece is reduced
-  // By domain, while a reduce-scatter is in flight.
+  // The parts of a reduce-scatter in flight, by domain.
   std::vector<const void*> scattered_ ABSL_GUARDED_BY(mu_);
   // Transfers that the current blocking collective still waits for.
   int unfinished_ ABSL_GUARDED_BY(mu_) = 0;

@@ -37,8 +37,8 @@ struct DomainShard {
 // (DomainPartners).
 struct DomainPart {
   absl::Span<const std::byte> own;
-  // By rank: where to receive the part of each rank whose partner is this rank; unused for other
-  // ranks. Each span has the size of that part.
+  // Where to receive the part of each rank whose partner is this rank, indexed by rank; unused for
+  // other ranks. Each span has the size of that part.
   absl::Span<const absl::Span<std::byte>> others;
   int urgency = 0;
 };

@@ -11,11 +11,11 @@
 //   });
 //
 // Contract. All ranks start the same work in the same order, with at most kMaxInFlight pieces in
-// flight, and may finish it in any order. If ranks differ, every rank gets an error. Start neither
-// waits nor computes. A piece of work succeeds on all ranks or on none. No rank accesses another
-// rank's memory after that rank's Finish, or after one of that rank's calls has returned an error.
-// Every wait has a deadline. After the first failure or Abort, all calls of all ranks return that
-// first status.
+// flight, and may finish it in any order. If ranks differ, every rank fails with an error. Start
+// neither waits nor computes. A piece of work succeeds on all ranks or on none. No rank accesses
+// another rank's memory after that rank's Finish, or after one of that rank's calls has returned an
+// error. Every wait has a deadline. After the first failure or Abort, all calls of all ranks return
+// that first status.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_LOCAL_TEAM_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_LOCAL_TEAM_H_
 
@@ -47,8 +47,8 @@ struct TeamOffer {
   absl::string_view name = {};  // for errors; must outlive Finish
   int sequence = -1;            // index among the collectives of a step, for errors
   // The rank's memory; the work defines its meaning. If the ranks are in several processes, memory
-  // to write must come from the rank's device. Memory that is only read can be anywhere: it is
-  // copied if the other ranks cannot access it.
+  // that other ranks write must be allocated by the rank's device. Memory that is only read can be
+  // anywhere: it is copied if the other ranks cannot access it.
   const void* in = nullptr;
   int64_t in_bytes = 0;
   const void* right = nullptr;

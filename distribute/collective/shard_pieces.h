@@ -63,8 +63,8 @@ ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& option
 struct ShardPiece {
   int64_t first = 0, count = 0;  // elements of the whole value
   std::vector<int> ranks;        // by domain: the rank that holds these elements
-  // By domain: the index of this piece, in element order, among those that this rank has in common
-  // with that domain's rank. Both ranks compute the same index.
+  // For each domain, the index of this piece, in element order, among the pieces that this rank has
+  // in common with that domain's rank. Both ranks compute the same index.
   std::vector<uint32_t> parts;
 
   // Domains, in ascending order.
@@ -76,7 +76,7 @@ struct ShardPiece {
   bool passes_sums() const { return reduces() && result_from >= 0; }
 };
 
-// Returns the pieces of the shard of `rank` of a value of `count` elements, in element order.
+// Returns the pieces of `rank`'s shard of a value with `count` elements, in element order.
 std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_t count,
                                       int64_t element_bytes, ShardRoute route);
 // Returns the pieces of a broadcast from the domain of rank `root`, whose ranks all have the value.

@@ -36,8 +36,8 @@ constexpr auto kStoppedTimeout = std::chrono::seconds(1);
 
 // --- state that the ranks share, possibly across processes; initially zeroed --------------------
 
-// One rank's announcement of one piece of work. `number` comes first, so the cache line that the
-// other ranks poll also holds the fields that they need next.
+// One rank's announcement of one piece of work. `number` is the first field, so the cache line that
+// the other ranks poll also holds the fields that they need next.
 struct alignas(kLineBytes) Slot {
   std::atomic<uint64_t> number;  // of the work that this slot describes, counted from 1
   // Written before `number`, read after it.
@@ -70,7 +70,7 @@ struct alignas(kLineBytes) Header {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-// The same state at its addresses in this process.
+// The shared state, at its addresses in this process.
 struct State {
   State(std::byte* memory, int size)
       : header(reinterpret_cast<Header*>(memory)),
@@ -530,7 +530,7 @@ class Team final : public LocalTeam {
   uint64_t started_ = 0;
   uint64_t finished_ = 0;                          // all work up to this one is finished
   std::array<bool, kMaxInFlight> in_flight_ = {};  // by slot
-  // By rank, for the current work. A member so that its memory is reused.
+  // The memory of each rank, for the current work. Members, so that their capacity is reused.
   std::vector<TeamMemory> ranks_;
   std::vector<std::array<std::byte*, kMaxOuts>> outs_;
 };

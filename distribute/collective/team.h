@@ -39,7 +39,8 @@ absl::StatusOr<LocalTeams> CreateThreadTeam(int size, const TeamOptions& options
 // A team of several processes.
 struct ProcessTeam {
   std::shared_ptr<AddressSpace> space;
-  // By member: its process in `space`. Only the members of this process are created here.
+  // The process of each member, as numbered in `space`. Only the members of this process are
+  // created here.
   std::vector<int> processes;
   // Shared memory of TeamStateBytes() bytes, the same in all processes, zeroed before any process
   // uses it.

@@ -124,7 +124,7 @@ class TeamCollective final : public CollectiveInFlight {
   }
 
   std::byte* out_[1] = {};
-  // For collectives that work in shards: this rank's shard, and where it starts in each rank's
+  // Used by collectives that work in shards: this rank's shard, and where it starts in each rank's
   // values and results. Ranks can share the memory of a result.
   bool in_shards_ = false;
   absl::Span<const int> members_;

@@ -31,7 +31,7 @@ struct Field {
   std::string DatasetFingerprint::*value;
   absl::string_view hint;
 };
-// In reporting order: a difference in one field explains differences in the fields after it.
+// Listed in reporting order: a difference in one field explains differences in the fields after it.
 constexpr Field kFields[] = {
     {"pipeline", &DatasetFingerprint::pipeline, kSameOrder},
     {"files", &DatasetFingerprint::files, kSameFiles},

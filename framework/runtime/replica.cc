@@ -205,7 +205,7 @@ absl::Status BoundPlan::WithInstruction(const absl::Status& status,
   const absl::Status located =
       Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(", name, ") on ",
                                     replica_.device().name(), ", rank ", replica_.rank()));
-  // An error from another rank or the communicator already says where it occurred.
+  // An error from another rank or the communicator already specifies where it occurred.
   if (FailureOf(status).has_value()) return located;
   return WithFailure(located, {.rank = replica_.rank(), .name = name});
 }

@@ -189,7 +189,7 @@ class BoundPlan {
   absl::Status RunInline(MonotonicTime deadline);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status FinishCollective(int index, Lane& lane);
-  // Adds the instruction to the message and, unless the payload already says where the error
+  // Adds the instruction to the message and, unless the payload already specifies where the error
   // occurred, to the payload.
   absl::Status WithInstruction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, MonotonicTime deadline);

@@ -24,7 +24,7 @@ struct Topology {
 
     friend bool operator==(const Place&, const Place&) = default;
   };
-  // By rank, ordered by worker.
+  // All replicas, indexed by rank and ordered by worker.
   std::vector<Place> replicas;
 
   int world_size() const { return static_cast<int>(replicas.size()); }

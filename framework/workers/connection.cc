@@ -184,7 +184,7 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, Monoton
     first = WithStep(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
   }
   if (progress_ != nullptr) {
-    // The others may not know the last step of a lost worker, so add this worker's step.
+    // Other workers may not know the last step of a lost worker, so add this worker's step.
     const uint64_t at = progress_->position().step;
     if (absl::IsUnavailable(first) && at > 0) first = Annotate(first, absl::StrCat("step ", at));
     first =

@@ -43,8 +43,8 @@ struct ClockOffset {
 // with the smallest distance and returns the midpoint of its bounds: the error is at most half the
 // distance, about one round trip, no matter how the delays of the two directions differ.
 //
-// Returns how far the clock of `other` is ahead of that of `own`. Both must have passed the same
-// barriers. Returns InvalidArgument if there are no barriers, or the counts differ.
+// Returns how far the clock of `other` is ahead of the clock of `own`. Both must have passed the
+// same barriers. Returns InvalidArgument if there are no barriers, or the counts differ.
 absl::StatusOr<ClockOffset> OffsetOf(absl::Span<const Passage> other,
                                      absl::Span<const Passage> own);
 

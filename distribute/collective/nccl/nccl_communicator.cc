@@ -99,7 +99,7 @@ void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); 
 // How long ~Group waits for recorded graphs that still exist.
 constexpr absl::Duration kAbortTimeout = absl::Seconds(10);
 
-// How long a worker that fails to connect tries to report this to the others.
+// How long a worker that fails to connect tries to report this to the other workers.
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
 // How long a worker waits, when it ends, for the other workers to end.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
@@ -366,7 +366,7 @@ class Group {
     return absl::OkStatus();
   }
 
-  // Returns NCCL's current state of a communicator of rank `r`.
+  // Returns the state that NCCL currently reports for a communicator of rank `r`.
   ncclResult_t Ask(int r, Use use) {
     MutexLock lock(&ranks_[r].mu);
     if (ranks_[r].comms[use] == nullptr) return ncclSuccess;

@@ -149,7 +149,7 @@ absl::Status TcpPeer::Receive(const Transfer& transfer, absl::Span<std::byte> by
     if (message.tag != transfer.tag || message.size != bytes.size()) {
       return Unexpected(transfer.tag, bytes.size(), message.tag, message.size);
     }
-    // The rest of a frame that has arrived in part goes straight to the caller's memory.
+    // The rest of a frame that has arrived in part is received directly into the caller's memory.
     const bool is_current = received_.done >= kFrameHeaderBytes && KeyOf(receiving_.tag) == key;
     const size_t here = is_current ? received_.done - kFrameHeaderBytes : 0;
     std::copy_n(message.bytes.begin(), message.done + here, bytes.begin());
@@ -205,7 +205,7 @@ absl::Status TcpPeer::ProgressReceives(bool* moved) {
   return absl::OkStatus();
 }
 
-// Checks a header and determines where its payload goes.
+// Checks a header and determines where to store its payload.
 absl::Status TcpPeer::TakeHeader() {
   const auto header = UnpackFrameHeader(received_.header);
   if (!header.ok()) return Lost(header.status());

@@ -28,7 +28,7 @@ class TcpPeer {
   ~TcpPeer();
 
   int rank() const { return rank_; }
-  // Closes the connection, which tells the other end that no more data will come.
+  // Closes the connection, which signals to the other end that no more data follows.
   void Close() { stream_ = nullptr; }
 
   void Send(const Transfer& transfer, absl::Span<const std::byte> bytes);
@@ -72,7 +72,7 @@ class TcpPeer {
     FrameHeaderBytes header;
     std::byte* payload = nullptr;
     size_t payload_bytes = 0;
-    size_t done = 0;  // bytes of header and payload together; the header comes first
+    size_t done = 0;  // bytes sent or received so far, header included
   };
 
   absl::Status ProgressSends(bool* moved);
