@@ -94,7 +94,7 @@ absl::Status TextDecoder::DecodeUtf16(bool at_end, std::string* out) {
   pending_.erase(0, used);
   offset_ += used;
   if (!at_end || pending_.empty()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("byte ", offset_, ": the UTF-16 text is truncated; ",
+  return absl::DataLossError(absl::StrCat("byte ", offset_, ": the UTF-16 text is cut short; ",
                                           "expected an even number of bytes, got ", offset_ + 1));
 }
 

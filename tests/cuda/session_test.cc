@@ -194,7 +194,7 @@ TEST(GpuSessionTest, RanksWithDifferentBucketOrderAreFound) {
   options.set_backend = SetLogicalFakeGpus;
   const auto logical = OnFakes(layers, options);
   const auto refused = logical.ok() ? RunStep(layers, **logical) : logical.status();
-  EXPECT_THAT(refused.status(), IsError(absl::StatusCode::kInvalidArgument, "rank 1 has "));
+  EXPECT_THAT(refused.status(), IsError(absl::StatusCode::kInvalidArgument, "rank 1 runs "));
 }
 
 // The losses on logical GPUs equal those on CPUs, up to the rounding of the kernels.
