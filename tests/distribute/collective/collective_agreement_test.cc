@@ -223,7 +223,7 @@ TEST_F(CollectiveAgreementTest, CollectiveThatWasLeftOutIsFoundInNextStep) {
   ASSERT_THAT(OnEach([&](int w) { return Run(w, all); }), Each(absl::OkStatus()));
   ASSERT_EQ(Run(1, all, "", {{all[0], all[1]}}), absl::OkStatus());
   EXPECT_THAT(Run(1, all), IsError(absl::StatusCode::kInvalidArgument, "at collective 14 ",
-                                   "rank 1 has ended its step", "without starting 1"));
+                                   "rank 1 has ended", "without starting 1"));
 }
 
 // A step that a device replays announces its collectives but starts none.
