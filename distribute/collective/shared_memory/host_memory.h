@@ -27,10 +27,10 @@ namespace mirrorflow {
 
 class HostMemory final : public AddressSpace, public std::enable_shared_from_this<HostMemory> {
  public:
-  // Connects the workers of this host. All of `workers`, in ascending order, must call it. They
-  // find one another through the group and pass their heaps over Unix sockets, only to processes of
-  // the same user and network namespace. If a worker belongs to another user, Connect fails on all
-  // workers without waiting. Tests pass a `user` other than the process's.
+  // Connects the workers of this host. `workers` lists them in ascending order, and all of them
+  // must call it. They find one another through the group and pass their heaps over Unix sockets,
+  // only to processes of the same user and network namespace. If a worker belongs to another user,
+  // Connect fails on all workers without waiting. Tests pass a `user` other than the process's.
   static absl::StatusOr<std::shared_ptr<HostMemory>> Connect(absl::Span<const int> workers,
                                                              WorkerGroup& group,
                                                              MonotonicTime deadline,
