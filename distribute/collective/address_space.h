@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AddressSpace: the memory that the members of a team share. A Position names an address in it and
-// has the same value in every process. The threads of one process share all its memory. Processes
-// share segments, which each process maps at different addresses.
+// AddressSpace: the memory that the members of a team share. A Position identifies an address in it
+// and has the same value in every process. The threads of one process share all its memory.
+// Processes share segments, which each process maps at different addresses.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_ADDRESS_SPACE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_ADDRESS_SPACE_H_
 
@@ -27,8 +27,8 @@ class AddressSpace {
     uint64_t bytes = 0;
   };
 
-  // `segments[0]` stands for the addresses outside all other segments. For a single process, it
-  // covers every address; otherwise it is empty, so such addresses are private.
+  // `segments[0]` represents the addresses outside all other segments. For a single process, it
+  // covers every address; otherwise it is empty, so these addresses are private.
   explicit AddressSpace(std::vector<Segment> segments) : segments_(std::move(segments)) {}
   virtual ~AddressSpace() = default;
 
@@ -46,7 +46,7 @@ class AddressSpace {
   }
   std::byte* AddressOf(Position position) const {
     const auto value = static_cast<uint64_t>(position);
-    // Integer arithmetic, because a base can be null.
+    // Uses integer arithmetic, because a base can be null.
     const auto base = reinterpret_cast<uint64_t>(segments_[value >> kOffsetBits].base);
     return reinterpret_cast<std::byte*>(base + (value & kMaxOffset));
   }
@@ -54,7 +54,8 @@ class AddressSpace {
   // Allocates zeroed memory that all members can access.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
 
-  // The number of processes, the index of this process, and whether a process is still running.
+  // Return the number of processes, the index of this process, and whether a process is still
+  // running.
   virtual int num_processes() const { return 1; }
   virtual int process() const { return 0; }
   virtual bool IsAlive(int process) const {

@@ -78,7 +78,8 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
                               ReductionName(*f.reduction), " of ", DataTypeName(c.dtype)));
   }
   if (DataTypeSize(c.dtype) == 0) {
-    return Wrong(c, absl::StrCat("elements must have a fixed size; got ", DataTypeName(c.dtype)));
+    return Wrong(c, absl::StrCat("unsupported dtype; expected elements of a fixed size, got ",
+                                 DataTypeName(c.dtype)));
   }
   if (f.root && (*f.root < 0 || *f.root >= world_size)) {
     return Wrong(
@@ -88,8 +89,8 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
     return Wrong(c, absl::StrCat("expected a count of 0 or more, got ", *f.count));
   }
   if (f.counts && static_cast<int>(f.counts->size()) != world_size) {
-    return Wrong(
-        c, absl::StrCat("expected one count per rank, ", world_size, ", got ", f.counts->size()));
+    return Wrong(c, absl::StrCat("wrong number of counts; expected ", world_size,
+                                 " (one per rank), got ", f.counts->size()));
   }
   if (f.counts) {
     for (const int64_t count : *f.counts) {
@@ -98,7 +99,8 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
   }
   if ((c.in == nullptr && InputElements(c, rank) > 0) ||
       (c.out == nullptr && OutputElements(c, rank) > 0)) {
-    return Wrong(c, absl::StrCat("has elements but no memory on rank ", rank));
+    return Wrong(c,
+                 absl::StrCat("null memory for an input or output with elements on rank ", rank));
   }
   return absl::OkStatus();
 }
@@ -136,7 +138,7 @@ bool IsUpdate(const Collective& c) {
 
 absl::Status NeedsHostMemory(const Collective& c, int rank) {
   return absl::FailedPreconditionError(absl::StrCat(
-      CollectiveToString(c), ": expected ranks on host memory, got a device's on rank ", rank));
+      CollectiveToString(c), ": updates need host memory; got device memory on rank ", rank));
 }
 
 uint64_t Fingerprint(const Collective& c) {

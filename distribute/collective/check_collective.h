@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions that all communicators share. They check a collective, compare it with those of other
-// ranks, and describe it in errors.
+// Helpers for all communicators. They check a collective, fingerprint it so that ranks can compare
+// theirs, and describe it in errors.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_CHECK_COLLECTIVE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_CHECK_COLLECTIVE_H_
 
@@ -17,8 +17,8 @@ namespace mirrorflow {
 // Returns the index of the first element of `rank` in gathered or scattered data.
 int64_t FirstOf(int rank, absl::Span<const int64_t> counts);
 
-// Returns InvalidArgument unless `rank` of `world_size` ranks can run `collective`. Checks counts,
-// root, dtype and reduction, and that a collective with elements has memory for them.
+// Returns InvalidArgument unless `collective` is valid for `rank` in a world of `world_size` ranks.
+// Checks counts, root, dtype and reduction, and that inputs and outputs with elements have memory.
 absl::Status CheckCollective(const Collective& collective, int rank, int world_size);
 
 // Return the number of elements that `rank` provides and receives.
@@ -27,8 +27,7 @@ int64_t InputElements(const Collective& collective, int rank);
 int64_t OutputElements(const Collective& collective, int rank);
 
 bool IsUpdate(const Collective& collective);  // Update or ProductUpdate
-// Returns the error of an update on a communicator whose ranks use device memory: updates require
-// host memory.
+// Returns the error for an update whose ranks use device memory: updates require host memory.
 absl::Status NeedsHostMemory(const Collective& collective, int rank);
 
 // Hashes everything that must agree between ranks: all fields except memory and sequence number.

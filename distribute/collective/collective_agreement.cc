@@ -85,7 +85,7 @@ void CollectiveAgreement::BeginStep(int r) {
     left_out_ = WithFailure(
         absl::InvalidArgumentError(absl::StrCat(
             "ranks differ at collective ", positions_[0].number + 1, " since they connected: rank ",
-            rank, " has the end of its step, where ", left, " more were announced")),
+            rank, " has ended its step without starting ", left, " announced collectives")),
         {.rank = rank});
   }
   announced_.clear();

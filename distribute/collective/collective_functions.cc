@@ -17,7 +17,7 @@ namespace {
 
 using Combine = Output (*)(const Scope& scope, Output a, Output b);
 
-// Combines the values in the same rank order as communicators.
+// Combines the values in rank order, as communicators do.
 Output InRankOrder(const Scope& scope, absl::Span<const Output> values, Combine combine) {
   Output result = values[0];
   for (const Output& value : values.subspan(1)) result = combine(scope, result, value);
@@ -86,7 +86,7 @@ absl::StatusOr<FunctionRef> DefineCollective(const Node& collective,
     body.results.assign(num_replicas, ops::ConcatV2(scope, body.args, 0));
   } else if (op == kReduceScatter) {
     std::vector<int64_t> sizes;
-    for (const int64_t share : rows) sizes.push_back(share * collective.attr<int64_t>("factor"));
+    for (const int64_t count : rows) sizes.push_back(count * collective.attr<int64_t>("factor"));
     body.results = ops::SplitV(scope, ReduceValues(scope, reduction, body.args), sizes, 0);
   } else {
     return absl::UnimplementedError(

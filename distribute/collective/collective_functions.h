@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// Adds the function to the library of `caller` and returns a reference to it, such as
+// Adds the function to `caller`'s library and returns a reference to it, such as
 // `AllReduce_sum_2_…`. Its arguments are the inputs of `collective` on replica 0, then on replica
 // 1, …, with the dtypes and shapes of `inputs`, which are outputs in `caller`; its results are in
 // the same order. `rows` holds each replica's row count on the collective's axis, if it has one.

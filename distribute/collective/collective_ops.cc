@@ -57,14 +57,15 @@ absl::StatusOr<KernelPlan> CreateFirstReplicaOnly(const KernelContext& c) {
 }  // namespace
 
 void RegisterCollectiveOps(OpRegistry& ops) {
-  Define(ops, kShardSlice, "This replica's shard of dimension `dim` of a replicated value.")
+  Define(ops, kShardSlice,
+         "Returns this replica's shard of a replicated value, split along dimension `dim`.")
       .Input("whole: T")
       .Output("share: T")
       .Attr("axis: int >= 0")
       .Attr("dim: int >= 0")
       .Attr("factor: int >= 1");
   Define(ops, kFirstReplicaOnly,
-         "The value on replica 0 and zeros on the others: parts whose sum is the value.")
+         "Returns the value on replica 0 and zeros on all other replicas, which sum to the value.")
       .Input("value: T")
       .Output("part: T");
 }

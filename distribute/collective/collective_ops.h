@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops of the nodes that passes insert into a graph (distribute/passes): collectives, which a user's
-// graph can also contain (ops/collectives.h), and ops that turn a replicated value into shards or
-// partial sums. On one replica, each of these ops is the identity.
+// Ops that passes insert into a graph (distribute/passes): collectives, which a user's graph can
+// also contain (ops/collectives.h), and ops that turn a replicated value into shards or partial
+// sums. On one replica, each of these ops is the identity.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 

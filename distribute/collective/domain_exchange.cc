@@ -19,13 +19,13 @@
 namespace mirrorflow {
 namespace {
 
-// How long a wait makes progress before it sleeps until something can move: a peer on a fast
-// network answers in microseconds.
+// How long a wait polls for progress before it sleeps until data can move: a peer on a fast network
+// answers in microseconds.
 constexpr absl::Duration kSpin = absl::Microseconds(50);
-constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
+constexpr absl::Duration kMaxSleep = absl::Milliseconds(50);
 
-// A wait for bytes that the peer only forwards lasts longer by this factor. A rank that waits
-// directly for the missing rank thus times out first and names it.
+// A wait for bytes that the peer only forwards times out later, by this factor. A rank that waits
+// directly for the missing rank therefore times out first and names it.
 constexpr double kPassedOn = 1.25;
 
 constexpr int kNotAll = 0;
@@ -63,10 +63,10 @@ struct DomainExchange::Flight {
 struct DomainExchange::Layout {
   std::vector<ShardPiece> pieces;
   Shard shard;
-  int64_t wire_bytes = 0;  // of an element
-  // For each piece of a reduction, the offset in Flight::received of the values of other domains,
-  // in domain order; the first becomes their sum. If another rank reduces the piece, its result
-  // follows.
+  int64_t wire_bytes = 0;  // per element
+  // For each piece of a reduction, the offset in Flight::received of the other domains' values, in
+  // domain order. The sum may overwrite the first of them. If another rank computes the result, it
+  // is received after the values.
   std::vector<size_t> offset;
   size_t received_bytes = 0;
   std::vector<std::unique_ptr<Flight>> flights;
@@ -163,7 +163,8 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
     transfer.passed_on = !sends && piece.gets_sums;
   }
   if (!sends) transfer.unfinished = is_result ? &state.result : &state.values;
-  // In one round, arriving values could overwrite this rank's own before those are sent.
+  // In one round, the piece is reduced only after its sends, because the sum may overwrite the
+  // values that they read.
   if (sends && piece.reduces() && !state.reduced) transfer.unfinished = &state.values;
   const absl::Span<std::byte> bytes(memory, static_cast<size_t>(flight.layout->bytes(piece)));
   if (sends) return transport_->StartSend(transfer, bytes);
@@ -390,14 +391,14 @@ absl::Status DomainExchange::WaitFor(const int& unfinished) {
     if (moved) last = now;
     if (waited >= timeout_ && (waited >= kPassedOn * timeout_ || !WaitsForPassedOn())) {
       transport_->Abort(TimedOut(waited));
-      continue;  // the next pass returns the failure; the transport no longer touches memory
+      continue;  // the next iteration returns the failure, and no memory is accessed
     }
     if (now - last < kSpin) continue;
     events_.clear();
     if (!transport_->PrepareToWait(&events_)) continue;
     std::vector<pollfd> events = std::exchange(events_, {});  // another thread may also wait
     const absl::Duration longest =
-        waited < timeout_ ? std::min(timeout_ - waited, kLongestSleep) : kLongestSleep;
+        waited < timeout_ ? std::min(timeout_ - waited, kMaxSleep) : kMaxSleep;
     mu_.Unlock();
     poll(events.data(), events.size(), static_cast<int>(absl::ToInt64Milliseconds(longest)) + 1);
     mu_.Lock();
@@ -412,18 +413,18 @@ bool DomainExchange::WaitsForPassedOn() const {
 
 absl::Status DomainExchange::TimedOut(absl::Duration waited) const {
   const std::optional<Transport::Pending> pending = transport_->pending();
-  if (!pending.has_value()) return absl::InternalError("a collective waits for nothing");
+  if (!pending.has_value()) return absl::InternalError("timed out with no pending transfer");
   const std::string name = pending->name.empty() ? "" : absl::StrCat(" '", pending->name, "'");
   return WithFailure(
       absl::DeadlineExceededError(absl::StrCat(
           "rank ", rank_, " timed out after ",
           absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " in collective ",
           pending->tag.sequence, name, "; expected ", pending->bytes, " bytes ",
-          pending->is_receive ? "from" : "to go to", " rank ", pending->peer)),
+          pending->is_receive ? "from" : "to be sent to", " rank ", pending->peer)),
       {.rank = pending->peer, .name = std::string(pending->name)});
 }
 
-// --- the other collectives: at most one message from each rank to each of its peers --------------
+// --- other collectives: at most one message from each rank to each of its peers ------------------
 
 absl::Status DomainExchange::Send(int rank, const MessageTag& tag, const void* memory,
                                   int64_t bytes) {

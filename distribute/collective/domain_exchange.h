@@ -38,8 +38,8 @@
 
 namespace mirrorflow {
 
-// Waits between domains last longer than waits within a domain by this factor. The domain of a
-// missing rank thus times out first and names it.
+// A wait between domains times out later, by this factor, than a wait within a domain. The domain
+// of a missing rank therefore times out first and names it.
 inline constexpr double kBetweenDomains = 1.25;
 
 class DomainExchange {
@@ -49,7 +49,7 @@ class DomainExchange {
                  absl::Duration timeout, const ExchangeOptions& options = {});
   ~DomainExchange();
 
-  // Sets the session step to which the next collectives belong. May be called from any thread.
+  // Sets the session step to which the next collectives belong. Can be called from any thread.
   void set_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   const DomainPartners& partners() const { return partners_; }
@@ -58,14 +58,14 @@ class DomainExchange {
   absl::Span<const int> served() const { return served_; }
 
   // Begins the exchange that `work` needs: a shard to reduce or broadcast, or parts to exchange.
-  // `work` takes the pieces of a shard as they become known.
+  // Passes each piece of a shard to work->Take() as soon as its result is known.
   absl::Status Begin(DomainWork* work, const std::variant<DomainShard, DomainPart>& needs);
   // Blocks until `work` has received everything and all its sends to other domains are done.
   absl::Status Finish(const DomainWork* work);
 
-  // Moves what is in flight without waiting; returns whether anything moved.
+  // Moves the data in flight without waiting. Returns whether anything moved.
   absl::StatusOr<bool> Progress();
-  // Adds the events to wait for, as Transport does; none if nothing is in flight.
+  // Like Transport::PrepareToWait, but adds no events if nothing is in flight.
   bool PrepareToWait(std::vector<pollfd>* events);
 
   // The collectives below block until they are done. `fingerprint` is the collective's.
@@ -83,8 +83,8 @@ class DomainExchange {
   absl::Status GatherParts(DataType dtype, absl::Span<const int64_t> counts, const void* own,
                            void* all, uint64_t fingerprint);
 
-  // All ranks call it, but only the first rank of each domain exchanges messages: it returns once
-  // the first ranks of all domains have called it.
+  // All ranks must call it, but only the first rank of each domain exchanges messages: its call
+  // returns once the first ranks of all domains have called Barrier.
   absl::Status Barrier(uint64_t fingerprint);
 
   void Abort(const absl::Status& why) { transport_->Abort(why); }
@@ -119,7 +119,7 @@ class DomainExchange {
   Flight& NewFlight(Layout& layout, DomainWork* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<bool> Advance(Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Moves what is in flight; returns whether anything moved.
+  // Like Progress, with mu_ held.
   absl::StatusOr<bool> ProgressLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Makes progress until `unfinished` is 0. Releases mu_ while it sleeps.
   absl::Status WaitFor(const int& unfinished) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -141,7 +141,7 @@ class DomainExchange {
   uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;           // of the last collective
   std::vector<std::byte> scratch_ ABSL_GUARDED_BY(mu_);  // grows to the largest size needed
   std::vector<const void*> parts_ ABSL_GUARDED_BY(mu_);  // by domain, while a piece is reduced
-  // By domain, while a reduce-scatter is in flight.
+  // The parts of a reduce-scatter in flight, by domain.
   std::vector<const void*> scattered_ ABSL_GUARDED_BY(mu_);
   // Transfers that the current blocking collective still waits for.
   int unfinished_ ABSL_GUARDED_BY(mu_) = 0;
@@ -150,7 +150,7 @@ class DomainExchange {
       ABSL_GUARDED_BY(mu_);
   // Broadcasts are rare and as large as the variables, so each has a layout only while in flight.
   std::vector<std::unique_ptr<Layout>> broadcasts_ ABSL_GUARDED_BY(mu_);
-  // For exchanges of parts, which have no pieces.
+  // The layout for exchanges of parts, which have no pieces.
   std::unique_ptr<Layout> parts_layout_ ABSL_GUARDED_BY(mu_);
   std::vector<Flight*> flights_ ABSL_GUARDED_BY(mu_);  // in flight, in the order they were begun
   std::vector<float> widened_ ABSL_GUARDED_BY(mu_);    // a bfloat16 piece as float32

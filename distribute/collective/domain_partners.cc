@@ -9,13 +9,13 @@ namespace mirrorflow {
 DomainPartners::DomainPartners(const Topology& topology) : domains_(topology.num_domains()) {
   for (int rank = 0; rank < topology.world_size(); ++rank) {
     const int domain = topology.replicas[rank].domain;
-    places_.push_back({.domain = domain, .index = static_cast<int>(domains_[domain].size())});
+    positions_.push_back({.domain = domain, .index = static_cast<int>(domains_[domain].size())});
     domains_[domain].push_back(rank);
   }
 }
 
 bool DomainPartners::ArePeers(int a, int b) const {
-  const Place &first = places_[a], &second = places_[b];
+  const Position &first = positions_[a], &second = positions_[b];
   if (first.domain == second.domain) return false;
   // Whether [i/m, (i + 1)/m) and [j/n, (j + 1)/n) overlap.
   const int64_t m = static_cast<int64_t>(domains_[first.domain].size());

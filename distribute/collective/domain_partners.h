@@ -21,30 +21,30 @@ class DomainPartners {
  public:
   explicit DomainPartners(const Topology& topology);
 
-  int world_size() const { return static_cast<int>(places_.size()); }
+  int world_size() const { return static_cast<int>(positions_.size()); }
   int num_domains() const { return static_cast<int>(domains_.size()); }
   absl::Span<const int> RanksOf(int domain) const { return domains_[domain]; }
-  int DomainOf(int rank) const { return places_[rank].domain; }
-  int IndexOf(int rank) const { return places_[rank].index; }  // among the ranks of its domain
+  int DomainOf(int rank) const { return positions_[rank].domain; }
+  int IndexOf(int rank) const { return positions_[rank].index; }  // among the ranks of its domain
 
-  // Whether the two ranks are in different domains and exchange data.
+  // Returns whether the two ranks are in different domains and exchange data.
   bool ArePeers(int a, int b) const;
   // Returns the peers of `rank` in ascending order.
   std::vector<int> PeersOf(int rank) const;
 
-  // Returns the peer of `rank` in another domain that receives what `rank` sends to the whole
-  // domain, and sends what the domain as a whole has for `rank`.
+  // Returns the peer of `rank` in another domain that receives the data that `rank` sends to that
+  // whole domain, and that sends `rank` the data that the domain as a whole has for it.
   int PartnerOf(int rank, int domain) const;
   // Returns the ranks of other domains whose partner is `rank`, in ascending order.
   std::vector<int> RanksWithPartner(int rank) const;
 
  private:
-  struct Place {
+  struct Position {
     int domain = 0;
     int index = 0;
   };
   std::vector<std::vector<int>> domains_;  // the ranks of each domain
-  std::vector<Place> places_;              // by rank
+  std::vector<Position> positions_;        // by rank
 };
 
 }  // namespace mirrorflow

@@ -23,12 +23,12 @@ struct DomainShard {
   int root = kNoRoot;  // a rank whose domain has the value to broadcast; kNoRoot: a reduction
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
-  int64_t count = 0;  // elements of the whole value, of which the rank has ShardOf (shard_pieces.h)
+  int64_t count = 0;  // elements of the whole value; ShardOf (shard_pieces.h) is the rank's shard
   // The shard, reduced over the rank's domain. Must stay valid until the work is finished; elements
   // that have been taken may be overwritten. Unused by a broadcast from another domain.
   const void* in = nullptr;
-  // Memory to which results may be written, element by element, before they are taken. Can be `in`.
-  // Can be null, except for a broadcast.
+  // Memory to which results may be written, element by element, before they are taken. Can be `in`,
+  // or null except for a broadcast.
   void* out = nullptr;
   int urgency = 0;  // as in Collective
 };
@@ -37,8 +37,8 @@ struct DomainShard {
 // (DomainPartners).
 struct DomainPart {
   absl::Span<const std::byte> own;
-  // By rank: where to receive the part of each rank whose partner is this rank; unused for other
-  // ranks. Each span has the size of that part.
+  // Where to receive the part of each rank whose partner is this rank, indexed by rank; unused for
+  // other ranks. Each span has the size of that part.
   absl::Span<const absl::Span<std::byte>> others;
   int urgency = 0;
 };

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// Leaves room for the payloads.
+// The longest message, in bytes. Leaves room for the payloads in Text.
 constexpr size_t kMaxMessage = 12 << 10;
 
 void Write(const absl::Status& status, FirstFailure::Text* text) {
@@ -26,7 +26,7 @@ absl::Status Read(const FirstFailure::Text& text) {
   if (proto.ParseFromArray(text.bytes, static_cast<int>(size)) && proto.code() != 0) {
     return StatusFromProto(proto);
   }
-  return absl::InternalError("another process has failed, and left no reason");
+  return absl::InternalError("another process failed but left no readable reason");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class FirstFailure {
 
   // Sets the failure unless it is already set. Truncates a long message.
   void Set(const absl::Status& why);
-  // OK until a process has set it.
+  // Returns OK until a process has set the failure.
   absl::Status Get() const;
 
  private:

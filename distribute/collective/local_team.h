@@ -11,11 +11,11 @@
 //   });
 //
 // Contract. All ranks start the same work in the same order, with at most kMaxInFlight pieces in
-// flight, and may finish it in any order. If ranks differ, every rank gets an error. Start neither
-// waits nor computes. A piece of work succeeds on all ranks or on none. No rank accesses another
-// rank's memory after that rank's Finish, or after one of that rank's calls has returned an error.
-// Every wait has a deadline. After the first failure or Abort, all calls of all ranks return that
-// first status.
+// flight, and may finish it in any order. If ranks differ, every rank fails with an error. Start
+// neither waits nor computes. A piece of work succeeds on all ranks or on none. No rank accesses
+// another rank's memory after that rank's Finish, or after one of that rank's calls has returned an
+// error. Every wait has a deadline. After the first failure or Abort, all calls of all ranks return
+// that first status.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_LOCAL_TEAM_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_LOCAL_TEAM_H_
 
@@ -37,7 +37,7 @@ namespace mirrorflow {
 class TeamWork {
  public:
   virtual ~TeamWork() = default;
-  // `all-reduce 'gradients/0' of 100 float (sum)`
+  // Returns a description such as `all-reduce 'gradients/0' of 100 float (sum)`.
   virtual std::string ToString() const = 0;
 };
 
@@ -47,8 +47,8 @@ struct TeamOffer {
   absl::string_view name = {};  // for errors; must outlive Finish
   int sequence = -1;            // index among the collectives of a step, for errors
   // The rank's memory; the work defines its meaning. If the ranks are in several processes, memory
-  // to write must come from the rank's device. Memory that is only read can be anywhere: it is
-  // copied if the other ranks cannot access it.
+  // that other ranks write must be allocated by the rank's device. Memory that is only read can be
+  // anywhere: it is copied if the other ranks cannot access it.
   const void* in = nullptr;
   int64_t in_bytes = 0;
   const void* right = nullptr;
@@ -78,9 +78,9 @@ class LocalTeam {
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
 
   virtual absl::Status Start(const TeamOffer& offer) = 0;
-  // Calls `work` once all ranks have started, and returns true; the rank's part is not done yet.
-  // With `waits` false, returns false if some rank has not started. Between this call and Finish,
-  // the rank may access the memory of the others inside Access, from any thread.
+  // Blocks until all ranks have started, calls `work` and returns true. If `waits` is false, it
+  // does not block, and returns false if some rank has not started. The rank's part ends only with
+  // Finish. Until then, any thread of the rank may access the other ranks' memory inside Access.
   virtual absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) = 0;
   virtual absl::Status Access(absl::FunctionRef<absl::Status()> access) = 0;
   // Blocks until all ranks have started, calls `work`, and blocks until it has returned on all

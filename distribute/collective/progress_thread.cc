@@ -18,7 +18,7 @@ namespace {
 
 // Longer than the gap between two steps of a training loop.
 constexpr timespec kPatience = {.tv_sec = 0, .tv_nsec = 1'000'000};
-constexpr int kLongestWaitMs = 10;
+constexpr int kMaxWaitMs = 10;
 
 void Clear(int fd) {
   uint64_t count;
@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<ProgressThread>> ProgressThread::Create(bool has_
   const int error = errno;
   std::shared_ptr<ProgressThread> made(new ProgressThread(has_core, timer, wake));
   if (timer < 0 || wake < 0) {
-    return SystemError(error, "cannot create the thread that moves data");
+    return SystemError(error, "progress thread: cannot create a timerfd or an eventfd");
   }
   MF_ASSIGN_OR_RETURN(made->thread_,
                       StartThread("data between hosts", [self = made.get()] { self->Loop(); }));
@@ -65,14 +65,14 @@ void ProgressThread::Remove(Rank* rank) {
   ranks_.erase(std::remove(ranks_.begin(), ranks_.end(), rank), ranks_.end());
 }
 
-void ProgressThread::Rest() {
-  resting_.fetch_add(1);
+void ProgressThread::RankPauses() {
+  paused_ranks_.fetch_add(1);
   const itimerspec after = {.it_interval = {}, .it_value = kPatience};
   timerfd_settime(timer_, 0, &after, nullptr);
 }
 
-void ProgressThread::GoOn() {
-  resting_.fetch_sub(1);
+void ProgressThread::RankResumes() {
+  paused_ranks_.fetch_sub(1);
   const itimerspec never = {};
   timerfd_settime(timer_, 0, &never, nullptr);
 }
@@ -90,20 +90,20 @@ void ProgressThread::Loop() {
 
 void ProgressThread::MakeProgress() {
   std::vector<pollfd> events;
-  while (!stop_ && (has_core_ || resting_ > 0)) {
+  while (!stop_ && (has_core_ || paused_ranks_ > 0)) {
     bool may_wait = true;
     events.assign({{.fd = wake_, .events = POLLIN, .revents = 0}});
     {
       MutexLock lock(&mu_);
       for (Rank* rank : ranks_) {
         const absl::StatusOr<bool> moved = rank->Progress();
-        if (!moved.ok()) continue;  // the rank gets the failure in its next call
+        if (!moved.ok()) continue;  // the rank's next call returns the failure
         may_wait = !*moved && rank->PrepareToWait(&events) && may_wait;
       }
     }
     if (!may_wait) continue;
     if (events.size() == 1) return;  // nothing is in flight
-    poll(events.data(), events.size(), kLongestWaitMs);
+    poll(events.data(), events.size(), kMaxWaitMs);
   }
 }
 

@@ -20,7 +20,7 @@ namespace mirrorflow {
 
 class ProgressThread {
  public:
-  // One rank's work. Both are called from the thread.
+  // One rank's transfers. The thread calls both functions.
   class Rank {
    public:
     virtual ~Rank() = default;
@@ -43,20 +43,22 @@ class ProgressThread {
   void Begun() {
     if (has_core_) Wake();
   }
-  // A rank calls Rest before it stops making calls for a while, and GoOn when it resumes.
-  void Rest();
-  void GoOn();
+  // A rank calls RankPauses before it stops making calls for a while, and RankResumes when it makes
+  // calls again.
+  void RankPauses();
+  void RankResumes();
 
  private:
   ProgressThread(bool has_core, int timer, int wake);
   void Loop();
-  // Makes progress until nothing is in flight or the ranks continue.
+  // Makes progress until nothing is in flight or, without a free core, until all ranks have
+  // resumed.
   void MakeProgress();
   void Wake();
 
   const bool has_core_;
   const int timer_, wake_;  // a timerfd and an eventfd
-  std::atomic<int> resting_{0};
+  std::atomic<int> paused_ranks_{0};
   std::atomic<bool> stop_{false};
   Mutex mu_;
   std::vector<Rank*> ranks_ ABSL_GUARDED_BY(mu_);

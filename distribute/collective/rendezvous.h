@@ -39,8 +39,8 @@ class Rendezvous {
   mutable Mutex mu_;
   CondVar changed_;
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
-  uint64_t meetings_ ABSL_GUARDED_BY(mu_) = 0;  // completed
-  int present_ ABSL_GUARDED_BY(mu_) = 0;        // ranks that have arrived at the next one
+  uint64_t meetings_ ABSL_GUARDED_BY(mu_) = 0;  // completed meetings
+  int present_ ABSL_GUARDED_BY(mu_) = 0;        // ranks that have arrived at the next meeting
 };
 
 }  // namespace mirrorflow

@@ -57,26 +57,26 @@ enum class ShardRoute { kOneRound, kDirect, kRing };
 // Returns the best route for a value of `bytes`.
 ShardRoute RouteOf(int num_domains, int64_t bytes, const ExchangeOptions& options);
 
-// A piece of a shard and the messages that it takes. The rank receives the values of some domains
-// and sends its own; the reduction of all values is the result. A rank reduces the received values
-// and its own in domain order. In a broadcast, only results travel.
+// A piece of a shard, and the messages that this rank exchanges for it. The rank receives the
+// values of some domains and sends its own; the reduction of all values is the result. A rank
+// reduces the received values and its own in domain order. In a broadcast, only results travel.
 struct ShardPiece {
   int64_t first = 0, count = 0;  // elements of the whole value
   std::vector<int> ranks;        // by domain: the rank that holds these elements
-  // By domain: the index of this piece, in element order, among those that this rank has in common
-  // with that domain's rank. Both ranks compute the same index.
+  // For each domain, the index of this piece, in element order, among the pieces that this rank has
+  // in common with that domain's rank. Both ranks compute the same index.
   std::vector<uint32_t> parts;
 
   // Domains, in ascending order.
   std::vector<int> values_from, values_to, result_to;
-  int result_from = -1;    // -1: this rank reduces the last values, or has the value of a broadcast
-  bool gets_sums = false;  // whether the received values are sums that the sender passes on
+  int result_from = -1;    // -1: this rank computes the result, or has the value to broadcast
+  bool gets_sums = false;  // whether the received values are partial sums that the sender computed
   bool reduces() const { return !values_from.empty(); }
-  // Whether this rank reduces the received values with its own and sends on the sum.
+  // Returns whether this rank adds its own values to the received ones and forwards the sum.
   bool passes_sums() const { return reduces() && result_from >= 0; }
 };
 
-// Returns the pieces of the shard of `rank` of a value of `count` elements, in element order.
+// Returns the pieces of `rank`'s shard of a value with `count` elements, in element order.
 std::vector<ShardPiece> PiecesOfShard(const Topology& topology, int rank, int64_t count,
                                       int64_t element_bytes, ShardRoute route);
 // Returns the pieces of a broadcast from the domain of rank `root`, whose ranks all have the value.

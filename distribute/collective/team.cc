@@ -36,8 +36,8 @@ constexpr auto kStoppedTimeout = std::chrono::seconds(1);
 
 // --- state that the ranks share, possibly across processes; initially zeroed --------------------
 
-// One rank's announcement of one piece of work. `number` comes first, so the cache line that the
-// other ranks poll also holds the fields that they need next.
+// One rank's announcement of one piece of work. `number` is the first field, so the cache line that
+// the other ranks poll also holds the fields that they need next.
 struct alignas(kLineBytes) Slot {
   std::atomic<uint64_t> number;  // of the work that this slot describes, counted from 1
   // Written before `number`, read after it.
@@ -57,7 +57,7 @@ struct Member {
   Slot slots[LocalTeam::kMaxInFlight];  // work n is in slot n % kMaxInFlight
   // How many threads of this rank may access other ranks' memory now. Polled only after a failure.
   alignas(kLineBytes) std::atomic<int> inside;
-  // Describes the work that this rank has started, for errors of other processes. Written only if
+  // Describes the work that this rank has started, for errors in other processes. Written only if
   // ranks differ.
   alignas(kLineBytes) std::atomic<uint64_t> described;  // the number of the work
   char description[1000];                               // null-terminated
@@ -70,7 +70,7 @@ struct alignas(kLineBytes) Header {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-// The same state at its addresses in this process.
+// The shared state, at its addresses in this process.
 struct State {
   State(std::byte* memory, int size)
       : header(reinterpret_cast<Header*>(memory)),
@@ -130,7 +130,8 @@ class Group {
 
   bool IsLocal(int rank) const { return team.processes[rank] == team.space->process(); }
 
-  // Returns the time until which ranks of other processes may stay inside after the first failure.
+  // Returns the time at which this process, after the first failure, stops waiting for ranks of
+  // other processes to leave.
   std::chrono::steady_clock::time_point LastTimeForOthers() {
     std::call_once(first_wait_,
                    [this] { last_time_ = std::chrono::steady_clock::now() + kStoppedTimeout; });
@@ -269,7 +270,7 @@ class Team final : public LocalTeam {
   }
 
   absl::Status Meet(const TeamOffer& offer, Work work) override {
-    return WorkTogether(offer, NumberOf(offer), work, &Slot::met, "through its first half");
+    return WorkTogether(offer, NumberOf(offer), work, &Slot::met, "completed in its first half");
   }
 
   absl::Status Finish(const TeamOffer& offer, Work work) override {
@@ -306,7 +307,7 @@ class Team final : public LocalTeam {
   absl::Status NotStarted(const TeamOffer& offer) const {
     return absl::FailedPreconditionError(absl::StrCat(offer.work->ToString(), ": rank ",
                                                       group_->world_ranks[rank_],
-                                                      " finishes it without having started it"));
+                                                      " finishes it, but has not started it"));
   }
 
   absl::Status WriteOffer(const TeamOffer& offer, Slot* slot) {
@@ -324,8 +325,8 @@ class Team final : public LocalTeam {
       if (slot->out[i] == Position::kPrivate) [[unlikely]] {
         return absl::FailedPreconditionError(
             absl::StrCat(offer.work->ToString(),
-                         ": writes memory that other processes cannot reach; expected memory that "
-                         "the device has allocated"));
+                         ": writes memory that other processes cannot access; expected memory "
+                         "allocated by the device"));
       }
     }
     return absl::OkStatus();
@@ -347,7 +348,7 @@ class Team final : public LocalTeam {
   // inside ends with the failure, so this wait needs no deadline for ranks of this process. Another
   // process may have been stopped (SIGSTOP). It can access only shared memory, which stays mapped
   // for as long as that process lives, and it must leave before its worker can join the next
-  // incarnation. REQUIRES: all waits have ended, so no rank enters any more.
+  // incarnation. REQUIRES: all waits have ended, so no rank can enter.
   void LetOthersOut() const {
     const auto give_up = group_->LastTimeForOthers();
     for (int rank = 0; rank < size(); ++rank) {
@@ -415,7 +416,7 @@ class Team final : public LocalTeam {
         absl::DeadlineExceededError(absl::StrCat(
             offer.work->ToString(), ", collective ", number, ": rank ", group_->world_ranks[rank_],
             " timed out after ", absl::FormatDuration(group_->waiter.timeout()), "; expected ",
-            size(), " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
+            size(), " ranks, but it was not ", what, " by rank ", absl::StrJoin(missing, ", "))));
   }
 
   // Adds world rank `rank` to the error, as the rank at fault in a piece of work.
@@ -480,7 +481,7 @@ class Team final : public LocalTeam {
     });
   }
 
-  // Finds the memory that the ranks have offered for the current work.
+  // Sets ranks_ to the memory that the ranks have offered for work `number`.
   void LocateMemory(uint64_t number, size_t num_outs) {
     const AddressSpace& space = group_->space();
     for (int rank = 0; rank < size(); ++rank) {
@@ -501,7 +502,7 @@ class Team final : public LocalTeam {
   }
 
   // Returns an error that describes the work of `rank` and rank 0. All ranks call it, because all
-  // see the difference, but a rank of another process may be late if it is still computing.
+  // see the difference, but a rank of another process may call it late if it is still computing.
   absl::Status Difference(int rank, const TeamOffer& offer, uint64_t number) {
     const std::string own = offer.work->ToString();
     own.copy(self_.description, sizeof(self_.description) - 1);
@@ -512,13 +513,13 @@ class Team final : public LocalTeam {
       if (processes[other] == processes[rank_]) return SlotOf(other, number).work->ToString();
       const Member& member = group_->state.members[other];
       const auto outcome = group_->waiter.Wait(member.described, number, &deadline);
-      if (outcome != Waiter::Outcome::kReached) return "another";
+      if (outcome != Waiter::Outcome::kReached) return "another collective";
       return std::string(member.description,
                          strnlen(member.description, sizeof(member.description)));
     };
     const std::string text = absl::StrCat("collective ", number, " differs between ranks: rank ",
                                           group_->world_ranks[rank], " runs ", work_of(rank),
-                                          ", rank ", group_->world_ranks[0], " ", work_of(0));
+                                          ", rank ", group_->world_ranks[0], " runs ", work_of(0));
     return WithRank(group_->world_ranks[rank], offer, absl::InvalidArgumentError(text));
   }
 
@@ -529,7 +530,7 @@ class Team final : public LocalTeam {
   uint64_t started_ = 0;
   uint64_t finished_ = 0;                          // all work up to this one is finished
   std::array<bool, kMaxInFlight> in_flight_ = {};  // by slot
-  // By rank, for the current work. A member so that its memory is reused.
+  // The memory of each rank, for the current work. Members, so that their capacity is reused.
   std::vector<TeamMemory> ranks_;
   std::vector<std::array<std::byte*, kMaxOuts>> outs_;
 };

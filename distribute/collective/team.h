@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The local team of the replicas of a memory domain (ALGORITHMS.md): threads of one process, or of
-// several processes on one host. Offered memory is not copied, and the team locks or allocates
-// nothing unless a rank fails.
+// The local team of a memory domain's replicas (ALGORITHMS.md): threads of one process, or of
+// several processes on one host. The team copies offered memory only if the other ranks cannot
+// access it. Apart from these copies, it neither locks nor allocates anything unless a rank fails.
 //
-// Contract, beyond that of LocalTeam: destroying one rank's team fails the other ranks.
+// The contract of LocalTeam applies. In addition, destroying one rank's team fails the other ranks.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_H_
 
@@ -22,7 +22,7 @@
 namespace mirrorflow {
 
 struct TeamOptions {
-  // How long a Finish waits for the other ranks before it aborts all of them.
+  // How long Finish waits for the other ranks before it aborts all of them.
   absl::Duration timeout = absl::Minutes(5);
   // World ranks of the members, for errors. Empty means 0 … size-1.
   std::vector<int> world_ranks = {};
@@ -39,7 +39,8 @@ absl::StatusOr<LocalTeams> CreateThreadTeam(int size, const TeamOptions& options
 // A team of several processes.
 struct ProcessTeam {
   std::shared_ptr<AddressSpace> space;
-  // By member: its process in `space`. Only the members of this process are created here.
+  // The process of each member, as numbered in `space`. Only the members of this process are
+  // created here.
   std::vector<int> processes;
   // Shared memory of TeamStateBytes() bytes, the same in all processes, zeroed before any process
   // uses it.

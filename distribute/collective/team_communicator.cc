@@ -35,22 +35,23 @@ class TeamCollective final : public CollectiveInFlight {
     ins_.reserve(members);
     outs_.reserve(members);
   }
-  void Hold(const Collective& c, const TeamPlace& place) {
+  void Hold(const Collective& c, const TeamPosition& position) {
     out_[0] = static_cast<std::byte*>(c.out);
     const std::optional<int64_t> count = CountInShards(c);
     in_shards_ = count.has_value();
-    // In the other operations, each rank writes only its own result, plus the parts that it gathers
+    // In other operations, each rank writes only its own result, plus the parts that it gathers
     // from other domains for the whole domain.
     const bool gathers_far =
-        std::holds_alternative<AllGather>(c.operation) && !place.team_is_world();
+        std::holds_alternative<AllGather>(c.operation) && !position.team_is_world();
     Offer(c,
           in_shards_ || gathers_far ? absl::MakeConstSpan(out_) : absl::Span<std::byte* const>());
-    offer_.in_bytes = InputElements(c, place.rank) * element_bytes();
+    offer_.in_bytes = InputElements(c, position.rank) * element_bytes();
     if (!in_shards_) return;
-    shard_ = ShardOf(*count, element_bytes(), place.index, static_cast<int>(place.members.size()));
-    members_ = place.members;
+    shard_ =
+        ShardOf(*count, element_bytes(), position.index, static_cast<int>(position.members.size()));
+    members_ = position.members;
   }
-  // Whether each rank computes one shard of the results of all ranks of the domain.
+  // Returns whether each rank of the domain computes one shard of every rank's result.
   bool in_shards() const { return in_shards_; }
 
   // The exchange calls these only for collectives that work in shards.
@@ -123,8 +124,8 @@ class TeamCollective final : public CollectiveInFlight {
   }
 
   std::byte* out_[1] = {};
-  // For collectives in shards: this rank's shard, and the addresses of each rank's values and
-  // results in it. Ranks may share the memory of a result.
+  // Used by collectives that work in shards: this rank's shard, and where it starts in each rank's
+  // values and results. Ranks can share the memory of a result.
   bool in_shards_ = false;
   absl::Span<const int> members_;
   Shard shard_;
@@ -144,36 +145,36 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
                    std::shared_ptr<DomainExchange> exchange, std::shared_ptr<ProgressThread> thread)
       : domain_(topology.RanksOfDomain(topology.replicas[rank].domain)),
         team_(std::move(team)),
-        place_({.rank = rank,
-                .index = team_->rank(),
-                .members = domain_,
-                .world_size = topology.world_size(),
-                .partners = exchange == nullptr ? nullptr : &exchange->partners()}),
+        position_({.rank = rank,
+                   .index = team_->rank(),
+                   .members = domain_,
+                   .world_size = topology.world_size(),
+                   .partners = exchange == nullptr ? nullptr : &exchange->partners()}),
         exchange_(std::move(exchange)),
         thread_(std::move(thread)),
-        updates_(place_, team_.get()),
+        updates_(position_, team_.get()),
         ins_(domain_.size()) {
     for (TeamCollective& pending : pending_) pending.Reserve(domain_.size());
     if (thread_ != nullptr) thread_->Add(this);
   }
   ~TeamCommunicator() override {
-    GoOn();
+    Resume();
     if (thread_ != nullptr) thread_->Remove(this);
   }
 
-  int rank() const override { return place_.rank; }
-  int world_size() const override { return place_.world_size; }
+  int rank() const override { return position_.rank; }
+  int world_size() const override { return position_.world_size; }
   absl::Status status() const override { return team_->status(); }
   void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
   void BeginStep(uint64_t step) override {
-    GoOn();
+    Resume();
     if (exchange_ != nullptr) exchange_->set_step(step);
   }
   absl::Status EndStep() override {
     while (!waiting_.empty() && waiting_.front().overlaps) {
       MF_RETURN_IF_ERROR(Begin(waiting_.front().work, /*waits=*/true).status());
     }
-    if (thread_ != nullptr && !std::exchange(rests_, true)) thread_->Rest();
+    if (thread_ != nullptr && !std::exchange(paused_, true)) thread_->RankPauses();
     return absl::OkStatus();
   }
 
@@ -186,11 +187,11 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     if (IsUpdate(collective)) return StartUpdate(collective);
     if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
       TeamCollective refused;
-      refused.Hold(collective, place_);
+      refused.Hold(collective, position_);
       return team_->Start(refused.offer());
     }
     TeamCollective& next = pending_[started_ % kMaxInFlight];
-    next.Hold(collective, place_);
+    next.Hold(collective, position_);
     MF_RETURN_IF_ERROR(StartWork(&next, /*over_domains=*/exchange_ != nullptr, next.in_shards()));
     ++started_;
     return absl::OkStatus();
@@ -216,8 +217,9 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   }
 
  private:
-  // Work over several domains that this rank has started but not begun. All domains number their
-  // work in the order in which it begins, so work must not overtake other work.
+  // Work over several domains that this rank has started in its team but not yet begun in the
+  // exchange. All domains number their work in the order in which it begins, so it must begin in
+  // the order in which it was started.
   struct Waiting {
     DomainWork* work;
     bool overlaps;  // false: the work begins and ends within Finish
@@ -277,7 +279,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   absl::Status OutOfOrder(const Collective& collective) {
     team_->Abort(absl::FailedPreconditionError(
         absl::StrCat(CollectiveToString(collective), ": rank ", rank(),
-                     " finishes it out of order; expected the oldest one in flight")));
+                     " finishes it out of order; finish the oldest collective in flight first")));
     return team_->Start({});  // returns the first failure
   }
 
@@ -301,8 +303,8 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   bool PrepareToWait(std::vector<pollfd>* events) override {
     return exchange_->PrepareToWait(events);
   }
-  void GoOn() {
-    if (std::exchange(rests_, false)) thread_->GoOn();
+  void Resume() {
+    if (std::exchange(paused_, false)) thread_->RankResumes();
   }
 
   absl::StatusOr<bool> Begin(DomainWork* work, bool waits) {
@@ -327,9 +329,9 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
       } else if (first.work == work) {
         waiting_.erase(waiting_.begin());
       } else {
-        team_->Abort(absl::FailedPreconditionError(
-            absl::StrCat(work->offer().name, ": rank ", rank(), " finishes it before '",
-                         first.work->offer().name, "', which it has started before")));
+        team_->Abort(absl::FailedPreconditionError(absl::StrCat(
+            work->offer().name, ": rank ", rank(), " finishes it before '",
+            first.work->offer().name, "', which it started earlier and must finish first")));
         return team_->Start({});  // returns the first failure
       }
     }
@@ -400,12 +402,12 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
 
   const std::vector<int> domain_;  // the ranks of this rank's domain
   const std::unique_ptr<LocalTeam> team_;
-  const TeamPlace place_;
+  const TeamPosition position_;
   const std::shared_ptr<DomainExchange> exchange_;
   const std::shared_ptr<ProgressThread> thread_;  // may be null
-  bool rests_ = false;                            // set by EndStep
+  bool paused_ = false;                           // set by EndStep, cleared by Resume
   std::array<TeamCollective, kMaxInFlight> pending_;
-  uint64_t started_ = 0;  // of pending_
+  uint64_t started_ = 0;  // counts collectives other than updates
   uint64_t finished_ = 0;
   TeamUpdates updates_;
   std::vector<Waiting> waiting_;

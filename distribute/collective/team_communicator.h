@@ -3,10 +3,11 @@
 // TeamCommunicator: collectives on host memory, for replicas on CPUs. Within a memory domain its
 // ranks work as a local team; between domains they exchange messages.
 //
-// Contract, beyond that of Communicator. Lanes are ignored. Values are reduced in rank order within
-// a domain, then in domain order, so all ranks get the same bits in every run. Start neither waits
-// nor computes; each rank does its part in Finish. A collective succeeds on all ranks of a domain
-// or on none. Destroying one rank's communicator fails the other ranks of its domain.
+// The contract of Communicator applies, with these additions. Lanes are ignored. Values are reduced
+// in rank order within a domain, then in domain order, so all ranks get the same bits in every run.
+// Start neither waits nor computes; each rank does its part in Finish. A collective succeeds on all
+// ranks of a domain or on none. Destroying one rank's communicator fails the other ranks of its
+// domain.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_COMMUNICATOR_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_COMMUNICATOR_H_
 
@@ -31,7 +32,7 @@ std::unique_ptr<Communicator> CreateTeamCommunicator(
     std::shared_ptr<DomainExchange> exchange, std::shared_ptr<ProgressThread> thread = nullptr);
 
 // Creates the communicators of all ranks of a world with one worker and one domain, each for use by
-// one thread. `timeout` limits how long a Finish waits for the other ranks before it aborts all of
+// one thread. `timeout` limits how long Finish waits for the other ranks before it aborts all of
 // them.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateTeamCommunicators(
     int world_size, absl::Duration timeout = absl::Minutes(5));

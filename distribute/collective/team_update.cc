@@ -16,9 +16,10 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kPieceOfL1 = 16 << 10;  // bytes of a gradient; fits in a part of a small L1 cache
+constexpr int64_t kPieceOfL1 = 16 << 10;  // bytes of gradient; fits in part of a small L1 cache
 
-// Identifies an update from Start to Finish. Null if the collective is not an update.
+// Returns the rule, which identifies an update from Start to Finish; null if the collective is not
+// an update.
 const void* RuleOf(const Collective& collective) {
   if (const auto* update = std::get_if<Update>(&collective.operation)) return update->rule;
   if (const auto* update = std::get_if<ProductUpdate>(&collective.operation)) return update->rule;
@@ -43,19 +44,20 @@ namespace {
 
 class GradientUpdate final : public TeamUpdate {
  public:
-  explicit GradientUpdate(const TeamPlace& place) : place_(place), ins_(place.members.size()) {}
+  explicit GradientUpdate(const TeamPosition& position)
+      : position_(position), ins_(position.members.size()) {}
 
   absl::Status Hold(const Collective& collective) override {
     update_ = std::get<Update>(collective.operation);
     Offer(collective, update_.variables);
     element_bytes_ = static_cast<int64_t>(DataTypeSize(collective.dtype));
     offer_.in_bytes = update_.count * element_bytes_;
-    own_ = ShardOf(update_.count, element_bytes_, place_.index,
-                   static_cast<int>(place_.members.size()));
+    own_ = ShardOf(update_.count, element_bytes_, position_.index,
+                   static_cast<int>(position_.members.size()));
     return absl::OkStatus();
   }
   bool needs_domains() const override {
-    return update_.reduction.has_value() && !place_.team_is_world();
+    return update_.reduction.has_value() && !position_.team_is_world();
   }
   bool updates_arrivals() const override { return true; }
 
@@ -121,7 +123,7 @@ class GradientUpdate final : public TeamUpdate {
     }
   }
 
-  const TeamPlace place_;
+  const TeamPosition position_;
   Update update_;
   int64_t element_bytes_ = 0;
   Shard own_;
@@ -132,25 +134,25 @@ class GradientUpdate final : public TeamUpdate {
 
 class RowsUpdate final : public TeamUpdate {
  public:
-  RowsUpdate(const TeamPlace& place, LocalTeam* team) : place_(place), team_(*team) {}
+  RowsUpdate(const TeamPosition& position, LocalTeam* team) : position_(position), team_(*team) {}
 
   absl::Status Hold(const Collective& collective) override {
     update_ = std::get<ProductUpdate>(collective.operation);
     Offer(collective, update_.variables);
     a_row_bytes_ = update_.rows * static_cast<int64_t>(DataTypeSize(collective.dtype));
-    const int64_t own_rows = update_.counts[place_.rank];
+    const int64_t own_rows = update_.counts[position_.rank];
     offer_.in_bytes = own_rows * a_row_bytes_;
     offer_.right = update_.right;
     offer_.right_bytes = own_rows * update_.row_bytes;
-    return needs_domains() ? ShareRows() : absl::OkStatus();
+    return needs_domains() ? OfferRows() : absl::OkStatus();
   }
-  bool needs_domains() const override { return !place_.team_is_world(); }
+  bool needs_domains() const override { return !position_.team_is_world(); }
   bool updates_arrivals() const override { return false; }
 
   void RunShard(absl::Span<const TeamMemory> ranks) override {
-    parts_.assign(place_.world_size, {});
+    parts_.assign(position_.world_size, {});
     for (size_t i = 0; i < ranks.size(); ++i) {
-      const int rank = place_.members[i];
+      const int rank = position_.members[i];
       parts_[rank] = {ranks[i].in, ranks[i].right, update_.counts[rank]};
     }
     for (const FarRows& far : far_) {
@@ -158,7 +160,7 @@ class RowsUpdate final : public TeamUpdate {
       const int64_t count = update_.counts[far.rank];
       parts_[far.rank] = {rows, ByteOffset(rows, count * a_row_bytes_), count};
     }
-    const int64_t first = FirstRowOf(place_.index), last = FirstRowOf(place_.index + 1);
+    const int64_t first = FirstRowOf(position_.index), last = FirstRowOf(position_.index + 1);
     update_.rule->Apply(parts_, first, last);
     CopyRows(ranks, first * update_.row_bytes, (last - first) * update_.row_bytes);
   }
@@ -185,27 +187,27 @@ class RowsUpdate final : public TeamUpdate {
 
   // Offers memory that holds this rank's rows, followed by space for the rows that it receives. Its
   // own rows are copied, so the plan need not keep them while they are in flight.
-  absl::Status ShareRows() {
+  absl::Status OfferRows() {
     far_.clear();
     ends_.clear();
-    for (const int member : place_.members) ends_.push_back(RowsBytes(member));
-    const DomainPartners& partners = *place_.partners;
-    const int domain = partners.DomainOf(place_.rank);
-    for (int rank = 0; rank < place_.world_size; ++rank) {
+    for (const int member : position_.members) ends_.push_back(RowsBytes(member));
+    const DomainPartners& partners = *position_.partners;
+    const int domain = partners.DomainOf(position_.rank);
+    for (int rank = 0; rank < position_.world_size; ++rank) {
       if (partners.DomainOf(rank) == domain || update_.counts[rank] == 0) continue;
       const int holder = partners.IndexOf(partners.PartnerOf(rank, domain));
       far_.push_back({.rank = rank, .holder = holder, .offset = ends_[holder]});
       ends_[holder] += RowsBytes(rank);
     }
-    if (ends_[place_.index] > shared_bytes_) {
+    if (ends_[position_.index] > shared_bytes_) {
       shared_.reset();  // free the old memory first, so both need not fit at once
       shared_bytes_ = 0;
-      MF_ASSIGN_OR_RETURN(shared_, team_.Allocate(ends_[place_.index]));
-      shared_bytes_ = ends_[place_.index];
+      MF_ASSIGN_OR_RETURN(shared_, team_.Allocate(ends_[position_.index]));
+      shared_bytes_ = ends_[position_.index];
     }
-    others_.assign(place_.world_size, {});
+    others_.assign(position_.world_size, {});
     for (const FarRows& far : far_) {
-      if (far.holder != place_.index) continue;
+      if (far.holder != position_.index) continue;
       others_[far.rank] = {shared_.get() + far.offset, static_cast<size_t>(RowsBytes(far.rank))};
     }
     if (offer_.in_bytes > 0) std::memcpy(shared_.get(), offer_.in, offer_.in_bytes);
@@ -219,7 +221,7 @@ class RowsUpdate final : public TeamUpdate {
 
   int64_t FirstRowOf(int index) const {
     constexpr int64_t kTogether = 4;  // rows; products are faster on several rows at a time
-    const auto size = static_cast<int64_t>(place_.members.size());
+    const auto size = static_cast<int64_t>(position_.members.size());
     return index == size ? update_.rows : update_.rows * index / size / kTogether * kTogether;
   }
 
@@ -234,7 +236,7 @@ class RowsUpdate final : public TeamUpdate {
     }
   }
 
-  const TeamPlace place_;
+  const TeamPosition position_;
   LocalTeam& team_;
   ProductUpdate update_;
   int64_t a_row_bytes_ = 0;
@@ -244,7 +246,7 @@ class RowsUpdate final : public TeamUpdate {
   int64_t shared_bytes_ = 0;
   std::vector<FarRows> far_;
   std::vector<int64_t> ends_;                  // by member: the end of the rows in its memory
-  std::vector<absl::Span<std::byte>> others_;  // by rank: where this rank receives that rank's rows
+  std::vector<absl::Span<std::byte>> others_;  // by rank: where that rank's rows arrive
 };
 
 }  // namespace
@@ -257,8 +259,8 @@ absl::StatusOr<TeamUpdate*> TeamUpdates::Start(const Collective& collective) {
                                   static_cast<int64_t>(DataTypeSize(collective.dtype));
   Idle& idle = idle_[{product != nullptr, bytes}];
   if (idle.empty() && product != nullptr)
-    idle.push_back(std::make_unique<RowsUpdate>(place_, &team_));
-  if (idle.empty()) idle.push_back(std::make_unique<GradientUpdate>(place_));
+    idle.push_back(std::make_unique<RowsUpdate>(position_, &team_));
+  if (idle.empty()) idle.push_back(std::make_unique<GradientUpdate>(position_));
   in_flight_.push_back({std::move(idle.back()), &idle});
   idle.pop_back();
   TeamUpdate* const update = in_flight_.back().update.get();

@@ -48,24 +48,24 @@ class CollectiveInFlight : public TeamWork, public DomainWork {
 };
 
 // A rank's position in its team and in the world.
-struct TeamPlace {
+struct TeamPosition {
   int rank = 0;                   // in the world
   int index = 0;                  // in the team
   absl::Span<const int> members;  // world ranks of the team's members
   int world_size = 1;
-  const DomainPartners* partners = nullptr;  // null if the team has all ranks
+  const DomainPartners* partners = nullptr;  // null if all ranks are in the team
 
   bool team_is_world() const { return static_cast<int>(members.size()) == world_size; }
 };
 
 class TeamUpdate : public CollectiveInFlight {
  public:
-  // Takes over an update. Its memory must stay valid until the update is finished.
+  // Prepares the update of `collective`, whose memory must stay valid until the update is finished.
   virtual absl::Status Hold(const Collective& collective) = 0;
-  // Whether it needs gradients or rows of other domains.
+  // Returns whether the update needs gradients or rows from other domains.
   virtual bool needs_domains() const = 0;
-  // Whether Take applies data from other domains as it arrives. Otherwise RunShard applies it, once
-  // all ranks of the domain have received their part.
+  // Returns whether Take applies data from other domains as it arrives. Otherwise RunShard applies
+  // it, once all ranks of the domain have received their part.
   virtual bool updates_arrivals() const = 0;
   // Updates this rank's shard. REQUIRES: all data that it needs is in the team's memory.
   virtual void RunShard(absl::Span<const TeamMemory> ranks) = 0;
@@ -76,11 +76,11 @@ class TeamUpdate : public CollectiveInFlight {
 class TeamUpdates {
  public:
   // `team` allocates memory for the updates and must outlive them.
-  TeamUpdates(const TeamPlace& place, LocalTeam* team) : place_(place), team_(*team) {}
+  TeamUpdates(const TeamPosition& position, LocalTeam* team) : position_(position), team_(*team) {}
 
   // REQUIRES: `collective` is an update
   absl::StatusOr<TeamUpdate*> Start(const Collective& collective);
-  // Returns the update that Start was called with; null if not in flight.
+  // Returns the update that Start returned for `collective`; null if it is not in flight.
   TeamUpdate* Find(const Collective& collective) const;
   void Finish(TeamUpdate* update);
 
@@ -88,10 +88,10 @@ class TeamUpdates {
   using Idle = std::vector<std::unique_ptr<TeamUpdate>>;
   struct Started {
     std::unique_ptr<TeamUpdate> update;
-    Idle* home;
+    Idle* home;  // the list to which Finish returns it
   };
 
-  const TeamPlace place_;
+  const TeamPosition position_;
   LocalTeam& team_;
   // Keyed by whether the update is by product, and by the variable's size in bytes.
   std::map<std::pair<bool, int64_t>, Idle> idle_;

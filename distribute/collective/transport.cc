@@ -26,13 +26,13 @@ absl::Status UnexpectedMessage(int rank, const MessageTag& expected, size_t expe
                                                 Describe(got, got_bytes))),
         {.rank = rank});
   }
-  const bool same_place = expected.step == got.step && expected.sequence == got.sequence;
+  const bool same_position = expected.step == got.step && expected.sequence == got.sequence;
   const bool same_work = expected.fingerprint == got.fingerprint;
   return WithFailure(
       absl::InvalidArgumentError(absl::StrCat(
           "rank ", rank, " runs another collective; expected ", Describe(expected, expected_bytes),
           " from it, got ", Describe(got, got_bytes),
-          same_place && !same_work ? ", which differs in its name, kind, dtype or counts" : "")),
+          same_position && !same_work ? ", which differs in its name, kind, dtype or counts" : "")),
       {.rank = rank});
 }
 

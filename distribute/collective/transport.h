@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transport: moves bytes between one rank and ranks of other memory domains. It knows nothing of
-// reductions or collectives: DomainExchange builds them on top, the same way for all transports.
+// Transport: moves bytes between one rank and ranks of other memory domains. It does not interpret
+// the data: DomainExchange builds reductions and collectives on top of any transport.
 //
 // Contract. StartSend and StartReceive only start a transfer; its memory must stay valid until it
 // is done. Progress moves data without waiting. Both ranks start the transfer of a message with
 // equal tags. Messages can overtake one another, so no two messages in flight may have the same
 // tag. All transfers of a collective are started before the first transfer of the next one. A
-// transfer with a rank that is not connected is an InternalError. After the first failure or Abort,
-// all calls return that status, and no memory is accessed. Only Abort may be called concurrently
-// with other calls.
+// transfer with a rank that is not connected fails with InternalError. After the first failure or
+// Abort, all calls return that status, and no memory is accessed. Only Abort may be called
+// concurrently with other calls.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TRANSPORT_H_
 
@@ -27,7 +27,8 @@
 
 namespace mirrorflow {
 
-// Tags a message. Sender and receiver must agree on every field; `sequence` and `part` identify it.
+// The tag of a message. Sender and receiver must agree on every field; `sequence` and `part`
+// identify it.
 struct MessageTag {
   uint64_t step = 0;         // the session's step
   uint64_t sequence = 0;     // the collective's number, counted from 1 since the ranks connected
@@ -37,9 +38,9 @@ struct MessageTag {
   friend bool operator==(const MessageTag&, const MessageTag&) = default;
 };
 
-// Returns the error of a rank that expects `expected_bytes` of one collective but gets a message of
-// another from `rank`. The error names `rank` as the culprit. An empty `expected` means that no
-// message is expected.
+// Returns the error for a rank that expects `expected_bytes` of one collective but gets a message
+// of another collective from `rank`. The error names `rank` as the culprit. If expected.sequence is
+// 0, no message is expected.
 absl::Status UnexpectedMessage(int rank, const MessageTag& expected, size_t expected_bytes,
                                const MessageTag& got, size_t got_bytes);
 
@@ -70,14 +71,14 @@ class Transport {
   virtual bool PrepareToWait(std::vector<pollfd>* events) = 0;
 
   // The transfer whose peer is most likely to be missing; nullopt if all are done. Receives come
-  // before sends, then bytes that the peer does not forward, then the longest-waiting transfer.
+  // before sends, then data that the peer does not forward, then the longest-waiting transfer.
   struct Pending {
     int peer = 0;
     MessageTag tag;
     size_t bytes = 0;
     bool is_receive = false;
     bool passed_on = false;
-    absl::string_view name = {};  // of the collective
+    absl::string_view name = {};  // the collective, as in Transfer
   };
   virtual std::optional<Pending> pending() const = 0;
 

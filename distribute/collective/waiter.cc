@@ -19,8 +19,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Returns whether there is a core for each thread. This process knows only which cores it may use
-// itself, so threads of other processes are checked against the host's cores.
+// Returns whether there is a core for each thread. A process can find out only which cores it may
+// use itself, so the threads of all processes are checked against the host's cores.
 bool HaveCores(Waiter::Threads threads) {
   return NumUsableCpus() >= threads.here && sysconf(_SC_NPROCESSORS_ONLN) >= threads.all;
 }
@@ -46,7 +46,7 @@ void FutexWakeAll(const std::atomic<uint32_t>& word, int scope) {
 Waiter::Waiter(Shared* shared, Threads threads, absl::Duration timeout)
     : shared_(*shared),
       scope_(threads.here == threads.all ? FUTEX_PRIVATE_FLAG : 0),
-      // Limited, so that the clock's current time plus the timeout does not overflow.
+      // Capped, so that the clock's current time plus the timeout does not overflow.
       timeout_(std::min(timeout, absl::Hours(24 * 365 * 50))),
       spin_(microseconds(HaveCores(threads) ? 50 : 1)),
       yield_(microseconds(HaveCores(threads) ? 200 : 50)) {}

@@ -33,12 +33,12 @@ class Waiter {
     std::atomic<uint32_t> ended{0};  // 1 once all waits have ended; a separate futex word
   };
 
-  // The number of threads in this process, and in all processes that use `shared`.
+  // How many threads use `shared`: in this process, and in all processes.
   struct Threads {
     int here = 1;
     int all = 1;
   };
-  // `shared` outlives the Waiter.
+  // `shared` must outlive the Waiter.
   Waiter(Shared* shared, Threads threads, absl::Duration timeout);
 
   absl::Duration timeout() const { return timeout_; }

@@ -22,7 +22,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 // overcommits, and kills the process when it writes to the block.
 constexpr size_t kLarge = size_t{256} << 20;
 
-// How much more memory the process can allocate, and which limit that comes from.
+// How much more memory the process can allocate, and the limit that determines this.
 struct Available {
   size_t bytes;
   const char* limit;

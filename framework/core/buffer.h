@@ -21,7 +21,7 @@ inline constexpr size_t AlignUp(size_t bytes, size_t alignment = kBufferAlignmen
 
 class Buffer {
  public:
-  // Allocates `bytes` bytes of zeroed memory; ResourceExhausted if that much is not available.
+  // Returns `bytes` bytes of zeroed memory, or ResourceExhausted if that much is not available.
   // Aligns blocks of 2 MiB and more to huge pages and asks the system for such pages, because a
   // page fault costs more than the work that most kernels do on a page.
   static absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes);

@@ -100,8 +100,8 @@ std::optional<uint64_t> MemoryLimitOf(const std::string& folder, bool is_v2) {
   if (is_v2) return Number(absl::StrCat(folder, "/memory.max"));
   const std::optional<uint64_t> limit = Number(absl::StrCat(folder, "/memory.limit_in_bytes"));
   // Version 1 reports the largest multiple of the page size instead of "max".
-  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-  return limit.has_value() && *limit > kMost - (1 << 20) ? std::nullopt : limit;
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  return limit.has_value() && *limit > kMax - (1 << 20) ? std::nullopt : limit;
 }
 
 std::optional<uint64_t> MemoryLeftOf(const std::string& folder, bool is_v2, uint64_t free_swap) {
@@ -129,9 +129,9 @@ std::optional<uint64_t> MemoryLeftOf(const std::string& folder, bool is_v2, uint
 Cgroup::Cgroup(std::string root) : root_(std::move(root)) {}
 
 // proc/self/cgroup lists the path of this process's group in each hierarchy: `0::/a/b` for version
-// 2, `4:cpu,cpuacct:/a/b` for version 1. proc/self/mountinfo says where each hierarchy is mounted,
-// and which group is at the mount point. Each controller belongs to one hierarchy; version 2's can
-// be mounted alongside those of version 1.
+// 2, `4:cpu,cpuacct:/a/b` for version 1. proc/self/mountinfo lists where each hierarchy is mounted,
+// and which group is at the mount point. Each controller is part of one hierarchy; the version 2
+// hierarchy can be mounted alongside those of version 1.
 Cgroup::Hierarchy Cgroup::Find(const std::string& controller) const {
   std::optional<std::string> v1, v2;
   for (const std::string& line : Lines(absl::StrCat(root_, "/proc/self/cgroup"))) {

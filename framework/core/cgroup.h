@@ -22,13 +22,14 @@ class Cgroup {
   // `root`. Tests pass a temporary folder.
   explicit Cgroup(std::string root = "");
 
-  // Returns how many CPUs' worth of time the process may use; nullopt if that is not limited.
+  // Returns how many CPUs' worth of time the process may use; nullopt if there is no limit.
   std::optional<double> Cpus() const;
-  // Returns how many bytes of memory the process may use; nullopt if that is not limited.
+  // Returns how many bytes of memory the process may use; nullopt if there is no limit.
   std::optional<uint64_t> MemoryLimit() const;
-  // Returns how much of MemoryLimit() is left. The page cache does not count as used, because the
-  // system drops it when memory runs short. `free_swap` is the machine's free swap; a group may
-  // limit how much of it this process can use.
+  // Returns how many more bytes of memory and swap the process may use; nullopt if there is no
+  // limit. The page cache does not count as used, because the system drops it when memory runs
+  // short. `free_swap` is the machine's free swap; a group can limit how much of it the process may
+  // use.
   std::optional<uint64_t> MemoryLeft(uint64_t free_swap) const;
 
  private:

@@ -12,7 +12,7 @@ uint32_t Crc32c(absl::string_view bytes, uint32_t crc) {
   crc = ~crc;
   while (!bytes.empty()) {
     const size_t count = std::min(bytes.size(), kMaxBytes);
-    // The function does not write to its argument.
+    // crc32_iscsi does not write to its argument.
     auto* const data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
     crc = crc32_iscsi(data, static_cast<int>(count), crc);
     bytes.remove_prefix(count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Raises the limit on open files, which shells set to about 1,000 and a large cluster exceeds. Only
-// this file changes the limit.
+// Raises the limit on open files. Shells set it to about 1,000, which is too low for a large
+// cluster. Only this file changes the limit.
 //
 //   MF_RETURN_IF_ERROR(EnsureDescriptors("connections for data", peers * connections));
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_DESCRIPTORS_H_

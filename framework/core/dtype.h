@@ -35,10 +35,10 @@ enum DataType : int {
   DT_UINT64 = 23,
 };
 
-// Returns TensorFlow's name of the dtype (`float`, `int32`, …); `invalid` for DT_INVALID and
-// unknown numbers.
+// Returns TensorFlow's name for the dtype (`float`, `int32`, …); `invalid` for DT_INVALID and
+// unknown values.
 absl::string_view DataTypeName(DataType dtype);
-// Returns the dtype called `name`, or InvalidArgument.
+// Returns the dtype called `name`, or InvalidArgument if there is none.
 absl::StatusOr<DataType> ParseDataType(absl::string_view name);
 // Returns true if `number` is the value of an enumerator other than DT_INVALID.
 bool IsKnownDataType(int number);

@@ -108,7 +108,7 @@ class Appender {
 
   const int fd_;
   const absl::string_view path_;
-  std::unique_ptr<char, decltype(&std::free)> block_{nullptr, std::free};  // null: not direct
+  std::unique_ptr<char, decltype(&std::free)> block_{nullptr, std::free};  // null: no direct I/O
   size_t filled_ = 0;                                                      // bytes of block_ in use
 };
 
@@ -161,8 +161,8 @@ absl::StatusOr<Target> TargetOf(absl::string_view path) {
   }
   Target target{std::string(path), std::string(directory), std::string(base)};
   if (target.base.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": cannot write; expected the name of a file, got that of a directory"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": cannot write; expected the name of a file, got the name of a directory"));
   }
   struct stat info;
   // Root could rename a file over /dev/null, which would replace the device.

@@ -60,14 +60,14 @@ absl::Status WriteFileAtomically(
       return absl::OkStatus();
     });
 
-// Says what happens to a file that already exists; kRefuse returns AlreadyExists.
+// How to treat a file that already exists; kRefuse returns AlreadyExists.
 enum class ExistingFile { kAppend, kReplace, kRefuse };
 struct AppendOptions {
   ExistingFile existing = ExistingFile::kAppend;
   InputFile::Links links = InputFile::Links::kRefuse;
-  uint32_t mode = 0666;  // of a new file, less the umask
+  uint32_t mode = 0666;  // permissions of a new file, less the umask
 };
-// Opens a regular file to append to it, and returns its descriptor, which the caller closes.
+// Opens a regular file to append to it, and returns its descriptor, which the caller must close.
 // Returns the system's error, or FailedPrecondition for a directory, a pipe, a device or, with
 // Links::kRefuse, a symbolic link. Never blocks, not even on a pipe.
 absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions& options = {});
@@ -78,13 +78,13 @@ absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions
 absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data);
 
 // Checks that WriteFileAtomically can write `path`, by creating and removing an empty temporary
-// file. Call it before long work whose result goes there.
+// file. Call it before long-running work whose result is written to `path`.
 absl::Status CheckWritable(absl::string_view path);
 
 // Opens the file through which a worker reports to its launcher, truncating it, and returns its
-// descriptor, which the caller closes. The path comes from an environment variable, which
+// descriptor, which the caller must close. The path comes from an environment variable, which
 // `mirrorflow launch` sets to /proc/PID/fd/N, a link to a descriptor of the worker's supervisor.
-// Any other symbolic link is FailedPrecondition, because another user may have created it.
+// Returns FailedPrecondition for any other symbolic link, which another user may have created.
 absl::StatusOr<int> OpenLauncherFile(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -164,7 +164,7 @@ FileKind KindOfMessage(absl::string_view bytes) {
 }
 
 // Returns true if `rest`, the text after an opening bracket, can continue as JSON.
-bool GoesOnAsJson(char bracket, absl::string_view rest) {
+bool CanContinueAsJson(char bracket, absl::string_view rest) {
   const absl::string_view next = absl::StripLeadingAsciiWhitespace(rest).substr(0, 1);
   const absl::string_view allowed = bracket == '{' ? "\"}" : "\"{[]-0123456789tfn";
   return !next.empty() && absl::StrContains(allowed, next);
@@ -211,13 +211,13 @@ FileKind KindOfText(absl::string_view start, bool is_whole) {
     }
   }
   const char first = text.empty() ? '\0' : text[0];
-  if ((first == '{' || first == '[') && GoesOnAsJson(first, text.substr(1))) {
+  if ((first == '{' || first == '[') && CanContinueAsJson(first, text.substr(1))) {
     return FileKind::kJson;
   }
   return FileKind::kText;
 }
 
-// Looks at the member names, which the central directory at the end of the archive lists.
+// Recognises a zip archive by its member names, which the central directory at its end lists.
 FileKind KindOfZip(absl::string_view start, absl::string_view end) {
   const auto has = [&](absl::string_view name) {
     return absl::StrContains(start, name) || absl::StrContains(end, name);
@@ -254,7 +254,7 @@ bool IsTable(absl::string_view end) {
 
 FileKind KindOfBytes(absl::string_view start, uint64_t size) {
   if (size == 0) return FileKind::kEmpty;
-  // Precedes the magic numbers, because the length of a record can equal one.
+  // Check this before the magic numbers, because the length of a record can equal one of them.
   if (IsTfRecord(start)) return FileKind::kTfRecord;
   const FileKind text = KindOfText(start, start.size() == size);
   for (const Signature& signature : kSignatures) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recognises files by their contents, for the error messages of all readers: a reader that cannot
-// use a file says what the file is, and how to convert it to a usable one.
+// Recognises files by their contents, so that a reader that cannot use a file can report in its
+// error what the file is and how to convert it to a usable one.
 //
 //   absl::StatusOr<Tensor> tensor = …;
 //   if (!tensor.ok()) return ExplainFile(tensor.status(), path, kNpyFile);
@@ -84,7 +84,7 @@ FileKind KindOfBytes(absl::string_view start, uint64_t size);
 // Recognises a file or a folder. Returns kUnknown if it cannot be read.
 FileKind KindOfFile(absl::string_view path);
 
-// Names a file kind, and says how to turn such a file into a usable one.
+// The name of a file kind, and advice on how to turn such a file into a usable one.
 struct FileKindRow {
   FileKind kind;
   absl::string_view name;  // with its article: "a PNG image"
@@ -99,7 +99,7 @@ const FileKindRow& FileKindRowOf(FileKind kind);
 // `wrong kind of file; expected an npy file, got a git LFS pointer; <what to do>`.
 absl::Status CheckFileKind(FileKind kind, const FileReader& reader);
 
-// Explains the error of a reader: if the reader failed because the file is of another kind, returns
+// Explains a reader's error: if the reader failed because the file is of the wrong kind, returns
 // the error of CheckFileKind() with the path. Returns errors that do not depend on the contents
 // (NotFound, ResourceExhausted, …) unchanged. Keeps the error's code for an empty file.
 absl::Status ExplainFile(const absl::Status& error, absl::string_view path,

@@ -15,49 +15,52 @@ constexpr absl::string_view kSaveKeras =
 constexpr absl::string_view kSaveTorch =
     "safetensors.torch.save_file(torch.load(FILE, weights_only=True), NEW) converts it";
 constexpr absl::string_view kExportTorch =
-    "torch.onnx.export writes ONNX, of which `onnx2tf -i FILE -o DIR` makes a SavedModel";
-constexpr absl::string_view kOnnxToTf = "`onnx2tf -i FILE -o DIR` makes a SavedModel of it";
+    "torch.onnx.export writes ONNX, and `onnx2tf -i FILE -o DIR` converts that to a SavedModel";
+constexpr absl::string_view kOnnxToTf = "`onnx2tf -i FILE -o DIR` converts it to a SavedModel";
 constexpr absl::string_view kNpzToSafetensors =
     "safetensors.numpy.save_file(dict(numpy.load(FILE)), NEW) converts it";
-constexpr absl::string_view kNoGraph = "it has no graph; mirrorflow run takes it as --variables";
+constexpr absl::string_view kNoGraph =
+    "it contains no graph; pass it to mirrorflow run as --variables";
 constexpr absl::string_view kNoVariables =
-    "it has no variables; mirrorflow run takes it as --graph";
-constexpr absl::string_view kFetchLfs = "`git lfs pull` fetches the file that it stands for";
-constexpr absl::string_view kFailedDownload = "a failed download leaves such a file";
+    "it contains no variables; pass it to mirrorflow run as --graph";
+constexpr absl::string_view kFetchLfs = "`git lfs pull` downloads the actual file";
+constexpr absl::string_view kFailedDownload = "the download may have failed";
 constexpr absl::string_view kUnpack = "unpack it first";
 constexpr absl::string_view kToPng = "convert it to PNG or JPEG";
 
-// A row without advice for a use is of no help for that use.
+// An empty string or a missing one means that there is no advice for that use.
 constexpr FileKindRow kRows[] = {
     {FileKind::kUnknown, "an unknown kind of file"},
     {FileKind::kEmpty, "an empty file"},
     {FileKind::kText, "text"},
-    {FileKind::kGraphDef, "a binary GraphDef", "its name must not end in .txt or .pbtxt",
+    {FileKind::kGraphDef, "a binary GraphDef",
+     "rename it so that its name does not end in .txt or .pbtxt", kNoVariables, ""},
+    {FileKind::kGraphDefText, "a GraphDef as text", "rename it so that its name ends in .pbtxt",
      kNoVariables, ""},
-    {FileKind::kGraphDefText, "a GraphDef as text", "its name must end in .pbtxt", kNoVariables,
-     ""},
-    {FileKind::kGraphTextForm, "a graph in Mirrorflow's text form", "its name must end in .txt",
-     kNoVariables, ""},
+    {FileKind::kGraphTextForm, "a graph in Mirrorflow's text form",
+     "rename it so that its name ends in .txt", kNoVariables, ""},
     {FileKind::kSafetensors, "a safetensors file", kNoGraph, "", ""},
-    {FileKind::kNpy, "an npy file", "mirrorflow run takes it as --feed", "", ""},
+    {FileKind::kNpy, "an npy file", "pass it to mirrorflow run as --feed", "", ""},
     {FileKind::kNpz, "an npz file", "", kNpzToSafetensors, "Dataset::FromNpz reads it"},
     {FileKind::kTfRecord, "a TFRecord file", "", "", "Dataset::FromTFRecords reads it"},
     {FileKind::kIdx, "an IDX file"},
     {FileKind::kPng, "a PNG image"},
     {FileKind::kJpeg, "a JPEG image"},
     {FileKind::kCheckpointFolder, "a folder of Mirrorflow checkpoints", "",
-     "each step-… folder in it has a variables.safetensors", ""},
+     "pass the variables.safetensors in one of its step-… folders", ""},
     {FileKind::kSavedModelFolder, "a SavedModel folder", kTakeOut, kTakeOut, ""},
     {FileKind::kSavedModel, "a SavedModel", kTakeOut, kTakeOut, ""},
-    {FileKind::kMetaGraph, "a MetaGraphDef", "its field graph_def is a GraphDef", kTakeOut, ""},
+    {FileKind::kMetaGraph, "a MetaGraphDef", "extract its graph_def field, which is a GraphDef",
+     kTakeOut, ""},
     {FileKind::kTensorFlowCheckpoint, "a TensorFlow checkpoint", kTakeOut,
      "tf.train.load_checkpoint reads it and safetensors.numpy.save_file writes its tensors", ""},
     {FileKind::kKeras, "a .keras file", kSaveKeras, kSaveKeras, ""},
     {FileKind::kHdf5, "an HDF5 file", kSaveKeras, kSaveKeras,
      "h5py reads it and numpy.save writes its arrays"},
     {FileKind::kOnnx, "an ONNX model", kOnnxToTf, kOnnxToTf, ""},
-    {FileKind::kTfLite, "a TFLite model", "write a GraphDef of the model that it was made from",
-     "write the variables of the model that it was made from", ""},
+    {FileKind::kTfLite, "a TFLite model",
+     "write a GraphDef of the model that it was converted from",
+     "write the variables of the model that it was converted from", ""},
     {FileKind::kPyTorch, "a PyTorch file", kExportTorch, kSaveTorch,
      "torch.load reads it and numpy.save writes its arrays"},
     {FileKind::kPickle, "a Python pickle", "", "",

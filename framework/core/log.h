@@ -19,11 +19,12 @@ namespace mirrorflow {
 using LogSink = std::function<void(absl::LogSeverity severity, absl::string_view line)>;
 
 // Sends every later log line of the process to `sink`, whatever its severity; null restores the
-// default sink. The default prints lines to stderr with the prefix "mirrorflow: ", "WARNING: ",
-// "ERROR: " or "FATAL: ", or as $MIRRORFLOW_LOG_FORMAT says (`json`: objects with the time, the
-// job and the worker), and drops those below the severity in $MIRRORFLOW_MIN_LOG_LEVEL (0: info,
-// 1: warning, 2: error; default 0). Both variables are read once. A line that another thread is
-// logging may still reach the previous sink.
+// default sink. A line that another thread is logging may still reach the previous sink.
+//
+// The default sink prints lines to stderr with the prefix "mirrorflow: ", "WARNING: ", "ERROR: " or
+// "FATAL: ", or in the format that $MIRRORFLOW_LOG_FORMAT selects (`json`: objects with the time,
+// the job and the worker). It drops lines below the severity in $MIRRORFLOW_MIN_LOG_LEVEL (0: info,
+// 1: warning, 2: error; default 0). Both variables are read once.
 void SetLogSink(LogSink sink);
 
 // Logs one line. Thread-safe.

@@ -42,7 +42,7 @@ absl::StatusOr<LogLineFormat> ReadFormat() {
 class TimeText {
  public:
   explicit TimeText(absl::Time time) {
-    // Not absl::UTCTimeZone(), which allocates when it is first used.
+    // absl::UTCTimeZone() would allocate on its first use.
     const time_t seconds = absl::ToTimeT(time);
     tm at = {};
     gmtime_r(&seconds, &at);
@@ -98,11 +98,12 @@ std::string JsonLine(absl::Time time, std::optional<absl::LogSeverity> severity,
   return line;
 }
 
-// Labels of the process's lines.
+// The labels of the process's lines, also as rendered for JSON and for text.
 struct Labels {
   std::string job, json, text;
 };
-// Null without labels. Read without a lock, because a process that runs out of memory may hold any.
+// Null if there are no labels. Read without a lock, because a process that runs out of memory may
+// hold any lock.
 std::atomic<const Labels*> current_labels{nullptr};
 
 std::string LabelsInJson() {
@@ -110,7 +111,7 @@ std::string LabelsInJson() {
   return labels != nullptr ? labels->json : "";
 }
 
-// Returns the beginning of a text line.
+// Returns the time and the labels that a text line begins with; empty if it has none.
 std::string TextBeginning() {
   const Labels* const labels = current_labels;
   if (labels == nullptr || labels->text.empty() || ProcessLogFormat() != LogLineFormat::kText) {
@@ -172,7 +173,7 @@ class LogIdentities {
 
   Mutex mu_;
   std::vector<const LogIdentity*> all_ ABSL_GUARDED_BY(mu_);
-  // Every set of labels so far, once each; none is freed, because another thread may be reading it.
+  // Each distinct set of labels so far. None is freed, because another thread may be reading it.
   std::deque<Labels> rendered_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -22,12 +22,12 @@ namespace mirrorflow {
 
 enum class LogLineFormat {
   kText,   // starts with time, job and worker if the process is one of several workers
-  kPlain,  // text without them
+  kPlain,  // text without time, job and worker
   kJson,   // one object per line
 };
 
 // Returns the value of $MIRRORFLOW_LOG_FORMAT (`text`, `plain` or `json`), which is read once;
-// kText without a valid one.
+// kText if it is unset or invalid.
 LogLineFormat ProcessLogFormat();
 // Returns InvalidArgument if the variable has any other value.
 absl::Status CheckLogFormat();
@@ -62,7 +62,7 @@ void PrintErrorReport(absl::LogSeverity severity, absl::string_view report);
 // must not contain characters that JSON escapes.
 void PrintErrorLiteral(const char* literal);
 
-// Where a JSON line comes from. Unknown fields are omitted.
+// The origin of a JSON line. The line omits fields that are not set.
 struct LogOrigin {
   absl::Time time;
   std::optional<absl::LogSeverity> severity = std::nullopt;

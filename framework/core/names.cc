@@ -37,10 +37,10 @@ std::string Printable(absl::string_view name) {
 
 std::vector<std::string> NearestNames(absl::string_view name,
                                       absl::Span<const std::string> candidates, size_t count) {
-  constexpr size_t kLongestName = 100;  // the cost is the product of the lengths
+  constexpr size_t kMaxLength = 100;  // comparing two names costs the product of their lengths
   std::vector<std::pair<size_t, std::string>> close;
   for (const std::string& candidate : candidates) {
-    if (std::max(name.size(), candidate.size()) > kLongestName) continue;
+    if (std::max(name.size(), candidate.size()) > kMaxLength) continue;
     const size_t distance = EditDistance(name, candidate);
     if (distance <= name.size() / 2) close.emplace_back(distance, candidate);
   }

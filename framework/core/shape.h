@@ -54,7 +54,8 @@ class Shape {
 
   // Returns true if some fully defined shape matches both.
   bool IsCompatibleWith(const Shape& other) const;
-  // Combines the dimensions known to either shape; InvalidArgument if they contradict each other.
+  // Returns a shape with the dimensions that are known in either shape, or InvalidArgument if they
+  // contradict each other.
   absl::StatusOr<Shape> MergeWith(const Shape& other) const;
 
   // Formats the shape as `[2,3]`, `[?,784]`, `[]` or `[*]` (unknown rank).
@@ -79,7 +80,8 @@ class Shape {
 // Returns a * b, or InvalidArgument if the product overflows. Both must be >= 0.
 absl::StatusOr<int64_t> CheckedMultiply(int64_t a, int64_t b);
 
-// Broadcasts two shapes by NumPy's rules, unknown dimensions included.
+// Returns the shape that results from broadcasting `a` and `b` by NumPy's rules, or InvalidArgument
+// if they are incompatible. Dimensions and ranks can be unknown.
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
 
 }  // namespace mirrorflow

@@ -23,7 +23,7 @@ namespace mirrorflow {
 namespace {
 
 struct Registry {
-  Mutex mu;  // held while reports are called
+  Mutex mu;  // held while reports produce their lines
   std::vector<const StateReport*> reports ABSL_GUARDED_BY(mu);
 };
 Registry& TheRegistry() {
@@ -32,7 +32,7 @@ Registry& TheRegistry() {
 }
 
 std::atomic<int> signal_event{-1};     // an eventfd, readable once a signal has been received
-std::atomic<pid_t> signal_process{0};  // forked processes inherit the eventfd, and do not report
+std::atomic<pid_t> signal_process{0};  // forked processes inherit the eventfd but do not report
 
 void OnSignal(int) {
   if (getpid() != signal_process) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lets an operator ask a process what it is doing, without disturbing it. If it calls
+// Lets an operator ask a process what it is doing, without disturbing it. If a program calls
 //
 //   MF_RETURN_IF_ERROR(StateReport::LogOnSignal());
 //
@@ -17,10 +17,11 @@
 
 namespace mirrorflow {
 
-// Registers a part of the process that has something to report, while this object exists.
+// Registers one source of report lines for as long as this object exists.
 class StateReport {
  public:
-  // Returns lines to log; the first summarizes the others. Any thread can call it at any time.
+  // Returns lines to log, of which the first is a summary. Must be callable from any thread at any
+  // time.
   using Lines = std::function<std::vector<std::string>()>;
 
   explicit StateReport(Lines lines);

@@ -34,7 +34,7 @@ namespace internal {
 [[noreturn]] void Misused(absl::string_view what) noexcept;
 }  // namespace internal
 
-// Returns what `work` returns, a Status or a StatusOr, or ResourceExhausted if it throws
+// Calls `work` and returns its Status or StatusOr, or ResourceExhausted if it throws
 // std::bad_alloc. Mirrorflow's own code throws nothing, but the standard library throws when memory
 // runs out, and an uncaught exception on one of our threads would end the process.
 template <typename Work>
@@ -42,7 +42,7 @@ auto CatchOutOfMemory(Work&& work) -> decltype(work()) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("cannot allocate memory; expected more free memory");
+    return absl::ResourceExhaustedError("cannot allocate memory: not enough is free");
   }
 }
 

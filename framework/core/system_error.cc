@@ -18,8 +18,7 @@ bool HasFileSizeLimit() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Describes the limit that `error` reports; empty if it does not report a limit of the process or
-// the host.
+// Describes the process or host limit that `error` reports; empty if it reports none.
 absl::string_view LimitOf(int error) {
   switch (error) {
     case EMFILE:

@@ -63,9 +63,8 @@ absl::Status Tensor::CheckCount(DataType dtype, const Shape& shape, size_t count
 }
 
 absl::Status Tensor::WrongType(DataType asked) const {
-  return absl::InvalidArgumentError(absl::StrCat("Tensor: wrong dtype; expected to read ",
-                                                 TypeString(), ", got a request for elements of ",
-                                                 DataTypeName(asked)));
+  return absl::InvalidArgumentError(absl::StrCat("Tensor: wrong dtype; expected the dtype of ",
+                                                 TypeString(), ", got ", DataTypeName(asked)));
 }
 
 absl::Status Tensor::NotScalar() const {
@@ -75,7 +74,7 @@ absl::Status Tensor::NotScalar() const {
 
 Tensor Tensor::Reshaped(const Shape& shape) const {
   if (shape.num_elements() != num_elements()) {
-    internal::Misused(absl::StrCat("Tensor::Reshaped: expected a shape of ", num_elements(),
+    internal::Misused(absl::StrCat("Tensor::Reshaped: expected a shape with ", num_elements(),
                                    " elements for ", TypeString(), ", got ", shape.ToString()));
   }
   Tensor t = *this;

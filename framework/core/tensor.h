@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensor: a dense, row-major array in host memory. Programs feed and fetch tensors and use them as
-// constants; plans use operands instead. Copies share the buffer.
+// Tensor: a dense, row-major array in host memory. Programs feed tensors, fetch them and use them
+// as constants. (Compiled plans work on operands instead.) A copy shares the memory of its
+// original.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
 
@@ -28,10 +29,11 @@ class Tensor {
   // without a fixed element size.
   static absl::Status CheckType(DataType dtype, const Shape& shape);
 
-  // Returns a tensor of zeros, the error of CheckType, or ResourceExhausted if memory is short.
+  // Returns a tensor of zeros. Returns the error of CheckType, or ResourceExhausted if not enough
+  // memory is available.
   static absl::StatusOr<Tensor> Allocate(DataType dtype, const Shape& shape);
 
-  // Returns a tensor of `values` in row-major order, or InvalidArgument if their number does not
+  // Returns a tensor with `values` in row-major order, or InvalidArgument if their count does not
   // match the shape.
   template <typename T>
   static absl::StatusOr<Tensor> Create(const Shape& shape, absl::Span<const T> values) {
@@ -40,7 +42,8 @@ class Tensor {
     std::copy(values.begin(), values.end(), t.data<T>());
     return t;
   }
-  // Like Create, for shapes and values that the code spells out: a mismatch ends the process.
+  // Like Create, but terminates the process if count and shape do not match. Meant for shapes and
+  // values that are spelled out in code.
   template <typename T>
   static Tensor Of(const Shape& shape, absl::Span<const T> values) {
     absl::StatusOr<Tensor> t = Create<T>(shape, values);
@@ -114,7 +117,7 @@ class Tensor {
   // Returns a copy with its own memory.
   absl::StatusOr<Tensor> Clone() const;
 
-  // Formats the type as `float[2,3]`.
+  // Returns the dtype and the shape, such as `float[2,3]`.
   std::string TypeString() const;
 
   // Compares dtype, shape and contents bitwise, so NaN equals itself.

@@ -14,8 +14,8 @@ namespace mirrorflow {
 // Returns one line of a message with all control characters escaped: those of ASCII and of Unicode
 // (U+0080 to U+009F), and the bytes 80 to 9F in invalid UTF-8.
 std::string ForTerminal(absl::string_view line);
-// Prints such a line to standard output. PrintErrorLine (framework/core/log_line.h) prints to
-// standard error.
+// Prints a line, escaped in this way, to standard output. PrintErrorLine
+// (framework/core/log_line.h) prints to standard error.
 void PrintLine(absl::string_view line);
 
 // Escapes the output of a user's own program, but lets its progress bars and colours work: keeps

@@ -83,8 +83,8 @@ absl::Status TextDecoder::DecodeUtf16(bool at_end, std::string* out) {
                             : pending_.size() - used >= 4 && IsLowSurrogate(unit_at(used + 2));
     if (!paired) {
       return absl::DataLossError(absl::StrFormat(
-          "byte %d: not the UTF-16 that the byte order mark announces; expected a pair of "
-          "surrogates, got %04x alone",
+          "byte %d: malformed UTF-16 (the byte order mark indicates UTF-16); expected a surrogate "
+          "pair, got a lone %04x",
           offset_ + used, c));
     }
     if (size == 4) c = 0x10000 + ((c - 0xd800) << 10) + (unit_at(used + 2) - 0xdc00);
@@ -129,9 +129,10 @@ std::string StrayControl(absl::string_view text) {
 absl::Status CheckNoZeroByte(absl::string_view text, uint64_t offset) {
   const size_t zero = text.find('\0');
   if (zero == absl::string_view::npos) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("byte ", offset + zero,
-                                          ": not text; expected no zero byte, got binary data, or "
-                                          "UTF-16 without a byte order mark"));
+  return absl::DataLossError(
+      absl::StrCat("byte ", offset + zero,
+                   ": not text; the zero byte indicates binary data, or UTF-16 "
+                   "without a byte order mark"));
 }
 
 absl::StatusOr<std::string> PlainText(absl::string_view bytes) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalises text files that other systems wrote: with a byte order mark, in UTF-16, with lines
-// that end in \r\n or \r, with a final Ctrl-Z. Readers of text see UTF-8 with lines that end in \n.
-// Other characters that some systems treat as line ends (NEL, a form feed) stay; StrayControl finds
-// them.
+// Normalises text files from other systems, which may have a byte order mark, be encoded in UTF-16,
+// have lines that end in \r\n or \r, or end with a Ctrl-Z. Readers of text see UTF-8 with lines
+// that end in \n. Other characters that some systems treat as line ends (NEL, a form feed) stay;
+// StrayControl finds them.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TEXT_H_
 
@@ -29,8 +29,8 @@ class TextDecoder {
   // Converts the next bytes and appends the text to `out`. `at_end`: no more bytes follow. Returns
   // DataLoss, without the path, for a truncated character or an unpaired surrogate.
   absl::Status Decode(absl::string_view bytes, bool at_end, std::string* out);
-  // Returns true if Decode passes the bytes through unchanged. Known after kLongestByteOrderMark
-  // bytes.
+  // Returns true if Decode passes the bytes through unchanged. Valid only after Decode has received
+  // kLongestByteOrderMark bytes or the end of the text.
   bool is_utf8() const { return encoding_ == Encoding::kUtf8; }
 
  private:

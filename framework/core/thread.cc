@@ -19,7 +19,7 @@ namespace mirrorflow {
 namespace {
 
 size_t DefaultStackBytes() {
-  size_t bytes = kLeastStackBytes;
+  size_t bytes = kMinStackBytes;
   pthread_attr_t defaults;
   if (pthread_getattr_default_np(&defaults) != 0) return bytes;
   pthread_attr_getstacksize(&defaults, &bytes);
@@ -33,7 +33,7 @@ bool HasLimit(int resource) {
          limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Explains why the stack of one more thread does not fit into memory; empty if it fits. `ulimit -d`
+// Explains why the stack of another thread does not fit into memory; empty if it fits. `ulimit -d`
 // counts only writable mappings, `ulimit -v` all of them.
 std::string MemoryLimit() {
   const size_t bytes = DefaultStackBytes();
@@ -50,15 +50,15 @@ std::string MemoryLimit() {
                                : "no memory is left for its stack";
 }
 
-// Returns the number in a file of the kernel; -1 if the file is missing or says `max`.
+// Returns the number in a kernel file; -1 if the file is missing or contains `max`.
 int64_t NumberIn(const std::string& file) {
   std::ifstream stream(file);
   int64_t number = -1;
   return stream >> number ? number : -1;
 }
 
-// Returns the path of the `pids.max`, of this process's cgroup or an ancestor, that allows no more
-// tasks; empty if no such limit is reached.
+// Returns the path of the `pids.max` file, of this process's cgroup or an ancestor, whose limit has
+// been reached; empty if there is none.
 std::string ReachedCgroup() {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -94,10 +94,10 @@ void RaiseThreadStackSize() {
   static std::once_flag once;
   std::call_once(once, [] {
     pthread_attr_t defaults;
-    if (DefaultStackBytes() >= kLeastStackBytes || pthread_getattr_default_np(&defaults) != 0) {
+    if (DefaultStackBytes() >= kMinStackBytes || pthread_getattr_default_np(&defaults) != 0) {
       return;
     }
-    pthread_attr_setstacksize(&defaults, kLeastStackBytes);
+    pthread_attr_setstacksize(&defaults, kMinStackBytes);
     pthread_setattr_default_np(&defaults);
     pthread_attr_destroy(&defaults);
   });

@@ -17,10 +17,10 @@
 
 namespace mirrorflow {
 
-// Raises the default stack size of new threads to at least kLeastStackBytes, for libraries that
-// start threads themselves. StartThread calls it.
+// Raises the default stack size of new threads to at least kMinStackBytes, for libraries that start
+// threads themselves. StartThread calls it.
 void RaiseThreadStackSize();
-inline constexpr size_t kLeastStackBytes = size_t{2} << 20;
+inline constexpr size_t kMinStackBytes = size_t{2} << 20;
 
 // Returns ResourceExhausted for a thread or process that could not be started: `<what>: cannot
 // start a thread: …`. Names the limit that has been reached: `ulimit -v`, `ulimit -u`, or a file

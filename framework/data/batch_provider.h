@@ -33,7 +33,8 @@ struct BatchShard {
 };
 
 // Returns the index of the first row of replica `rank` in a batch of `rows` rows. Rows are split
-// evenly in rank order; the first replicas get one row more if the division leaves a remainder.
+// evenly in rank order; if the division leaves a remainder, the first replicas get one extra row
+// each.
 inline int64_t FirstRowOf(int rank, int64_t rows, int world_size) {
   return rank * (rows / world_size) + std::min<int64_t>(rank, rows % world_size);
 }
@@ -63,7 +64,7 @@ struct FileShard {
   friend bool operator==(const FileShard&, const FileShard&) = default;
 };
 
-// The rows of the files of one worker.
+// The rows of one worker's files.
 struct FileBatches {
   std::unique_ptr<BatchSource> source;
   // Every batch must have the same number of rows. The first worker to run out of rows then ends
@@ -96,7 +97,7 @@ class BatchProvider {
   virtual FingerprintedBatches OpenShard(int64_t epoch, const BatchShard& shard) const {
     return {MakeIterator(epoch, shard)};
   }
-  // Returns the batches of the files of one worker.
+  // Returns the batches of one worker's files (AutoShardPolicy::kFile).
   virtual absl::StatusOr<FileBatches> OpenFiles(int64_t /*epoch*/,
                                                 const FileShard& /*shard*/) const {
     return absl::InvalidArgumentError(

@@ -23,15 +23,15 @@ constexpr absl::string_view kSameOrder =
     "the data";
 constexpr absl::string_view kSameFiles = "all workers must have the same copy of the data";
 constexpr absl::string_view kSameRows =
-    "all workers must have the same copy of the data, and a function of Map() must depend only on "
-    "the row and its RowId; or set compare_data = false";
+    "all workers must have the same copy of the data, and functions passed to Map() must depend "
+    "only on the row and its RowId; or set compare_data = false";
 
 struct Field {
   absl::string_view what;
   std::string DatasetFingerprint::*value;
   absl::string_view hint;
 };
-// In reporting order: a difference in one field explains differences in the fields after it.
+// Listed in reporting order: a difference in one field explains differences in the fields after it.
 constexpr Field kFields[] = {
     {"pipeline", &DatasetFingerprint::pipeline, kSameOrder},
     {"files", &DatasetFingerprint::files, kSameFiles},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DatasetFingerprint: a description of a dataset in a few lines. Workers that split its batches
-// among them compare fingerprints to check that all read the same data.
+// among themselves compare fingerprints to check that all read the same data.
 #ifndef MIRRORFLOW_FRAMEWORK_DATA_DATASET_FINGERPRINT_H_
 #define MIRRORFLOW_FRAMEWORK_DATA_DATASET_FINGERPRINT_H_
 
@@ -19,8 +19,8 @@ namespace mirrorflow {
 // The values appear in error messages. Values that do not apply to a dataset are empty.
 struct DatasetFingerprint {
   std::string pipeline;     // the source and its stages
-  std::string files;        // their number, and a checksum of their names or sizes
-  std::string batches;      // their number
+  std::string files;        // how many, and a checksum of their names or sizes
+  std::string batches;      // how many
   std::string types;        // of a row, or of the first batch
   std::string first_batch;  // TensorChecksum::ToString()
   std::string last_batch;
@@ -30,7 +30,7 @@ struct DatasetFingerprint {
   std::string Serialize() const;
 
   struct Difference {
-    int worker = 0;  // the worker whose value differs from that of the majority
+    int worker = 0;  // the worker whose value differs from the majority's
     int other = 0;   // the first worker with the majority's value
     std::string what;
     std::string expected, got;

@@ -35,7 +35,7 @@ class DistributedBatch {
   // batch.
   int64_t num_rows() const { return num_rows_; }
 
-  // Return the options of Step::Run for these components.
+  // Return the options to pass to Step::Run with these components.
   bool has_local_rows() const { return has_local_rows_; }
   absl::Span<const int64_t> replica_rows() const { return replica_rows_; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BoundCollective: a collective of a plan bound to the memory of one replica. A BoundPlan creates
-// one for each collective of its plan, then starts and finishes it in every step.
+// BoundCollective: a plan's collective, bound to the memory of one replica. A BoundPlan creates one
+// for each collective of its plan, then starts and finishes it in every step.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_BOUND_COLLECTIVE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_BOUND_COLLECTIVE_H_
 
@@ -39,7 +39,7 @@ struct CollectiveBinding {
   std::byte* const* bases;  // by region
   const std::atomic<bool>& traced;
   const std::atomic<uint64_t>& run;  // number of the current run
-  // Whether ranks of other processes write the variables once this rank has started an update.
+  // Whether ranks in other processes write the variables once this rank has started an update.
   const bool& shares_variables;
   std::atomic<bool>& updated;  // set when an update of this run begins to write
 };

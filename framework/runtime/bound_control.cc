@@ -93,7 +93,7 @@ absl::Status BoundPlan::RunControl(const Instruction& instruction) {
     MF_RETURN_IF_ERROR(branch.RunInside(*this, scratch, params_.iteration));
     return CopyResults(branch, control, outputs, scratch, lane);
   }
-  // The loop's values live in the memory of the outputs, even before the first iteration.
+  // The memory of the outputs holds the loop's values, even before the first iteration.
   BoundPlan &condition = *plans[0], &body = *plans[1];
   for (int i = 0; i < instruction.num_outputs; ++i) {
     MF_RETURN_IF_ERROR(Copy(Address(inputs[i]), Address(outputs[i]), control.bytes[i], lane));

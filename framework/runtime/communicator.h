@@ -34,7 +34,7 @@ namespace mirrorflow {
 class Lane;
 
 // The operations. Gathered and scattered elements are in rank order. `counts` has one entry per
-// rank, which may be zero, and must stay alive until Finish.
+// rank, possibly zero, and must stay alive until Finish.
 struct Barrier {};
 struct AllReduce {  // in [count] -> out [count], which may be the same memory
   Reduction reduction = Reduction::kSum;
@@ -44,11 +44,12 @@ struct ReduceScatter {  // in [sum of counts] -> out [counts[rank]]
   Reduction reduction = Reduction::kSum;
   absl::Span<const int64_t> counts;
 };
-// Across hosts, `out` is memory that the device has allocated: ranks of a host write each other's.
+// If the ranks are on several hosts, `out` must be memory that the device has allocated, because
+// the ranks of a host write to one another's `out`.
 struct AllGather {  // in [counts[rank]] -> out [sum of counts]
   absl::Span<const int64_t> counts;
 };
-// Ranks in host memory may pass the same `out`; the value is then written once.
+// Ranks that use host memory may pass the same `out`; the value is then written only once.
 struct Broadcast {  // in [count] on rank `root` -> out [count], which may be the same memory
   int64_t count = 0;
   int root = 0;
@@ -56,8 +57,8 @@ struct Broadcast {  // in [count] on rank `root` -> out [count], which may be th
 
 // The two updates reduce a gradient and apply an optimizer to it in one pass: each rank reduces its
 // shard and, while the shard is in the cache, updates that shard of the variables for every rank in
-// its memory domain. They require ranks in host memory. The variables are equal on all ranks before
-// and after; the ranks of a memory domain may share one copy.
+// its memory domain. They require ranks that use host memory. The variables are equal on all ranks
+// before and after; the ranks of a memory domain may share one copy.
 //
 // An update rule applies the optimizer to a range of this rank's variables. The communicator calls
 // it between Start and Finish, in any call of the rank and on any thread, but not concurrently.
@@ -83,7 +84,7 @@ struct Update {  // in [count], a gradient -> variables, [count] each
 struct ProductUpdate {  // in [counts[rank], rows] and right [counts[rank], …] -> variables
   const void* right = nullptr;
   absl::Span<const int64_t> counts;
-  int64_t rows = 0;       // of a variable
+  int64_t rows = 0;       // per variable
   int64_t row_bytes = 0;  // per row of `right` and of a variable
   absl::Span<std::byte* const> variables;
   ProductUpdateRule* rule = nullptr;
@@ -111,13 +112,13 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // Sets the session's step to which the following collectives belong. Backends that exchange
+  // Sets the session step to which the following collectives belong. Backends that exchange
   // messages compare it between ranks.
   virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
   // Announces the collectives that the step will start next, in order. A branch or a loop iteration
   // announces its own when it begins; they run before the rest of the enclosing list. The
-  // collectives outlive the step. If the device replays the step, none of them is started. Backends
-  // that compare ranks out of band can compare the whole list at once.
+  // collectives outlive the step. If the device replays the step, none of them are started.
+  // Backends that compare ranks out of band can compare the whole list at once.
   virtual void Announce(absl::Span<const Collective* const> collectives) {
     static_cast<void>(collectives);
   }

@@ -92,7 +92,7 @@ class Recording {
   virtual ~Recording() = default;
 };
 
-// The state after an execution has ended, successfully or not.
+// The result of an execution that has ended, successfully or not.
 struct Outcome {
   bool completed = false;  // every instruction ran, even if a kernel reported invalid input data
   bool wrote = true;       // a variable may have been written
@@ -112,7 +112,7 @@ struct StepInput {
   std::byte* ahead = nullptr;       // the first stage's destination, on the device
   std::byte* device = nullptr;      // the second stage's destination, which the step reads
   size_t bytes = 0;                 // 0: the step reads nothing
-  bool sent = false;                // Send has done the first stage; if not, Execute does both
+  bool sent = false;                // Send has completed the first stage; if not, Execute does both
 };
 
 // A value that the host receives at the end of a step.
@@ -178,7 +178,7 @@ class Device {
   // later work on any lane and later copies out see the copied data.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
-  // Does the first stage of the next step's input: copies it from `host` to `ahead` while the
+  // Performs the first stage of copying the next step's input, from `host` to `ahead`, while the
   // current step runs. Only for devices with their own memory.
   virtual absl::Status Send(const StepInput& input) {
     return CopyIn(input.host, input.ahead, input.bytes);
@@ -193,8 +193,8 @@ class Device {
   // Runs the instructions of one step: calls `run(i)` once for each i < count, or replays the
   // recorded work, and returns the first error. A device with inline lanes calls them in order on
   // this thread; other devices pass instruction i to the queue of `lane_of(i)`. Returns when all
-  // are done, or at the deadline. If the step may outlive the call, it can return as soon as the
-  // previous step has ended, with that step's error.
+  // are done, or at the deadline. If the step may outlive the call, Execute can return as soon as
+  // the previous step has ended, with that step's error.
   virtual absl::Status Execute(const Execution& execution) = 0;
 };
 

@@ -40,7 +40,7 @@ struct Details {
 class LastDetails {
  public:
   std::string Add(Details details) {
-    // The status may come from another process.
+    // The process id is part of the key, because a status may come from another process.
     const std::string key =
         absl::StrCat(getpid(), "/",
                      absl::Hex(StableHash(absl::StrCat(details.collectives_json, details.stack))));
@@ -109,7 +109,7 @@ absl::Status WithDetails(absl::Status status, std::string collectives_json, std:
 }
 
 void ReportError(const absl::Status& status, bool is_victim, absl::string_view stack) {
-  const int file = OpenErrorFile();  // can warn, and the error must be the last line
+  const int file = OpenErrorFile();  // first: it can warn, and the error must be the last line
   const std::string name = absl::StatusCodeToString(status.code());
   const absl::string_view message = status.message();
   // A message can hold all errors of a file; each line names the file.

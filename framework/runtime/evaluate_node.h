@@ -22,7 +22,8 @@ struct EvaluateOptions {
   // Sharding and global shape of each output, for ops that depend on them; empty: replicated.
   absl::Span<const Sharding> output_shardings = {};
   absl::Span<const Shape> global_output_shapes = {};
-  // Limit on the kernel's operations (KernelPlan::flops); ResourceExhausted above it.
+  // Limit on the kernel's operations (KernelPlan::flops). EvaluateNode returns ResourceExhausted if
+  // the kernel needs more.
   int64_t max_flops = std::numeric_limits<int64_t>::max();
 };
 

@@ -18,7 +18,7 @@ constexpr char kCollectivesType[] = "mirrorflow/collectives_by_worker";
 constexpr char kNumericErrorType[] = "mirrorflow/numeric";
 constexpr char kFinalErrorType[] = "mirrorflow/final";
 
-// The numbers come first, because a name can contain any character.
+// The numbers precede the name, because the name can contain any character.
 std::string Encode(const Failure& f) {
   return absl::StrCat(f.rank, " ", f.worker, " ", f.step, " ", f.sequence, " ", f.name);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failure: where a step first failed, as a payload of the status that says why. It travels with the
-// status to every rank, so finding the cause requires no parsing of error messages. Another payload
-// marks numeric errors.
+// Failure: where a step first failed, as a payload of the status that explains why. It travels with
+// the status to every rank, so finding the cause requires no parsing of error messages. Another
+// payload marks numeric errors.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 
@@ -17,7 +17,7 @@ namespace mirrorflow {
 
 // Fields that are unknown or do not apply are -1.
 struct Failure {
-  int rank = -1;          // the rank that failed, or the first that did not arrive in time
+  int rank = -1;          // the rank that failed, or the first one that did not arrive in time
   int worker = -1;        // of that rank
   int64_t step = -1;      // of the session
   int sequence = -1;      // of the collective, in the step
@@ -37,13 +37,13 @@ absl::Status WithFailure(absl::Status status, const Failure& failure);
 std::optional<Failure> FailureOf(const absl::Status& status);
 
 // Returns whether the error means that a worker is lost, hangs or is unreachable. Such a cluster
-// recovers when the worker or its replacement rejoins; errors of the program, its data or its
-// numbers persist.
+// recovers when the worker or its replacement rejoins; errors in the program, its data or its
+// numerics persist.
 bool IsLostWorker(const absl::Status& status);
 
 // Maps a worker to the number of collectives that it had started when a step failed, if known.
 using CollectivesByWorker = std::map<int, uint64_t>;
-// Returns `status` with these numbers attached; OK stays OK.
+// Returns `status` with these counts attached; OK stays OK.
 absl::Status WithCollectives(absl::Status status, const CollectivesByWorker& collectives);
 CollectivesByWorker CollectivesOf(const absl::Status& status);
 
@@ -54,9 +54,9 @@ CollectivesByWorker CollectivesOf(const absl::Status& status);
 absl::Status NumericError(absl::Status status);
 bool IsNumericError(const absl::Status& status);
 
-// Marks an error that a worker passes to the others and then ends with, such as that of a file.
-// Whatever its code, IsLostWorker is false: none of them has to wait for that worker. The mark
-// travels with the status; OK stays OK.
+// Marks an error that a worker reports to the other workers before it ends, such as a file error.
+// IsLostWorker returns false for it, whatever its code, because the other workers need not wait for
+// that worker. The mark travels with the status; OK stays OK.
 absl::Status FinalError(absl::Status status);
 
 }  // namespace mirrorflow

@@ -115,8 +115,8 @@ struct KernelPlan {
   int64_t scratch_bytes = 0;
   // (input, output) pairs: the output may reuse the input's memory if the input has no later use.
   std::vector<std::pair<int, int>> in_place = {};
-  // Run can fail because of input values (a label out of range). Such kernels run before the first
-  // update of a variable.
+  // Whether Run can fail because of input values, such as a label out of range. Kernels that can
+  // fail run before the first update of a variable.
   bool fails_on_data = false;
   // Arithmetic operations of a matrix product or convolution, counting a multiply-add as two; 0 for
   // other kernels.
@@ -152,7 +152,7 @@ class KernelContext {
   }
   // Returns the plan's library; null if the device type has none.
   virtual KernelLibrary* library() const { return nullptr; }
-  // Returns the session's tuning table; null without KernelOptions::autotune.
+  // Returns the session's tuning table; null unless KernelOptions::autotune is set.
   virtual TuningTable* tuning() const { return nullptr; }
 
   DataType input_dtype(int i) const { return node().input(i).dtype(); }

@@ -16,7 +16,7 @@ void KernelRegistry::Register(absl::string_view op, absl::string_view device_typ
       factories_.emplace(std::make_pair(std::string(op), std::string(device_type)), factory).second;
   if (is_new) return;
   errors_.push_back(
-      absl::StrCat("the kernel of op ", op, " for device ", device_type, " is registered twice"));
+      absl::StrCat("the kernel for op ", op, " for device ", device_type, " is registered twice"));
 }
 
 absl::Status KernelRegistry::Check() const {

@@ -33,8 +33,8 @@ class KernelRegistry {
   // Returns the names of all ops with a kernel for the device type, sorted.
   std::vector<std::string> Ops(absl::string_view device_type) const;
 
-  // A function to try when a factory of this device type returns Unimplemented. It gets the context
-  // and the factory, and can wrap a kernel for another dtype in conversions.
+  // A function to try when a factory for this device type returns Unimplemented. It receives the
+  // context and the factory, and can wrap a kernel for another dtype in conversions.
   using Fallback = absl::StatusOr<KernelPlan> (*)(const KernelContext&, KernelFactory);
   void SetFallback(absl::string_view device_type, Fallback fallback);
 
@@ -60,7 +60,7 @@ class KernelRegistry {
   std::map<std::string, LibraryMaker> libraries_;  // by device type
 };
 
-// Returns the error of a factory that has no kernel for `dtype`.
+// Returns the error for a factory to return if it has no kernel for `dtype`.
 absl::Status UnsupportedDataType(DataType dtype);
 
 }  // namespace mirrorflow

@@ -75,7 +75,7 @@ DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
 }
 
 std::string LargestValues(const Plan& plan) {
-  constexpr size_t kMost = 5;
+  constexpr size_t kMaxValues = 5;
   struct Value {
     int64_t bytes;
     int32_t node;
@@ -93,7 +93,7 @@ std::string LargestValues(const Plan& plan) {
   std::sort(values.begin(), values.end(), [](const Value& a, const Value& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.node < b.node;
   });
-  values.resize(std::min(values.size(), kMost));
+  values.resize(std::min(values.size(), kMaxValues));
   return absl::StrJoin(values, ", ", [&](std::string* to, const Value& value) {
     absl::StrAppend(to, plan.node_ops[value.node], "(", plan.node_names[value.node], ") with ",
                     value.bytes, " bytes");

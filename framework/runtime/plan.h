@@ -84,7 +84,7 @@ struct PlannedReduceScatter {
 struct PlannedAllGather {
   SplitRows split;
 };
-struct PlannedUpdate {  // by `in`, a gradient
+struct PlannedUpdate {  // by a gradient, `in`
   std::optional<Reduction> reduction = std::nullopt;
   UpdateCall call;
 };
@@ -180,7 +180,8 @@ struct DispatchList {
 };
 
 struct Plan {
-  // The regions are those of every plan, then one for each feed, then the session's VariableLayout.
+  // Regions are numbered in this order: those that every plan has, one for each feed, and those of
+  // the session's VariableLayout.
   static constexpr RegionId kConstantsRegion = 1;
   static constexpr RegionId kArenaRegion = 2;
   static constexpr RegionId kFirstFeedRegion = 3;
@@ -192,7 +193,7 @@ struct Plan {
 
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
-  std::shared_ptr<KernelLibrary> library;  // used by all kernels, sub-plans' included; may be null
+  std::shared_ptr<KernelLibrary> library;  // used by all kernels, also of sub-plans; may be null
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
   std::vector<int32_t> late;  // the collectives that the next run finishes, in order
@@ -208,7 +209,7 @@ struct Plan {
   std::shared_ptr<Buffer> constants;  // on the host; copied to the device once
   int64_t constants_bytes = 0;
   int64_t arena_bytes = 0;
-  int64_t live_bytes = 0;  // the peak of live bytes, a lower bound of arena_bytes
+  int64_t live_bytes = 0;  // the peak of live bytes, a lower bound on arena_bytes
   int64_t num_arena_values = 0;
   int64_t flops = 0;                  // of matrix products and convolutions
   std::vector<int64_t> kernel_flops;  // the same, by kernel

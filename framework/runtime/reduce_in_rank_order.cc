@@ -39,7 +39,7 @@ void Combine(const T* a, const T* b, T* out, int64_t count, Op op) {
   for (int64_t i = 0; i < count; ++i) out[i] = op(a[i], b[i]);
 }
 
-// Applies `last` instead of `op` to the last contribution, where a mean also divides.
+// Applies `last` instead of `op` to the last contribution, so that a mean can also divide there.
 template <typename T, typename Op, typename Last>
 void Reduce(absl::Span<const void* const> in, absl::Span<void* const> out, int64_t count, Op op,
             Last last) {

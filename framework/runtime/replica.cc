@@ -200,7 +200,7 @@ absl::Status BoundPlan::WithInstruction(const absl::Status& status,
   const absl::Status located =
       Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(", name, ") on ",
                                     replica_.device().name(), ", rank ", replica_.rank()));
-  // An error from another rank or the communicator already says where it occurred.
+  // An error from another rank or the communicator already specifies where it occurred.
   if (FailureOf(status).has_value()) return located;
   return WithFailure(located, {.rank = replica_.rank(), .name = name});
 }
@@ -233,7 +233,7 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       MF_RETURN_IF_ERROR(collectives_[instruction.index]->Start(replica_.communicator_, lane));
       // The first run loads code on demand. Loading can wait for the whole device, or for a lock
       // that another replica holds while it loads code, so no collective may be waiting for other
-      // ranks meanwhile.
+      // ranks at that time.
       if (has_run_ || replica_.communicator_ == nullptr) return absl::OkStatus();
       return lane.Finish(deadline_);
     case InstructionKind::kFinishLate:
@@ -255,7 +255,8 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 }
 
 absl::Status BoundPlan::EndRun(const absl::Status& status) {
-  // If this run rejects its data, the variables keep the values from the last run.
+  // If this run rejects its data, finish the updates of the last run, so that the variables have
+  // the values from that run.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   for (size_t i = reached_; i < instructions.size() && late_left_ > 0 && !status.ok(); ++i) {
     if (instructions[i].kind != InstructionKind::kFinishLate) continue;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replica: the mutable state of a running step: a device's memory regions, its lanes and its
-// communicator endpoint. A BoundPlan is a plan bound to a replica's memory. One thread at a time
-// runs a replica. Replicas share only plans, which are const, communicators, and the shared regions
-// of the variable layout.
+// Replica: the mutable state of a running step, which consists of a device's memory regions, its
+// lanes and its communicator endpoint. A BoundPlan is a plan bound to a replica's memory. One
+// thread at a time runs a replica. Replicas share only plans, which are const, communicators, and
+// the shared regions of the variable layout.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 
@@ -63,7 +63,7 @@ class Replica {
   // Registers the gradients' memory, which collectives reduce in place, with the communicator.
   absl::Status RegisterGradients();
 
-  // Returns the layout's regions, for a replica that shares them.
+  // Returns the memory of the layout's regions, for other replicas to share.
   absl::Span<const std::shared_ptr<std::byte>> layout_memory() const { return layout_; }
   // Returns the device address of a layout region.
   std::byte* layout_region(int region) const { return layout_[region].get(); }
@@ -102,7 +102,7 @@ class Replica {
   Communicator* communicator_ = nullptr;
   bool shares_variables_ = false;  // with other processes
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
-  std::vector<std::shared_ptr<std::byte>> layout_;  // their memory
+  std::vector<std::shared_ptr<std::byte>> layout_;  // the memory of regions_
   // Shared by all plans: grows to the largest size that a Run has needed.
   std::shared_ptr<std::byte> arena_;
   int64_t arena_bytes_ = 0;
@@ -158,7 +158,8 @@ class BoundPlan {
 
   // Returns how long the host took to enqueue the last Run; zero if the host itself computes.
   absl::Duration host_time() const { return host_time_; }
-  // Returns whether the next Run must move the arena, which is too small for it.
+  // Returns whether the next Run must allocate a new arena, because there is none or it is too
+  // small.
   bool moves_arena() const {
     return plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr;
   }
@@ -188,7 +189,7 @@ class BoundPlan {
   absl::Status RunInline(MonotonicTime deadline);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status FinishCollective(int index, Lane& lane);
-  // Adds the instruction to the message and, unless the payload already says where the error
+  // Adds the instruction to the message and, unless the payload already specifies where the error
   // occurred, to the payload.
   absl::Status WithInstruction(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, MonotonicTime deadline);
@@ -212,7 +213,7 @@ class BoundPlan {
 
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<StepTransfers> transfers_;  // null if kernels read host memory, and in sub-plans
+  std::unique_ptr<StepTransfers> transfers_;  // null if kernels read host memory, or in sub-plans
   std::vector<std::byte*> bases_;             // device addresses, by region
   std::vector<std::byte*> kernel_bases_;      // the same, as kernels address them
   std::vector<std::unique_ptr<BoundCollective>> collectives_;  // for plan_->collectives
@@ -224,10 +225,10 @@ class BoundPlan {
   StepInput input_;                   // of this step
   MonotonicTime deadline_;            // of this step
   bool has_run_ = false;              // whether a Run has completed
-  int reached_ = 0;                   // end of the instructions of plan_->dispatch that have run
+  int reached_ = 0;                   // 1 + the last instruction of plan_->dispatch that has run
   Outcome outcome_;                   // of the last Run, as reported by the device
   std::atomic<bool> updated_{false};  // whether an update has begun to write
-  bool unfinished_ = false;           // whether plan_->late of the last Run are in flight
+  bool unfinished_ = false;           // whether the last Run left plan_->late in flight
   size_t late_left_ = 0;              // how many of them this Run has not finished
   std::atomic<uint64_t> run_{0};      // counts runs
   std::atomic<bool> traced_{false};

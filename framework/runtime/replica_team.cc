@@ -68,7 +68,7 @@ ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
     member.thread = *std::move(thread);
     if (pin && !cores.empty()) {
       const cpu_set_t set = CoresOf(sharers.first + i, sharers.count, cores);
-      // Without permission to pin, the operating system places the thread.
+      // If pinning is not permitted, the operating system places the thread.
       pthread_setaffinity_np(member.thread.native_handle(), sizeof set, &set);
     }
   }

@@ -34,7 +34,7 @@ class ReplicaTeam {
 
   int size() const { return static_cast<int>(members_.size()) + 1; }
   // Calls work(i) for every replica i, each on its own thread, and returns when all calls have
-  // returned. Only one caller at a time.
+  // returned. Only one thread may call it at a time.
   void Run(absl::FunctionRef<void(int)> work);
 
  private:

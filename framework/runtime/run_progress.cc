@@ -101,9 +101,9 @@ absl::Duration RunProgress::waited() const {
 }
 
 std::string RunProgress::Position::ToString() const {
-  const std::string place = step == 0 ? std::string("before the first step")
+  const std::string where = step == 0 ? std::string("before the first step")
                                       : absl::StrCat(running ? "in step " : "after step ", step);
-  return running && !collective.empty() ? absl::StrCat(place, ", collective ", collective) : place;
+  return running && !collective.empty() ? absl::StrCat(where, ", collective ", collective) : where;
 }
 
 RunProgress::Position RunProgress::position() const {

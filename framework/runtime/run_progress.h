@@ -54,7 +54,7 @@ class CollectiveLog {
   }
   // Times all further waits, at the cost of two clock readings per wait.
   void TimeWaits() { times_waits_.store(true, std::memory_order_relaxed); }
-  // Declares that the replica's thread only enqueues work, as for a GPU, so its position does not
+  // Declares that the replica's thread only enqueues work, as for a GPU, so its progress does not
   // show the device's. Call it before the first collective.
   void SetWorksAhead() { works_ahead_ = true; }
 
@@ -90,7 +90,8 @@ class RunProgress {
  public:
   explicit RunProgress(int num_replicas);
 
-  // Marks a run of a step, from its first instruction to its end, without compilation.
+  // Marks, for its lifetime, that a step runs: from its first instruction to its end. Compilation
+  // is not part of it.
   class Run {
    public:
     // `step`: the number of the step that begins, from 1.
@@ -116,7 +117,7 @@ class RunProgress {
     uint64_t collectives = 0;     // collectives started
     uint64_t finished = 0;        // collectives finished
     uint64_t step = 0;            // the number of the step, as passed to Run
-    std::string collective = {};  // the name of the last one; empty if none has started
+    std::string collective = {};  // the name of the last one started; empty if none
 
     // Formats the position as `in step 12, collective gradient`.
     std::string ToString() const;

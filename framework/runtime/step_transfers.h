@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StepTransfers: the data that a bound plan exchanges with the host in each step, on a device with
-// its own memory. Parameters and feeds are copied to the device as one block; if the next step's
-// are announced, they are copied while the current step computes. Fetches are copied asynchronously
-// to host memory that the device can write.
+// its own memory. Parameters and feeds are copied to the device as one block; those of an announced
+// next step are copied while the current step computes. Fetches are copied asynchronously to host
+// memory that the device can write.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_STEP_TRANSFERS_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_STEP_TRANSFERS_H_
 
@@ -65,8 +65,8 @@ class StepTransfers {
   std::vector<size_t> offsets_, sizes_;  // by feed
   size_t bytes_ = 0;                     // of a block
   std::shared_ptr<std::byte> device_block_, ahead_;
-  // Double-buffered: one buffer can be filled while the device reads the other. An input stays
-  // until its step has ended.
+  // Double-buffered: one buffer can be filled while the device reads the other. A buffer keeps its
+  // input until the step that reads it has ended.
   std::shared_ptr<std::byte> host_[2];
   int half_ = 0;                         // index of the buffer filled last
   std::vector<const std::byte*> feeds_;  // of the next step

@@ -99,9 +99,9 @@ Topology Topology::OneWorker(absl::Span<const std::string> devices, bool one_dom
 }
 
 int64_t LinkCosts::BucketBytes(int64_t bytes_of_gradients) const {
-  constexpr double kLeast = 64 << 10, kMost = 16 << 20;
+  constexpr double kMin = 64 << 10, kMax = 16 << 20;
   const double best = std::sqrt(message_ns * static_cast<double>(bytes_of_gradients) / byte_ns);
-  return static_cast<int64_t>(std::clamp(best, kLeast, kMost));
+  return static_cast<int64_t>(std::clamp(best, kMin, kMax));
 }
 
 std::string LinkCosts::ToString() const {

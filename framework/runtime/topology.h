@@ -24,7 +24,7 @@ struct Topology {
 
     friend bool operator==(const Place&, const Place&) = default;
   };
-  // By rank, ordered by worker.
+  // All replicas, indexed by rank and ordered by worker.
   std::vector<Place> replicas;
 
   int world_size() const { return static_cast<int>(replicas.size()); }
@@ -42,7 +42,7 @@ struct Topology {
   // Formats the topology as `worker 0: rank 0 on CPU:0 in domain 0, …`.
   std::string ToString() const;
 
-  // Returns a world of one worker, with one memory domain for all devices or one for each.
+  // Returns a world of one worker, with one memory domain for all devices or one per device.
   static Topology OneWorker(absl::Span<const std::string> devices, bool one_domain);
 
   friend bool operator==(const Topology&, const Topology&) = default;

@@ -29,7 +29,7 @@ Json EventJson(const TraceEvent& event, int64_t origin_ns) {
   if (event.kind == TraceEvent::kSpan) {
     json["dur"] = Microseconds(event.duration_ns);
   } else {
-    // A string, because most readers parse JSON numbers in double precision.
+    // Written as a string, because most readers parse JSON numbers in double precision.
     json["id"] = absl::StrCat(event.id);
   }
   // Binds the arrow to the enclosing span instead of the next span that begins.

@@ -27,7 +27,7 @@ struct TraceEvent {
     kSpan,        // start and duration; spans of one (pid, tid) nest or are disjoint
     kAsyncBegin,  // joined to its end by (pid, category, id); these may overlap
     kAsyncEnd,
-    kFlowStart,  // an arrow, joined by (category, name, id); lies within a span of its (pid, tid)
+    kFlowStart,  // an arrow, joined by (category, name, id), within a span of its (pid, tid)
     kFlowFinish,
   };
 
@@ -45,7 +45,7 @@ struct TraceEvent {
 
 class TraceWriter {
  public:
-  // Name processes and threads. Viewers show them in the order of their numbers.
+  // Name processes and threads, which viewers show in the order of `pid` and `tid`.
   void NameProcess(int pid, absl::string_view name);
   void NameThread(int pid, int tid, absl::string_view name);
   void Add(TraceEvent event) { events_.push_back(std::move(event)); }

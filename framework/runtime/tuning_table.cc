@@ -21,7 +21,8 @@ absl::StatusOr<int> TuningTable::Choose(absl::string_view what, int num_proposal
     known = choices_.emplace(what, choice).first;
   }
   if (known->second < num_proposals) return known->second;
-  return absl::InvalidArgumentError(absl::StrCat("autotune: ", what, ": expected a choice below ",
+  return absl::InvalidArgumentError(absl::StrCat("autotune: ", what,
+                                                 ": choice out of range; expected less than ",
                                                  num_proposals, ", got ", known->second));
 }
 
@@ -39,7 +40,8 @@ absl::Status TuningTable::TakeOver(absl::string_view text) {
     int choice = 0;
     if (!absl::SimpleAtoi(parts.first, &choice) || choice < 0 || parts.second.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "autotune: expected a candidate's index and what it computes, got '", line, "'"));
+          "autotune: malformed line; expected `INDEX DESCRIPTION` of a candidate, got '", line,
+          "'"));
     }
     const auto [known, is_new] = choices_.emplace(parts.second, choice);
     outdates |= !is_new && known->second != choice;

@@ -25,8 +25,8 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
   if (synchronization == "ON_READ" && aggregation == "SUM" && is_number) return true;
   return absl::InvalidArgumentError(absl::StrCat(
       OpAndName(node),
-      ": expected synchronization ON_WRITE, or ON_READ of numbers with aggregation SUM, "
-      "got ",
+      ": unsupported synchronization; expected ON_WRITE, or ON_READ of a numeric dtype with "
+      "aggregation SUM, got ",
       synchronization, " of ", DataTypeName(node.attr<DataType>("dtype")), " with ", aggregation));
 }
 
@@ -91,7 +91,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
     VariableInfo& first = variables_[existing];
     if (first.dtype != info.dtype || first.shape != info.shape || first.on_read != info.on_read) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "two handles name variable '", name, "' but disagree: ", DataTypeName(first.dtype),
+          "two handles of variable '", name, "' disagree: ", DataTypeName(first.dtype),
           first.shape.ToString(), " and ", DataTypeName(info.dtype), info.shape.ToString()));
     }
     first.can_share &= info.can_share;
@@ -106,7 +106,7 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
   std::vector<Node*> updates;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
-    // Skips updates whose operands come from an unknown op, which no step can run.
+    // Skips updates with operands that an unknown op computes, because no step can run them.
     if (std::none_of(node->inputs().begin(), node->inputs().end(), OfUnknownDtype)) {
       updates.push_back(node);
     }
@@ -133,7 +133,7 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
       if (!variables_[v].on_read) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           OpAndName(*update), " updates variable '", variables_[v].name,
-          "', which is synchronised on read; expected one that is equal on all replicas"));
+          "', which is synchronised on read; expected a variable that is equal on all replicas"));
     }
     VariableInfo& weight = variables_[updated[0]];
     if (weight.bucket >= 0) continue;  // updated twice: already placed
@@ -157,8 +157,9 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
     const int b = static_cast<int>(buckets_.size()) - 1;
     for (size_t k = 0; k < updated.size(); ++k) {
       VariableInfo& variable = variables_[updated[k]];
-      // A slot of another size, or one that other nodes also write, goes to the region of all other
-      // variables. A slot that is also a weight, or a slot of another weight, stays where it is.
+      // A slot of another size, or one that other nodes also write, is stored in the region of all
+      // other variables. A slot that is also a weight, or a slot of another weight, stays where it
+      // is.
       if (k > 0 && (variable.bytes() != weight.bytes() || variable.bucket >= 0 ||
                     variable.can_share < weight.can_share)) {
         continue;

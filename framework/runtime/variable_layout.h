@@ -80,9 +80,10 @@ class VariableLayout {
   const std::vector<VariableInfo>& variables() const { return variables_; }
   const std::vector<BucketInfo>& buckets() const { return buckets_; }
   const std::vector<LayoutRegion>& regions() const { return regions_; }
-  // Returns an index into variables(), or -1.
+  // Returns the index of a variable in variables(), or -1 if there is none of that name.
   int Find(absl::string_view name) const;
-  // Returns the index of the variable behind a handle (an output of a kVariable node), or -1.
+  // Returns the index of the variable that a handle (an output of a kVariable node) refers to; -1
+  // if it is unknown.
   int FindHandle(const Output& handle) const;
 
  private:

@@ -53,7 +53,7 @@ std::string WorkerAndRanks(const Topology& topology, int worker) {
   return absl::StrCat("worker ", worker, " (", numbers, ")");
 }
 
-// Returns each worker's last hash. If the wait times out, the error blames the missing worker.
+// Returns each worker's last hash. If the wait times out, the error names the missing worker.
 absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::string_view name,
                                                       WorkerGroup& workers,
                                                       MonotonicTime deadline) {
@@ -64,8 +64,8 @@ absl::StatusOr<std::vector<std::string>> GatherHashes(std::string own, absl::str
   }
   return WithFailure(
       absl::DeadlineExceededError(absl::StrCat(
-          name, ": worker ", failure->worker, " is missing here, where worker ", workers.worker(),
-          " waits for it; expected all workers to prepare and run the same steps")),
+          name, ": worker ", failure->worker, " did not arrive, and worker ", workers.worker(),
+          " timed out waiting for it; expected all workers to prepare and run the same steps")),
       {.worker = failure->worker, .name = std::string(name)});
 }
 

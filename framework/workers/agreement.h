@@ -28,7 +28,7 @@ class Agreement {
   void AddText(absl::string_view text);
 
   const std::vector<std::string>& lines() const { return lines_; }
-  // One SHA-256 hash (32 bytes) per line, over that line and all lines before it.
+  // Returns one SHA-256 hash (32 bytes) per line, over that line and all lines before it.
   std::string PrefixHashes() const;
 
  private:
@@ -37,7 +37,7 @@ class Agreement {
 
 // Compares `own` with the agreements of the other workers under the same `name`; each call needs a
 // new name. If they differ, all workers return the same InvalidArgument, which quotes the first
-// differing line of both workers and names their ranks.
+// line in which worker 0 and another worker differ, and names their ranks.
 absl::Status Agree(const Agreement& own, absl::string_view name, const Topology& topology,
                    WorkerGroup& workers, MonotonicTime deadline);
 

@@ -105,8 +105,8 @@ absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> repl
     const std::thread::id connecting = std::this_thread::get_id();
     workers_->OnFailure([this, connecting](const absl::Status& why) {
       TakeFailure(why);
-      // A known failure is reported on this thread, which cannot wait for itself. The session
-      // notices it in its next step.
+      // If a failure is already known, OnFailure calls this function on the connecting thread,
+      // which cannot wait for itself. The session notices that failure in its next step.
       if (std::this_thread::get_id() != connecting) AwaitNotice(why);
     });
   }
@@ -184,7 +184,7 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, Monoton
     first = WithStep(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
   }
   if (progress_ != nullptr) {
-    // The others may not know the last step of a lost worker, so add this worker's step.
+    // Other workers may not know the last step of a lost worker, so add this worker's step.
     const uint64_t at = progress_->position().step;
     if (absl::IsUnavailable(first) && at > 0) first = Annotate(first, absl::StrCat("step ", at));
     first =

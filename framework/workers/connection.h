@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connection joins a session's replicas with one another and with those of other workers. It is a
-// state machine: joined (a new incarnation), connected, broken (with the first cause), joined
-// again, …
+// Connection connects a session's replicas with one another and with the replicas of other workers.
+// It is a state machine that cycles through three states: joined (a new incarnation), connected,
+// and broken (with the first cause).
 //
 //   MF_RETURN_IF_ERROR(connection.Join(deadline));
 //   MF_RETURN_IF_ERROR(connection.Connect(replicas, deadline));
@@ -69,7 +69,7 @@ class Connection {
   std::vector<int> local_ranks() const { return topology_.RanksOfWorker(worker()); }
 
   State state() const { return state_; }
-  // Returns the first cause of the last break, with its Failure as a payload; OK without a break.
+  // Returns the first cause of the last break, with its Failure as a payload; OK if there was none.
   absl::Status failure() const;
   // Returns the number of the current incarnation; 0 before the first Join.
   uint64_t incarnation() const { return incarnation_; }
@@ -78,10 +78,11 @@ class Connection {
   // then on.
   absl::Status Join(MonotonicTime deadline);
   // Connects the local replicas, in rank order, and resets progress(). Blocks until the other
-  // workers have connected. REQUIRES: Join
+  // workers have connected. REQUIRES: Join has succeeded.
   absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, MonotonicTime deadline);
 
-  // Progress of the local replicas since Connect, which replaces it. Step runs update it.
+  // Returns the progress of the local replicas since Connect, which replaces the object. Steps
+  // update it while they run.
   RunProgress& progress() const { return *progress_; }
   // Like progress(), for threads that read it independently of the session.
   const std::shared_ptr<RunProgress>& shared_progress() const { return progress_; }
@@ -103,7 +104,7 @@ class Connection {
   // Waits for the session to notice the failure, and enforces the hang policy. Runs on a thread
   // that the session does not use.
   void AwaitNotice(const absl::Status& why);
-  // Attaches the step, and the rank and worker at fault.
+  // Attaches the step, and the rank and worker at fault, to an error.
   absl::Status WithStep(const absl::Status& failure, int64_t step) const;
 
   const Topology topology_;
@@ -118,8 +119,9 @@ class Connection {
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::vector<Replica*> replicas_;  // they hold pointers to the communicators
   std::shared_ptr<RunProgress> progress_;
-  std::unique_ptr<StateReport> report_;           // reports progress_
-  mutable std::atomic<bool> has_noticed_{false};  // a failure since Connect
+  std::unique_ptr<StateReport> report_;  // reports progress_
+  // Whether the session has noticed a failure since Connect.
+  mutable std::atomic<bool> has_noticed_{false};
 };
 
 }  // namespace mirrorflow

@@ -21,7 +21,7 @@ absl::StatusOr<ClockOffset> OffsetOf(absl::Span<const Passage> other,
                                      absl::Span<const Passage> own) {
   if (own.empty() || other.size() != own.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "clock offset: expected the times of equally many barriers, at least one; got ", own.size(),
+        "clock offset: expected equal counts of barrier times, at least one each; got ", own.size(),
         " and ", other.size()));
   }
   ClockOffset best;
@@ -38,8 +38,9 @@ absl::StatusOr<ClockOffset> OffsetOf(absl::Span<const Passage> other,
 namespace {
 
 absl::Status Malformed(absl::string_view what, int64_t got, int64_t end) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "trace of another worker: ", what, " out of range; expected less than ", end, ", got ", got));
+  return absl::InvalidArgumentError(absl::StrCat("trace from another worker: ", what,
+                                                 " out of range; expected less than ", end,
+                                                 ", got ", got));
 }
 
 }  // namespace
@@ -88,9 +89,9 @@ absl::Status MergeTrace(const proto::Trace& proto, int64_t clock_offset_ns, Trac
   for (const proto::Trace::Event& in : proto.events()) {
     uint32_t last = std::max(in.name(), in.category());
     for (const uint32_t arg : in.args()) last = std::max(last, arg);
-    if (last >= num_strings) return Malformed("index of a string", last, num_strings);
+    if (last >= num_strings) return Malformed("string index", last, num_strings);
     if (in.kind() > TraceEvent::kFlowFinish) {
-      return Malformed("kind of an event", in.kind(), TraceEvent::kFlowFinish + 1);
+      return Malformed("event kind", in.kind(), TraceEvent::kFlowFinish + 1);
     }
     start_ns += in.start_ns();
     TraceEvent event{.name = proto.strings(in.name()),

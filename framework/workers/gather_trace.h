@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GatherTrace merges the traces of all workers into worker 0's trace. The functions below it are
-// its steps, exposed for tests.
+// GatherTrace merges the traces of all workers into worker 0's trace. The other functions are its
+// steps, exposed for tests.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_GATHER_TRACE_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_GATHER_TRACE_H_
 
@@ -25,7 +25,7 @@ class Trace;
 // Adds the traces of all other workers to worker 0's, on worker 0's clock, and records the clock
 // offsets and their errors. The other workers' traces do not change. `passages` are this worker's
 // times at barriers that all workers have passed. All workers must call it with the same `name`;
-// each call needs a new one.
+// each call needs a new name.
 absl::Status GatherTrace(absl::string_view name, absl::Span<const Passage> passages,
                          WorkerGroup& workers, MonotonicTime deadline, TraceWriter* trace);
 
@@ -39,12 +39,12 @@ struct ClockOffset {
 // A process leaves a barrier after the other has entered it. So if the first leaves at `leave` on
 // its clock, and the second enters at `enter` on its own, the first clock is ahead by at most
 // leave - enter. With the roles exchanged, this bounds the offset from below. The distance between
-// the bounds is the total time that both processes spent in the barrier. OffsetOf takes the barrier
-// with the smallest distance, and the midpoint of its bounds: the error is at most half the
+// the bounds is the total time that both processes spent in the barrier. OffsetOf uses the barrier
+// with the smallest distance and returns the midpoint of its bounds: the error is at most half the
 // distance, about one round trip, no matter how the delays of the two directions differ.
 //
-// Returns how far the clock of `other` is ahead of that of `own`. Both must have passed the same
-// barriers. Returns InvalidArgument if there are no barriers, or the counts differ.
+// Returns how far the clock of `other` is ahead of the clock of `own`. Both must have passed the
+// same barriers. Returns InvalidArgument if there are no barriers, or the counts differ.
 absl::StatusOr<ClockOffset> OffsetOf(absl::Span<const Passage> other,
                                      absl::Span<const Passage> own);
 

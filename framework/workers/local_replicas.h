@@ -23,7 +23,8 @@ class LocalReplicas {
     CoreSharers core_sharers = {};
   };
   // Creates one replica on each device, with the rank of the same index. Replicas share the regions
-  // of `layout` that `memory` provides; each allocates its own copy of the null ones.
+  // of `layout` that `memory` provides; each replica allocates its own memory for the regions that
+  // are null there.
   static absl::StatusOr<std::unique_ptr<LocalReplicas>> Create(
       std::vector<std::unique_ptr<Device>> devices, absl::Span<const int> ranks,
       const VariableLayout& layout, absl::Span<const std::shared_ptr<std::byte>> memory,

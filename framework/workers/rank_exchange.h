@@ -47,11 +47,11 @@ class RankExchange {
   absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
 
   absl::Status Barrier(absl::string_view name);
-  // Returns this worker's times at several barriers between replicas, which give a fraction of the
-  // error of worker-group barriers.
+  // Returns this worker's times at several barriers between replicas. Clock offsets that are
+  // estimated from them have a fraction of the error that worker-group barriers would give.
   absl::StatusOr<std::vector<Passage>> PassBarriers();
-  // Returns the numbers of all ranks, concatenated by rank. `own` holds the same count for each
-  // local replica.
+  // Returns the values of all ranks, concatenated in rank order. `own` holds the values of each
+  // local replica, and their count is the same for all ranks.
   absl::StatusOr<std::vector<uint32_t>> AllGather(const std::vector<std::vector<uint32_t>>& own,
                                                   absl::string_view name);
   // Returns the `value` that the worker of rank `root` passes, with the variable's type and shape.

@@ -46,8 +46,8 @@ class WorkerGroup {
     return PutForReaders(key, num_workers() - 1, std::move(value), deadline);
   }
   virtual absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) = 0;
-  // Like Get, but without a deadline and from a background thread. Any other call marks this worker
-  // as waiting, so it does not count as late itself.
+  // Like Get, but without a deadline, for use on a background thread. Every other call marks this
+  // worker as waiting, so that it does not count as late itself; Watch does not.
   virtual absl::StatusOr<std::string> Watch(absl::string_view key) = 0;
 
   // Returns the values of all workers, by worker, once each has called it with this name. After the
@@ -74,8 +74,9 @@ class WorkerGroup {
   // makes none.
   virtual void ShareProgress(std::shared_ptr<const RunProgress> /*progress*/) {}
   // Sets the function to call, on any thread, when a worker, perhaps this one, reports the first
-  // failure; null for none. Calls it immediately if this worker already knows that the incarnation
-  // has failed. When OnFailure returns, no call of the previous function is in progress.
+  // failure; null for none. Calls it immediately if this worker has already been told that the
+  // incarnation has failed. When OnFailure returns, no call of the previous function is in
+  // progress.
   virtual void OnFailure(std::function<void(const absl::Status&)> call) = 0;
 };
 

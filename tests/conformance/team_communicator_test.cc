@@ -149,7 +149,7 @@ TEST(TeamCommunicatorTest, DifferenceIsReportedInFull) {
   ASSERT_EQ(pair[0]->Start(a, nullptr), absl::OkStatus());
   const absl::Status status = pair[0]->Finish(a, nullptr);
   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "collective 1",
-                              "rank 1 runs all-reduce 'b'", "rank 0 all-reduce 'a'"));
+                              "rank 1 runs all-reduce 'b'", "rank 0 runs all-reduce 'a'"));
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 1, .sequence = 3, .name = "a"}));
 }
 

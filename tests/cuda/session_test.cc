@@ -195,7 +195,7 @@ TEST(GpuSessionTest, RanksWithDifferentBucketOrderAreReported) {
   options.set_backend = SetLogicalFakeGpus;
   const auto logical = OnFakes(layers, options);
   const auto refused = logical.ok() ? RunStep(layers, **logical) : logical.status();
-  EXPECT_THAT(refused.status(), IsError(absl::StatusCode::kInvalidArgument, "rank 1 has "));
+  EXPECT_THAT(refused.status(), IsError(absl::StatusCode::kInvalidArgument, "rank 1 runs "));
 }
 
 // The losses on logical GPUs equal those on CPUs, up to the rounding of the kernels.

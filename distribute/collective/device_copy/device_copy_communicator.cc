@@ -23,7 +23,7 @@ struct Group {
   struct Rank {
     Collective collective;
     cudaEvent_t ready = nullptr;  // its input is ready
-    cudaEvent_t done = nullptr;   // the rank has read all inputs and written its shard of outputs
+    cudaEvent_t done = nullptr;  // the rank has read all inputs and written its part of the outputs
   };
 
   Group(int world_size, absl::Duration timeout) : meeting(world_size, timeout), ranks(world_size) {}
@@ -64,8 +64,7 @@ class DeviceCopyCommunicator final : public Communicator {
 
   absl::Status Start(const Collective& c, Lane* lane) override {
     MF_RETURN_IF_ERROR(CheckCollective(c, rank_, world_size()));
-    if (lane == nullptr)
-      return absl::InvalidArgumentError("device copy: expected a lane, got none");
+    if (lane == nullptr) return absl::InvalidArgumentError("device copy: a lane is required");
     MF_RETURN_IF_ERROR(group_->meeting.status());
     const absl::Status status = Enqueue(c, StreamOf(*lane));
     if (!status.ok()) group_->meeting.Fail(status);
@@ -83,17 +82,17 @@ class DeviceCopyCommunicator final : public Communicator {
     MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (size_t r = 0; r < ranks.size(); ++r) {
       if (Fingerprint(c) != Fingerprint(ranks[r].collective)) {
-        return absl::InvalidArgumentError(absl::StrCat("device copy: rank ", rank_, " has ",
-                                                       CollectiveToString(c), ", rank ", r, " has ",
-                                                       CollectiveToString(ranks[r].collective)));
+        return absl::InvalidArgumentError(
+            absl::StrCat("device copy: ranks differ; rank ", rank_, " runs ", CollectiveToString(c),
+                         ", rank ", r, " runs ", CollectiveToString(ranks[r].collective)));
       }
     }
     for (const Group::Rank& rank : ranks) {
       MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.ready, 0));
     }
-    MF_RETURN_IF_ERROR(Share(c, stream));
+    MF_RETURN_IF_ERROR(EnqueuePart(c, stream));
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].done, stream));
-    // No rank continues before all ranks have enqueued their part and its event.
+    // After this meeting, all ranks have enqueued their part and recorded its event.
     MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (const Group::Rank& rank : ranks) {
       MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.done, 0));
@@ -102,21 +101,21 @@ class DeviceCopyCommunicator final : public Communicator {
   }
 
   // Enqueues this rank's part of a collective.
-  absl::Status Share(const Collective& c, cudaStream_t stream) const {
-    return std::visit([&](const auto& what) { return Share(what, c, stream); }, c.operation);
+  absl::Status EnqueuePart(const Collective& c, cudaStream_t stream) const {
+    return std::visit([&](const auto& what) { return EnqueuePart(what, c, stream); }, c.operation);
   }
 
-  absl::Status Share(const Update&, const Collective& c, cudaStream_t) const {
+  absl::Status EnqueuePart(const Update&, const Collective& c, cudaStream_t) const {
     return NeedsHostMemory(c, rank_);
   }
-  absl::Status Share(const ProductUpdate&, const Collective& c, cudaStream_t) const {
+  absl::Status EnqueuePart(const ProductUpdate&, const Collective& c, cudaStream_t) const {
     return NeedsHostMemory(c, rank_);
   }
 
-  absl::Status Share(const Barrier&, const Collective&, cudaStream_t) const {
+  absl::Status EnqueuePart(const Barrier&, const Collective&, cudaStream_t) const {
     return absl::OkStatus();
   }
-  absl::Status Share(const AllReduce& a, const Collective& c, cudaStream_t stream) const {
+  absl::Status EnqueuePart(const AllReduce& a, const Collective& c, cudaStream_t stream) const {
     const int64_t begin = a.count * rank_ / world_size();
     const int64_t end = a.count * (rank_ + 1) / world_size();
     Pointers<void*> out;
@@ -127,14 +126,14 @@ class DeviceCopyCommunicator final : public Communicator {
                                            absl::MakeSpan(out), end - begin, stream));
     return absl::OkStatus();
   }
-  absl::Status Share(const ReduceScatter& s, const Collective& c, cudaStream_t stream) const {
+  absl::Status EnqueuePart(const ReduceScatter& s, const Collective& c, cudaStream_t stream) const {
     void* const out = c.out;
     MF_RETURN_IF_CUDA_ERROR(ReduceOnDevice(s.reduction, c.dtype,
                                            InsFrom(FirstOf(rank_, s.counts) * SizeOf(c)), {&out, 1},
                                            s.counts[rank_], stream));
     return absl::OkStatus();
   }
-  absl::Status Share(const AllGather& g, const Collective& c, cudaStream_t stream) const {
+  absl::Status EnqueuePart(const AllGather& g, const Collective& c, cudaStream_t stream) const {
     const int64_t first = FirstOf(rank_, g.counts);
     for (const Group::Rank& rank : group_->ranks) {
       MF_RETURN_IF_ERROR(Copy(c.in, ByteOffset(rank.collective.out, first * SizeOf(c)),
@@ -142,7 +141,7 @@ class DeviceCopyCommunicator final : public Communicator {
     }
     return absl::OkStatus();
   }
-  absl::Status Share(const Broadcast& b, const Collective& c, cudaStream_t stream) const {
+  absl::Status EnqueuePart(const Broadcast& b, const Collective& c, cudaStream_t stream) const {
     return Copy(group_->ranks[b.root].collective.in, c.out, b.count * SizeOf(c), stream);
   }
 

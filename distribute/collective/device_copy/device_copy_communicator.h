@@ -3,10 +3,10 @@
 // The communicator of logical GPUs: ranks whose devices all share one physical GPU, where NCCL
 // cannot run. It lets users try out multi-GPU programs on a single GPU.
 //
-// Contract, beyond that of Communicator. Lanes belong to the ranks' CUDA devices. Values are
-// reduced in rank order, with the same bits as in a local team. Start blocks until the host threads
-// of all ranks have called the same Start, then enqueues. Finish and status only report whether the
-// communicator still works.
+// The contract of Communicator applies, with these additions. Lanes belong to the ranks' CUDA
+// devices. Values are reduced in rank order, with the same bits as in a local team. Start blocks
+// until the host threads of all ranks have called the same Start, then enqueues. Finish and status
+// only report whether the communicator still works.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
 
@@ -20,7 +20,7 @@
 namespace mirrorflow {
 
 struct DeviceCopyOptions {
-  // How long a Start waits for the other ranks before it fails all of them.
+  // How long Start waits for the other ranks before it fails all of them.
   absl::Duration timeout = absl::Minutes(5);
 };
 

@@ -49,7 +49,8 @@ __device__ S Combine(S a, S b) {
   } else if constexpr (kReduction == Reduction::kAny) {
     return (a | b) != 0;
   } else if constexpr (kIsReal<T>) {
-    // A comparison with NaN is false: `a != a` selects a NaN in `a`, the default one in `b`.
+    // Comparisons with NaN are false: `a != a` selects a NaN in `a`, and a NaN in `b` is the
+    // default.
     const bool first = kReduction == Reduction::kMax ? a > b : a < b;
     return first || a != a ? a : b;
   } else {

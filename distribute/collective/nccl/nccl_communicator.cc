@@ -96,12 +96,12 @@ void SetForNccl(const char* name, const std::string& value) {
 // Lets the ranks of one process use one another's registered buffers in place.
 void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
 
-// How long destroying the communicators waits for recorded graphs that still exist.
+// How long ~Group waits for recorded graphs that still exist.
 constexpr absl::Duration kAbortTimeout = absl::Seconds(10);
 
-// How long a worker that fails to connect tries to report this to the others.
+// How long a worker that fails to connect tries to report this to the other workers.
 constexpr absl::Duration kReportTimeout = absl::Seconds(5);
-// How long a worker that ends waits for the others to end.
+// How long a worker waits, when it ends, for the other workers to end.
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 
 // Returns the memory that barriers on a GPU reduce. It is never freed: freeing would wait for all
@@ -164,7 +164,7 @@ class Group {
     // NCCL's support for mixing captured and eager collectives is known to hang if one process has
     // several GPUs.
     if (options_.can_be_captured) SetForNccl("NCCL_GRAPH_MIXING_SUPPORT", "0");
-    // A failure of another worker ends the wait for it.
+    // Stops waiting for the other workers as soon as one of them fails.
     if (workers_ != nullptr) workers_->OnFailure([this](const absl::Status& why) { Fail(why); });
     absl::Status connected = ConnectAs(kEager, deadline);
     if (connected.ok() && options_.can_be_captured) connected = ConnectAs(kCaptured, deadline);
@@ -203,7 +203,7 @@ class Group {
     Fail(why);
   }
 
-  // The uses of NCCL communicators.
+  // The purpose of an NCCL communicator.
   enum Use { kEager, kCaptured, kUses };
 
   void BeginStep(int r) { agreement_.BeginStep(r); }
@@ -266,7 +266,7 @@ class Group {
       return std::exchange(comms[use], nullptr);
     }
   };
-  // The communicators that separate threads abort.
+  // Counts the aborts that run in separate threads.
   struct Aborts {
     Mutex mu;
     CondVar changed;
@@ -319,8 +319,9 @@ class Group {
     } else {
       MF_ASSIGN_OR_RETURN(const std::string bytes, workers_->Get(key, deadline));
       if (bytes.size() != sizeof id.internal) {
-        return absl::InternalError(absl::StrCat("NCCL: unique id of worker 0: expected ",
-                                                sizeof id.internal, " bytes, got ", bytes.size()));
+        return absl::InternalError(
+            absl::StrCat("NCCL: wrong size of the unique id from worker 0; expected ",
+                         sizeof id.internal, " bytes, got ", bytes.size()));
       }
       std::copy(bytes.begin(), bytes.end(), id.internal);
     }
@@ -354,17 +355,18 @@ class Group {
     MF_ASSIGN_OR_RETURN(const ncclUniqueId id, UniqueId(use, deadline));
     MF_RETURN_IF_ERROR(BeginConnecting(use, id));
     for (int r = 0; r < num_local(); ++r) {
-      MF_RETURN_IF_ERROR(Annotate(
-          WaitWhileInProgress(r, use, deadline),
-          absl::StrCat("connecting rank ", world_ranks_[r],
-                       workers_ == nullptr ? ""
-                                           : " (all workers have met; NCCL_DEBUG=INFO shows which "
-                                             "of them cannot reach another one)")));
+      MF_RETURN_IF_ERROR(
+          Annotate(WaitWhileInProgress(r, use, deadline),
+                   absl::StrCat("connecting rank ", world_ranks_[r],
+                                workers_ == nullptr
+                                    ? ""
+                                    : " (all workers have NCCL's unique id; set "
+                                      "NCCL_DEBUG=INFO to see which of them cannot connect)")));
     }
     return absl::OkStatus();
   }
 
-  // Returns NCCL's current state of a communicator of rank `r`.
+  // Returns the state that NCCL currently reports for a communicator of rank `r`.
   ncclResult_t Ask(int r, Use use) {
     MutexLock lock(&ranks_[r].mu);
     if (ranks_[r].comms[use] == nullptr) return ncclSuccess;
@@ -382,8 +384,8 @@ class Group {
         return status();  // Fail has taken the communicator
       }
       if (MonotonicTime::Now() > deadline) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("NCCL: rank ", world_ranks_[r], " was still in progress at the deadline"));
+        return absl::DeadlineExceededError(absl::StrCat("NCCL: a call of rank ", world_ranks_[r],
+                                                        " was still in progress at the deadline"));
       }
       std::this_thread::yield();
     }
@@ -440,7 +442,7 @@ class NcclCommunicator final : public Communicator {
     group_->Announce(local_, collectives);
   }
   absl::Status Start(const Collective& c, Lane* lane) override {
-    if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
+    if (lane == nullptr) return absl::InvalidArgumentError("NCCL: a lane is required");
     const absl::Status possible = CheckCollective(c, rank(), world_size());
     if (!possible.ok()) {
       group_->Fail(WithCollective(possible, c));
@@ -571,22 +573,22 @@ absl::Status CheckNcclEnvironment() {
   if (address == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "NCCL_COMM_ID: set to '", absl::CEscape(address),
-      "', an address at which NCCL would meet any process; expected it to be unset: workers "
-      "exchange NCCL's id through the coordination service"));
+      "', so NCCL would connect to any process at that address; unset it: workers exchange NCCL's "
+      "unique id through the coordination service"));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
     const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
     WorkerGroup* workers, MonotonicTime deadline, const NcclOptions& options) {
   if (gpus.empty() || gpus.size() != local_ranks.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("NCCL: expected a GPU for each of one or more local ranks, ",
-                     local_ranks.size(), "; got ", gpus.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "NCCL: expected one or more local ranks with one GPU each; got ranks: ", local_ranks.size(),
+        ", GPUs: ", gpus.size()));
   }
   for (size_t r = 0; r < gpus.size(); ++r) {
     if (std::count(gpus.begin(), gpus.begin() + r, gpus[r]) > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("NCCL: expected a GPU for each rank, got ", gpus[r], " twice"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "NCCL: expected a different GPU for each rank, got GPU ", gpus[r], " twice"));
     }
   }
   MF_ASSIGN_OR_RETURN(const auto group,

@@ -5,17 +5,18 @@
 // for the result. The ranks belong to one worker or to several workers, which exchange NCCL's
 // unique ids through their WorkerGroup.
 //
-// NCCL does not detect that the collectives of its ranks differ. They are compared before NCCL gets
-// them (collective_agreement.h), which takes a round trip between workers when a step first runs.
+// NCCL does not detect that its ranks run different collectives, so collectives are compared before
+// they are enqueued (collective_agreement.h). This takes a round trip between workers when a step
+// first runs.
 //
-// Contract, beyond that of Communicator. Memory and lanes belong to the rank's CUDA device. Start
-// enqueues after that comparison. Finish reports whether the communicator still works; status(),
-// called after the lanes are done, reports whether the enqueued work has succeeded. A watchdog
-// polls NCCL for errors. At the first error, the communicators of all ranks of this worker are
-// aborted, which ends the collectives that GPUs wait in. The session reports the error to the other
-// workers, whose Abort does the same. All workers must destroy their communicators at about the
-// same time: they wait up to 10 seconds for one another. Means are computed by NCCL. There is no
-// local team.
+// The contract of Communicator applies, with these additions. Memory and lanes belong to the rank's
+// CUDA device. Start enqueues after that comparison. Finish reports whether the communicator still
+// works; status(), called after the lanes are done, reports whether the enqueued work has
+// succeeded. A watchdog polls NCCL for errors. At the first error, the communicators of all ranks
+// of this worker are aborted, which ends the collectives that GPUs wait in. The session reports the
+// error to the other workers, whose Abort does the same. All workers must destroy their
+// communicators at about the same time: they wait up to 10 seconds for one another. Means are
+// computed by NCCL. There is no local team.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_COMMUNICATOR_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_COMMUNICATOR_H_
 
@@ -39,9 +40,11 @@ struct NcclOptions {
   absl::Duration timeout = absl::Minutes(5);
   // How often the watchdog polls NCCL.
   absl::Duration watch_interval = absl::Milliseconds(20);
-  // Collectives can be captured into CUDA graphs. Captured ones use separate NCCL communicators.
+  // Whether collectives can be captured into CUDA graphs. Captured collectives use separate NCCL
+  // communicators.
   bool can_be_captured = false;
-  // Sums are computed in a fixed order: NCCL uses its ring algorithm, not in-switch reductions.
+  // Whether sums are computed in a fixed order: NCCL then uses its ring algorithm, not in-switch
+  // reductions.
   bool deterministic = false;
   // The network device through which workers connect; empty: NCCL chooses.
   std::string network_device = "";
@@ -53,7 +56,7 @@ absl::Status CheckNcclEnvironment();
 
 // Creates the communicators of `local_ranks`, each for use by one thread. World rank local_ranks[i]
 // runs on CUDA device `gpus[i]`. `workers` is null if the job has a single worker; otherwise it
-// must outlive the communicators, and its OnFailure is in use until this function returns. Returns
+// must outlive the communicators, and this function uses its OnFailure until it returns. Returns
 // InvalidArgument if a GPU is named twice, which NCCL does not support, or if CheckNcclEnvironment
 // fails; DeadlineExceeded if the other ranks have not connected by `deadline`; the failure that
 // another worker reports before then; Unimplemented in a build without CUDA.

@@ -57,7 +57,7 @@ absl::StatusOr<size_t> SharedHeap::Take(size_t bytes) {
   }
   return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes,
                                                    " bytes of shared memory; expected at most ",
-                                                   segment_->size(), " bytes in all"));
+                                                   segment_->size(), " bytes in total"));
 }
 
 void SharedHeap::KeepContents() {

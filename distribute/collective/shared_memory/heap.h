@@ -17,9 +17,8 @@ namespace mirrorflow {
 
 class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
  public:
-  // Creates a heap with addresses for all memory that this process may use. If these are too many,
-  // the heap gets a 1/`num_heaps` fraction of the address space, so a process can map `num_heaps`
-  // heaps.
+  // Creates a heap that reserves addresses for all memory that this process may use, but for at
+  // most 1/`num_heaps` of half its address space, so a process can map `num_heaps` such heaps.
   static absl::StatusOr<std::shared_ptr<SharedHeap>> Create(int num_heaps);
 
   const SharedSegment& segment() const { return *segment_; }
@@ -28,8 +27,8 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   // enough memory is available.
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes);
 
-  // Makes memory that is freed later keep its contents, because other processes still use some of
-  // it. The system reclaims it when the last of these processes ends.
+  // After this call, freed memory keeps its contents, because other processes still use some of it.
+  // The system reclaims it when the last of these processes ends.
   void KeepContents();
 
  private:
@@ -39,7 +38,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
 
   const std::unique_ptr<SharedSegment> segment_;
   Mutex mu_;
-  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mu_);  // size by offset; neighbours are merged
+  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mu_);  // size by offset; coalesced
   bool keeps_contents_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -38,7 +38,8 @@ absl::StatusOr<std::string> RandomName() {
 
 std::string SocketKey(int worker) { return absl::StrCat("shared memory of worker ", worker); }
 
-// The key whose value, a proto::Status, says whether a worker can connect to all earlier ones.
+// Returns the key under which a worker reports, as a proto::Status, whether it could connect to all
+// earlier workers.
 std::string ConnectedKey(int worker) {
   return absl::StrCat("shared memory: connections of worker ", worker);
 }
@@ -84,7 +85,7 @@ class HostMemory::Meeting {
       MF_ASSIGN_OR_RETURN(names.emplace_back(), group_.Get(SocketKey(worker), deadline_));
       if (names.back().empty()) {
         return absl::UnavailableError(
-            absl::StrCat("shared memory: worker ", worker, " cannot share any"));
+            absl::StrCat("shared memory: worker ", worker, " could not set up its heap or socket"));
       }
     }
     std::vector<Peer> peers(workers_.size());
@@ -95,7 +96,7 @@ class HostMemory::Meeting {
     for (size_t i = process_ + 1; i < workers_.size(); ++i) {
       MF_ASSIGN_OR_RETURN(const std::string text, group_.Get(ConnectedKey(workers_[i]), deadline_));
       proto::Status other;
-      if (!other.ParseFromString(text)) return absl::InternalError("shared memory: not a status");
+      if (!other.ParseFromString(text)) return absl::InternalError("shared memory: bad status");
       MF_RETURN_IF_ERROR(StatusFromProto(other));
     }
     for (int i = 0; i < process_; ++i) {
@@ -110,7 +111,8 @@ class HostMemory::Meeting {
       if (!absl::SimpleAtoi(hello.text, &i) || i <= process_ ||
           i >= static_cast<int>(workers_.size()) || peers[i].segment != nullptr) {
         return absl::InvalidArgumentError(
-            absl::StrCat("shared memory: expected worker ", workers_[process_ + 1], " or later"));
+            absl::StrCat("shared memory: unexpected connection; expected worker ",
+                         workers_[process_ + 1], " or later"));
       }
       MF_RETURN_IF_ERROR(SendHeap(socket));
       peers[i] = {std::move(socket), std::move(segment)};
@@ -154,7 +156,7 @@ HostMemory::HostMemory(absl::Span<const int> workers, int process, std::shared_p
       peers_(std::move(peers)) {}
 
 HostMemory::~HostMemory() {
-  // Workers end at different times. A team's state, for example, must outlive the first of them.
+  // Workers end at different times. A team's state, for example, must outlive the first worker.
   for (const Lent& lent : lent_) {
     if (lent.holders->load() > 0) heap_->KeepContents();
   }

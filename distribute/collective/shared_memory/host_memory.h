@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostMemory: the memory that the workers of one host share. Each worker has a heap that all the
-// others map.
+// HostMemory: the memory that the workers of one host share. Each worker has a heap that all other
+// workers map.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
 
@@ -27,10 +27,10 @@ namespace mirrorflow {
 
 class HostMemory final : public AddressSpace, public std::enable_shared_from_this<HostMemory> {
  public:
-  // Called by all of `workers`, the workers on this host in ascending order. They find one another
-  // through the group and pass their heaps over Unix sockets, only to processes of the same user
-  // and network namespace. If a worker belongs to another user, all workers get an error without
-  // waiting. Tests pass a `user` other than the process's.
+  // Connects the workers of this host. `workers` lists them in ascending order, and all of them
+  // must call it. They find one another through the group and pass their heaps over Unix sockets,
+  // only to processes of the same user and network namespace. If a worker belongs to another user,
+  // Connect fails on all workers without waiting. Tests pass a `user` other than the process's.
   static absl::StatusOr<std::shared_ptr<HostMemory>> Connect(absl::Span<const int> workers,
                                                              WorkerGroup& group,
                                                              MonotonicTime deadline,
@@ -47,8 +47,8 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
   bool IsAlive(int process) const override;
 
   // Returns the same zeroed memory to all workers of the host. They find it under `name` in
-  // `group`, which need not be the group passed to Connect. All must ask for the same size. The
-  // memory is freed some time after all workers have released it.
+  // `group`, which need not be the group passed to Connect. All must pass the same size. The memory
+  // is freed some time after all workers have released it.
   absl::StatusOr<std::shared_ptr<std::byte>> Share(size_t bytes, absl::string_view name,
                                                    WorkerGroup& group, MonotonicTime deadline);
 

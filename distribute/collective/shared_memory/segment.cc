@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return absl::InvalidArgumentError(
-        "shared memory: expected a memory file of fixed size, got another kind of file");
+        "shared memory: expected a memory file sealed with F_SEAL_SHRINK, got another kind of "
+        "file");
   }
   MF_RETURN_IF_ERROR(segment->Map(static_cast<size_t>(info.st_size)));
   return segment;
@@ -79,7 +80,7 @@ SharedSegment::~SharedSegment() {
 }
 
 absl::Status SharedSegment::Populate(size_t offset, size_t bytes) {
-  // Without this, a process that touches a page the system has no memory for would be killed.
+  // Without this, the system would kill a process that touches a page for which it has no memory.
   while (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                    static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;

@@ -31,8 +31,8 @@ class SharedSegment {
   size_t size() const { return size_; }
   int fd() const { return fd_; }
 
-  // Provides zeroed memory for a range of whole pages. Uses huge pages where the kernel supports
-  // them and the range contains any. Returns ResourceExhausted if not enough memory is available.
+  // Provides zeroed memory for a range of whole pages. Uses huge pages if the kernel supports them
+  // and the range contains whole ones. Returns ResourceExhausted if not enough memory is available.
   absl::Status Populate(size_t offset, size_t bytes);
   // Returns the memory of a range of whole pages to the system. The addresses stay reserved.
   void Release(size_t offset, size_t bytes);

@@ -104,7 +104,7 @@ absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {
   pollfd waiting = {.fd = fd_, .events = POLLIN, .revents = 0};
   while (true) {
     const int64_t left = absl::ToInt64Milliseconds(deadline - MonotonicTime::Now());
-    if (left <= 0) return absl::DeadlineExceededError("Unix socket: nothing came in time");
+    if (left <= 0) return absl::DeadlineExceededError("Unix socket: timed out");
     const int ready = poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1000)));
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return Failed("poll");
@@ -158,7 +158,7 @@ absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(MonotonicTime deadline) 
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
     std::memcpy(&received.fd, CMSG_DATA(header), sizeof(int));
   }
-  if (received.fd < 0) return absl::UnavailableError("Unix socket: the other end has closed it");
+  if (received.fd < 0) return absl::UnavailableError("Unix socket: the other end is closed");
   return received;
 }
 

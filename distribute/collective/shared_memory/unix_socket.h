@@ -44,7 +44,7 @@ class UnixSocket {
   // Waits for a connection from a process of the same user. Drops connections from other users,
   // because any user can connect at any time.
   absl::StatusOr<UnixSocket> Accept(MonotonicTime deadline) const;
-  // Sends a text of at most 200 bytes, and a file.
+  // Sends a text of at most 200 bytes, and a file descriptor.
   absl::Status Send(absl::string_view text, int fd) const;
   absl::StatusOr<Message> Receive(MonotonicTime deadline) const;
 

@@ -74,7 +74,7 @@ absl::StatusOr<FrameHeader> UnpackFrameHeader(const FrameHeaderBytes& bytes) {
     return wrong("type", kData, type);
   }
   if (const auto crc = Take<uint32_t>(bytes, kHeaderCrcAt); crc != HeaderCrc(bytes)) {
-    return wrong("CRC of its header", HeaderCrc(bytes), crc);
+    return wrong("header CRC", HeaderCrc(bytes), crc);
   }
   if (const auto zero = Take<uint16_t>(bytes, kReservedAt); zero != 0) {
     return wrong("reserved bytes", 0, zero);

@@ -24,7 +24,7 @@ using FrameHeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 struct FrameHeader {
   uint64_t incarnation = 0;
-  uint64_t number = 0;  // index of the frame among those in its direction
+  uint64_t number = 0;  // index among the frames sent in the same direction
   MessageTag tag;
   uint64_t message_bytes = 0;  // size of the whole message
   uint32_t payload_bytes = 0;  // size of this frame's payload

@@ -26,7 +26,7 @@ TcpPeer::TcpPeer(int own_rank, int rank, uint64_t incarnation, std::unique_ptr<S
 TcpPeer::~TcpPeer() = default;
 
 absl::Status TcpPeer::Lost(const absl::Status& why, const MessageTag* tag) const {
-  std::string where = absl::StrCat("connection of rank ", own_rank_, " to rank ", rank_);
+  std::string where = absl::StrCat("connection from rank ", own_rank_, " to rank ", rank_);
   Failure failure = {.rank = rank_};
   if (tag != nullptr) {
     const auto message = receives_.find(KeyOf(*tag));
@@ -130,8 +130,8 @@ absl::Status TcpPeer::ProgressSends(bool* moved) {
 absl::Status TcpPeer::CheckFits(const FrameHeader& header, size_t done, size_t size) const {
   const size_t expected = std::min(size - done, kMaxPayload);
   if (header.payload_bytes == expected) return absl::OkStatus();
-  return Lost(absl::DataLossError(absl::StrCat("wrong length of a frame; expected ", expected,
-                                               ", got ", header.payload_bytes)),
+  return Lost(absl::DataLossError(absl::StrCat("wrong frame length; expected ", expected, ", got ",
+                                               header.payload_bytes)),
               &header.tag);
 }
 
@@ -149,7 +149,7 @@ absl::Status TcpPeer::Receive(const Transfer& transfer, absl::Span<std::byte> by
     if (message.tag != transfer.tag || message.size != bytes.size()) {
       return Unexpected(transfer.tag, bytes.size(), message.tag, message.size);
     }
-    // The frame in between goes on into its new place.
+    // The rest of a frame that has arrived in part is received directly into the caller's memory.
     const bool is_current = received_.done >= kFrameHeaderBytes && KeyOf(receiving_.tag) == key;
     const size_t here = is_current ? received_.done - kFrameHeaderBytes : 0;
     std::copy_n(message.bytes.begin(), message.done + here, bytes.begin());
@@ -168,8 +168,8 @@ absl::Status TcpPeer::Receive(const Transfer& transfer, absl::Span<std::byte> by
   return absl::OkStatus();
 }
 
-// Reads the payload of one frame together with the header of the next. Ends with a message, whose
-// values are then used while they are in the cache.
+// Reads the payload of one frame together with the header of the next. Stops after a complete
+// message, so its values are used while they are in the cache.
 absl::Status TcpPeer::ProgressReceives(bool* moved) {
   const size_t expected = receives_.size();
   while (receives_.size() == expected && (!receives_.empty() || received_.done > 0) && !is_full()) {
@@ -177,7 +177,7 @@ absl::Status TcpPeer::ProgressReceives(bool* moved) {
     const bool has_header = received_.done >= kFrameHeaderBytes;
     const size_t of_payload = has_header ? received_.done - kFrameHeaderBytes : 0;
     const size_t left = received_.payload_bytes - of_payload;
-    // The next header is wanted only if more is expected, so that nothing is read too early.
+    // Read the next header only if another message is expected, so nothing is read too early.
     const iovec into[2] = {
         has_header
             ? iovec{received_.payload + of_payload, left}
@@ -205,14 +205,14 @@ absl::Status TcpPeer::ProgressReceives(bool* moved) {
   return absl::OkStatus();
 }
 
-// Checks a header, and finds the place of its payload.
+// Checks a header and determines where to store its payload.
 absl::Status TcpPeer::TakeHeader() {
   const auto header = UnpackFrameHeader(received_.header);
   if (!header.ok()) return Lost(header.status());
   if (header->incarnation != incarnation_) {
-    return Lost(
-        absl::AbortedError(absl::StrCat("a frame of another incarnation of the workers; expected ",
-                                        incarnation_, ", got ", header->incarnation)));
+    return Lost(absl::AbortedError(
+        absl::StrCat("a frame from another incarnation of the workers; expected ", incarnation_,
+                     ", got ", header->incarnation)));
   }
   if (header->number != frames_received_) {
     return Lost(absl::DataLossError(
@@ -232,11 +232,12 @@ absl::Status TcpPeer::TakeHeader() {
     received_.payload = message.bytes + message.done;
     return absl::OkStatus();
   }
-  // Once this rank has begun a collective, it expects all messages of it.
+  // A rank that begins a collective expects all of its messages from then on, so this is an extra
+  // one.
   if (header->tag.sequence <= last_sequence_) {
     return Unexpected({}, 0, header->tag, header->message_bytes);
   }
-  // Takes no more memory than what has arrived. No collective sends empty messages.
+  // The buffer grows only as data arrives. No collective sends empty messages.
   if (header->message_bytes == 0) return Lost(absl::DataLossError("empty message"), &header->tag);
   Early& early = early_[key];
   if (early.bytes.empty()) early = {.tag = header->tag, .size = header->message_bytes};
@@ -253,7 +254,7 @@ absl::Status TcpPeer::TakeHeader() {
 absl::Status TcpPeer::TakePayload() {
   const uint32_t crc = PayloadCrc({received_.payload, received_.payload_bytes});
   if (crc != receiving_.payload_crc) {
-    return Lost(absl::DataLossError(absl::StrCat("damaged frame: CRC of its payload; expected ",
+    return Lost(absl::DataLossError(absl::StrCat("damaged frame: payload CRC; expected ",
                                                  absl::Hex(receiving_.payload_crc), ", got ",
                                                  absl::Hex(crc))),
                 &receiving_.tag);

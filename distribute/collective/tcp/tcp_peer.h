@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TcpPeer: one end of a connection between two ranks. It sends and receives messages as frames
-// (frame.h). A message that arrives before this rank expects it is buffered. Once the buffered
-// messages exceed a limit, this end receives nothing more from the peer.
+// (frame.h). A message that arrives before this rank expects it is buffered. While the buffered
+// messages exceed a limit, this end reads nothing from the peer.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_TCP_PEER_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_TCP_PEER_H_
 
@@ -28,7 +28,7 @@ class TcpPeer {
   ~TcpPeer();
 
   int rank() const { return rank_; }
-  // Closes the connection, which tells the other end that no more data will come.
+  // Closes the connection, which signals to the other end that no more data follows.
   void Close() { stream_ = nullptr; }
 
   void Send(const Transfer& transfer, absl::Span<const std::byte> bytes);
@@ -37,7 +37,7 @@ class TcpPeer {
   // Moves data without waiting. Sets `*moved` if any byte moved.
   absl::Status Progress(bool* moved);
 
-  // The events to wait for with poll().
+  // Returns the events to wait for with poll().
   pollfd events() const;
   std::optional<Transport::Pending> pending() const;
 
@@ -72,7 +72,7 @@ class TcpPeer {
     FrameHeaderBytes header;
     std::byte* payload = nullptr;
     size_t payload_bytes = 0;
-    size_t done = 0;  // bytes of header and payload together; the header comes first
+    size_t done = 0;  // bytes sent or received so far, header included
   };
 
   absl::Status ProgressSends(bool* moved);
@@ -84,7 +84,7 @@ class TcpPeer {
   absl::Status Unexpected(const MessageTag& expected, size_t expected_bytes, const MessageTag& got,
                           size_t got_bytes) const;
   bool is_full() const { return early_bytes_ > kMaxEarlyBytes; }
-  // Returns an error that names the message with `tag`, or without a tag the oldest pending
+  // Returns an error that names the message with `tag` or, if `tag` is null, the oldest pending
   // message.
   absl::Status Lost(const absl::Status& why, const MessageTag* tag = nullptr) const;
 
@@ -103,7 +103,7 @@ class TcpPeer {
   absl::flat_hash_map<Key, Message> receives_;
   absl::flat_hash_map<Key, Early> early_;
   size_t early_bytes_ = 0;
-  uint64_t last_sequence_ = 0;  // the highest of any message that this rank has expected
+  uint64_t last_sequence_ = 0;  // the highest of all messages expected so far
   Frame received_;
   FrameHeader receiving_;  // the header, once it is complete
   uint64_t frames_received_ = 0;

@@ -95,10 +95,10 @@ class TcpTransport final : public Transport {
     TcpPeer* const peer = rank < static_cast<int>(peer_of_.size()) ? peer_of_[rank] : nullptr;
     if (peer != nullptr) return peer;
     return absl::InternalError(
-        absl::StrCat("TCP: rank ", rank_, " is not connected with rank ", rank));
+        absl::StrCat("TCP: rank ", rank_, " is not connected to rank ", rank));
   }
 
-  // Stores an error as the failure if it is the first, and returns the first.
+  // Stores the error unless an earlier one is stored. Returns the stored error.
   absl::Status Keep(const absl::Status& status) {
     if (status.ok()) return status;
     Abort(status);

@@ -20,7 +20,7 @@ struct TcpTransportOptions {
   uint64_t incarnation = 0;
 };
 
-// `peers` holds the connections, by rank.
+// Creates the transport. `peers` maps the rank of each peer to the connection to it.
 absl::StatusOr<std::unique_ptr<Transport>> CreateTcpTransport(
     const TcpTransportOptions& options, std::map<int, std::unique_ptr<Stream>> peers);
 

@@ -17,13 +17,13 @@ absl::StatusOr<const UcxApi*> Load() {
   // UCX file system.
   for (const char* name : {"UCX_MEM_EVENTS", "UCX_VFS_ENABLE"}) setenv(name, "n", 1);
   setenv("UCX_HANDLE_ERRORS", "none", 1);
-  setenv("UCX_DEBUG_SIGNO", "0", 1);  // by default, UCX takes SIGHUP
+  setenv("UCX_DEBUG_SIGNO", "0", 1);  // by default, UCX handles SIGHUP
   setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
   setenv("UCX_LOG_LEVEL", "fatal", 0);  // errors reach the user as a status
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::UnavailableError(
-        absl::StrCat("UCX: cannot load ", kLibrary, ": ", dlerror(), "; expected libucx0"));
+        absl::StrCat("UCX: cannot load ", kLibrary, ": ", dlerror(), "; install libucx0"));
   }
   static UcxApi api;
 #define MF_UCX_LOAD(name)                                                                      \

@@ -29,7 +29,7 @@ namespace mirrorflow {
 namespace {
 
 // A UCX tag has 64 bits. Messages are matched by the sender's rank, the low bits of the
-// collective's number, and the part. The low bits of the other fields must then agree.
+// collective's number, and the part. The low bits of the other fields must also agree.
 constexpr int kRankBits = 14, kSequenceBits = 10, kPartBits = 16;
 constexpr int kIncarnationBits = 6, kStepBits = 8, kFingerprintBits = 10;
 constexpr int kStepShift = kFingerprintBits, kIncarnationShift = kStepShift + kStepBits;
@@ -73,8 +73,8 @@ absl::Status CheckDevice(const std::string& device) {
   std::ifstream state_file(absl::StrCat("/sys/class/net/", name, "/operstate"));
   std::string state;
   if (state_file >> state && state == "down") {
-    return absl::UnavailableError(
-        absl::StrCat("UCX: network device '", Printable(device), "' is down; expected it up"));
+    return absl::UnavailableError(absl::StrCat("UCX: network device '", Printable(device),
+                                               "' is down; expected a device that is up"));
   }
   for (const char* folder : {"/sys/class/net/", "/sys/class/infiniband/"}) {
     if (name.empty() || access(absl::StrCat(folder, name).c_str(), F_OK) == 0) {
@@ -82,10 +82,10 @@ absl::Status CheckDevice(const std::string& device) {
     }
   }
   return absl::UnavailableError(
-      absl::StrCat("UCX: no network device '", Printable(device), "'; expected one of this host"));
+      absl::StrCat("UCX: this host has no network device '", Printable(device), "'"));
 }
 
-// File descriptors that UCX needs internally. It aborts the process if it cannot get one.
+// How many file descriptors UCX needs internally. It aborts the process if it cannot get one.
 constexpr int kDescriptors = 32;
 
 std::vector<std::string> EntriesOf(const std::string& folder) {
@@ -152,7 +152,7 @@ class Ucx final : public UcxTransport {
       return UcxError("cannot create a worker", status);
     }
     if (const ucs_status_t status = api_.ucp_worker_get_efd(worker_, &event_fd_)) {
-      return UcxError("has no file descriptor to wait for events", status);
+      return UcxError("cannot get a file descriptor for events", status);
     }
     return absl::OkStatus();
   }
@@ -161,7 +161,7 @@ class Ucx final : public UcxTransport {
     ucp_address_t* address = nullptr;
     size_t size = 0;
     if (const ucs_status_t status = api_.ucp_worker_get_address(worker_, &address, &size)) {
-      return UcxError("has no address", status);
+      return UcxError("cannot get the worker's address", status);
     }
     std::string text(reinterpret_cast<const char*>(address), size);
     api_.ucp_worker_release_address(worker_, address);
@@ -178,7 +178,7 @@ class Ucx final : public UcxTransport {
     params.err_handler.cb = [](void*, ucp_ep_h, ucs_status_t) {};
     ucp_ep_h ep = nullptr;
     if (const ucs_status_t status = api_.ucp_ep_create(worker_, &params, &ep)) {
-      return WithFailure(UcxError(absl::StrCat("cannot connect rank ", rank), status),
+      return WithFailure(UcxError(absl::StrCat("cannot connect to rank ", rank), status),
                          {.rank = rank});
     }
     endpoints_[rank] = ep;
@@ -193,7 +193,7 @@ class Ucx final : public UcxTransport {
     void* const request =
         api_.ucp_tag_send_nbx(ep, bytes.data(), bytes.size(),
                               Pack(options_.rank, options_.incarnation, transfer.tag), &params);
-    if (request == nullptr) return absl::OkStatus();  // sent already
+    if (request == nullptr) return absl::OkStatus();  // already sent
     ++*transfer.unfinished;
     flights_.push_back({.transfer = transfer, .request = request, .size = bytes.size()});
     return absl::OkStatus();
@@ -310,10 +310,10 @@ class Ucx final : public UcxTransport {
     const auto ep = endpoints_.find(rank);
     if (ep != endpoints_.end()) return ep->second;
     return absl::InternalError(
-        absl::StrCat("UCX: rank ", options_.rank, " is not connected with rank ", rank));
+        absl::StrCat("UCX: rank ", options_.rank, " is not connected to rank ", rank));
   }
 
-  // Returns whether the transfer has completed. A failed transfer is an error.
+  // Returns whether the transfer has completed, or an error if it has failed.
   absl::StatusOr<bool> HasEnded(Flight& flight) const {
     if (UCS_PTR_IS_ERR(flight.request)) {
       return Lost(flight, UCS_PTR_STATUS(std::exchange(flight.request, nullptr)));
@@ -367,8 +367,8 @@ class Ucx final : public UcxTransport {
         LastBits(options_.incarnation, kIncarnationBits)) {
       return WithFailure(
           absl::AbortedError(
-              absl::StrCat("a message of rank ", peer,
-                           " belongs to another incarnation of its workers; expected incarnation ",
+              absl::StrCat("a message from rank ", peer,
+                           " belongs to another incarnation of the workers; expected incarnation ",
                            options_.incarnation)),
           {.rank = peer, .name = std::string(flight.transfer.name)});
     }
@@ -378,8 +378,8 @@ class Ucx final : public UcxTransport {
   }
 
   absl::Status Lost(const Flight& flight, ucs_status_t status) const {
-    return WithFailure(UcxError(absl::StrCat("the connection of rank ", options_.rank, " to rank ",
-                                             flight.transfer.peer, " has ended"),
+    return WithFailure(UcxError(absl::StrCat("the connection from rank ", options_.rank,
+                                             " to rank ", flight.transfer.peer, " has ended"),
                                 status),
                        {.rank = flight.transfer.peer, .name = std::string(flight.transfer.name)});
   }

@@ -69,7 +69,7 @@ TEST(ThreadDeathTest, SmallStackLimitDoesNotReachThreads) {
             StartThread("here", [&bytes] { bytes = StackBytesOfThisThread(); });
         if (!thread.ok()) _exit(1);
         thread->join();
-        _exit(bytes >= kLeastStackBytes ? 7 : 2);
+        _exit(bytes >= kMinStackBytes ? 7 : 2);
       },
       testing::ExitedWithCode(7), "");
 }

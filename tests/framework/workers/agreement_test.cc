@@ -73,8 +73,8 @@ TEST(AgreementTest, MissingWorkerIsNamed) {
   std::thread other([&] { Agree({}, "step 1", topology, *groups[2], deadline).IgnoreError(); });
   const absl::Status status = Agree({}, "step 1", topology, *groups[0], deadline);
   other.join();
-  EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "step 1:", "worker 1 is missing",
-                              "worker 0 waits"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded,
+                              "step 1:", "worker 1 did not arrive", "worker 0 timed out"));
   EXPECT_EQ(FailureOf(status), (Failure{.worker = 1, .name = "step 1"}));
 }
 
