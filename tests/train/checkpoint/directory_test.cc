@@ -361,7 +361,8 @@ TEST_F(CheckpointDirectoryTest, SaveReplacesACheckpointOfTheSameStep) {
 
 // Replacing a checkpoint takes two renames on NFS and FUSE.
 TEST_F(CheckpointDirectoryTest, ReplacedCheckpointSurvivesACrashBetweenTwoRenames) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // reruns the test in a new process, with the failpoint
+  GTEST_FLAG_SET(death_test_style,
+                 "threadsafe");  // reruns the test in a new process, with the failpoint
   setenv("MIRRORFLOW_FAILPOINTS", "checkpoint/replace=kill", 1);
   const auto replace = [&] {
     can_exchange = false;
@@ -384,7 +385,8 @@ TEST_F(CheckpointDirectoryTest, KeepsTheNewestCheckpointsUpToTheStep) {
     ASSERT_EQ(Save(**directory, step, "x"), absl::OkStatus());
   }
   ASSERT_EQ((*directory)->RemoveObsolete(4, 2), absl::OkStatus());
-  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9)) << "step 9 is later than the current step";
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9))
+      << "step 9 is later than the current step";
   ASSERT_EQ((*directory)->RemoveObsolete(4, 5), absl::OkStatus());
   EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9));
 }

@@ -139,7 +139,8 @@ TEST(AugmentationTest, ResultDependsOnlyOnSeedEpochAndRow) {
   EXPECT_EQ(Augmented(RandomRotation(0.1), 5), first);
   EXPECT_NE(Augmented(RandomRotation(0.1), 6), first);
   EXPECT_NE(Augmented(RandomRotation(0.1), 5, 1), first);
-  EXPECT_NE(Augmented(RandomRotation(0.1), 6, -1), first) << "the seed must not depend on only the sum of epoch and row";
+  EXPECT_NE(Augmented(RandomRotation(0.1), 6, -1), first)
+      << "the seed must not depend on only the sum of epoch and row";
   EXPECT_NE(Augmented(RandomRotation(0.1, {.seed = 9}), 5), first);
 }
 

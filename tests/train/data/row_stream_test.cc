@@ -71,7 +71,8 @@ TEST(ShuffleRowsTest, OrderDependsOnlyOnSeedAndEpoch) {
   EXPECT_EQ(Flat(*one, 0), first) << "the order of an epoch must be reproducible";
   EXPECT_EQ(Flat(*ShuffleRows(AllRows(50), 1), 0), first);
   EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 2), 0), first);
-  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first) << "the order must not depend on only the sum of seed and epoch";
+  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first)
+      << "the order must not depend on only the sum of seed and epoch";
 }
 
 // Users reproduce and compare runs across machines and versions, so these orders must never change.

@@ -295,7 +295,8 @@ TEST(FromImageFolderTest, PipesDevicesAndFoldersNamedLikeImagesAreReported) {
   ASSERT_EQ(mkfifo((folder + "/roses/pipe.png").c_str(), 0600), 0);
   fs::create_symlink("/dev/null", folder + "/roses/device.png");
   fs::create_directory(folder + "/roses/folder.jpg");
-  fs::rename(folder + "/roses/more", folder + "/roses/more.png");  // the image in this folder is still read
+  fs::rename(folder + "/roses/more",
+             folder + "/roses/more.png");  // the image in this folder is still read
   fs::create_directory_symlink(folder + "/daisies", folder + "/roses/link");
   testing::internal::CaptureStderr();
   const auto files = ListImageFolder(folder);

@@ -120,7 +120,8 @@ TEST(ImageTest, BytesAfterJpegAreIgnored) {
 TEST(ImageTest, LargeSizeIsRejectedBeforeAllocation) {
   std::string png = Stored("grey.png");
   png.replace(16, 8, "\x7f\xff\xff\xff\x7f\xff\xff\xff");
-  EXPECT_THAT(ErrorOf(png), IsError(absl::StatusCode::kDataLoss, "CRC"));  // the checksum of the header chunk
+  EXPECT_THAT(ErrorOf(png),
+              IsError(absl::StatusCode::kDataLoss, "CRC"));  // the checksum of the header chunk
   std::string jpeg = Stored("grey.jpg");
   const size_t frame = jpeg.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);

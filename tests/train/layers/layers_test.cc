@@ -123,7 +123,8 @@ TEST_P(LayersOnReplicasTest, LossesAreMeansOverGlobalBatch) {
   const Feeds feeds = {{logits, values}, {labels, Tensor::Vector<int32_t>({2, 0, 0, 0, 1})}};
   auto got = Evaluate(graph, feeds, entropy, GetParam());
   ASSERT_TRUE(got.ok()) << got.status();
-  const double row = std::log(1 + std::exp(-1.0) + std::exp(-2.0));  // loss of the row (1, 2, 3) with label 2
+  const double row =
+      std::log(1 + std::exp(-1.0) + std::exp(-2.0));  // loss of the row (1, 2, 3) with label 2
   EXPECT_NEAR(got->scalar<float>(), (row + std::log(3.0) + (row + 2) + 0 + std::log(3.0)) / 5,
               1e-6);
   const Tensor small = Tensor::Of<float>({5, 3}, {1, 2, 3, 0, 0, 0, -1, 0, 1, 4, 0, -2, 2, 2, 2});

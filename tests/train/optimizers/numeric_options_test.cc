@@ -340,7 +340,8 @@ TEST(NumericOptions, TableHasEveryNumberInTheHeaders) {
     }
   }
   EXPECT_GT(found.size(), 40u);
-  for (const std::string& name : found) EXPECT_EQ(in_table.count(name), 1u) << "no row for " << name;
+  for (const std::string& name : found)
+    EXPECT_EQ(in_table.count(name), 1u) << "no row for " << name;
 }
 
 TEST(NumericOptions, ErrorsSayWhichNumbersAreLegal) {

@@ -27,7 +27,7 @@ class StderrIs {
   const int saved_;
 };
 
-// Both ends of a pseudo-terminal with `columns` columns.
+// A pseudo-terminal with `columns` columns, and both of its ends.
 struct Terminal {
   explicit Terminal(int columns) : master(posix_openpt(O_RDWR | O_NOCTTY)) {
     grantpt(master);
@@ -65,7 +65,7 @@ TEST(StderrHostTest, DumbTerminalDoesNotCountAsTerminal) {
   StderrIs redirected(terminal.slave);
   EXPECT_FALSE(StderrHost()->IsTerminal());
   EXPECT_FALSE(StderrHost()->UseColor());
-  EXPECT_EQ(StderrHost()->Columns(), 80) << "the terminal does not know its width";
+  EXPECT_EQ(StderrHost()->Columns(), 80) << "80 columns if the terminal reports no width";
 }
 
 TEST(StderrHostTest, NonEmptyNoColorDisablesColour) {
@@ -81,7 +81,7 @@ TEST(StderrHostTest, NonEmptyNoColorDisablesColour) {
   unsetenv("NO_COLOR");
 }
 
-TEST(StderrHostTest, PipeIsNotTerminalAndGetsUnbufferedOutput) {
+TEST(StderrHostTest, PipeIsNotATerminalAndReceivesUnbufferedOutput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
