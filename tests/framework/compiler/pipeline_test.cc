@@ -6,8 +6,8 @@
 namespace mirrorflow {
 namespace {
 
-// A pass that leaves the graph unchanged, counts its runs in `runs`, and reports a change `changes`
-// times.
+// A pass that leaves the graph unchanged, counts its runs in `runs`, and claims a change in its
+// first `changes` runs.
 class TestPass : public Pass {
  public:
   explicit TestPass(std::string name = "test", int changes = 0, Facts needs = 0, Facts gives = 0)
@@ -48,7 +48,7 @@ TEST(PipelineTest, RunsStageUntilNoPassChangesAnything) {
   Compilation c;
   TestPass::runs = 0;
   ASSERT_TRUE(p.Run(c).ok());
-  EXPECT_EQ(TestPass::runs, 2 * 4);  // three rounds with changes, and one without
+  EXPECT_EQ(TestPass::runs, 2 * 4);  // two passes; three rounds with changes and one without
 }
 
 TEST(PipelineTest, ReportsStageThatDoesNotBecomeStable) {
@@ -82,8 +82,8 @@ class EndsShardings final : public TestPass {
   Facts ends() const override { return kSharded; }
 };
 
-// A pipeline starts with the facts that the previous pipeline established; they hold until a pass
-// ends them.
+// A pipeline starts with the facts that the previous pipeline established. Each fact holds until a
+// pass ends it.
 TEST(PipelineTest, FactsHoldInNextPipelineUntilPassEndsThem) {
   Pipeline first, second;
   first.Add<TestPass>("shards", 0, 0, kSharded);

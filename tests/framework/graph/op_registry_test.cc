@@ -21,7 +21,8 @@ OpBuilder Complete(OpRegistry& ops, absl::string_view name) {
   return ops.Define(name).Doc("doc").Shape(AnyShape).Gathers("a test").NoGradient("a test");
 }
 
-// The attribute that a schema string defines; if Seal() rejects the string, null and the error.
+// The attribute that a schema string defines. If Seal() rejects the string, it is null and `status`
+// is the error.
 struct ParsedAttr {
   OpRegistry ops;
   const AttrDef* def = nullptr;
@@ -139,7 +140,7 @@ TEST(SealTest, ReportsAllMissingParts) {
   EXPECT_THAT(std::string(error.message()), Not(HasSubstr("Fine")));
 }
 
-TEST(SealTest, RejectsGradientTogetherWithReasonForNone) {
+TEST(SealTest, RejectsBothGradientAndReasonForHavingNone) {
   OpRegistry ops;
   Complete(ops, "Op").Gradient([](const GradContext&) -> absl::StatusOr<std::vector<Output>> {
     return std::vector<Output>();
@@ -153,7 +154,7 @@ TEST(OpRegistryTest, LookupSuggestsNearestName) {
   EXPECT_EQ(TestOps().Lookup("Zzzzzzzzz").status(), absl::NotFoundError("unknown op 'Zzzzzzzzz'"));
 }
 
-TEST(OpRegistryTest, FindRoleReturnsFirstOpOfRole) {
+TEST(OpRegistryTest, FindRoleReturnsFirstOpWithRole) {
   EXPECT_EQ(TestOps().FindRole(OpRole::kConstant)->name, "Const");
   EXPECT_EQ(TestOps().FindRole(OpRole::kCollective), nullptr);
 }

@@ -8,7 +8,7 @@
 
 namespace mirrorflow {
 
-// Breaks invariants that the public interface of Graph maintains.
+// Breaks invariants that Graph's public interface maintains.
 class GraphTestPeer {
  public:
   static void Rename(Node* node, std::string name) { node->name_ = std::move(name); }
@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-// The graph is x -> a -> b -> last (control), and an int placeholder.
+// The graph is x -> a -> b -> last (a control edge), plus an int placeholder.
 class VerifierTest : public ::testing::Test {
  protected:
   VerifierTest() {
