@@ -150,8 +150,10 @@ TEST(SealTest, RejectsBothGradientAndReasonForHavingNone) {
 
 TEST(OpRegistryTest, LookupSuggestsNearestName) {
   const absl::StatusOr<const OpDef*> op = TestOps().Lookup("Sqare");
-  EXPECT_THAT(op.status(), IsError(absl::StatusCode::kNotFound, "'Sqare'", "did you mean Square?"));
-  EXPECT_EQ(TestOps().Lookup("Zzzzzzzzz").status(), absl::NotFoundError("unknown op 'Zzzzzzzzz'"));
+  EXPECT_THAT(op.status(), IsError(absl::StatusCode::kNotFound, "'Sqare'", "Square?"));
+  const absl::Status distant = TestOps().Lookup("Zzzzzzzzz").status();
+  EXPECT_THAT(distant, IsError(absl::StatusCode::kNotFound, "'Zzzzzzzzz'"));
+  EXPECT_THAT(std::string(distant.message()), Not(HasSubstr("?")));
 }
 
 TEST(OpRegistryTest, FindRoleReturnsFirstOpWithRole) {

@@ -104,13 +104,12 @@ TEST_F(VerifierTest, FindsDuplicateAndIllegalNames) {
   GraphTestPeer::Rename(b_, "a");
   EXPECT_THAT(Error(), IsError(kInvalid, "Square(a)", "FindNode"));
   GraphTestPeer::Rename(b_, "b b");
-  EXPECT_THAT(Error(),
-              IsError(kInvalid, "Square(b b): illegal node name", "Square(b b): FindNode"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "Square(b b): illegal", "Square(b b): FindNode"));
 }
 
 TEST_F(VerifierTest, FindsWrongId) {
   GraphTestPeer::SetId(b_, a_->id());
-  EXPECT_THAT(Error(), IsError(kInvalid, "Square(b)", "stored at its id"));
+  EXPECT_THAT(Error(), IsError(kInvalid, "Square(b)", "at its id"));
 }
 
 TEST_F(VerifierTest, FindsWrongNodeCount) {

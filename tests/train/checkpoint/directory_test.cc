@@ -166,7 +166,7 @@ TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndLogsThePreviousOne) {
       EXPECT_TRUE(opened.ok()) << opened.status();
     });
     while (log.lines().empty()) absl::SleepFor(absl::Milliseconds(1));
-    EXPECT_THAT(log.text(), HasSubstr(absl::StrCat("in use by process ", getpid())));
+    EXPECT_THAT(log.text(), HasSubstr(absl::StrCat("process ", getpid())));
     first->reset();
     second.join();
   }

@@ -304,9 +304,9 @@ TEST(CheckpointNamesTest, LayerInsertedInTheMiddleDoesNotShiftNumberedNames) {
   EXPECT_THAT(
       LoadVariables(path, *three).status(),
       IsError(absl::StatusCode::kInvalidArgument, "missing 2 (dense_2/bias, dense_2/kernel)"));
-  EXPECT_THAT(LoadVariables(path, *three, {.strict = false}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "dense*/bias*",
-                      "dense_2/bias in the session", "dense_1/bias in the file"));
+  EXPECT_THAT(
+      LoadVariables(path, *three, {.strict = false}).status(),
+      IsError(absl::StatusCode::kInvalidArgument, "dense*/bias*", "dense_2/bias", "dense_1/bias"));
   EXPECT_TRUE(LoadVariables(path, *three, {.strict = false, .trust_numbered_names = true}).ok());
 }
 

@@ -211,7 +211,7 @@ TEST(FileShardsTest, ErrorsSayWhatFileShardingNeeds) {
   EXPECT_THAT(ErrorOf(rows, OfTwo(0)),
               IsError(absl::StatusCode::kInvalidArgument, "batches", "got rows"));
   EXPECT_THAT(ErrorOf(rows.Batch(1), OfTwo(0)),
-              IsError(absl::StatusCode::kInvalidArgument, "fewer rows than replicas", "got 1"));
+              IsError(absl::StatusCode::kInvalidArgument, "replicas", "got 1"));
   EXPECT_THAT(ErrorOf(rows.Batch(0), OfTwo(0)),
               IsError(absl::StatusCode::kInvalidArgument, "Batch()", "size"));
   EXPECT_THAT(ErrorOf(rows.PaddedBatch(2), OfTwo(0)),

@@ -202,8 +202,7 @@ TEST(NpyTest, FilesWithoutNumericArrayAreRejected) {
   for (const auto& c : kCases) {
     EXPECT_THAT(Error(Npy(c.header, "1234")), IsError(c.code, c.what));
   }
-  EXPECT_THAT(Error("\x93NUMBER and more"),
-              IsError(absl::StatusCode::kDataLoss, "not an npy file"));
+  EXPECT_THAT(Error("\x93NUMBER and more"), IsError(absl::StatusCode::kDataLoss, "npy"));
   EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x09\0\1\0\0", 11)),
               IsError(absl::StatusCode::kUnimplemented, "1 to 3", "got 9"));
   EXPECT_THAT(Error(Npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2")),
@@ -218,7 +217,7 @@ TEST(NpyTest, OversizedHeaderIsRejected) {
 TEST(NpyTest, ReadAndWriteErrorsNamePath) {
   EXPECT_THAT(ReadNpy("no/such.npy").status(), IsError(absl::StatusCode::kNotFound, "no/such.npy"));
   EXPECT_THAT(WriteNpy(TemporaryPath("b.npy"), *Tensor::Allocate(DT_BFLOAT16, Shape({1}))),
-              IsError(absl::StatusCode::kUnimplemented, "b.npy", "NumPy has no bfloat16"));
+              IsError(absl::StatusCode::kUnimplemented, "b.npy", "bfloat16"));
 }
 
 }  // namespace

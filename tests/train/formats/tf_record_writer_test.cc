@@ -68,8 +68,7 @@ TEST(TfRecordWriterTest, RefusesExistingFileAndMissingDirectory) {
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Contents(path), "old");
   const absl::Status status = TfRecordWriter::Create("/no/such/directory/file").status();
-  EXPECT_THAT(status,
-              IsError(absl::StatusCode::kNotFound, "/no/such/directory/file: cannot create"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kNotFound, "/no/such/directory/file: "));
 }
 
 TEST(TfRecordWriterTest, SymbolicLinkIsNotFollowed) {

@@ -101,17 +101,16 @@ TEST_F(SharedLayersTest, SharedLayerCreatedInsideAnotherIsRejected) {
   outer(root_, Rows("x", 2));
   ASSERT_TRUE(root_.ok()) << root_.status();
   outer(root_, Rows("y", 2));
-  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument,
-                                      "outer:", "got 'kernel' of inner", "outside outer"));
+  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "outer:", "got 'kernel'",
+                                      "outside outer"));
 }
 
 TEST_F(SharedLayersTest, InputOfDifferentWidthIsRejected) {
   layers::Shared encoder("encoder", TwoLayers);
   encoder(root_, Rows("x", 2));
   encoder(root_, Rows("y", 4));
-  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument,
-                                      "encoder:", "'encoder/dense/kernel' of float[2,3]",
-                                      "got 'kernel' of float[4,3]"));
+  EXPECT_THAT(root_.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "encoder:", "float[2,3]", "float[4,3]"));
 }
 
 TEST_F(SharedLayersTest, ApplicationWithMoreOrFewerVariablesIsRejected) {
@@ -129,8 +128,8 @@ TEST_F(SharedLayersTest, ApplicationWithMoreOrFewerVariablesIsRejected) {
   layers::Shared more("more", layer);
   more(scope, z, false);
   more(scope, z, true);
-  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "more:", "(1)",
-                                      "got 'bias' of float[1]"));
+  EXPECT_THAT(scope.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "more:", "(1)", "float[1]"));
 }
 
 TEST_F(SharedLayersTest, SecondApplicationOfBatchNormalizationIsRejected) {

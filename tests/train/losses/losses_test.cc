@@ -40,7 +40,7 @@ TEST(LossesTest, InvalidArgumentsAreReported) {
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::Huber(s, Feed(s, {-1, 3}), Feed(s, {-1, 1}));
               }),
-              IsError(kInvalid, "shape of the predictions", "got [?,1]"));
+              IsError(kInvalid, "predictions", "got [?,1]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::Huber(s, Feed(s, {-1}), Feed(s, {-1}), {.delta = -1});
               }),

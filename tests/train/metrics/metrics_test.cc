@@ -41,7 +41,7 @@ TEST(MetricsTest, InvalidArgumentsAreReported) {
       ErrorOf([](const Scope& s) {
         return metrics::SparseCategoricalAccuracy(s, Feed(s, {-1, 3}), Feed(s, {-1, 1}, DT_INT32));
       }),
-      IsError(kInvalid, "shape of the predictions", "got [?,1]"));
+      IsError(kInvalid, "predictions", "got [?,1]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::SparseTopKCategoricalAccuracy(s, Feed(s, {-1, 3}),
                                                               Feed(s, {-1}, DT_INT32), {.k = 0});

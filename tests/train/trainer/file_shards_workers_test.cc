@@ -355,8 +355,7 @@ TEST(FileShardsWorkersTest, AllWorkersReturnTheSameError) {
     EXPECT_FALSE(input.Next(&batch));
     return input.status();
   });
-  EXPECT_THAT(statuses[0],
-              IsError(absl::StatusCode::kInvalidArgument, "workers have different lists"));
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kInvalidArgument, "different lists"));
   EXPECT_EQ(statuses[1], statuses[0]);
 }
 

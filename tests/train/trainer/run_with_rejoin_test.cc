@@ -370,7 +370,7 @@ TEST(RejoinTest, LostDirectoryEndsAllWorkersAtOnce) {
     return absl::OkStatus();
   };
   EXPECT_THAT(SaveOnTwoWorkers({.directory = directory}, take_over),
-              Each(IsError(absl::StatusCode::kAborted, "lost", "no longer owns it")));
+              Each(IsError(absl::StatusCode::kAborted, "lost", "owns")));
 }
 
 TEST(RejoinTest, DirectoryOfAnotherJobEndsAllWorkersAtOnce) {
@@ -392,7 +392,7 @@ TEST(RejoinTest, StrategyCannotBeUsedAfterFailedRejoin) {
         return strategy.NewSession(Graph()).status();
       },
       {absl::Milliseconds(300), absl::Milliseconds(300)});
-  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kFailedPrecondition, "has left its cluster"));
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kFailedPrecondition, "cluster"));
 }
 
 TEST(RejoinTest, WorkersMustAgreeOnRejoining) {

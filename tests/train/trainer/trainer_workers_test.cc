@@ -181,8 +181,8 @@ TEST_P(OwnCopiesTest, DifferingCopyStopsAllRanksAtTheSameStep) {
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDataLoss) << statuses[0];
   EXPECT_THAT(std::string(statuses[0].message()),
               testing::AllOf(testing::StartsWith("step 4: variable 'dense/bias'"),
-                             testing::ContainsRegex("[0-9a-f]+ on rank 0 and"),
-                             testing::ContainsRegex("[0-9a-f]+ on rank 1$")));
+                             testing::ContainsRegex("[0-9a-f]+ on rank 0"),
+                             testing::ContainsRegex("[0-9a-f]+ on rank 1")));
   EXPECT_EQ(statuses[1], statuses[0]);
   EXPECT_THAT(Saved(), ElementsAre(2, 3));
 }
