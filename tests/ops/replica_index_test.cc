@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow has no ReplicaIndex, so files that contain one define it as a function.
+// Tests files with ReplicaIndex, which TensorFlow lacks, so a file defines it as a function.
 #include "ops/replica_index.h"
 
 #include "framework/graph/graph_def.h"
@@ -54,7 +54,7 @@ TEST(ReplicaIndex, RoundTripsThroughGraphDef) {
   for (int r = 0; r < 3; ++r) EXPECT_EQ((*values)[r].scalar<int32_t>(), 2 * r);
 }
 
-TEST(ReplicaIndex, ExportDefinesFunctionForUseInBranch) {
+TEST(ReplicaIndex, ExportDefinesFunctionUsedInBranch) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_INT32, {});
