@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tools/sbom on a small installation, whose files load what the test links them with."""
+"""Runs tools/sbom on a small installation whose files depend on the libraries that the test links them with."""
 
 import json
 import os
@@ -77,7 +77,7 @@ class SbomTest(unittest.TestCase):
         self.assertIn(f"bin/libmirrorflow.so.{VERSION}", result.stderr)
 
     def test_debian_field_has_what_the_bill_calls_contained(self):
-        """Static-Built-Using, which tools/package-deb writes."""
+        """Checks Static-Built-Using, which tools/package-deb writes."""
         for kinds in (["static", "headers"], ["headers"]):
             text = subprocess.check_output([ROOT / "packaging/static_built_using", *kinds], text=True)
             field = dict(re.fullmatch(r"(\S+) \(= (\S+)\)", item).groups() for item in text.strip().split(", "))
