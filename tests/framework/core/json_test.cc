@@ -39,7 +39,7 @@ TEST(JsonQuoteTest, ReplacesMalformedSequences) {
   EXPECT_EQ(JsonQuote("a\xFFz\xE2\x82"), "\"a\uFFFDz\uFFFD\"");
 }
 
-TEST(JsonTextTest, IsOneLineWithKeysInOrder) {
+TEST(JsonTextTest, KeysStayInOrderOnOneLine) {
   const nlohmann::ordered_json json = {{"z", "1\n\xFF"}, {"a", {1, 2.5, NAN, nullptr}}};
   EXPECT_EQ(JsonText(json), "{\"z\":\"1\\n\uFFFD\",\"a\":[1,2.5,null,null]}");
 }

@@ -286,7 +286,7 @@ TEST(NpzTest, UnreadableMemberIsErrorOnlyIfNamed) {
   }
 }
 
-TEST(NpzTest, MembersThatAreNotArraysAreNotListed) {
+TEST(NpzTest, MembersWithoutArrayAreNotListed) {
   const std::string path = TemporaryPath("readme.npz");
   ASSERT_TRUE(WriteZip(path, {{"readme.txt", {"text"}}}).ok());
   EXPECT_THAT(NpzNames(path).status(),
