@@ -12,7 +12,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;
-  const google::protobuf::LogSilencer silencer;  // for strings that are not UTF-8
+  const google::protobuf::LogSilencer silencer;  // protobuf logs non-UTF-8 strings
   proto::GraphDef def;
   if (!def.ParseFromArray(data, static_cast<int>(size))) return 0;
   constexpr int64_t kMaxBytes = 16 << 20;

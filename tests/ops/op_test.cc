@@ -106,7 +106,7 @@ constexpr SilentAttribute kSilentAttributes[] = {
     {"MaxPoolGrad", "data_format", "NCHW_VECT_C is rejected"},
 };
 
-// Returns whether the value is the type of handles or lists, which cases cannot contain.
+// Returns whether the value is the dtype of handles or of lists, which cases cannot contain.
 bool IsHandle(const AttrValue& value) {
   return value == AttrValue(DT_RESOURCE) || value == AttrValue(DT_VARIANT);
 }
@@ -330,11 +330,10 @@ TEST_P(EveryOp, HasCompleteDefinition) {
 
 TEST_P(EveryOp, HasCpuKernelUnlessItNeedsNone) {
   const OpRole role = op().role;
+  // The runtime or the compiler handles these ops; lists become tensors.
   const bool nothing_runs = role == OpRole::kVariable || role == OpRole::kPlaceholder ||
                             role == OpRole::kNoOp || role == OpRole::kHasValue ||
-                            role == OpRole::kBranch || role == OpRole::kLoop ||
-                            IsAboutLists(op());  // the runtime or the compiler handles these,
-                                                 // and lists become tensors
+                            role == OpRole::kBranch || role == OpRole::kLoop || IsAboutLists(op());
   EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests files with ReplicaIndex, which TensorFlow lacks, so a file defines it as a function.
+// Tests files that contain ReplicaIndex. TensorFlow lacks this op, so the files define it as a
+// function.
 #include "ops/replica_index.h"
 
 #include "framework/graph/graph_def.h"

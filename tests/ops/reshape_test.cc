@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests what the cases in tests/references do not cover for views: which dimensions the sharding
-// rule lets be sharded, partially known shapes, and errors.
+// rule allows to be sharded, partially known shapes, and errors.
 #include "ops/reshape.h"
 
 #include "framework/graph/shape_inference.h"

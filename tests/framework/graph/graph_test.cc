@@ -294,7 +294,7 @@ TEST_F(GraphTest, CopyOfFindsTheCloneOfANode) {
   Graph other = graph_.Clone();
   EXPECT_THAT(copy(other.FindNode("x")).status(), IsError(kInvalid, "'x'", "another graph"));
   EXPECT_FALSE(copy(nullptr).ok());
-  // Which graph owns a node depends on the graph, not on its address.
+  // Nodes stay with their graph when it is moved, whatever its address.
   const Graph moved = std::move(graph_);
   EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
   graph_ = std::move(other);

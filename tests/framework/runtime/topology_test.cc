@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a topology with two workers on one host and one on another, with two, one and two
-// replicas.
+// Returns a topology with two workers on one host and a third on another. They have two, one and
+// two replicas.
 Topology ThreeWorkers() {
   return {.replicas = {
               {0, 0, "CPU:0"}, {0, 0, "CPU:1"}, {1, 0, "CPU:0"}, {2, 1, "CPU:0"}, {2, 1, "CPU:1"}}};

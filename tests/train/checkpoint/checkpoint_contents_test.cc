@@ -91,7 +91,7 @@ TEST_F(CheckpointContentsTest, CheckpointThatCannotBeExaminedIsNotReportedAsDama
   EXPECT_EQ(ReadCheckpointContents(path).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Reading rejects a manifest of this size.
+// A manifest that large could not be read back.
 TEST_F(CheckpointContentsTest, TooLargeManifestIsNotWritten) {
   CheckpointContents data = {.variables = contents_};
   data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');
@@ -119,7 +119,7 @@ TEST_F(CheckpointContentsTest, EveryFlippedBitIsDetectedAndItsTensorNamed) {
     std::string flipped = bytes;
     flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
     Write(file, flipped);
-    // The 8-byte elements come first.
+    // Tensors with 8-byte elements come first in the file.
     const char* const where = bit / 8 < header       ? "header: damaged"
                               : bit / 8 < header + 8 ? "tensor 'count': damaged"
                                                      : "tensor 'weights': damaged";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests datasets of which each worker reads its own files, as with TensorFlow's
+// Tests datasets in which each worker reads its own files, as with TensorFlow's
 // AutoShardPolicy.FILE.
 #include <algorithm>
 #include <filesystem>
@@ -188,8 +188,8 @@ TEST(FileShardsTest, EachWorkerHasItsOwnCache) {
   });
   for (const Dataset& cached : {counted.Cache(), counted.Cache(path)}) {
     reads = 0;
-    for (const int epoch : {0, 1, 2}) {  // each epoch uses another dataset after the cache, as in
-                                         // Fit()
+    // As in Fit(), each epoch uses another dataset after the cache.
+    for (const int epoch : {0, 1, 2}) {
       const Dataset batches = cached.Batch(2).Skip(0);
       EXPECT_THAT(Joined(*BatchesOf(batches, OfTwo(0), epoch)),
                   ElementsAre(0, 1, 2, 3, 4, 20, 21, 22));

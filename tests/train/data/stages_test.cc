@@ -293,7 +293,7 @@ TEST(WindowTest, StacksRowsOfEachWindow) {
   EXPECT_EQ(batch.components[0].shape(), Shape({5, 2}));
 }
 
-// The example in tf.data's documentation.
+// The example is from tf.data's documentation.
 TEST(InterleaveTest, TakesBlocksInTurnLikeTfData) {
   const auto six_times = [](const Row& row) -> absl::StatusOr<Dataset> {
     return Dataset::FromTensors({Tensor::Vector<int32_t>(Ints(6, NumberOf(row)))});

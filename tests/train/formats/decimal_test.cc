@@ -56,7 +56,7 @@ TEST(DecimalTest, RandomNumbersAreCorrectlyRounded) {
 TEST(DecimalTest, NumbersNextToMidpointsAreCorrectlyRounded) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 100'000; ++i) {
-    // The midpoint of two floats has 25 bits, and that of two doubles has 54.
+    // The midpoint of two floats has 25 bits, and the midpoint of two doubles has 54.
     const uint64_t middle = (random() >> 41 | 1u << 23) * 2 + 1;
     for (const int64_t off : {-1, 0, 1}) {
       Check(absl::StrCat(middle + off));

@@ -121,7 +121,7 @@ TEST(ImageTest, LargeSizeIsRejectedBeforeAllocation) {
   std::string png = Stored("grey.png");
   png.replace(16, 8, "\x7f\xff\xff\xff\x7f\xff\xff\xff");
   EXPECT_THAT(ErrorOf(png),
-              IsError(absl::StatusCode::kDataLoss, "CRC"));  // the checksum of the header chunk
+              IsError(absl::StatusCode::kDataLoss, "CRC"));  // the header chunk's checksum
   std::string jpeg = Stored("grey.jpg");
   const size_t frame = jpeg.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);

@@ -247,7 +247,7 @@ TEST(NpzTest, RejectsEntriesWhoseSizesDoNotMatchTheirData) {
 }
 
 TEST(NpzTest, ErrorInArrayNamesArray) {
-  // Changes the descr of the second array, which is stored.
+  // Changes the descr of the second array, which is stored without compression.
   std::string file = FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   const size_t at = file.find("'<f4'", file.find("b.npy"));
   EXPECT_THAT(Error(file.replace(at, 5, "'|O' ")),

@@ -49,7 +49,7 @@ struct Fetches {
   }
 };
 
-// The graph of a case.
+// A case's graph.
 struct Model {
   Graph graph;
   std::vector<Output> x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares layers with stored results of Keras (tests/references/make_layer_cases.py).
+// Compares layers with stored Keras results (tests/references/make_layer_cases.py).
 #ifndef MIRRORFLOW_TESTS_TRAIN_LAYERS_KERAS_CASE_H_
 #define MIRRORFLOW_TESTS_TRAIN_LAYERS_KERAS_CASE_H_
 

@@ -36,8 +36,8 @@ Outputs OfBoth(const Scope& s, Output of_x, Output of_state) {
   return factors;
 }
 
-// Returns the cases for a layer with `gates` gates: each adds dropout of the input, the state or
-// both to `options`.
+// Returns the cases for a layer with `gates` gates: they add dropout of the input, of the state, or
+// of both to `options`.
 template <typename Options>
 std::vector<KerasCase> CasesOf(const std::string& name, int64_t gates, Options options,
                                Output (*layer)(const Scope&, Output, int64_t, const Options&)) {

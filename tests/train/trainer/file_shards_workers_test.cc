@@ -230,7 +230,7 @@ TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsOwnFiles) {
   }
 }
 
-// Trains on both workers as long as `options` say and returns the variables. If `directory` is not
+// Trains on both workers until `options` end training. Returns the variables. If `directory` is not
 // empty, resumes from its newest checkpoint, and saves one there at the end.
 std::vector<float> TrainOnEach(const Dataset& dataset, const FitOptions& options,
                                const std::string& directory) {

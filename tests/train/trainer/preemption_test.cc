@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// //tests/tools:restarts_test sends signals to worker processes.
+// Tests the stop requests of PreemptionHandler within one process. //tests/tools:restarts_test
+// sends signals to worker processes.
 #include "train/trainer/preemption.h"
 
 #include <csignal>

@@ -27,7 +27,7 @@ class StderrIs {
   const int saved_;
 };
 
-// A pseudo-terminal with `columns` columns, and both of its ends.
+// Both ends of a pseudo-terminal with `columns` columns.
 struct Terminal {
   explicit Terminal(int columns) : master(posix_openpt(O_RDWR | O_NOCTTY)) {
     grantpt(master);

@@ -17,8 +17,8 @@ namespace {
 int64_t allocations = 0;
 }  // namespace
 
-// These count allocations. When GCC 12 inlines them, it sees only one of each new/delete pair and
-// warns.
+// These operators count allocations. When GCC 12 inlines them, it sees only one half of each
+// new/delete pair and warns.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t size) {
   ++allocations;

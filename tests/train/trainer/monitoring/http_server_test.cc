@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clients are plain sockets, so the test can send anything or nothing.
+// Tests HttpServer. The clients are plain sockets, so they can send anything or nothing.
 #include "train/trainer/monitoring/http_server.h"
 
 #include <arpa/inet.h>
