@@ -131,7 +131,7 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(list(self.root.glob("tmp.*")), [], "the secret is left behind")
         return result.returncode, log.read_text(encoding="utf-8").splitlines()
 
-    def test_job_that_was_stopped_is_queued_again(self):
+    def test_stopped_job_is_requeued(self):
         code, [srun, secret, *rest] = self.run_job(PREEMPTED)
         self.assertEqual(code, PREEMPTED)
         self.assertEqual(secret, "secret 600")
@@ -142,13 +142,13 @@ class SlurmTest(unittest.TestCase):
         self.assertIn("checkpoint_every", given)
         self.assertTrue(given["checkpoint_dir"].endswith("/7"), given)
 
-    def test_job_that_has_ended_is_not_queued_again(self):
+    def test_finished_job_is_not_requeued(self):
         for code in (0, 4, *FAILS_AGAIN):
             ended, calls = self.run_job(code)
             self.assertEqual(ended, code)
             self.assertFalse([call for call in calls if call.startswith("scontrol")])
 
-    def test_slurm_sends_the_signal_and_queues_the_job_again(self):
+    def test_slurm_sends_the_signal_and_requeues_the_job(self):
         text = (EXAMPLES / "slurm.sbatch").read_text(encoding="utf-8")
         options = {}
         for line in text.splitlines():

@@ -372,7 +372,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, ::testing::ValuesIn(OpNames()),
 
 TEST(OpCases, BelongToRegisteredOps) {
   for (const auto& [op, cases] : OpCasesByOp()) {
-    EXPECT_NE(Ops().Find(op), nullptr) << op << " has cases, as in " << cases[0].where;
+    EXPECT_NE(Ops().Find(op), nullptr)
+        << op << " is not registered but has cases, such as " << cases[0].where;
   }
 }
 

@@ -59,7 +59,7 @@ class HeadersTest(unittest.TestCase):
         self.assertGreater(len(shown), 10)
         self.assertLessEqual(len(shown), MAX_HEADERS, shown)
 
-    def test_main_header_names_no_internal_type(self):
+    def test_main_header_names_no_internal_types(self):
         headers = closure("mirrorflow.h")
         self.assertGreater(len(headers), 50)
         named = [f"{path}:{number}: {line.strip()}" for path in headers

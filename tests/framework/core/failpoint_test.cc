@@ -111,7 +111,7 @@ TEST_F(FailpointTest, StopsTheProcessUntilItIsContinued) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST_F(FailpointTest, MistakesInTheEnvironmentAreNamed) {
+TEST_F(FailpointTest, ErrorsNameMistakesInTheEnvironment) {
   NewFailpoint("");
   const struct {
     const char *setting, *message;

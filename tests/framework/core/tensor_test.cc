@@ -115,7 +115,7 @@ TEST(TensorTest, CopyOfInlineScalarHasItsOwnValue) {
   EXPECT_FALSE(Tensor::FitsInline(DT_RESOURCE));
 }
 
-TEST(TensorTest, RowsAreViewAlongLeadingDimension) {
+TEST(TensorTest, RowsAreAViewAlongLeadingDimension) {
   const Tensor tensor = Tensor::Of<int32_t>({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor rows = tensor.Rows(1, 3);
   EXPECT_EQ(rows.shape(), Shape({2, 2}));

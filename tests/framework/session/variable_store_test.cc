@@ -56,7 +56,7 @@ TEST_F(VariableStoreTest, VariableIsReadableAfterAssignment) {
   EXPECT_EQ(store().states()[sum_], State::kUnset);
 }
 
-TEST_F(VariableStoreTest, AssignmentReachesEveryReplica) {
+TEST_F(VariableStoreTest, AssignmentSetsEveryReplica) {
   ASSERT_EQ(store().Assign({{weight_, Tensor::Vector<float>({1, 2})}}), absl::OkStatus());
   EXPECT_THAT(Read(weight_, 0), ElementsAre(1, 2));
   EXPECT_THAT(Read(weight_, 1), ElementsAre(1, 2));

@@ -124,7 +124,8 @@ TEST(MapTest, RandomChangesDependOnlyOnPassAndRow) {
         {.num_parallel_calls = threads});
   };
   const Ints first = Values(noisy(Range(50), 1).Batch(50));
-  EXPECT_NE(Values(noisy(Range(50), 1).Batch(50), 1), first) << "another pass";
+  EXPECT_NE(Values(noisy(Range(50), 1).Batch(50), 1), first)
+      << "each pass must have different changes";
   EXPECT_EQ(Values(noisy(Range(50), 3).Batch(50)), first);
   EXPECT_EQ(Values(noisy(Generated(50), 2).Batch(8)), first);
   EXPECT_EQ(Values(noisy(Range(50).Filter([](const Row&) { return true; }), 1).Batch(8)), first);
@@ -337,7 +338,7 @@ TEST(CacheTest, PassThatEndsEarlyIsNotKept) {
                              .Cache()
                              .Prefetch(0);
   EXPECT_THAT(Values(cached.Take(3)), ElementsAre(0, 1, 2));
-  EXPECT_EQ(Values(cached.Skip(5)).size(), 5u) << "a pass from the middle";
+  EXPECT_EQ(Values(cached.Skip(5)).size(), 5u) << "a pass that skips rows";
   EXPECT_EQ(reads, 3 + 10);
   EXPECT_EQ(Values(cached).size(), 10u);
   EXPECT_EQ(reads, 3 + 10) << "the pass that skipped rows must have read all of them";

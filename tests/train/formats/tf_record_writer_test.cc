@@ -62,7 +62,7 @@ TEST(TfRecordWriterTest, LongRecordsAreWrittenWithoutAFlush) {
   EXPECT_EQ(std::filesystem::file_size(path), 16 + record.size());
 }
 
-TEST(TfRecordWriterTest, RefusesExistingFileAndMissingDirectory) {
+TEST(TfRecordWriterTest, ExistingFileAndMissingDirectoryAreErrors) {
   const std::string path = WriteTemporary("exists.tfrecord", "old");
   EXPECT_EQ(TfRecordWriter::Create(path, TfRecordWriter::Existing::kRefuse).status().code(),
             absl::StatusCode::kAlreadyExists);

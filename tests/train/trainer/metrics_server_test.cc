@@ -91,7 +91,7 @@ TEST(MetricsServerTest, BadAddressIsAnError) {
               IsError(absl::StatusCode::kInvalidArgument, "65535", "65536"));
 }
 
-TEST(MetricsServerTest, ReportsFit) {
+TEST(MetricsServerTest, ReportsProgressOfFit) {
   const auto server = MetricsServer::Start({.address = "0", .job = "line"});
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();

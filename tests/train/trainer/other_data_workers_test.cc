@@ -244,7 +244,7 @@ TEST(OtherDataTest, DifferentOrderOfDatasetsIsAnError) {
   EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kInvalidArgument, "the same order"));
 }
 
-TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedInTime) {
+TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedAfterTheTimeout) {
   std::atomic<bool> other_has_failed{false};
   const auto statuses = OnEach(
       [&](const Strategy& strategy, int worker) {
