@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graphs shown in README.md are those that the compiler produces for the model named there.
+// Tests that the graphs in README.md are those that the compiler produces for the model named
+// there.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -23,11 +24,11 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// The code block after the first line of README.md that starts with `lead`.
+// Returns the code block after the first line of README.md that starts with `lead`.
 Lines BlockBehind(absl::string_view lead) {
   std::ifstream file("README.md");
   Lines block;
-  int fences = -1;  // no fence is counted before the lead
+  int fences = -1;  // fences before the lead do not count
   for (std::string line; fences < 2 && std::getline(file, line);) {
     if (absl::StartsWith(line, lead)) fences = 0;
     if (fences < 0) continue;
@@ -40,7 +41,8 @@ Lines BlockBehind(absl::string_view lead) {
   return block;
 }
 
-// The program of one dense layer with mean squared error on a global batch of 8.
+// Returns the program for one dense layer with mean squared error and a global batch of 8, as
+// lines.
 absl::StatusOr<Lines> ProgramOf(int replicas) {
   Graph graph;
   const Scope root(&graph);
@@ -55,7 +57,7 @@ absl::StatusOr<Lines> ProgramOf(int replicas) {
   return Lines(absl::StrSplit(plans.program->ToString(), '\n'));
 }
 
-// True if `shown` is `line` without the attributes.
+// Returns whether `shown` is `line` without the attributes.
 bool Shows(const std::string& shown, const std::string& line) {
   const std::pair<std::string, std::string> parts =
       absl::StrSplit(shown, absl::MaxSplits("  # ", 1));

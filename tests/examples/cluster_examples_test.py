@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The examples for schedulers restart a stopped job from checkpoints that outlive it, and give it time to save.
+"""Tests that the scheduler examples give a stopped job time to save, and restart it from checkpoints that outlive it.
 
 Debian's Python runs this test, because it has Debian's PyYAML.
 """
@@ -16,25 +16,25 @@ import yaml
 EXAMPLES = pathlib.Path("examples/cluster").resolve()
 PREEMPTED = 75
 FAILS_AGAIN = {2, 3, 5, 6}
-# The least time that a save must be given. Kubernetes' default is half of it.
+# The minimum time that a job must have to save. Kubernetes' default is half of it.
 GRACE_SECONDS = 60
 
 
 def documents(name):
-    """The documents of a file, by kind."""
+    """Returns a file's YAML documents by kind."""
     with open(EXAMPLES / name, encoding="utf-8") as file:
         return {document["kind"]: document for document in yaml.safe_load_all(file)}
 
 
 def flags(words):
-    """The values of --NAME=VALUE."""
+    """Returns the values of all --NAME=VALUE words by name."""
     return dict(word[2:].split("=", 1) for word in words if word.startswith("--") and "=" in word)
 
 
 class KubernetesTest(unittest.TestCase):
 
     def check_pod(self, pod, container, words):
-        """The pod has time to save, in a volume that outlives it."""
+        """Checks that the pod has time to save, in a volume that outlives it."""
         self.assertEqual(pod["restartPolicy"], "Never")
         self.assertGreaterEqual(pod["terminationGracePeriodSeconds"], GRACE_SECONDS)
         checkpoints = flags(words)
@@ -46,7 +46,7 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(claim, documents("jobset.yaml")["PersistentVolumeClaim"]["metadata"]["name"])
 
     def check_probes(self, container, words):
-        """Kubernetes asks the port at which the worker serves all hosts."""
+        """Checks that Kubernetes probes the metrics port, on which the worker listens for all hosts."""
         host, _, port = flags(words)["metrics"].rpartition(":")
         self.assertEqual(host, "0.0.0.0")
         ports = {port["name"]: port["containerPort"] for port in container["ports"] if "name" in port}
@@ -72,12 +72,13 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(actions, {PREEMPTED: "Ignore", **{code: "FailJob" for code in FAILS_AGAIN}})
         script = container["args"][0]
         self.assertIn("\nexec fashion_mnist ", script)
-        # The other workers wait for a lost one only if Kubernetes replaces its pod alone.
+        # The other workers wait for a lost one only if Kubernetes replaces only its pod.
         self.assertGreater(job["backoffLimit"], 0)
         self.assertIn("rejoin_timeout", flags(script.split()))
         self.check_pod(pod, container, script.split())
         self.check_probes(container, script.split())
-        # Otherwise a worker that waits for the others has no name at which they find it.
+        # Without this, a worker that waits for the others has no DNS name under which they can find
+        # it.
         self.assertIs(spec["network"]["publishNotReadyAddresses"], True)
 
     def test_jobset_counts_its_workers(self):
@@ -115,8 +116,8 @@ class SlurmTest(unittest.TestCase):
         path.chmod(0o700)
 
     def run_job(self, code):
-        """Runs the script with an srun whose workers exit with `code`, one after the other. Returns
-        the script's exit code, and the calls of srun and scontrol."""
+        """Runs the script with an srun whose workers exit with `code`, one after another. Returns
+        the script's exit code and the calls to srun and scontrol."""
         log = self.root / f"calls_{code}"
         self.write_program("srun", f'echo "srun $*" >> {log}\n'
                            f'stat -c "secret %a" "$MIRRORFLOW_SECRET_FILE" >> {log}\n'
@@ -130,24 +131,24 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(list(self.root.glob("tmp.*")), [], "the secret is left behind")
         return result.returncode, log.read_text(encoding="utf-8").splitlines()
 
-    def test_job_that_was_stopped_is_queued_again(self):
+    def test_stopped_job_is_requeued(self):
         code, [srun, secret, *rest] = self.run_job(PREEMPTED)
         self.assertEqual(code, PREEMPTED)
         self.assertEqual(secret, "secret 600")
         self.assertEqual(rest, ["scontrol requeue 7"])
-        # A cluster may be configured with a different default.
+        # The option must be explicit, because a cluster may have a different default.
         self.assertIn("--kill-on-bad-exit=0", srun.split())
         given = flags(srun.split())
         self.assertIn("checkpoint_every", given)
         self.assertTrue(given["checkpoint_dir"].endswith("/7"), given)
 
-    def test_job_that_has_ended_is_not_queued_again(self):
+    def test_finished_job_is_not_requeued(self):
         for code in (0, 4, *FAILS_AGAIN):
             ended, calls = self.run_job(code)
             self.assertEqual(ended, code)
             self.assertFalse([call for call in calls if call.startswith("scontrol")])
 
-    def test_slurm_sends_the_signal_and_queues_the_job_again(self):
+    def test_slurm_sends_the_signal_and_requeues_the_job(self):
         text = (EXAMPLES / "slurm.sbatch").read_text(encoding="utf-8")
         options = {}
         for line in text.splitlines():
@@ -156,7 +157,7 @@ class SlurmTest(unittest.TestCase):
                 options[name] = value
         self.assertIn("requeue", options)
         self.assertEqual(options["open-mode"], "append")
-        # To the steps, not to the script alone (B:).
+        # Without the prefix B:, SLURM sends the signal to the job's steps, not only to the script.
         signal, seconds = options["signal"].split("@")
         self.assertEqual(signal, "TERM")
         self.assertGreaterEqual(int(seconds), GRACE_SECONDS)

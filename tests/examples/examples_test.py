@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of examples/ do what their first lines say. //tests:readme_test has readme.cc."""
+"""Tests that the programs in examples/ do what their first lines say. //tests:readme_test covers readme.cc."""
 
 import collections
 import json
@@ -21,7 +21,7 @@ def run(*command, **environment):
 
 
 def variables(path):
-    """The bytes of each tensor of a safetensors file."""
+    """Returns the bytes of each tensor in a safetensors file, by name."""
     data = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + size])
@@ -30,7 +30,7 @@ def variables(path):
 
 
 def write_table(path):
-    """A table to learn; its target is column y. Column `name` is text, and `noise` has no effect."""
+    """Writes a table to learn. The target is y; column `name` is text, and `noise` does not affect y."""
     numbers = random.Random(1)
     lines = ["name,a,noise,y,b"]
     for i in range(300):
@@ -44,7 +44,7 @@ class ExamplesTest(unittest.TestCase):
     def test_custom_op_is_fused_and_has_its_gradient(self):
         result = run("examples/custom_op")
         self.assertEqual(result.returncode, 0, result.stderr)
-        # x * sigmoid(x) and its derivative at -1, 0 and 2.
+        # Expected values: x * sigmoid(x) and its derivative at -1, 0 and 2.
         self.assertEqual(result.stdout, "swish -0.2689  fused -0.2689  gradient 0.0723\n"
                                         "swish 0.0000  fused 0.0000  gradient 0.5000\n"
                                         "swish 1.7616  fused 1.7616  gradient 1.0908\n")
@@ -63,7 +63,7 @@ class ExamplesTest(unittest.TestCase):
             self.assertLess(losses[1], losses[0])
 
     def check_learns(self, *command, **bounds):
-        """Runs a program on two replicas. Each number of its last line must lie within its bounds."""
+        """Runs a program on two replicas. Each number on its last line must be within its bounds."""
         result = run(*command)
         self.assertEqual(result.returncode, 0, result.stderr)
         line = result.stdout.splitlines()[-1]
@@ -87,7 +87,8 @@ class ExamplesTest(unittest.TestCase):
         self.assertLess(rates[-1], rates[0])
 
     def test_gan_makes_images_like_the_real_ones(self):
-        # Grey images, or copies of a single one, are further away: 0.12 is the mean variance.
+        # Grey images, or copies of a single image, have a larger distance: 0.12 is the mean
+        # variance.
         self.check_learns("examples/gan", "3", "2", "20000", untrained_distance=(0.1, 1),
                           distance=(0, 0.07), discriminator_loss=(0.1, 0.69))
 
@@ -119,7 +120,8 @@ class ExamplesTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "out.safetensors")
             command = ["300", "10", "2"]
-            # Three convolutions, and four variables of each of three normalisations.
+            # The weights are those of three convolutions, and four variables for each of three
+            # normalisations.
             trained, _ = self.check_learns("examples/transfer_learning", weights, *command, out,
                                            loaded=(15, 15), test_accuracy=(0.85, 1))
             self.check_learns("examples/transfer_learning", "none", *command, loaded=(0, 0),
@@ -130,7 +132,7 @@ class ExamplesTest(unittest.TestCase):
                 self.assertEqual(kept[name], given[name], name)
 
     def test_serve_answers_all_requests_while_weights_change(self):
-        # More threads than cores: some wait for their turn.
+        # There are more threads than cores, so some have to wait.
         _, printed = self.check_learns("examples/serve", "4", "4000", threads=(4, 4),
                                        requests=(4000, 4000), updates=(1, math.inf),
                                        requests_per_s=(1, math.inf))

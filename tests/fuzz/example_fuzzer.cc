@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses a serialized tf.train.Example or rejects it. A batch of two equal Examples must have the
+// Parses a serialized tf.train.Example or rejects it. A batch of two equal Examples must repeat the
 // same values.
 #include <cstring>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzzes the receiving end of the TCP transport. The input is a list of commands, each an opcode
-// and its operands: the other end sends arbitrary bytes, or a frame that is valid or wrong in one
-// respect; this end expects a message, or receives what has been sent. For any input, this end must
-// report an error or receive what was sent, with bounded memory for early messages.
+// and its operands. The other end sends arbitrary bytes or a frame, which may be invalid; this end
+// starts to receive a message, or processes what has been sent. For any input, this end must report
+// an error or receive what was sent, with bounded memory for messages that arrive early.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t kIncarnation = 7;
 constexpr int kMaxExpected = 64;
 
-// Delivers the bytes that the other end has sent, in pieces.
+// Delivers, in pieces, the bytes that the other end has sent.
 class Wire final : public Stream {
  public:
   explicit Wire(std::string* sent) : sent_(*sent) {}
@@ -49,7 +49,7 @@ class Wire final : public Stream {
   size_t at_ = 0;
 };
 
-// Builds a frame; the flags make it wrong.
+// Builds a frame. Flags in the input make its header invalid.
 std::string FrameOf(FuzzInput& input, uint64_t number) {
   const auto flags = input.Take<uint8_t>();
   FrameHeader header = {.incarnation = kIncarnation, .number = number};
@@ -70,7 +70,7 @@ std::string FrameOf(FuzzInput& input, uint64_t number) {
   return std::string(reinterpret_cast<const char*>(packed.data()), packed.size()) + payload;
 }
 
-// Checks that bytes that parse as a header parse to the same values after being repacked.
+// Checks that if `bytes` parse as a header, packing the header gives the same bytes.
 void CheckHeader(const std::string& bytes) {
   FrameHeaderBytes header = {};
   std::memcpy(header.data(), bytes.data(), std::min(bytes.size(), header.size()));
@@ -84,7 +84,7 @@ void Run(FuzzInput& input) {
   peers.emplace(1, std::make_unique<Wire>(&sent));
   auto transport = CreateTcpTransport({.rank = 0, .incarnation = kIncarnation}, std::move(peers));
   MF_CHECK(transport.ok());
-  std::deque<std::vector<std::byte>> expected;  // exactly sized, so that ASan detects overruns
+  std::deque<std::vector<std::byte>> expected;  // exactly sized, so ASan detects overruns
   std::set<std::pair<int, int>> keys;
   int unfinished = 0;
   for (uint64_t frames = 0; !input.empty();) {
@@ -103,7 +103,7 @@ void Run(FuzzInput& input) {
         const int sequence = input.Take<uint8_t>(), part = input.Take<uint8_t>();
         const auto size = input.Take<uint16_t>();
         if (size == 0 || expected.size() == kMaxExpected || !keys.emplace(sequence, part).second) {
-          break;  // no rank expects an empty message, too many messages, or the same one twice
+          break;  // a rank never expects an empty message, too many messages, or the same one twice
         }
         MessageTag tag = {.sequence = static_cast<uint64_t>(sequence)};
         tag.part = static_cast<uint32_t>(part);

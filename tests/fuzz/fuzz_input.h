@@ -9,8 +9,8 @@
 
 namespace mirrorflow {
 
-// Reads little-endian numbers and bytes from the front of a fuzzer's input. Past its end, numbers
-// are 0 and strings are empty.
+// Reads little-endian integers and bytes from the front of a fuzzer's input. Past the end of the
+// input, integers are 0 and strings are empty.
 class FuzzInput {
  public:
   FuzzInput(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -27,7 +27,7 @@ class FuzzInput {
     return value;
   }
 
-  // Returns the next bytes, at most `count`.
+  // Returns the next `count` bytes, or fewer at the end of the input.
   std::string TakeBytes(size_t count) {
     std::string bytes(reinterpret_cast<const char*>(data_), std::min(count, size_));
     Skip(count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a GraphDef, which is either rejected, or compiled and run as a whole, with a small memory
-// budget and deadline, on one or two replicas.
+// Reads a GraphDef and, unless it is rejected, compiles and runs all of it on one or two replicas,
+// with a small memory budget and a deadline.
 #include <google/protobuf/stubs/logging.h>
 
 #include "framework/core/status.h"
@@ -12,7 +12,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;
-  const google::protobuf::LogSilencer silencer;  // protobuf logs strings that are not UTF-8
+  const google::protobuf::LogSilencer silencer;  // protobuf logs non-UTF-8 strings
   proto::GraphDef def;
   if (!def.ParseFromArray(data, static_cast<int>(size))) return 0;
   constexpr int64_t kMaxBytes = 16 << 20;
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       FromGraphDef(def, AllOps(), {.max_nodes = 10000, .max_bytes = kMaxBytes});
   absl::Status status = graph.status();
   if (graph.ok()) {
-    // Alternates between one and two replicas, so each input runs only once.
+    // The input selects one or two replicas, so each input runs only once.
     status = RunAll(*graph, {.replicas = 1 + def.node_size() % 2,
                              .max_bytes = kMaxBytes,
                              .step_timeout = absl::Seconds(5)});
@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
-// Random bytes are seldom a valid GraphDef, so every other mutation changes the parsed message.
+// Random bytes are seldom a valid GraphDef, so every other mutation changes the parsed message
+// instead.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned int seed) {
   using namespace mirrorflow;

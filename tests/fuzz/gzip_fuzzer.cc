@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inflates a gzip file or a raw zlib stream. The first byte selects the format and the size of the
-// reads. The result must not depend on the latter.
+// Inflates a gzip file or a raw zlib stream. The first byte selects the format and the read size,
+// which must not affect the result.
 #include <algorithm>
 #include <string>
 
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   const Result whole = ReadAll(*open(), size_t{1} << 16);
   const Result parts = ReadAll(*open(), 1 + data[0] / 2);
-  // A failed read returns nothing, so shorter reads can get further.
+  // A failed read returns no bytes, so shorter reads can return more in total.
   const size_t common = std::min(whole.bytes.size(), parts.bytes.size());
   MF_CHECK(whole.bytes.substr(0, common) == parts.bytes.substr(0, common));
   MF_CHECK(whole.status.ok() == parts.status.ok() || whole.bytes.size() != parts.bytes.size());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzzes both ends of the handshake of data connections and of connections to the coordination
-// service: all bytes that arrive before the other end has proved that it knows the secret. The
-// first byte of the input selects the scenario. The other bytes modify the messages of two honest
-// ends in transit, or replace them. Neither end may complete if a message that it depends on is not
+// Fuzzes both ends of the handshake that data connections and connections to the coordination
+// service use, with all bytes that arrive before the other end has proved that it knows the secret.
+// The first input byte selects the scenario. The other bytes modify the messages of two honest ends
+// in transit, or replace them. Neither end may complete if a message that it depends on is not
 // genuine.
 #include <array>
 #include <string>
@@ -28,11 +28,11 @@ void CheckStatus(const absl::Status& status) {
   MF_CHECK(status.ok() || absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status));
 }
 
-// Modifies messages by exclusive-or.
+// Runs a handshake between two honest ends and XORs the input into their messages.
 void ChangeMessages(FuzzInput& input, const Handshake::Cluster& cluster) {
   auto connecting = Handshake::Connecting(cluster, {.connecting = 3, .accepting = 1});
   auto accepting = Handshake::Accepting(cluster, Admit);
-  bool genuine = true;  // whether all messages so far are unmodified
+  bool genuine = true;  // whether all messages so far were unmodified
   for (int turn = 0; turn < 4; ++turn) {
     Handshake &from = turn % 2 == 0 ? connecting : accepting,
               &to = turn % 2 == 0 ? accepting : connecting;
@@ -52,7 +52,8 @@ void ChangeMessages(FuzzInput& input, const Handshake::Cluster& cluster) {
                         connecting.SessionKey() == accepting.SessionKey()));
 }
 
-// Sends the input to one end. It cannot contain a valid proof, because it does not know the secret.
+// Sends the input to one end. The input cannot contain a valid proof, because the fuzzer does not
+// know the secret.
 void SendInput(FuzzInput& input, Handshake end) {
   while (!input.empty()) {
     end.TakeOutput();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes a PNG or JPEG image or rejects it. The header must agree with the pixels.
+// Decodes a PNG or JPEG image or rejects it. If the pixels can be decoded, the header must agree
+// with them.
 #include "framework/core/status.h"
 #include "train/formats/image.h"
 

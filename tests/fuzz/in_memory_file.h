@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InMemoryFile: a file with the given contents that is never on disk, for readers that take a path.
-// If the name matters, a link with the given ending points to it, in a folder of this process.
+// InMemoryFile: a file with the given contents that is never written to disk, for readers that take
+// a path. If the reader needs a certain file name ending, the path is a link with that ending in a
+// folder that this process creates.
 #ifndef MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 #define MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 
@@ -37,7 +38,7 @@ class InMemoryFile {
   const std::string& path() const { return link_.empty() ? path_ : link_; }
 
  private:
-  // A folder in which only this user can create files.
+  // A temporary folder in which only this user can create files.
   struct Folder {
     Folder() { MF_CHECK(mkdtemp(path.data()) != nullptr); }
     ~Folder() { rmdir(path.c_str()); }

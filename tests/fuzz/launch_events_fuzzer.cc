@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the bytes that a host sends, as the launcher does. The input is a sequence of launcher
-// orders and of bytes from the host. An event that no order asked for must have no effect.
+// Reads the bytes that a host sends as the launcher does. The input is a sequence of launcher
+// orders and of bytes from the host. An event that no order requested must have no effect.
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,10 +18,10 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int kNumWorkers = 2;  // of the host
+constexpr int kNumWorkers = 2;  // on the host
 constexpr uint8_t kStartSecond = 255;
 
-// Follows the events as the launcher does, without its processes.
+// Processes events like the launcher, but without starting processes.
 class Launcher {
  public:
   void Order(uint8_t kind) {
@@ -32,7 +32,7 @@ class Launcher {
     if (kind == kStartSecond) order.mutable_start()->set_slot(1);
     if (order.has_start()) {
       Worker& worker = workers_[order.start().slot()];
-      if (worker.is_ordered && !worker.has_ended) return;  // still running
+      if (worker.is_ordered && !worker.has_ended) return;  // the worker is still running
       worker = {.is_ordered = true};
     }
     reader_.Expect(order);
@@ -103,7 +103,7 @@ class Launcher {
   }
 
   EventReader reader_{kNumWorkers};
-  bool finds_ports_ = false;  // ordered, but not yet answered
+  bool finds_ports_ = false;  // ports were ordered but have not arrived
   Worker workers_[kNumWorkers];
   bool is_ready_ = false, has_failed_ = false;
 };

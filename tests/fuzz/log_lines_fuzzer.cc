@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a text as the log of a run, and makes a page from it.
+// Reads a text as a run's log and makes a report page from it.
 #include "absl/strings/string_view.h"
 #include "tests/fuzz/run_page.h"
 #include "tools/report/read_run.h"

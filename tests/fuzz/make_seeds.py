@@ -60,7 +60,7 @@ VERSIONS = "versions { producer: 1087 }"
 CALL = "attr { key: 'f' value { func { name: '%s' attr { key: 'A' value { %s } } } } }"
 ARGUMENT = "input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT }"
 
-# GraphDefs as text.
+# GraphDefs in protobuf's text format.
 GRAPH_DEFS = {
     # Nested calls, an attribute that only the call provides, and a node that must always run.
     "calls": X + f"""
@@ -112,7 +112,7 @@ library {{
     node_def {{ name: 't' op: 'Tanh' input: 'a' {FLOAT} }}
     ret {{ key: 'n' value: 's:z:0' }} ret {{ key: 'r' value: 't:y:0' }} }} }}
 """,
-    # 2^8 calls in four functions.
+    # Four functions that expand to 2^8 calls.
     "multiplies": X + "node { name: 'c' op: 'f0' input: 'x' } library {" + "".join(
         f"function {{ signature {{ name: 'f{i}' {ARGUMENT} }} " + "".join(
             f"node_def {{ name: 'n{k}' op: 'f{i + 1}' input: 'a' }} " for k in range(4))
@@ -251,7 +251,7 @@ def reference(name):
 
 
 def with_exif(image):
-    """Returns the image with the EXIF orientation of a camera on its side."""
+    """Returns the image with the EXIF orientation that a camera writes when it is held sideways."""
     exif = b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, 6, 0)
     if image[0] == 0xff:
         segment = b"Exif\0\0" + exif
@@ -271,12 +271,12 @@ def component(dtype, dims, data):
 
 
 def cached_row(number, *components):
-    """Returns a row of Dataset::Cache(path), as train/data/file_cache.cc writes it."""
+    """Returns a row as train/data/file_cache.cc writes it for Dataset::Cache(path)."""
     return struct.pack("<qi", number, len(components)) + b"".join(components)
 
 
 def event(step, *values, start=False):
-    """Returns an event with these summary values; `start` makes it the start of a session."""
+    """Returns an event with these summary values. If `start`, the event starts a session."""
     summary = b"".join(field(1, value) for value in values)
     return (b"\x09" + struct.pack("<d", 1.5e9 + step) + b"\x10" + bytes([step])
             + (field(5, summary) if values else b"") + (field(7, b"\x08\x01") if start else b""))
@@ -287,7 +287,7 @@ def scalar(tag, value):
 
 
 def plugin(tag, name, content=b"", text=b""):
-    """Returns a value for one of TensorBoard's plugins, with the text as its tensor."""
+    """Returns a value for one of TensorBoard's plugins; its tensor is the text."""
     tensor = field(8, b"\x08\x07" + field(8, text)) if text else b""
     return field(1, tag) + tensor + field(9, field(1, field(1, name) + field(2, content)))
 
@@ -320,11 +320,11 @@ def from_host(*events):
 READY = field(6, b"")
 PORTS = field(1, field(1, b"\x01\x02\x03\x04"))
 STARTED = b"\x10\x07"
-SECOND = b"\x40\x01"  # in front of an event of the second worker
+SECOND = b"\x40\x01"  # precedes an event of the second worker
 
 
 def chunks(*parts, size=(2, 2), header=b"\x08\0\0\0\0"):
-    """Returns a PNG for its fuzzer: parts are (type as index, action, data)."""
+    """Returns an input for the PNG fuzzer. Each part is (type index, action, data)."""
     return bytes(size) + header + b"".join(
         bytes([kind, action]) + struct.pack("<H", len(data)) + data for kind, action, data in parts)
 
@@ -412,7 +412,7 @@ FILES = {
                           (14, 0, b"\5"), (15, 0, b"\0\1"), PIXELS, END),
         "exif": chunks((10, 0, b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, 6, 0)), PIXELS,
                        END),
-        # 256 texts of 8 MB each, before and after the pixels.
+        # 256 texts that inflate to 8 MB each, before and after the pixels.
         "text_bombs": chunks((5, 6, b"k\0\0"), size=(1, 1)) + b"\xff" + chunks(PIXELS)[7:],
         "late_text_bombs": chunks(PIXELS, (5, 6, b"k\0\0"), size=(1, 1)) + b"\xff",
         "profile_bomb": chunks((8, 2, b"p\0\0"), (9, 6, b"s\0\x08"), size=(1, 1)) + b"\xff",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parses a checkpoint manifest or rejects it. The fuzzer cannot guess checksums, so the target also
-// tries the input with the correct one.
+// parses the input with its correct checksum.
 #include <string>
 
 #include "absl/strings/str_format.h"

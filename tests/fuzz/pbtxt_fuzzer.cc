@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a GraphDef in text form, which becomes a graph or is rejected with its path.
+// Reads a GraphDef in protobuf's text format and converts it to a graph, or rejects it with an
+// error that names its path.
 #include "absl/strings/match.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes a PNG whose chunks have correct checksums, which the fuzzer cannot guess, and can inflate
-// to much more than their size. Only the fuzzer's memory limit detects that inflated data is kept.
+// Decodes a PNG whose chunks have correct checksums, which the fuzzer could not guess, and may
+// inflate to much more than their size. If the decoder keeps inflated data, the fuzzer's memory
+// limit detects it.
 #include <zlib.h>
 
 #include <array>
@@ -40,14 +41,14 @@ void AppendChunk(absl::string_view type, const std::string& data, std::string* p
   *png += BigEndian(crc32(0, reinterpret_cast<const Bytef*>(checked.data()), checked.size()));
 }
 
-// Returns compressed data that inflates to almost the maximum that libpng accepts for a chunk.
+// Returns compressed data that inflates to almost the maximum size that libpng accepts for a chunk.
 const std::string& Bomb() {
   static const auto* const bomb = new std::string(Deflated(std::string(7'900'000, 'A')));
   return *bomb;
 }
 
-// Appends the chunks that the input describes. For each: a byte for the type, one for what to do
-// with the data, the length of the data, and the data.
+// Appends the chunks that the input describes next: a byte selects their type, another what to do
+// with the data, and then come the data's length and the data.
 void AppendChunks(FuzzInput& input, std::string* png) {
   const char* const type = kTypes[input.Take<uint8_t>() % kTypes.size()];
   const auto action = input.Take<uint8_t>();
@@ -67,8 +68,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string png = "\x89PNG\r\n\x1a\n";
   const uint32_t width = input.Take<uint8_t>(), height = input.Take<uint8_t>();
   AppendChunk("IHDR", BigEndian(width) + BigEndian(height) + input.TakeBytes(5), &png);
-  constexpr size_t kMostBytes = size_t{16} << 20;
-  while (!input.empty() && png.size() < kMostBytes) AppendChunks(input, &png);
+  constexpr size_t kMaxBytes = size_t{16} << 20;
+  while (!input.empty() && png.size() < kMaxBytes) AppendChunks(input, &png);
   const auto header = ImageSize(png);
   const auto image = DecodeImage(png, {.max_pixels = 1 << 16});
   MF_CHECK(header.status().code() != absl::StatusCode::kInternal);

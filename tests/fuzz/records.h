@@ -10,7 +10,7 @@
 
 namespace mirrorflow {
 
-// Appends a TFRecord to `file`, with the checksums that a fuzzer cannot guess.
+// Appends a TFRecord with correct checksums, which a fuzzer cannot guess, to `file`.
 inline void AppendRecord(const std::string& record, std::string* file) {
   const auto append = [file](uint64_t number, size_t size) {
     file->append(reinterpret_cast<const char*>(&number), size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks invariants of every run that `mirrorflow report` has read, whatever its files contain.
+// CheckPageOf checks what must hold for every run that `mirrorflow report` reads, whatever its
+// files contain.
 #ifndef MIRRORFLOW_TESTS_FUZZ_RUN_PAGE_H_
 #define MIRRORFLOW_TESTS_FUZZ_RUN_PAGE_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a graph in text form or rejects it. A graph that was read must round-trip through its text.
+// Reads a graph in text form or rejects it. A graph that has been read must round-trip through its
+// text.
 #include "framework/core/status.h"
 #include "framework/graph/text_form.h"
 #include "ops/registry.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a TFRecord file, plain or compressed, or rejects it. Its index must agree with the records,
-// and skipping must lead to the same records.
+// Reads a TFRecord file, plain or compressed, or rejects it. The file's index must agree with its
+// records, and skipping records must not change those that follow.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!more.ok() || !*more) break;
     records.push_back(record);
   }
-  // A file that does not begin like a TFRecord file can be of another kind.
+  // Only a file that begins like a TFRecord file must be read as one; any other may be of another
+  // kind.
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   const bool is_other = KindOfBytes(bytes, size) != FileKind::kTfRecord;
   MF_CHECK(more.ok() || absl::IsDataLoss(more.status()) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a trace, which is rejected or becomes the chart of a step.
+// Reads a trace and makes a step's chart from it, or rejects it.
 #include <string>
 
 #include "framework/core/status.h"

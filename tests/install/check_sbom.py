@@ -7,14 +7,14 @@ import pathlib
 import re
 import sys
 
-# The source packages that every build contains.
+# Source packages that are part of every build, and how.
 CONTAINED = {"abseil": "headers", "grpc": "static", "protobuf": "static", "eigen3": "headers", "nlohmann-json3": "headers"}
 LINKAGES = {"static", "headers", "dynamic", "optional"}
 COMPONENT_TYPES = {"application", "library", "file"}
 
 
 def check_component(component, with_version=True):
-    """Checks the fields that the specification requires, and those that scanners need."""
+    """Checks the fields that the specification requires and those that scanners need."""
     name = component["name"]
     assert component["type"] in COMPONENT_TYPES and name, component
     for item in component.get("hashes", []):
@@ -36,7 +36,7 @@ def linkage(component):
 
 
 def source(component):
-    """The name and version of the source package."""
+    """Returns the source package's name and version."""
     [value] = [item["value"] for item in component["properties"] if item["name"] == "mirrorflow:debian_source"]
     return re.fullmatch(r"(\S+) \(= (\S+)\)", value).groups()
 
@@ -46,7 +46,7 @@ def check(bill):
     assert re.fullmatch("urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", bill["serialNumber"])
     check_component(bill["metadata"]["component"])
     components = {component["bom-ref"]: component for component in bill["components"]}
-    assert len(components) == len(bill["components"]), "a bom-ref twice"
+    assert len(components) == len(bill["components"]), "duplicate bom-ref"
     own = [ref for ref, component in components.items() if not linkage(component)]
     assert {components[ref]["type"] for ref in own} == {"library", "application"}, own
     packages = [component for component in components.values() if component.get("purl", "").startswith("pkg:deb/")]
@@ -63,7 +63,7 @@ def check(bill):
     assert any("dynamic" in linkage(component) for component in packages)
     known = {"mirrorflow", *components}
     refs = [item["ref"] for item in bill["dependencies"]]
-    assert sorted(refs) == sorted(known), "dependencies of something else"
+    assert sorted(refs) == sorted(known), "dependencies must list each component once"
     for item in bill["dependencies"]:
         assert set(item["dependsOn"]) <= known, item
 

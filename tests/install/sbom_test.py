@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tools/sbom on a small installation, whose files load what the test links them with."""
+"""Runs tools/sbom on a small installation whose files depend on the libraries that the test links them with."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class SbomTest(unittest.TestCase):
     def test_equal_installations_have_equal_bills(self):
         self.assertEqual(self.read_bill(), self.bill)
 
-    def test_packages_and_users_are_those_of_the_files(self):
+    def test_packages_and_users_match_the_files(self):
         bill = self.bill
         by_name = {component["name"]: component for component in bill["components"]}
         for name, version in packages_from_system("zlib1g", "libssl3", "libgrpc-dev", "libprotobuf-dev").items():
@@ -63,7 +63,7 @@ class SbomTest(unittest.TestCase):
         self.assertEqual(users["libeigen3-dev"],
                          {library, "lib/libmirrorflow.a", "bin/mirrorflow", "bin/fashion_mnist"})
 
-    def test_system_without_dpkg_is_an_error_of_one_line(self):
+    def test_missing_dpkg_is_a_one_line_error(self):
         python = pathlib.Path(os.sys.executable)
         result = subprocess.run([python, ROOT / "tools/sbom", f"--prefix={self.root}"], capture_output=True, text=True,
                                 check=False, env={"PATH": str(self.root)})
@@ -76,8 +76,8 @@ class SbomTest(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn(f"bin/libmirrorflow.so.{VERSION}", result.stderr)
 
-    def test_debian_field_has_what_the_bill_calls_contained(self):
-        """Static-Built-Using, which tools/package-deb writes."""
+    def test_debian_field_lists_the_contained_packages(self):
+        """Checks Static-Built-Using, which tools/package-deb writes."""
         for kinds in (["static", "headers"], ["headers"]):
             text = subprocess.check_output([ROOT / "packaging/static_built_using", *kinds], text=True)
             field = dict(re.fullmatch(r"(\S+) \(= (\S+)\)", item).groups() for item in text.strip().split(", "))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the gradients of array ops whose shapes are unknown while the graph is built. The nodes
-// differ, but the numbers must equal those for known shapes, which tests/ops/op_test.cc compares
-// with central differences.
+// Tests the gradients of array ops if shapes are unknown while the graph is built. The nodes differ
+// from those for known shapes, but the values must be equal. tests/ops/op_test.cc compares the
+// latter with central differences.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
@@ -36,7 +36,7 @@ Output Ints(const Scope& s, absl::Span<const int64_t> values) {
   return ops::VectorConst(s, values);
 }
 Output Int(const Scope& s, int64_t value) { return ops::ScalarConst(s, DT_INT32, double(value)); }
-// Returns the size of dimension d of x, which is a constant only if the shape of x is known.
+// Returns the size of dimension d of x. It is a constant only if the shape of x is known.
 Output SizeOf(const Scope& s, Output x, int d) { return ops::ElementOf(s, ops::Shape(s, x), d); }
 
 const Row kRows[] = {
@@ -173,7 +173,7 @@ const Row kRows[] = {
 
 class ArrayGradient : public ::testing::TestWithParam<Row> {
  protected:
-  // Returns dx for a fixed x and dy, from a graph in which x is a placeholder of `shape`.
+  // Returns dx for a fixed x and dy, from a graph in which x is a placeholder with shape `shape`.
   Tensor GradientKnowing(const Shape& shape) {
     Graph graph;
     const Scope root(&graph);

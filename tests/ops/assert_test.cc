@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests Assert in graphs that TensorFlow writes, in which most of its data are strings.
+// Tests Assert in graphs written by TensorFlow, where most of its data operands are strings.
 #include "ops/assert.h"
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// y = x after Assert(all(x > 0), "x must be positive", x).
+// Computes y = x after Assert(all(x > 0), "x must be positive", x).
 constexpr char kGuarded[] = R"pb(
   node {
     name: "x"
@@ -145,7 +145,7 @@ TEST(Assert, StepSucceedsIfConditionHolds) {
   }
 }
 
-TEST(Assert, StepFailsWithNameAndDataIfConditionDoesNotHold) {
+TEST(Assert, StepFailsWithNameAndDataIfConditionIsFalse) {
   const auto graph = GraphOf(kTextAndTensor);
   ASSERT_TRUE(graph.ok()) << graph.status();
   for (const int replicas : {1, 2}) {

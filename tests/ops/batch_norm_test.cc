@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// A batch normalisation of random numbers and the loss sum(y * w), whose gradients are checked.
+// A batch normalisation of random values, and the loss sum(y * w), whose gradients the tests check.
 struct Problem {
   Problem(const Shape& shape, const ops::FusedBatchNormV3Options& options) {
     const Scope s(&graph);
@@ -100,7 +100,7 @@ TEST(FusedBatchNormV3, RejectsVectorsOfWrongLength) {
                                   "expected [4], got [3]"));
 }
 
-// Training does not read the statistics.
+// Only inference reads the statistics.
 TEST(FusedBatchNormV3, RejectsStatisticsOfWrongLengthInInference) {
   for (const bool is_training : {true, false}) {
     Graph graph;

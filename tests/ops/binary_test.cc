@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests properties of element-wise ops with two operands that the stored cases do not cover.
+// Tests properties of two-operand element-wise ops that the stored cases do not cover.
 #include "ops/binary.h"
 
 #include <limits>
@@ -104,7 +104,7 @@ TEST(Binary, BroadcastsEveryCombinationOfDimensions) {
       for (int64_t i = 0; i < y->num_elements(); ++i) y->flat<int32_t>()[i] = i;
       const absl::StatusOr<Tensor> z = Evaluate<int32_t>(ops::AddV2, *x, *y);
       ASSERT_TRUE(z.ok()) << z.status();
-      // Computes the expected values from the definition, index by index.
+      // Computes the expected values by the definition of broadcasting, index by index.
       const Shape& out = z->shape();
       auto offset = [&](const Shape& shape, int64_t index) {
         int64_t at = 0, stride = 1;
@@ -144,7 +144,7 @@ TEST(Equal, IncompatibleShapesCompareUnequalOnRequest) {
   EXPECT_FALSE(scope.ok());
 }
 
-// Builds a node and returns the error.
+// Builds a node and returns the graph's error.
 template <typename Build>
 absl::Status ErrorOf(Build build) {
   Graph graph;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the gradients of broadcast operands. Known, partially known and unknown shapes give
+// Tests the gradients of broadcast operands. Known, partially known and unknown shapes lead to
 // different nodes, which must compute the same values.
 #include "ops/broadcast_gradient.h"
 
@@ -28,7 +28,8 @@ Tensor Counting(const Shape& shape) {
   return *std::move(t);
 }
 
-// A graph with z = x + y for placeholders of the given shapes, and the gradients of x and y for dz.
+// A graph that computes z = x + y for placeholders with the given shapes, and the gradients of x
+// and y for a given dz.
 struct Sum {
   Sum(const Shape& x_shape, const Shape& y_shape) {
     const Scope scope(&graph);
@@ -88,7 +89,7 @@ TEST(SumToOperand, SumsOverMissingAndSizeOneDimensions) {
 }
 
 TEST(SumToOperand, HandlesUnknownDimensionWhenFed) {
-  // Either batch may be 1.
+  // Either batch size may be 1.
   Sum sum({-1, 3}, {-1, 3});
   EXPECT_EQ(sum.Count("BroadcastGradientArgs"), 2);
   const std::vector<Tensor> same = sum.Run({2, 3}, {2, 3});
@@ -123,7 +124,8 @@ TEST(SumToOperand, HandlesThreeOperands) {
   EXPECT_TRUE(Tensor::Identical(results->at(1), Tensor::Scalar<float>(3)));
 }
 
-// Returns the gradients of x [b,2,3] · y [c,3,2] for a dz of ones; b and c are the fed sizes.
+// Returns the gradients of x [b,2,3] · y [c,3,2] for a dz of ones. b and c are the batch sizes that
+// are fed.
 std::vector<Tensor> BatchProductGradients(const Shape& known_x, const Shape& known_y, int64_t b,
                                           int64_t c) {
   Graph graph;

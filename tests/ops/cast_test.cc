@@ -49,7 +49,7 @@ TEST(Cast, PropagatesPartiallyKnownShape) {
   const Output shape = ops::Cast(scope, ops::Shape(scope, x), DT_INT64);
   ASSERT_TRUE(graph.values().at(shape).as_shape.has_value());
   EXPECT_EQ(*graph.values().at(shape).as_shape, Shape({-1, 3}));
-  // A constant stays a constant.
+  // Casting a constant gives a constant.
   const Output y = ops::Placeholder(scope, DT_FLOAT, {2, 3});
   const Output known = ops::Cast(scope, ops::Shape(scope, y, {.out_type = DT_INT64}), DT_INT32);
   EXPECT_TRUE(

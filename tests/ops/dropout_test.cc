@@ -33,11 +33,11 @@ TEST(Dropout, DropsAtGivenRateAndScalesRemainder) {
     }
   }
   EXPECT_NEAR(static_cast<double>(dropped) / kCount, 0.25, 0.01);
-  // The gradient has the same mask and scale: at x = 1 it equals y.
+  // The gradient has the same mask and scale as y, so it equals y if x is 1.
   EXPECT_TRUE(Tensor::Identical(results->at(0), results->at(1)));
 }
 
-TEST(Dropout, ReturnsInputAtRateZero) {
+TEST(Dropout, RateZeroReturnsInput) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {3});

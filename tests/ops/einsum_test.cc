@@ -24,7 +24,7 @@ TEST(EinsumTermsTest, NumbersEllipsisDimensionsFromRight) {
   EXPECT_EQ(terms->output, "10ik");
 }
 
-TEST(EinsumTermsTest, ErrorsNameCause) {
+TEST(EinsumTermsTest, ErrorsNameTheCause) {
   EXPECT_THAT(ErrorOf("ij,jk", {2, 2}), IsError(kInvalid, "one '->'"));
   EXPECT_THAT(ErrorOf("ij->ji->ij", {2}), IsError(kInvalid, "one '->'"));
   EXPECT_THAT(ErrorOf("ij,jk->ik", {2}), IsError(kInvalid, "a term for each"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the errors of kernels that take indices as data if an index is out of range, and a Range of
-// which one replica computes its rows.
+// Tests kernels that take indices as data: errors for an index out of range, and one replica's
+// shard of a Range.
 #include "framework/runtime/evaluate_node.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -90,7 +90,7 @@ TEST_F(IndexingKernel, ShardOfRangeStartsAtItsFirstRow) {
   const Output y = ops::Range(root_, ops::Const(root_, start), ops::Const(root_, limit),
                               ops::Const(root_, delta));
   EXPECT_EQ(root_.shape(y), Shape({12}));
-  // The second of two replicas, which holds rows 2 and 3 of 3 elements each.
+  // This is the second of two replicas. It holds rows 2 and 3, with 3 elements each.
   const Sharding sharding = Sharded{/*axis=*/1, /*dim=*/0, /*factor=*/3};
   EvaluateOptions options;
   options.params.first_row[1] = 2;

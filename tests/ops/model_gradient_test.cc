@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the gradient of a whole model with central differences, in double precision. The tests
-// of single ops do not cover how gradients are combined.
+// Compares a whole model's gradient with central differences, in double precision. Tests of single
+// ops do not cover how gradients are combined.
 #include <cmath>
 
 #include "gtest/gtest.h"

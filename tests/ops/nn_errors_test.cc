@@ -40,7 +40,7 @@ struct ErrorRow {
 
 class NnErrors : public ::testing::TestWithParam<ErrorRow> {};
 
-TEST_P(NnErrors, MessageNamesCause) {
+TEST_P(NnErrors, ErrorNamesTheCause) {
   Graph graph;
   const Scope scope(&graph);
   GetParam().build(scope);
@@ -273,7 +273,7 @@ TEST_F(NnShapes, LabelsDetermineRows) {
   EXPECT_EQ(root_.shape(xent.backprop), Shape({64, 10}));
 }
 
-TEST_F(NnShapes, FollowDataFormat) {
+TEST_F(NnShapes, ShapesFollowDataFormat) {
   const Output x = Feed(root_, {-1, 3, 28, 30});
   const Output y = ops::Conv2D(root_, x, Feed(root_, {3, 3, 3, 8}), kOnes, "VALID",
                                {.data_format = "NCHW", .dilations = {1, 1, 2, 3}});
@@ -283,7 +283,7 @@ TEST_F(NnShapes, FollowDataFormat) {
             Shape({-1, 8, 12, 12}));
 }
 
-// A filter slightly larger than the image gives no rows, as in TensorFlow.
+// As in TensorFlow, a filter that is slightly larger than the image gives no rows.
 TEST_F(NnShapes, WindowLargerThanImageGivesNoRows) {
   const Output y = ops::Conv2D(root_, Feed(root_, {2, 2, 5, 3}), Filter(root_), kOnes, "VALID");
   EXPECT_EQ(root_.shape(y), Shape({2, 0, 3, 4}));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests properties of every op: each test runs once for each op in the registry. A new op needs no
-// change here, only cases in tests/references/cases or, if no values are known, in tests/ops/cases.
+// Tests properties of every op: each test runs once per op in the registry. A new op needs no
+// change here, only cases in tests/references/cases or, if no reference computes its values, in
+// tests/ops/cases.
 #include <algorithm>
 #include <map>
 
@@ -18,8 +19,7 @@ namespace {
 
 enum class Check { kValues, kGradient, kRule, kTraits };
 
-// The ops without a case for a check, and the reasons. An op that passes the check must not be
-// listed.
+// An op without a case for a check, and the reason. An op that passes the check must not be listed.
 struct Exemption {
   const char* op;
   Check check;
@@ -52,7 +52,7 @@ constexpr Exemption kExemptions[] = {
 };
 
 const OpRegistry& Ops() {
-  // Not AllOps(), which crashes on the errors that this test reports.
+  // AllOps() crashes on the errors that this test reports, so the test builds its own registry.
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
     RegisterAllOps(*ops);
@@ -61,7 +61,7 @@ const OpRegistry& Ops() {
   return *registry;
 }
 
-// Neither cases nor kernels can have lists as operands.
+// Returns whether the op takes or returns lists, which neither cases nor kernels support.
 bool IsAboutLists(const OpDef& op) {
   const auto is_list = [](const ArgDef& arg) { return arg.dtype == DT_VARIANT; };
   return absl::c_any_of(op.inputs, is_list) || absl::c_any_of(op.outputs, is_list);
@@ -78,7 +78,7 @@ const Exemption* FindExemption(absl::string_view op, Check check) {
   return nullptr;
 }
 
-// Attributes that do not need a case for each value. An empty `op` means every op.
+// An attribute that does not need a case for each value. An empty `op` means every op.
 struct SilentAttribute {
   const char* op;
   const char* attr;
@@ -106,12 +106,13 @@ constexpr SilentAttribute kSilentAttributes[] = {
     {"MaxPoolGrad", "data_format", "NCHW_VECT_C is rejected"},
 };
 
-// Cases contain no handles and no lists.
+// Returns whether the value is the dtype of handles or of lists, which cases cannot contain.
 bool IsHandle(const AttrValue& value) {
   return value == AttrValue(DT_RESOURCE) || value == AttrValue(DT_VARIANT);
 }
 
-// Types in the schema for which TensorFlow has no CPU kernel.
+// A type in an op's schema for which TensorFlow has no CPU kernel, so there are no reference
+// values.
 struct WithoutNumbers {
   const char* op;
   DataType dtype;
@@ -140,11 +141,11 @@ bool IsWithoutNumbers(absl::string_view op, const AttrValue& value) {
 
 // Ops on floating-point tensors that have no case with an empty operand.
 constexpr const char* kNeverEmpty[] = {
-    "DepthwiseConv2dNativeBackpropFilter",  // TensorFlow does not write the result
-    "ScatterNd",                            // TensorFlow rejects it
+    "DepthwiseConv2dNativeBackpropFilter",  // TensorFlow leaves the result uninitialised
+    "ScatterNd",                            // TensorFlow rejects empty operands
 };
 
-// Arguments that do not need cases of size 1 in each dimension. An empty `op` means every op.
+// An argument that does not need a case of size 1 in each dimension. An empty `op` means every op.
 struct NeverOne {
   const char* op;
   const char* arg;
@@ -176,7 +177,8 @@ class EveryOp : public ::testing::TestWithParam<std::string> {
   const OpDef& op() const { return *Ops().Find(GetParam()); }
 
   using CheckFn = CheckReport (*)(const OpCase&, const OpRegistry&, const KernelRegistry&);
-  // Runs the check on all cases of the op, which must have one to check unless it is exempt.
+  // Runs the check on all of the op's cases. Unless the op is exempt, the check must apply to at
+  // least one.
   void Expect(Check check, CheckFn fn) const {
     CheckReport report;
     const auto cases = OpCasesByOp().find(op().name);
@@ -191,11 +193,11 @@ class EveryOp : public ::testing::TestWithParam<std::string> {
       return;
     }
     EXPECT_TRUE(report.failures.empty()) << report.ToString();
-    EXPECT_GT(report.checked, 0) << "no case checks anything";
+    EXPECT_GT(report.checked, 0) << "the check applies to no case";
   }
 };
 
-// Returns the cases of the op that have known results.
+// Returns the op's cases that have known results.
 std::vector<const OpCase*> KnownCases(const OpDef& op) {
   std::vector<const OpCase*> known;
   const auto cases = OpCasesByOp().find(op.name);
@@ -241,7 +243,8 @@ TEST_P(EveryOp, HasCasesWithoutElementsAndWithNonFiniteNumbers) {
   }
 }
 
-// Returns the shapes of an argument (of all its tensors if it is a list) in cases that succeed.
+// Returns an argument's shapes (those of all its tensors if it is a list) in the cases that
+// succeed.
 std::vector<Shape> ShapesOf(const OpDef& op, const ArgDef& arg) {
   std::vector<Shape> shapes;
   for (const OpCase* op_case : KnownCases(op)) {
@@ -257,9 +260,9 @@ std::vector<Shape> ShapesOf(const OpDef& op, const ArgDef& arg) {
   return shapes;
 }
 
-// If the argument has the same rank in all cases (images, a matrix), each dimension must be 1 in
-// some case. Otherwise the first dimension must be 1 in some case, as must the last dimension if
-// the rank is at least 2.
+// If the argument has the same rank in all cases, as images and matrices have, each dimension must
+// be 1 in some case. Otherwise, the first dimension must be 1 in some case, and so must the last
+// dimension if the rank is at least 2.
 TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
   for (const ArgDef& arg : op().inputs) {
     if (arg.is_static || MayBeNeverOne(op().name, arg.name)) continue;
@@ -286,7 +289,7 @@ TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
   }
 }
 
-// Returns true if `a` has an explicit dimension of size 1 where `b` has a larger one.
+// Returns whether `a` has an explicit dimension of size 1 that `b` stretches to a larger one.
 bool IsStretched(const Shape& a, const Shape& b) {
   const int common = std::min(a.rank(), b.rank());
   for (int k = 1; k <= common; ++k) {
@@ -320,28 +323,27 @@ TEST_P(EveryOp, HasCompleteDefinition) {
   EXPECT_FALSE(op().doc.empty());
   EXPECT_NE(op().shape, nullptr);
   EXPECT_NE(op().sharding != nullptr, !op().no_sharding_reason.empty())
-      << "expected a sharding rule or the reason why gathering is right";
+      << "the op needs a sharding rule, or a reason why its inputs are gathered";
   EXPECT_NE(op().gradient != nullptr, !op().no_gradient_reason.empty())
-      << "expected a gradient or the reason why there is none";
+      << "the op needs a gradient, or a reason why it has none";
 }
 
 TEST_P(EveryOp, HasCpuKernelUnlessItNeedsNone) {
   const OpRole role = op().role;
+  // The runtime or the compiler handles these ops; lists become tensors.
   const bool nothing_runs = role == OpRole::kVariable || role == OpRole::kPlaceholder ||
                             role == OpRole::kNoOp || role == OpRole::kHasValue ||
-                            role == OpRole::kBranch || role == OpRole::kLoop ||
-                            IsAboutLists(op());  // the runtime or the compiler handles these,
-                                                 // and lists become tensors
+                            role == OpRole::kBranch || role == OpRole::kLoop || IsAboutLists(op());
   EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
 }
 
-TEST_P(EveryOp, ComputesSameValuesAsTensorFlow) { Expect(Check::kValues, CheckValues); }
+TEST_P(EveryOp, ComputesTheSameValuesAsTensorFlow) { Expect(Check::kValues, CheckValues); }
 
 TEST_P(EveryOp, GradientMatchesCentralDifferences) {
   if (op().gradient != nullptr) Expect(Check::kGradient, CheckGradient);
 }
 
-TEST_P(EveryOp, GradientMatchesStoredGradientOfTensorFlow) {
+TEST_P(EveryOp, GradientMatchesTensorFlow) {
   const auto cases = OpCasesByOp().find(op().name);
   if (cases == OpCasesByOp().end()) return;
   CheckReport report;
@@ -370,7 +372,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, ::testing::ValuesIn(OpNames()),
 
 TEST(OpCases, BelongToRegisteredOps) {
   for (const auto& [op, cases] : OpCasesByOp()) {
-    EXPECT_NE(Ops().Find(op), nullptr) << op << " has cases, as in " << cases[0].where;
+    EXPECT_NE(Ops().Find(op), nullptr)
+        << op << " is not registered but has cases, such as " << cases[0].where;
   }
 }
 

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the value of an expression of two scalars.
+// Returns the value of an expression with two scalar operands.
 template <typename T>
 T ValueOf(T x, T y, const std::function<Output(Output, Output)>& expression) {
   Graph graph;
@@ -55,7 +55,7 @@ TEST(Operators, IntegersAreDividedTowardsZero) {
   EXPECT_EQ(ValueOf<int32_t>(-7, 2, [](Output x, Output) { return x * 3 + 1; }), -20);
 }
 
-TEST(Operators, GraphRecordsErrorsAndPassesOnInvalidOutputs) {
+TEST(Operators, GraphRecordsErrorsAndReturnsInvalidOutputs) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope.WithName("x"), DT_FLOAT, {2});
@@ -67,7 +67,7 @@ TEST(Operators, GraphRecordsErrorsAndPassesOnInvalidOutputs) {
   EXPECT_THAT(graph.status(), IsError(absl::StatusCode::kInvalidArgument, "[2]"));
 }
 
-TEST(Operators, RejectOutputsOfTwoGraphs) {
+TEST(Operators, OutputsOfTwoGraphsAreRejected) {
   Graph graph, other;
   const Output x = ops::Placeholder(Scope(&graph), DT_FLOAT, {2});
   const Output y = ops::Placeholder(Scope(&other).WithName("y"), DT_FLOAT, {2});

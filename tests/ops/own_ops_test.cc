@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests ops that TensorFlow does not have. Files define them as functions of TensorFlow's ops, and
-// reading such a file restores the ops.
+// Tests ops that TensorFlow lacks. Files define them as functions that consist of TensorFlow's ops,
+// and reading such a file restores the ops.
 #include "framework/graph/own_ops.h"
 
 #include "framework/core/reduced_float.h"
@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a registry of only TensorFlow's ops.
+// Returns a registry that contains only TensorFlow's ops.
 const OpRegistry& TensorFlowOps() {
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
@@ -30,7 +30,7 @@ const OpRegistry& TensorFlowOps() {
   return *registry;
 }
 
-// Returns the results of a case's node after it is written, and read with only TensorFlow's ops.
+// Writes a case's node, reads it back with only TensorFlow's ops, and returns its results.
 absl::StatusOr<std::vector<Tensor>> ByFunction(const CaseNode& made) {
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(made.graph));
   MF_ASSIGN_OR_RETURN(const Graph graph, FromGraphDef(def, TensorFlowOps()));
@@ -52,7 +52,8 @@ bool IsReduced(const OpCase& op_case) {
   return false;
 }
 
-// Allows for the rounding of each op in a formula, which is visible in half precision.
+// Returns a tolerance that allows for the rounding of each op in the function, which is visible in
+// half precision.
 Tolerance ToleranceOfFormula(const OpCase& op_case, const CaseNode& made) {
   Tolerance tolerance = ToleranceOf(*made.node, made.inputs, op_case.outputs);
   const double unit = tolerance.relative;
@@ -93,18 +94,19 @@ Graph SeveralOwnOps() {
   return graph;
 }
 
-TEST(OwnOps, ShareOneFunctionForSameAttributes) {
+TEST(OwnOps, SameAttributesShareOneFunction) {
   const auto def = ToGraphDef(SeveralOwnOps());
   ASSERT_TRUE(def.ok()) << def.status();
   std::vector<std::string> names;
   for (const auto& function : def->library().function()) {
     names.push_back(function.signature().name());
-    // TensorFlow loads SavedModels whose functions have this attribute, and refuses unknown ones.
+    // TensorFlow loads SavedModels whose functions have this attribute, but rejects unknown
+    // attributes.
     EXPECT_EQ(function.attr().at("_implements").s(), "mirrorflow.Gelu");
     EXPECT_EQ(function.attr().size(), 1);
   }
   ASSERT_EQ(names.size(), 2);
-  EXPECT_EQ(names[0], "Gelu");  // TensorFlow finds it by the op name
+  EXPECT_EQ(names[0], "Gelu");  // TensorFlow finds the function by the op's name
   EXPECT_EQ(names[1].substr(0, 5), "Gelu_");
 }
 
@@ -124,8 +126,8 @@ TEST(OwnOps, RoundTripThroughGraphDef) {
   EXPECT_EQ(again->DebugString(), def->DebugString());
 }
 
-// Otherwise a foreign function would be mistaken for the op.
-TEST(OwnOps, ForeignFunctionOfSameNameIsRejected) {
+// Otherwise, a user's function with the same name would be mistaken for the op.
+TEST(OwnOps, ForeignFunctionWithSameNameIsRejected) {
   auto def = ToGraphDef(SeveralOwnOps());
   ASSERT_TRUE(def.ok()) << def.status();
   for (const absl::string_view implements : {"", "Gelu"}) {
@@ -140,7 +142,7 @@ TEST(OwnOps, ForeignFunctionOfSameNameIsRejected) {
   }
 }
 
-// The library must also have the functions for ops inside functions.
+// The library must also contain the functions of ops that are used inside other functions.
 TEST(OwnOps, FunctionsAreWrittenForOpsInBranches) {
   Graph graph;
   const Scope root(&graph);

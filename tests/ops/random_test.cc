@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests the random ops: the generator's published test vectors, the distributions, and what the
-// numbers do and do not depend on.
+// values do and do not depend on.
 #include "ops/random.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct DrawOptions {
   EvaluateOptions evaluate;
 };
 
-// Draws one replica's shard, of shape `local`, of a tensor of shape `global`.
+// Draws one replica's shard, with shape `local`, of a tensor with shape `global`.
 Tensor DrawShard(RandomBuilder build, DataType dtype, const Shape& global, const Shape& local,
                  const DrawOptions& options) {
   Graph graph;
@@ -58,7 +58,7 @@ Tensor Draw(RandomBuilder build, DataType dtype, const Shape& shape,
   return DrawShard(build, dtype, shape, shape, options);
 }
 
-// Source: Random123, tests/kat_vectors, philox4x32 with 10 rounds.
+// The vectors are from Random123, tests/kat_vectors, philox4x32 with 10 rounds.
 TEST(Philox, MatchesPublishedTestVectors) {
   struct Answer {
     uint32_t counter[4], key[2], want[4];
@@ -87,8 +87,8 @@ TEST(Random, ShardsEqualRowsOfWholeTensor) {
       {12}, {5, 7}, {0, 12}, {1, 0, 11}, {3, 3, 3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
   for (const Distribution& distribution : kDistributions) {
     for (const DataType dtype : {DT_FLOAT, DT_DOUBLE}) {
-      // A row of 33 elements may begin anywhere in a block. Each row of the axis is `factor` rows
-      // of the tensor.
+      // Because a row has 33 elements, rows begin at any position in a block. Each row of the axis
+      // is `factor` rows of the tensor.
       for (const auto& [shape, dim, factor] : {std::tuple<Shape, int, int64_t>{{12, 11, 3}, 0, 1},
                                                {{24, 33}, 0, 2},
                                                {{5, 12, 7}, 1, 1}}) {
@@ -138,7 +138,7 @@ Moments MomentsOf(const Tensor& tensor) {
 }
 
 TEST(Random, MomentsMatchDistribution) {
-  constexpr int64_t kCount = 1000000;  // standard error of a mean: 0.001
+  constexpr int64_t kCount = 1000000;  // the standard error of a mean is 0.001
   for (const DataType dtype : {DT_FLOAT, DT_DOUBLE}) {
     const Moments uniform = MomentsOf(Draw(ops::RandomUniform, dtype, Shape({kCount})));
     EXPECT_NEAR(uniform.mean, 0.5, 0.002);
@@ -154,8 +154,8 @@ TEST(Random, MomentsMatchDistribution) {
     EXPECT_NEAR(normal.fourth, 3, 0.06);
     EXPECT_GT(normal.largest, 4);
 
-    // The variance of a normal variable truncated at two standard deviations is
-    // 1 - 4 phi(2) / (2 Phi(2) - 1).
+    // A standard normal variable that is truncated at two standard deviations has the variance 1 -
+    // 4 phi(2) / (2 Phi(2) - 1).
     const Moments truncated = MomentsOf(Draw(ops::TruncatedNormal, dtype, Shape({kCount})));
     EXPECT_NEAR(truncated.mean, 0, 0.004);
     EXPECT_NEAR(truncated.variance, 0.7737, 0.004);
@@ -200,12 +200,12 @@ TEST(Random, DependsOnlyOnSeedStepAndName) {
   };
   EXPECT_EQ(all.size(), 7u);
   EXPECT_EQ(with(1, 1, "a"), with(1, 1, "a"));
-  // The op's seeds replace the session's seed.
+  // An op's own seeds replace the session's seed.
   EXPECT_EQ(with(1, 1, "a", {.seed = 7}), with(2, 1, "a", {.seed = 7}));
   EXPECT_NE(with(1, 1, "a", {.seed = 7}), with(1, 2, "a", {.seed = 7}));
 }
 
-// Runs must be reproducible in later versions and on other machines. The expected numbers come from
+// Runs must be reproducible in later versions and on other machines. The expected values come from
 // a Python implementation of the same definition.
 TEST(Random, NumbersAreStableAcrossVersions) {
   const Tensor x =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests what the stored cases of reductions do not cover: partially known shapes, errors, long
-// sums, the gradient of Prod at zeros, and gradients for batches of unknown size.
+// sums, Prod's gradient at zeros, and gradients for batches of unknown size.
 #include "ops/reduction.h"
 
 #include <cmath>
@@ -109,7 +109,7 @@ Tensor Reduce(Output (*build)(const Scope&, Output, const ops::ReductionAxes&,
   return result->at(0);
 }
 
-// A sequential sum of ones in float stops growing at 2^24.
+// A float sum that adds ones sequentially stops growing at 2^24.
 TEST(Reduction, LongFloatSumsKeepPrecision) {
   constexpr int64_t kCount = int64_t{1} << 25;
   absl::StatusOr<Tensor> x = Tensor::Allocate(DT_FLOAT, Shape({kCount}));
@@ -118,14 +118,14 @@ TEST(Reduction, LongFloatSumsKeepPrecision) {
   const double want = kCount * static_cast<double>(0.1f);
   EXPECT_NEAR(Reduce(ops::Sum, *x, {0}).scalar<float>(), want, 1e-6 * want);
   EXPECT_NEAR(Reduce(ops::Mean, *x, {0}).scalar<float>(), 0.1f, 1e-7);
-  // Sums over rows: the last dimension is kept.
+  // This sums over rows and keeps the last dimension.
   const Tensor columns = Reduce(ops::Sum, x->Reshaped({kCount / 2, 2}), {0});
   EXPECT_NEAR(columns.flat<float>()[0], want / 2, 1e-6 * want);
   EXPECT_NEAR(columns.flat<float>()[1], want / 2, 1e-6 * want);
 }
 
-// Compares reductions over every set of axes of a tensor, which has a dimension of size 1, with the
-// definition.
+// Compares reductions over every set of axes with the definition. The tensor has a dimension of
+// size 1.
 TEST(Reduction, ReducesEverySetOfAxes) {
   const Shape shape({2, 3, 1, 70, 5});
   absl::StatusOr<Tensor> x = Tensor::Allocate(DT_INT64, shape);
@@ -192,7 +192,7 @@ Tensor GradientOf(Output (*build)(const Scope&, Output, const ops::ReductionAxes
   return results.ok() ? results->at(0) : Tensor();
 }
 
-TEST(Prod, GradientIsCorrectWhereFactorsAreZero) {
+TEST(Prod, GradientIsCorrectIfFactorsAreZero) {
   const Tensor x = Tensor::Of<float>({3, 3}, {2, 3, 4, 2, 0, 4, 0, 0, 4});
   const Tensor got = GradientOf(ops::Prod, {3, 3}, x, {1}, Tensor::Vector<float>({1, 10, 100}));
   EXPECT_TRUE(Tensor::Identical(got, Tensor::Of<float>({3, 3}, {12, 8, 6, 0, 80, 0, 0, 0, 0})));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow has no ReplicaIndex, so files that contain one define it as a function.
+// Tests files that contain ReplicaIndex. TensorFlow lacks this op, so the files define it as a
+// function.
 #include "ops/replica_index.h"
 
 #include "framework/graph/graph_def.h"
@@ -54,7 +55,7 @@ TEST(ReplicaIndex, RoundTripsThroughGraphDef) {
   for (int r = 0; r < 3; ++r) EXPECT_EQ((*values)[r].scalar<int32_t>(), 2 * r);
 }
 
-TEST(ReplicaIndex, ExportDefinesFunctionForUseInBranch) {
+TEST(ReplicaIndex, ExportDefinesFunctionUsedInBranch) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_INT32, {});

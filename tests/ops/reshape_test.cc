@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests what the cases of tests/references do not cover of views: the dimensions that the sharding
+// Tests what the cases in tests/references do not cover for views: which dimensions the sharding
 // rule allows to be sharded, partially known shapes, and errors.
 #include "ops/reshape.h"
 
@@ -52,16 +52,16 @@ TEST_P(ReshapeRule, ShardsOutermostDimensionOfEachGroup) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, ReshapeRule,
-    ::testing::Values(RuleRow{{6, 4}, {24}, "a.,.->a"},          // merge: outermost
-                      RuleRow{{24}, {6, 4}, "a,.->a."},          // split: outermost
-                      RuleRow{{6, 4}, {3, 8}, "a.,.->a."},       // both, sizes scaled
-                      RuleRow{{2, 3, 4}, {2, 12}, "ab.,.->ab"},  // groups side by side
+    ::testing::Values(RuleRow{{6, 4}, {24}, "a.,.->a"},          // merge: the outermost is sharded
+                      RuleRow{{24}, {6, 4}, "a,.->a."},          // split: the outermost is sharded
+                      RuleRow{{6, 4}, {3, 8}, "a.,.->a."},       // both; sizes are scaled
+                      RuleRow{{2, 3, 4}, {2, 12}, "ab.,.->ab"},  // two separate groups
                       RuleRow{{2, 3, 4}, {6, 4}, "a.b,.->ab"},   //
                       RuleRow{{2, 3, 4}, {2, 3, 2, 2}, "abc,.->abc."},
-                      RuleRow{{4, 6}, {6, 4}, "a.,.->a."},          // one group, nothing in common
+                      RuleRow{{4, 6}, {6, 4}, "a.,.->a."},          // one group; no common factor
                       RuleRow{{5}, {5}, "a,.->a"},                  //
                       RuleRow{{}, {}, ",.->"},                      //
-                      RuleRow{{1}, {}, ".,.->"},                    // a 1 with no partner
+                      RuleRow{{1}, {}, ".,.->"},                    // a 1 without a counterpart
                       RuleRow{{1, 5}, {5}, ".a,.->a"},              // a leading 1 is ignored
                       RuleRow{{5}, {5, 1, 1}, "a,.->a.."},          //
                       RuleRow{{2, 1, 3}, {6}, "a..,.->a"},          // a 1 inside a group
@@ -95,7 +95,7 @@ TEST_F(ViewTest, ReshapeAcceptsShapeComputedFromDimensions) {
 }
 
 TEST_F(ViewTest, ReshapeInfersSingleUnknownDimension) {
-  // The first dimension is unknown rather than a -1, but only one size is possible.
+  // The first dimension is an unknown value rather than a -1, but only one size is possible.
   const Output n = ops::ElementOf(root_, ops::Shape(root_, Feed({-1})), 0);
   const Output target = ops::Pack(root_, {n, ops::ScalarConst(root_, DT_INT32, 4)});
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({2, 6}), target)), Shape({3, 4}));
@@ -118,7 +118,7 @@ TEST_F(ViewTest, ViewsOfConstantsAreConstants) {
   EXPECT_TRUE(Tensor::Identical(value, Tensor::Of<int32_t>({2}, {7, 8})));
 }
 
-TEST_F(ViewTest, SqueezeOfUnknownDimensionNeedsAxis) {
+TEST_F(ViewTest, SqueezeOfUnknownDimensionRequiresAxis) {
   EXPECT_TRUE(ShapeOf(ops::Squeeze(root_, Feed({-1, 1, 3}))).unknown_rank());
   EXPECT_EQ(ShapeOf(ops::Squeeze(root_, Feed({-1, 1, 3}), {.axis = {1}})), Shape({-1, 3}));
   EXPECT_EQ(ShapeOf(ops::Squeeze(root_, Feed({2, -1}), {.axis = {-1}})), Shape({2}));

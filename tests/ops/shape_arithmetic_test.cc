@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests how partially known shapes, and the integers of which they consist, propagate through the
-// array ops, and the errors of the shape functions.
+// Tests how partially known shapes and their dimensions propagate through the array ops, and the
+// errors of the shape functions.
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -34,10 +34,10 @@ class ShapeArithmetic : public ::testing::Test {
   Output Vector(absl::Span<const int64_t> values) { return ops::VectorConst(root_, values); }
   Output Scalar(int64_t value) { return ops::ScalarConst(root_, DT_INT32, double(value)); }
   const Shape& ShapeOf(Output value) { return root_.shape(value); }
-  // Returns the shape that the vector `value` is known to hold, which is the shape of a Fill with
-  // it.
+  // Returns what is known about the shape that the vector `value` holds: the inferred shape of a
+  // Fill with it.
   Shape Held(Output value) { return ShapeOf(ops::Fill(root_, value, Scalar(0))); }
-  // Returns the elements of `value` if it is a constant.
+  // Returns the elements of `value` if it is known to be a constant.
   std::optional<std::vector<int64_t>> Constant(Output value) {
     const Tensor& tensor = graph_.values().at(value).constant;
     if (!tensor.has_value()) return std::nullopt;
@@ -45,7 +45,7 @@ class ShapeArithmetic : public ::testing::Test {
   }
   Graph graph_;
   Scope root_{&graph_};
-  // An image batch whose shape is partially known: [?,28,3].
+  // A batch of images with the partially known shape [?,28,3].
   const Output image_ = Feed({-1, 28, 3});
   const Output dims_ = ops::Shape(root_, image_);
 };
@@ -97,7 +97,7 @@ TEST_F(ShapeArithmetic, SlicesKeepOrderOfElements) {
 
 TEST_F(ShapeArithmetic, ComputedShapesDetermineResultShapes) {
   EXPECT_EQ(ShapeOf(ops::BroadcastTo(root_, Feed({1, 3}), dims_)), Shape({-1, 28, 3}));
-  // A known dimension of the input is also known in the result.
+  // If a dimension of the input is known, it is known in the result.
   EXPECT_EQ(ShapeOf(ops::BroadcastTo(root_, Feed({5, 1, 3}), dims_)), Shape({5, 28, 3}));
   EXPECT_EQ(ShapeOf(ops::Tile(root_, Feed({2, 2, -1}), dims_)), Shape({-1, 56, -1}));
   EXPECT_EQ(ShapeOf(ops::Tile(root_, Feed({-1, 2}), Vector({1, 3}))), Shape({-1, 6}));
@@ -128,12 +128,12 @@ TEST_F(ShapeArithmetic, SlicesOfUnknownDimensionsKeepKnownOnes) {
   EXPECT_EQ(
       ShapeOf(ops::Pad(root_, image_, ops::Reshape(root_, Vector({1, 1, 0, 2, 0, 0}), {3, 2}))),
       Shape({-1, 30, 3}));
-  // x[:, 1:-1:2, -1]
+  // This is x[:, 1:-1:2, -1].
   EXPECT_EQ(ShapeOf(ops::StridedSlice(root_, image_, Vector({0, 1, -1}), Vector({0, -1, 0}),
                                       Vector({1, 2, 1}),
                                       {.begin_mask = 1, .end_mask = 1, .shrink_axis_mask = 4})),
             Shape({-1, 13}));
-  // With unknown bounds only the masks determine the shape.
+  // If the bounds are unknown, only the masks determine the shape.
   const Output bound = Feed({2}, DT_INT32);
   EXPECT_EQ(ShapeOf(ops::StridedSlice(root_, image_, bound, bound, bound,
                                       {.ellipsis_mask = 1, .shrink_axis_mask = 2})),
@@ -355,7 +355,7 @@ const ErrorRow kErrors[] = {
 
 class ArrayOpError : public ::testing::TestWithParam<ErrorRow> {};
 
-TEST_P(ArrayOpError, MessageNamesCause) {
+TEST_P(ArrayOpError, ErrorNamesTheCause) {
   Graph graph;
   const Scope root(&graph);
   GetParam().build(root);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests what the cases of tests/references do not cover of softmax and its cross entropy: the label
-// that errors name, non-finite numbers, and many rows.
+// Tests what the cases in tests/references do not cover for softmax and its cross entropy: which
+// label an error names, non-finite values, and many rows.
 #include "ops/softmax_xent.h"
 
 #include <cmath>
@@ -75,7 +75,7 @@ TEST_F(SoftmaxXentTest, KernelIsMarkedAsFailingOnData) {
   EXPECT_TRUE(plan->fails_on_data);
 }
 
-// The gate of the updates relies on this.
+// The gates of updates, which skip steps with a non-finite loss, rely on this.
 TEST_F(SoftmaxXentTest, LossOfNaNLogitIsNaN) {
   for (const int64_t classes : {1, 3, 8, 10, 64}) {
     for (int64_t at = 0; at < classes; ++at) {
@@ -98,7 +98,7 @@ TEST_F(SoftmaxXentTest, LogitOfMinusInfinityHasZeroProbability) {
   EXPECT_EQ((*out)[0].data<float>()[0], kInf);
 }
 
-// Uses more rows than fit into a block, for every width.
+// For every width, the test uses more rows than fit into a block.
 TEST_F(SoftmaxXentTest, MatchesDoublePrecisionForManyRowsOfAnyWidth) {
   for (const int64_t classes : {1, 2, 7, 10, 17, 100, 5000}) {
     const int64_t rows = classes == 5000 ? 5 : 600;
@@ -116,7 +116,7 @@ TEST_F(SoftmaxXentTest, MatchesDoublePrecisionForManyRowsOfAnyWidth) {
     ASSERT_TRUE(want.ok() && got.ok());
     for (int k = 0; k < 2; ++k) {
       for (int64_t i = 0; i < (*want)[k].num_elements(); ++i) {
-        // Logits are below 30, and the subtraction rounds with a relative error of 2^-24.
+        // Logits are below 30, and subtracting them has a relative rounding error of 2^-24.
         ASSERT_NEAR((*got)[k].data<float>()[i], (*want)[k].data<double>()[i], 1e-5)
             << classes << " classes, output " << k << ", element " << i;
       }

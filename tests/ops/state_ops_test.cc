@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests what the cases of tests/references do not cover of placeholders, variables and updates:
+// Tests what the cases in tests/references do not cover for placeholders, variables and updates:
 // errors, order and gates.
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/evaluate_node.h"
@@ -105,7 +105,7 @@ TEST_F(StateOps, GateMustBeBool) {
 
 // --- gates -----------------------------------------------------------------------------------
 
-// An update op, the values of its gates, and whether the update runs.
+// An update op, its gates' values, and whether the update runs.
 struct GateRow {
   const char* op;
   std::vector<bool> gates;
@@ -114,7 +114,8 @@ struct GateRow {
 
 class Gates : public StateOps, public ::testing::WithParamInterface<GateRow> {
  protected:
-  // Adds an update of variable {1, 2} with slots {3, 4} and gradient {5, 6}; all scalars are 0.5.
+  // Adds an update of the variable {1, 2} with slots {3, 4} and gradient {5, 6}. All scalar
+  // operands are 0.5.
   Operation Update(const std::string& op, const std::vector<Output>& gates) {
     const Output var = Variable({2}), slot = Variable({2}), slot2 = Variable({2});
     const Output scalar = Feed(DT_FLOAT, {}), grad = Feed(DT_FLOAT, {2});
@@ -130,7 +131,7 @@ class Gates : public StateOps, public ::testing::WithParamInterface<GateRow> {
   }
 };
 
-TEST_P(Gates, StopWriteUnlessAllAreTrue) {
+TEST_P(Gates, UpdateWritesOnlyIfAllAreTrue) {
   const std::vector<bool>& values = GetParam().gates;
   std::vector<Output> gates;
   for (size_t i = 0; i < values.size(); ++i) gates.push_back(Feed(DT_BOOL, {}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that stateless random ops draw the same numbers as TensorFlow's, bit for bit, and which
-// shapes they reject. op_test.cc checks that each replica draws its own rows.
+// Tests that stateless random ops draw bitwise the same values as TensorFlow's, and which shapes
+// they reject. op_test.cc checks that each replica draws its own rows.
 #include "ops/stateless_random.h"
 
 #include "absl/strings/match.h"
@@ -37,7 +37,7 @@ TEST(StatelessRandom, DrawsSameBitsAsTensorFlow) {
 
 class StatelessRandomErrors : public testing::Test {
  protected:
-  // Builds the op from operands of these shapes and returns the status.
+  // Builds the op from operands with these shapes and returns the graph's status.
   absl::Status Build(const Shape& key, const Shape& counter) {
     const auto zeros = [&](const Shape& shape) {
       return ops::Const(scope_, *Tensor::Allocate(DT_UINT64, shape));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests which arguments TopKV2 rejects, and the position of NaN, for which TensorFlow defines no
-// order.
+// Tests which arguments TopKV2 rejects and where it sorts NaN. TensorFlow does not define the
+// latter.
 #include "ops/top_k.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests properties of element-wise ops with one operand that the stored cases do not cover.
+// Tests properties of one-operand element-wise ops that the stored cases do not cover.
 #include "ops/unary.h"
 
 #include <cmath>

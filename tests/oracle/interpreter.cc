@@ -19,7 +19,7 @@ absl::Status Interpreter::StepRun::Feed(const Output& value, Tensor tensor) {
   if (interpreter_.options_.in_double) {
     MF_ASSIGN_OR_RETURN(tensor, ConvertFloating(tensor, DT_DOUBLE));
   }
-  if (value.dtype() == DT_VARIANT) {  // a list passed to a function
+  if (value.dtype() == DT_VARIANT) {  // a list that is passed to a function
     fed_.insert_or_assign(value, std::move(tensor));
     return absl::OkStatus();
   }
@@ -138,7 +138,7 @@ absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
     if (!seen.empty()) seen_.emplace(&node, std::move(seen));
     return absl::OkStatus();
   }
-  // A handle is resolved where it is used, so the node that makes it does not run.
+  // Handles are resolved where they are used, so the nodes that create them do not run.
   const bool runs = node.op().role != OpRole::kNoOp &&
                     (node.num_outputs() == 0 || node.output_dtype(0) != DT_RESOURCE);
   std::vector<Tensor> inputs;

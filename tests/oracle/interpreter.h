@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interpreter: runs a graph node by node, in topological order, on host tensors. It has no passes,
-// no plan and no memory planning. Its results define what a graph means, and the compiler is tested
-// against them.
+// Interpreter: runs a graph node by node, in topological order, on host tensors. It uses no passes,
+// plans or memory planning. Its results define what a graph computes; tests compare the compiler
+// with them.
 //
 //   * It runs only the nodes that fetches and targets need, and no node that is fed.
 //   * A read sees the writes that it is ordered after, or else the value from before the step.
@@ -30,8 +30,8 @@
 
 namespace mirrorflow {
 
-// A list of tensors, in which an item without a value stands for zeros. The interpreter represents
-// a value of dtype variant by the index of its list in the step's table.
+// A list of tensors; an item without a value stands for zeros. The interpreter represents a value
+// of dtype variant by its list's index in the step's table.
 struct ReferenceList {
   DataType dtype = DT_INVALID;
   Shape element = Shape::UnknownRank();
@@ -39,22 +39,22 @@ struct ReferenceList {
 };
 using ReferenceLists = std::vector<ReferenceList>;
 
-// Runs a node that has lists among its inputs or outputs. Returns its outputs. The list ops are not
-// part of the framework, so the layer that defines them supplies this function.
+// Runs a node that takes or returns lists, and returns its outputs. List ops are not part of the
+// framework, so the layer that defines them supplies this function.
 using RunListOpFn = absl::StatusOr<std::vector<Tensor>> (*)(const Node& node,
                                                             absl::Span<const Tensor> inputs,
                                                             ReferenceLists& lists);
 
 struct InterpreterOptions {
   bool in_double = false;
-  // Instantiates the functions of branches and loops. Only graphs with branches or loops need it.
+  // Used to instantiate the functions of branches and loops; other graphs do not need it.
   const OpRegistry* ops = nullptr;
   RunListOpFn run_list_op = nullptr;  // only graphs with lists need it
 };
 
 class Interpreter {
  public:
-  // Copies `graph`. The interpreter uses the CPU kernels of `kernels`, which must outlive it.
+  // Copies `graph`. The interpreter runs the CPU kernels in `kernels`, which must outlive it.
   static absl::StatusOr<Interpreter> Create(const Graph& graph, const KernelRegistry& kernels,
                                             const InterpreterOptions& options = {});
 
@@ -65,11 +65,11 @@ class Interpreter {
                                           absl::Span<const Operation> targets = {},
                                           const StepParams& params = {});
 
-  // Initializes each variable that has no value yet from the node that its handle's attribute
-  // `_initializer` names, if any.
+  // Initializes each variable that has no value yet from the node that the `_initializer` attribute
+  // of its handle names. Skips variables whose handles lack this attribute.
   absl::Status InitializeVariables(const StepParams& params = {});
 
-  // The values by variable name. The caller can read and modify them between steps.
+  // Variable values by name. The caller may read and modify them between steps.
   std::map<std::string, Tensor>& variables() { return variables_; }
 
  private:
@@ -81,8 +81,8 @@ class Interpreter {
   const KernelRegistry* kernels_ = nullptr;
   InterpreterOptions options_;
   Graph original_;
-  Graph graph_;               // the graph that runs: a copy of original_, in double if requested
-  std::vector<Node*> nodes_;  // nodes of graph_, by id in original_
+  Graph graph_;               // what runs: a copy of original_, in double precision if requested
+  std::vector<Node*> nodes_;  // nodes of graph_, indexed by id in original_
   std::map<std::string, Tensor> variables_;
   std::shared_ptr<ReferenceLists> lists_;  // lists of the current step, shared by its functions
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs branches and loops: each function call runs in a separate interpreter, which shares the
+// Runs branches and loops. Each function call runs in a separate interpreter that shares the
 // variables' values.
 #include <utility>
 
@@ -13,7 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// TensorFlow's rule: a scalar is true if it is not 0, any other tensor if it is not empty.
+// Returns whether a predicate is true by TensorFlow's rule: a scalar if it is not 0, any other
+// tensor if it is not empty.
 absl::StatusOr<bool> Holds(const Tensor& predicate) {
   if (predicate.shape().rank() > 0) return predicate.num_elements() > 0;
   MF_ASSIGN_OR_RETURN(const Tensor number, ConvertFloating(predicate, DT_DOUBLE));
@@ -28,7 +29,7 @@ absl::StatusOr<bool> Holds(const Tensor& predicate) {
 
 }  // namespace
 
-// Calls a function. `args` are the node's inputs, starting with the function's first argument;
+// Calls a function. `args` are the node's inputs from the function's first argument on, where
 // handles have no value. The function reads and updates `variables`.
 absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Call(
     const Node& node, absl::string_view function, std::vector<Tensor> args,
@@ -111,7 +112,8 @@ absl::Status Interpreter::StepRun::ExecuteControl(const Node& node, Seen seen) {
   }
   for (const auto& [name, value] : variables) {
     const auto old = before.find(name);
-    if (old != before.end() && old->second.raw() == value.raw()) continue;  // not written
+    if (old != before.end() && old->second.raw() == value.raw())
+      continue;  // the call did not write it
     std::vector<Tensor>& versions = versions_[name];
     if (versions.empty()) {
       // Keep version 0 for a later read that is not ordered after this node.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step of the interpreter; private to it.
+// A step of the interpreter. This header is private to it.
 #ifndef MIRRORFLOW_TESTS_ORACLE_INTERPRETER_STEP_H_
 #define MIRRORFLOW_TESTS_ORACLE_INTERPRETER_STEP_H_
 
@@ -24,12 +24,12 @@ class Interpreter::StepRun {
 
   absl::Status Feed(const Output& value, Tensor tensor);
   absl::Status Execute(absl::Span<const Output> fetches, absl::Span<Node* const> targets);
-  // Returns the fed or computed value. InvalidArgument for a handle, which has no value.
+  // Returns the fed or computed value, or InvalidArgument for a handle, which has no value.
   absl::StatusOr<Tensor> ValueOf(const Output& value) const;
   void Commit();
 
  private:
-  // Versions by variable name.
+  // Which version of each variable a node sees, by variable name.
   using Seen = std::map<std::string, int>;
 
   void FindNeeded(absl::Span<const Output> fetches, absl::Span<Node* const> targets);

@@ -40,7 +40,7 @@ class InterpreterTest : public ::testing::Test {
     EXPECT_TRUE(interpreter.ok()) << interpreter.status();
     return *std::move(interpreter);
   }
-  // Returns the fetched scalars.
+  // Runs a step and returns the scalars that it fetches.
   std::vector<float> Run(Interpreter* interpreter, std::vector<Output> fetches,
                          std::vector<Operation> targets = {},
                          std::vector<std::pair<Output, Tensor>> feeds = {}) {
@@ -58,7 +58,7 @@ class InterpreterTest : public ::testing::Test {
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-// Stands in for IsError() of tests/support, which depends on this folder.
+// Replaces IsError(), because tests/support depends on this folder.
 testing::Matcher<const absl::Status&> Fails(absl::StatusCode code, const std::string& place,
                                             const std::string& token = "") {
   return testing::AllOf(
@@ -91,14 +91,14 @@ TEST_F(InterpreterTest, RunsOnlyNeededNodes) {
   const Output y = Times("y", x, x), z = Times("z", broken, y);
   Interpreter interpreter = Make();
   EXPECT_EQ(Run(&interpreter, {y}, {}, {{x, Matrix(5)}}), std::vector<float>({25}));
-  // A fed value needs no inputs, wherever it is in the graph.
+  // The inputs of a fed value are not needed, wherever the value is in the graph.
   EXPECT_EQ(Run(&interpreter, {z}, {}, {{broken, Matrix(2)}, {y, Matrix(4)}}),
             std::vector<float>({8}));
   EXPECT_THAT(interpreter.Run({{x, Matrix(5)}}, {z}).status(),
               Fails(kInvalid, "Placeholder(unused)", "must be fed"));
 }
 
-TEST_F(InterpreterTest, RunsControlInputsOfTarget) {
+TEST_F(InterpreterTest, RunsTheTargetsControlInputs) {
   const Output v = Variable("v");
   const Operation both = ops::Group(root_, {ops::AssignVariableOp(root_, v, Const(2))});
   Interpreter interpreter = Make();
@@ -110,11 +110,11 @@ TEST_F(InterpreterTest, ReadsSeeOnlyWritesOrderedBeforeThem) {
   const Output v = Variable("v");
   const Operation first = ops::AssignVariableOp(root_, v, Const(2));
   const Operation second = ops::AssignAddVariableOp(After({first}), v, Const(10));
-  // Created last, so that it would see both writes if nodes ran in id order.
+  // This read is created last: if nodes ran in id order, it would see both writes.
   const Output before = ops::ReadVariableOp(root_, v);
   const Output between = ops::ReadVariableOp(After({first}), v);
   const Output after = ops::ReadVariableOp(After({second}), v);
-  // Ordered by a data dependency.
+  // This read is ordered by a data dependency.
   const Output by_data = Times("by_data", after, Const(1));
   const Output late = ops::ReadVariableOp(After({{by_data.node}}), v);
   Interpreter interpreter = Make();
@@ -124,8 +124,8 @@ TEST_F(InterpreterTest, ReadsSeeOnlyWritesOrderedBeforeThem) {
 }
 
 TEST_F(InterpreterTest, CrossOrderedReadsSeeValuesFromBeforeStep) {
-  // Each read waits for the write of the other variable but not for the write of its own. No order
-  // of these four nodes has both reads before both writes.
+  // Each read depends on the write of the other variable but not on that of its own. No order of
+  // these four nodes runs both reads before both writes.
   const Output a = Variable("a"), b = Variable("b");
   const Operation write_a = ops::AssignVariableOp(root_, a, Const(10));
   const Operation write_b = ops::AssignVariableOp(root_, b, Const(20));
@@ -159,7 +159,7 @@ TEST_F(InterpreterTest, FailedStepLeavesVariablesUnchanged) {
   EXPECT_EQ(ValueOf(before), 1);
 }
 
-TEST_F(InterpreterTest, WritesDoNotModifyTensorGivenAsValue) {
+TEST_F(InterpreterTest, WritesDoNotModifyTheCallersTensor) {
   const Operation write = ops::AssignAddVariableOp(root_, Variable("v"), Const(2));
   Interpreter interpreter = Make();
   const Tensor before = Matrix(1);
@@ -220,7 +220,7 @@ TEST_F(InterpreterTest, FailsOnInvalidFeedsAndFetches) {
 }
 
 TEST_F(InterpreterTest, ErrorNamesFailedNode) {
-  // The mismatch is known only once x is fed.
+  // The mismatch is unknown until x is fed.
   const Output x = ops::Placeholder(root_, DT_FLOAT, Shape({-1, -1}));
   const Output product = Times("product", x, x);
   EXPECT_THAT(Make().Run({{x, Tensor::Of<float>(Shape({1, 2}), {1, 2})}}, {product}).status(),
@@ -240,12 +240,12 @@ TEST_F(InterpreterTest, ComputesInDoublePrecisionOnRequest) {
   EXPECT_EQ((*result)[0].scalar<double>(), exact);
   EXPECT_EQ(interpreter.variables()["v"].scalar<double>(), exact);
   EXPECT_NE(exact, double{third * third * third});
-  // Feeds may also be double precision.
+  // Feeds may also be double.
   const auto again = interpreter.Run({{x, Tensor::Of<double>(Shape({1, 1}), {0.5})}}, {y});
   ASSERT_TRUE(again.ok()) << again.status();
 }
 
-TEST_F(InterpreterTest, RandomOpsDrawSameNumbersInDoublePrecision) {
+TEST_F(InterpreterTest, RandomOpsDrawTheSameNumbersInDoublePrecision) {
   const Output random =
       ops::RandomUniform(root_, ops::VectorConst(root_, {2, 3}), DT_FLOAT, {.seed = 3});
   const StepParams params = {.step = 5};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every public call that takes an Output, an Operation or a Variable rejects one from another
-// graph, although both graphs have nodes with the same names and ids. It also rejects an output
-// index that the node lacks.
+// Tests that every public call that takes an Output, an Operation or a Variable rejects one from
+// another graph, although both graphs have nodes with the same names and ids. It must also reject
+// an output index that the node lacks.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -27,7 +27,7 @@ namespace {
 
 using mf::IsError;
 
-// A graph, and one value for each kind of argument.
+// A graph that has one value for each kind of argument.
 struct Values {
   mf::Graph graph;
   mf::Scope s{&graph};
@@ -47,7 +47,7 @@ struct Values {
   mf::Output loss = mf::ops::Mean(s, mf::ops::Square(s, mf::ops::MatMul(s, rows, kernel.value)));
   const mf::Operation update = mf::ops::AssignVariableOp(s, kernel.handle, kernel.value);
 
-  // Replaces the outputs by output 7 of nodes of `own`, which does not exist.
+  // Replaces every output with output 7 of the same node in `own`, which does not exist.
   void PointBeyond(const Values& own) {
     const auto beyond = [](const mf::Output& output) { return mf::Output{output.node, 7}; };
     rows = beyond(own.rows);
@@ -64,7 +64,7 @@ struct Values {
   }
 };
 
-// `f` is the foreign graph, and `o` is the call's own graph.
+// A call to a builder. `f` has the foreign graph's values, and `o` those of the call's own graph.
 struct Call {
   const char* text;
   std::function<void(Values& f, Values& o)> make;
@@ -73,7 +73,7 @@ struct Call {
   {                                                                                     \
 #__VA_ARGS__, [](Values & f, Values & o) { (void)f, (void)o, (void)(__VA_ARGS__); } \
   }
-// Calls of a function that takes predictions, labels and, among its options, weights.
+// Calls to a function that takes predictions, labels and, in its options, sample weights.
 #define CALLS(function, predictions, labels)                                                  \
   CALL(function(o.s, f.predictions, o.labels)), CALL(function(o.s, o.predictions, f.labels)), \
       CALL(function(o.s, o.predictions, o.labels, {.sample_weight = f.numbers}))
@@ -305,7 +305,8 @@ void ExpectRejected(const std::vector<Call>& calls) {
     EXPECT_THAT(own.graph.status(), IsError(absl::StatusCode::kInvalidArgument, "another graph"))
         << call.text;
     EXPECT_TRUE(foreign.graph.status().ok()) << call.text << ": " << foreign.graph.status();
-    if (absl::StrContains(call.text, "f.loss.node")) continue;  // a node that exists
+    if (absl::StrContains(call.text, "f.loss.node"))
+      continue;  // takes a node rather than an output, and the node exists
     Values lacking, other;
     lacking.PointBeyond(other);
     call.make(lacking, other);
@@ -313,14 +314,14 @@ void ExpectRejected(const std::vector<Call>& calls) {
   }
 }
 
-TEST(ForeignOutputs, LayersRejectThem) { ExpectRejected(Layers()); }
-TEST(ForeignOutputs, LossesRejectThem) { ExpectRejected(Losses()); }
-TEST(ForeignOutputs, MetricsRejectThem) { ExpectRejected(Metrics()); }
-TEST(ForeignOutputs, OptimizersRejectThem) { ExpectRejected(Training()); }
-TEST(ForeignOutputs, GraphsAndOpsRejectThem) { ExpectRejected(Graphs()); }
+TEST(ForeignOutputs, LayersRejectForeignOutputs) { ExpectRejected(Layers()); }
+TEST(ForeignOutputs, LossesRejectForeignOutputs) { ExpectRejected(Losses()); }
+TEST(ForeignOutputs, MetricsRejectForeignOutputs) { ExpectRejected(Metrics()); }
+TEST(ForeignOutputs, OptimizersRejectForeignOutputs) { ExpectRejected(Training()); }
+TEST(ForeignOutputs, GraphsAndOpsRejectForeignOutputs) { ExpectRejected(Graphs()); }
 
-// A new layer, loss or metric needs a row above.
-TEST(ForeignOutputs, TablesHaveEveryFunctionOfTheHeaders) {
+// If this fails, add a row for the new layer, loss or metric above.
+TEST(ForeignOutputs, TablesHaveEveryFunctionInTheHeaders) {
   const std::set<std::string> helpers = {
       "AddBias",   "AsType",     "BatchShape", "Recur",         "MergeDirections", "UnlessEmpty",
       "EndsKnown", "GroupDepth", "InputDepth", "CheckExamples", "CheckRank"};
@@ -342,25 +343,23 @@ TEST(ForeignOutputs, TablesHaveEveryFunctionOfTheHeaders) {
       const bool has_row = std::any_of(calls.begin(), calls.end(), [&](const Call& call) {
         return std::string(call.text).find("::" + name + "(") != std::string::npos;
       });
-      EXPECT_TRUE(has_row) << "no call of " << folder << "::" << name;
+      EXPECT_TRUE(has_row) << "no row calls " << folder << "::" << name;
     }
   }
 }
 
-// Passes foreign outputs to session calls, which report them in their Status.
+// Passes foreign outputs to session calls, which return the error in their Status.
 class ForeignOutputsOfSessionTest : public testing::Test {
  protected:
   void SetUp() override {
     session_ = strategy_->NewSession(own_.graph).value();
-    // The names and ids exist in both graphs, but these values do not belong to the session's
-    // graph.
+    // The foreign values have the same names and ids as values of the session's graph.
     ASSERT_EQ(own_.loss.node->id(), foreign_.loss.node->id());
     ASSERT_EQ(own_.loss.node->name(), foreign_.loss.node->name());
   }
 
   void ExpectForeign(const absl::Status& status, const std::string& where) {
-    EXPECT_THAT(status,
-                IsError(absl::StatusCode::kInvalidArgument, where, "belongs to another graph"));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, where, "another graph"));
   }
 
   const std::unique_ptr<mf::Strategy> strategy_ = mf::OneDeviceStrategy::Create().value();
@@ -369,7 +368,7 @@ class ForeignOutputsOfSessionTest : public testing::Test {
   const mf::Tensor batch_ = mf::Tensor::Of<float>({1, 4}, {1, 2, 3, 4});
 };
 
-TEST_F(ForeignOutputsOfSessionTest, PrepareRejectsThem) {
+TEST_F(ForeignOutputsOfSessionTest, PrepareRejectsForeignOutputs) {
   ExpectForeign(session_->Prepare({foreign_.rows}, {own_.loss}).status(), "feed 0 'rows'");
   ExpectForeign(session_->Prepare({own_.rows}, {own_.loss, foreign_.loss}).status(), "fetch 1 '");
   ExpectForeign(session_->Prepare({own_.rows}, {}, {foreign_.update}).status(), "target 0 '");
@@ -378,13 +377,13 @@ TEST_F(ForeignOutputsOfSessionTest, PrepareRejectsThem) {
                 "fetch 0 '");
 }
 
-TEST_F(ForeignOutputsOfSessionTest, RunRejectsThem) {
+TEST_F(ForeignOutputsOfSessionTest, RunRejectsForeignOutputs) {
   ExpectForeign(session_->Run({{foreign_.rows, batch_}}, {own_.loss}).status(), "feed 0 'rows'");
   ExpectForeign(session_->Run({{own_.rows, batch_}}, {foreign_.loss}).status(), "fetch 0 '");
   ExpectForeign(session_->Run({{own_.rows, batch_}}, {}, {foreign_.update}).status(), "target 0");
 }
 
-TEST_F(ForeignOutputsOfSessionTest, GradientsRejectThem) {
+TEST_F(ForeignOutputsOfSessionTest, GradientsRejectForeignOutputs) {
   const mf::Output x = own_.kernel.handle, y = own_.loss;
   const mf::Output foreign_x = foreign_.kernel.handle, foreign_y = foreign_.loss;
   ExpectForeign(mf::Gradients(own_.s, {foreign_y}, {x}).status(), "Gradients");
@@ -394,7 +393,7 @@ TEST_F(ForeignOutputsOfSessionTest, GradientsRejectThem) {
                 "Gradients");
 }
 
-TEST_F(ForeignOutputsOfSessionTest, TrainerRejectsThem) {
+TEST_F(ForeignOutputsOfSessionTest, TrainerRejectsForeignOutputs) {
   const auto metric = [](Values& of) { return mf::metrics::Mean(of.s, of.numbers); };
   const mf::metrics::Metric own = metric(own_), foreign = metric(foreign_);
   const mf::Model model = {.inputs = {own_.rows},
@@ -428,12 +427,12 @@ TEST_F(ForeignOutputsOfSessionTest, SameGraphIsAccepted) {
   const mf::Output late = mf::ops::Square(own_.s.WithName("late"), own_.loss);
   EXPECT_THAT(session_->Prepare({own_.rows}, {late}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "before NewSession"));
-  // A graph that is moved stays the same.
+  // Moving a graph does not make it a different one.
   const mf::Graph moved = std::move(own_.graph);
   EXPECT_TRUE(session_->Prepare({own_.rows}, {own_.loss}).ok());
 }
 
-// The address of a destroyed graph can be reused.
+// A new graph can have the address of a destroyed one.
 TEST(ForeignOutputs, GraphAtReusedAddressIsForeign) {
   const auto strategy = mf::OneDeviceStrategy::Create().value();
   std::optional<Values> values(std::in_place);
@@ -446,7 +445,7 @@ TEST(ForeignOutputs, GraphAtReusedAddressIsForeign) {
       IsError(absl::StatusCode::kInvalidArgument, "feed 0 'rows'", "belongs to another graph"));
 }
 
-TEST(ForeignOutputs, OriginalOfCloneIsForeign) {
+TEST(ForeignOutputs, OutputOfTheOriginalIsForeignToItsClone) {
   Values values;
   const mf::Graph clone = values.graph.Clone();
   const auto session = mf::OneDeviceStrategy::Create().value()->NewSession(clone).value();

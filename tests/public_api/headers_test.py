@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The public headers are few, name no internal type, and compile without a warning."""
+"""Checks that the public headers are few, name no internal types, and compile without warnings."""
 
 import os
 import re
@@ -10,21 +10,21 @@ import unittest
 
 PUBLIC = ("mirrorflow.h", "mirrorflow_extend.h", "mirrorflow_debug.h")
 MAX_HEADERS = 20
-# Types of compiled steps and of the replicas that run them.
+# Names of types that represent compiled steps and the replicas that run them.
 INTERNAL = re.compile(r"\b(Plan|Replica|Compilation|Program|BoundPlan|PlanState|KernelPlan|Lane)\b")
 COMPILERS = ("g++", "clang++")
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 
 
 def includes(path):
-    """Returns the headers of this workspace that a file includes, in order."""
+    """Returns the workspace headers that a file includes, in order."""
     with open(path, encoding="utf-8") as file:
         found = re.findall(r'^#include "([^"]+)"', file.read(), re.MULTILINE)
     return [name for name in found if os.path.exists(name)]
 
 
 def closure(path):
-    """Returns the file and everything that it includes from this workspace."""
+    """Returns the file and all workspace headers that it includes, directly or indirectly."""
     seen, pending = set(), [path]
     while pending:
         header = pending.pop()
@@ -35,14 +35,14 @@ def closure(path):
 
 
 def code(path):
-    """Returns the lines of a file, without comments and string literals."""
+    """Returns a file's lines without comments and string literals."""
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"//.*|\"(?:\\.|[^\"\\\n])*\"", "", file.read())
     return enumerate(text.split("\n"), 1)
 
 
 def compile_errors(compiler, source, *flags):
-    """Returns the compiler's diagnostics for a source text; empty if it compiles cleanly."""
+    """Returns the compiler's diagnostics for a source text, or "" if it compiles cleanly."""
     with tempfile.NamedTemporaryFile("w", suffix=".cc") as file:
         file.write(source)
         file.flush()
@@ -59,13 +59,13 @@ class HeadersTest(unittest.TestCase):
         self.assertGreater(len(shown), 10)
         self.assertLessEqual(len(shown), MAX_HEADERS, shown)
 
-    def test_main_header_names_no_internal_type(self):
+    def test_main_header_names_no_internal_types(self):
         headers = closure("mirrorflow.h")
         self.assertGreater(len(headers), 50)
         named = [f"{path}:{number}: {line.strip()}" for path in headers
                  for number, line in code(path) if INTERNAL.search(line)]
         self.assertEqual(named, [])
-        # Checks that the rule itself works: mirrorflow_debug.h does name internal types.
+        # mirrorflow_debug.h does name internal types, which shows that the rule detects them.
         self.assertTrue(any(INTERNAL.search(line) for path in closure("mirrorflow_debug.h")
                             for _, line in code(path)))
 

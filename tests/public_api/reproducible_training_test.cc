@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training with dropout gives the same bits with or without interleaved evaluations, and when it is
-// resumed from a checkpoint. Moving averages are updated however gradients are applied.
+// Tests that training with dropout gives the same bits with and without interleaved evaluations,
+// and when it resumes from a checkpoint. Moving averages must be updated however gradients are
+// applied.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -27,8 +28,8 @@ mf::Tensor Batch(int step) {
   return mf::Tensor::Of<float>({8, 4}, values);
 }
 
-// A dense layer with dropout and batch normalisation, and an evaluation step that draws random
-// numbers.
+// A program that trains a dense layer with dropout and batch normalisation. Its evaluation step
+// also draws random numbers.
 struct Program {
   std::unique_ptr<mf::MirroredStrategy> strategy;
   std::unique_ptr<mf::Session> session;
@@ -81,7 +82,7 @@ void ExpectSameBits(const Program& a, const Program& b) {
   }
 }
 
-TEST(ReproducibleTrainingTest, EvaluationBetweenStepsChangesNoBit) {
+TEST(ReproducibleTrainingTest, EvaluationBetweenStepsDoesNotChangeTraining) {
   Program plain = Program::Create(), evaluated = Program::Create();
   plain.Train(0, kSteps);
   for (int i = 0; i < kSteps; ++i) {
@@ -94,7 +95,7 @@ TEST(ReproducibleTrainingTest, EvaluationBetweenStepsChangesNoBit) {
   EXPECT_EQ(evaluated.session->step(), kSteps);
 }
 
-TEST(ReproducibleTrainingTest, ContinuedFromCheckpointChangesNoBit) {
+TEST(ReproducibleTrainingTest, TrainingContinuedFromCheckpointHasTheSameBits) {
   Program whole = Program::Create(), stopped = Program::Create(), continued = Program::Create();
   whole.Train(0, kSteps);
   stopped.Train(0, kSteps / 2);
@@ -106,7 +107,7 @@ TEST(ReproducibleTrainingTest, ContinuedFromCheckpointChangesNoBit) {
   continued.Train(kSteps / 2, kSteps);
   ExpectSameBits(whole, continued);
 
-  // Checks that the test can fail: without the step count, the numbers differ.
+  // This shows that the test can fail: without the step count, the results differ.
   Program restarted = Program::Create();
   ASSERT_TRUE(mf::LoadVariables(path, *restarted.session).ok());
   restarted.session->SetStep(0);

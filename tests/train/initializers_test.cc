@@ -25,7 +25,8 @@ constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 using initializers::Distribution;
 using initializers::Fan;
 
-// Truncation at two standard deviations scales the standard deviation by this factor.
+// Truncating a normal distribution at two standard deviations multiplies its standard deviation by
+// this.
 constexpr double kTruncated = 0.87962566;
 
 // Returns the initial value of a variable of this shape.
@@ -64,7 +65,7 @@ struct Expected {
   double reach;  // largest distance from the mean
 };
 
-TEST(InitializersTest, RandomInitializersHaveMomentsAndBoundsOfKeras) {
+TEST(InitializersTest, RandomInitializersHaveKerasMomentsAndBounds) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Shape weight({100, 80}), filter({3, 5, 8, 40}), vector({5000});
   const auto normal = [](Initializer initializer, const Shape& shape, double variance) {
@@ -86,7 +87,8 @@ TEST(InitializersTest, RandomInitializersHaveMomentsAndBoundsOfKeras) {
       normal(initializers::VarianceScaling({.scale = 3, .mode = Fan::kOut}), weight, 3.0 / 80),
       {initializers::VarianceScaling({.distribution = Distribution::kUntruncatedNormal}), weight, 0,
        0.1, kInfinity},
-      // For a filter, each output sees 3 * 5 * 8 inputs, and each input goes to 3 * 5 * 40 outputs.
+      // In this filter, each output depends on 3 * 5 * 8 inputs, and each input affects 3 * 5 * 40
+      // outputs.
       normal(initializers::GlorotNormal(), weight, 2.0 / 180),
       normal(initializers::GlorotNormal(), filter, 2.0 / (15 * 48)),
       uniform(initializers::GlorotUniform(), weight, 2.0 / 180),
@@ -112,7 +114,7 @@ TEST(InitializersTest, RandomInitializersHaveMomentsAndBoundsOfKeras) {
   }
 }
 
-// The initializers of make_initializer_moments.py.
+// The initializers in make_initializer_moments.py.
 struct KerasInitializer {
   Initializer initializer;
   Shape shape;
@@ -148,7 +150,7 @@ std::map<std::string, KerasInitializer> KerasInitializers() {
   };
 }
 
-TEST(InitializersTest, MomentsMatchStoredMomentsOfKeras) {
+TEST(InitializersTest, MomentsMatchStoredKerasMoments) {
   const auto stored = ReadNpz("tests/references/initializers/keras.npz");
   ASSERT_TRUE(stored.ok()) << stored.status();
   const std::map<std::string, KerasInitializer> initializers = KerasInitializers();
@@ -161,7 +163,7 @@ TEST(InitializersTest, MomentsMatchStoredMomentsOfKeras) {
     const Moments m = MomentsOf(Initial(in.initializer, in.shape));
     EXPECT_NEAR(m.mean, mean, 0.05 * deviation) << name;
     EXPECT_NEAR(m.deviation, deviation, 0.03 * deviation) << name;
-    // Keras drew a hundred times as many numbers.
+    // Keras drew a hundred times as many values, so its range is at least as wide.
     EXPECT_GE(m.smallest, least - 1e-4 * (largest - least)) << name;
     EXPECT_LE(m.largest, largest + 1e-4 * (largest - least)) << name;
   }
@@ -188,7 +190,7 @@ TEST(InitializersTest, SeedDeterminesValues) {
   }
 }
 
-// Returns the columns of `t`, or its rows if there are fewer, as vectors.
+// Returns the columns of `t` or, if there are fewer of them, its rows.
 std::vector<std::vector<double>> Vectors(const Tensor& t) {
   const int64_t columns = t.shape().dim(t.shape().rank() - 1), rows = t.num_elements() / columns;
   const bool by_column = columns <= rows;
@@ -217,8 +219,8 @@ TEST(InitializersTest, OrthogonalHasOrthonormalColumnsOrRows) {
   }
 }
 
-// If the distribution is uniform, the elements of square matrices have mean 0 and variance 1 / size
-// in every row and column. Gram-Schmidt with other signs would fail in the first column.
+// If the distribution is uniform, the elements of an n x n matrix have mean 0 and variance 1 / n in
+// every row and column. Gram-Schmidt with wrong signs fails this in the first column.
 TEST(InitializersTest, OrthogonalIsUniformlyDistributed) {
   constexpr int kDraws = 200, kSize = 3;
   double mean[kSize * kSize] = {}, square[kSize * kSize] = {};

@@ -22,8 +22,8 @@ namespace {
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-// Returns the penalty on a variable, as part of the loss of a batch of 7 rows that is otherwise 0,
-// and its gradient.
+// Returns the penalty on a variable and its gradient. The penalty is added to the loss of a batch
+// of 7 rows, which is otherwise 0.
 absl::StatusOr<std::vector<Tensor>> Penalty(const Regularizer& regularizer, const Tensor& value,
                                             int replicas = 1) {
   Graph graph;
@@ -48,8 +48,8 @@ void Expect(const Regularizer& regularizer, const Tensor& value, float penalty,
   }
 }
 
-// The expected values are Keras'.
-TEST(RegularizersTest, PenaltiesAreThoseOfKeras) {
+// Expected values from Keras.
+TEST(RegularizersTest, PenaltiesMatchKeras) {
   const Tensor x = Tensor::Of<float>({2, 2}, {1, -2, 3, 0.5});
   Expect(regularizers::L1(), x, 0.065f, Tensor::Of<float>({2, 2}, {0.01f, -0.01f, 0.01f, 0.01f}));
   Expect(regularizers::L2(), x, 0.1425f, Tensor::Of<float>({2, 2}, {0.02f, -0.04f, 0.06f, 0.01f}));
@@ -92,7 +92,7 @@ TEST(RegularizersTest, InvalidArgumentsAreReported) {
               IsError(kInvalid, "two columns", "got shape [2,1]"));
 }
 
-TEST(RegularizationLossTest, PenalisesKernelsAndLeavesBiasesAlone) {
+TEST(RegularizationLossTest, PenalisesKernelsButNotBiases) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 3});
@@ -103,7 +103,7 @@ TEST(RegularizationLossTest, PenalisesKernelsAndLeavesBiasesAlone) {
   EXPECT_EQ(TrainableVariablesNamed(graph, "bias").size(), 2u);
   const Output penalty = RegularizationLoss(root, regularizers::L2(0.5));
   const Output first = RegularizationLoss(root, regularizers::L2(0.5), {.variables = {kernels[0]}});
-  // The predictions do not affect the loss, so only the penalty changes variables.
+  // The predictions do not affect this loss, so only the penalty changes variables.
   const Output loss =
       ops::AddV2(root, penalty,
                  ops::Sum(root, ops::Mul(root, y, ops::ScalarConst(root, DT_FLOAT, 0)), {0, 1}));
@@ -125,7 +125,7 @@ TEST(RegularizationLossTest, PenalisesKernelsAndLeavesBiasesAlone) {
     const Tensor rows = Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
     const absl::Status status = (*session)->Run({{x, rows}}, {}, {train}).status();
     ASSERT_TRUE(status.ok()) << status;
-    // The gradient of w² / 2 is w: the step subtracts a quarter of w, on any number of replicas.
+    // The gradient of w² / 2 is w, so the step subtracts a quarter of w on any number of replicas.
     EXPECT_NEAR(square_sum("dense/kernel"), 0.75 * 0.75 * before, 1e-5);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests CheckPlan on a small valid plan, and on one violation for each error that it reports.
+// Tests CheckPlan on a small valid plan, and on one violation of each rule that it checks.
 #include "framework/compiler/plan/check_plan.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ MemoryAccess Writes(RegionId region, int64_t offset, int value) {
   return {{region, offset}, 64, true, value};
 }
 
-// The indices of the instructions in ValidPlan().
+// Instruction indices in ValidPlan().
 enum Position {
   kGradient0,
   kRecord0,
@@ -149,8 +149,8 @@ constexpr Violation kViolations[] = {
      "arena bytes [64, 128)", "after instruction 12 (Update(update)) wrote"},
 };
 
-// Returns a plan that finishes the second collective in the next run, before anything uses its
-// gradient.
+// Returns a plan in which the next run finishes the second collective, before anything uses the
+// collective's gradient.
 Plan LatePlan() {
   Plan plan = ValidPlan();
   plan.fetches.clear();
@@ -180,7 +180,7 @@ TEST(CheckPlanTest, AcceptsLateFinish) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(CheckPlanTest, FindsWhatWouldSpoilLateFinish) {
+TEST(CheckPlanTest, LateFinishViolationsAreReported) {
   constexpr int kAdded = 3;
   const struct {
     const char* place;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the passes that do not depend on particular ops, by a step's text before and after each
-// pass.
+// Tests the passes that do not depend on particular ops: compares a step's text before and after
+// each pass.
 #include <string>
 
 #include "framework/compiler/passes/common_subexpressions.h"
@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the step after the passes.
+// Returns the step's text after the passes.
 template <typename... P>
 std::string After(absl::string_view text, const StepNames& names) {
   const auto step = ParseStep(text, names);
@@ -25,7 +25,7 @@ std::string After(absl::string_view text, const StepNames& names) {
   const absl::Status status = RunPasses((*step)->c, P()...);
   if (!status.ok()) return status.ToString();
   const std::string once = StepToText((*step)->c);
-  // Passes are idempotent.
+  // Running the passes twice must change nothing, because they are idempotent.
   const absl::Status again = RunPasses((*step)->c, P()...);
   EXPECT_TRUE(again.ok()) << again;
   EXPECT_EQ(StepToText((*step)->c), once);
@@ -175,7 +175,7 @@ sum = AddN(c, d, e, f) {N=4, T=float}
       "sum = AddN(c, c, e, f)\n");
 }
 
-TEST(CommonSubexpressionsTest, KeepsNodesWithOtherAttributesControlsOrRandomNumbersApart) {
+TEST(CommonSubexpressionsTest, DoesNotMergeNodesWithDifferentAttributesControlsOrRandomNumbers) {
   EXPECT_EQ(
       After<CommonSubexpressions>(R"(
 x = Placeholder() {dtype=float, shape=<2,2>}
@@ -198,7 +198,7 @@ s = RandomUniform(shape) {T=int32, dtype=float}
       "s = RandomUniform(shape)\n");
 }
 
-TEST(CommonSubexpressionsTest, KeepsReadsApartIfHandleCarriesOrder) {
+TEST(CommonSubexpressionsTest, DoesNotMergeReadsIfHandleCarriesOrder) {
   EXPECT_EQ(After<CommonSubexpressions>(R"(
 v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
 one = Const() {dtype=float, value=float<>{1}}
@@ -346,8 +346,8 @@ second = AssignVariableOp(v, x) {dtype=float}
   EXPECT_EQ(StepToText(c), ordered);
 }
 
-// The replacement takes the position of the original among the collectives and among the writes.
-TEST(DropReaderEdgesTest, ReplacementOperationTakesPlaceOfOriginal) {
+// The replacement takes the original's position among the collectives and among the writes.
+TEST(DropReaderEdgesTest, ReplacementTakesTheOriginalsPosition) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 rate = Placeholder() {dtype=float, shape=<>}
@@ -381,9 +381,9 @@ write = AssignAddVariableOp(v, x) {dtype=float}
             "write = AssignAddVariableOp(v, x, ^other, ^user)\n");
 }
 
-// The collectives are ordered in the second half of the compiler: `early` precedes `late`, so
+// In the second half of the compiler, the collectives are ordered: `early` precedes `late`, so
 // `user` cannot run before `write`.
-TEST(OrderVariablesTest, CopiesReadWhoseUserFollowsWriteByOrderOfCollectives) {
+TEST(OrderVariablesTest, CopiesReadWhoseUserFollowsWriteInCollectiveOrder) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}

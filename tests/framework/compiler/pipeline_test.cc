@@ -2,12 +2,13 @@
 #include "framework/compiler/pipeline.h"
 
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
-// A pass that leaves the graph unchanged, counts its runs in `runs`, and reports a change `changes`
-// times.
+// A pass that leaves the graph unchanged, counts its runs in `runs`, and claims a change in its
+// first `changes` runs.
 class TestPass : public Pass {
  public:
   explicit TestPass(std::string name = "test", int changes = 0, Facts needs = 0, Facts gives = 0)
@@ -48,15 +49,14 @@ TEST(PipelineTest, RunsStageUntilNoPassChangesAnything) {
   Compilation c;
   TestPass::runs = 0;
   ASSERT_TRUE(p.Run(c).ok());
-  EXPECT_EQ(TestPass::runs, 2 * 4);  // three rounds with changes, and one without
+  EXPECT_EQ(TestPass::runs, 2 * 4);  // two passes; three rounds with changes and one without
 }
 
 TEST(PipelineTest, ReportsStageThatDoesNotBecomeStable) {
   Pipeline p;
   p.AddUntilStable<Optional, NeverStable>(8);
   Compilation c;
-  EXPECT_EQ(p.Run(c).ToString(),
-            "INTERNAL: pass optional, never_stable did not become stable in 8 rounds");
+  EXPECT_THAT(p.Run(c), IsError(absl::StatusCode::kInternal, "optional, never_stable", "8 rounds"));
 }
 
 TEST(PipelineTest, RunsPassOutsideStageOnce) {
@@ -73,7 +73,7 @@ TEST(PipelineTest, RejectsPassThatNeedsMissingFacts) {
   p.Add<TestPass>("first", 0, 0, kPruned);
   p.Add<TestPass>("second", 0, kPruned | kSharded);
   Compilation c;
-  EXPECT_EQ(p.Run(c).ToString(), "INTERNAL: pass second needs facts that no earlier pass gives");
+  EXPECT_THAT(p.Run(c), IsError(absl::StatusCode::kInternal, "pass second", "facts"));
 }
 
 class EndsShardings final : public TestPass {
@@ -82,8 +82,8 @@ class EndsShardings final : public TestPass {
   Facts ends() const override { return kSharded; }
 };
 
-// A pipeline starts with the facts that the previous pipeline established; they hold until a pass
-// ends them.
+// A pipeline starts with the facts that the previous pipeline established. Each fact holds until a
+// pass ends it.
 TEST(PipelineTest, FactsHoldInNextPipelineUntilPassEndsThem) {
   Pipeline first, second;
   first.Add<TestPass>("shards", 0, 0, kSharded);
@@ -92,8 +92,7 @@ TEST(PipelineTest, FactsHoldInNextPipelineUntilPassEndsThem) {
   Compilation c;
   ASSERT_TRUE(first.Run(c).ok());
   EXPECT_EQ(second.Run(c), absl::OkStatus());
-  EXPECT_EQ(second.Run(c).ToString(),
-            "INTERNAL: pass needs needs facts that no earlier pass gives");
+  EXPECT_THAT(second.Run(c), IsError(absl::StatusCode::kInternal, "pass needs", "facts"));
 }
 
 TEST(PipelineTest, DisablesOnlyOptionalPasses) {

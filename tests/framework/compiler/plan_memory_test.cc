@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kAlignment = static_cast<int64_t>(kBufferAlignment);
 
-// Returns the bytes that a value occupies: its size, rounded up so that offsets stay aligned.
+// Returns how many bytes a value occupies: its size, rounded up to keep offsets aligned.
 int64_t Padded(const Lifetime& v) { return static_cast<int64_t>(AlignUp(v.bytes)); }
 
 std::vector<Lifetime> RandomLifetimes(Random& random, int count, int steps) {
   std::vector<Lifetime> values;
   for (int i = 0; i < count; ++i) {
     const int first = static_cast<int>(random.Below(steps));
-    // Most values are short-lived, some are long-lived.
+    // Most values are short-lived, and some are long-lived.
     const int64_t span = random.Below(random.Below(5) == 0 ? steps : 4);
     const int last = std::min<int>(steps - 1, first + static_cast<int>(span));
     const int64_t bytes = random.Below(10) == 0 ? 0 : 1 + random.Below(1 << (4 + i % 10));
@@ -30,7 +30,7 @@ std::vector<Lifetime> RandomLifetimes(Random& random, int count, int steps) {
   return values;
 }
 
-// Returns the peak of live bytes, counted step by step.
+// Returns the peak number of live bytes, counted step by step.
 int64_t BruteForceLive(const std::vector<Lifetime>& values, int steps) {
   int64_t most = 0;
   for (int step = 0; step < steps; ++step) {
@@ -41,7 +41,8 @@ int64_t BruteForceLive(const std::vector<Lifetime>& values, int steps) {
   return most;
 }
 
-// Names two values that are live at the same time and share a byte; returns "" if there are none.
+// Returns a description of two values that are live at the same time and share a byte, or "" if
+// there are none.
 std::string Overlap(const std::vector<Lifetime>& values, const MemoryPlan& plan) {
   for (size_t i = 0; i < values.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -82,7 +83,7 @@ TEST(PackValuesTest, KeepsSimultaneouslyLiveValuesApart) {
   }
 }
 
-TEST(PackValuesTest, KeepsValuesApartEvenIfTooManyForQuadraticHeuristic) {
+TEST(PackValuesTest, KeepsLiveValuesApartEvenIfTooManyForQuadraticHeuristic) {
   Random random(5);
   ExpectValid(RandomLifetimes(random, 6000, 4000), 4000);
 }
@@ -115,8 +116,8 @@ TEST(PackValuesTest, NoValuesNeedNoMemory) {
   EXPECT_EQ(plan.live_bytes, 0);
 }
 
-// Returns the plan of a step on one replica that feeds x, of shape [4, 256], and fetches
-// `build(x)`.
+// Returns the plan of a step that feeds x, of shape [4, 256], and fetches `build(x)`, on one
+// replica.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(Output (*build)(const Scope&, Output)) {
   Graph graph;
   const Scope root(&graph);
@@ -131,7 +132,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(Output (*build)(const Scope&,
 constexpr int64_t kValueBytes = 4 * 256 * 4;
 
 TEST(PlanTest, WritesElementwiseResultsOverDeadInputs) {
-  // The feed is outside the arena and not overwritten; all results after it share one buffer.
+  // The feed is outside the arena and must not be overwritten. All results share one buffer.
   const auto plan = PlanOf([](const Scope& s, Output x) {
     return ops::Tanh(s, ops::Exp(s, ops::Neg(s, ops::Sin(s, ops::Neg(s, x)))));
   });

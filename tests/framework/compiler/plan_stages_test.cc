@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the stages of the compiler's second half on steps given as text.
+// Tests the stages of the compiler's second half on steps that are given as text.
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +22,8 @@
 namespace mirrorflow {
 namespace {
 
-// A step and the state of its plan. `collectives` lists the collectives' names in order.
+// A step and the state of its plan. The constructor's `collectives` are the collectives' names in
+// order.
 struct StepPlan {
   StepPlan(absl::string_view text, const StepNames& names,
            const std::vector<std::string>& collectives = {}, const DeviceTraits& traits = {}) {
@@ -50,7 +51,7 @@ struct StepPlan {
   std::unique_ptr<PlanState> state;
 };
 
-TEST(InferLocalShapesTest, ShardedValuesHaveRowsOfOneReplica) {
+TEST(InferLocalShapesTest, ShardedValuesHaveOneReplicasRows) {
   const auto step = ParseStep(R"(
 x = Placeholder() {dtype=float, shape=<6,3>}
 w = Placeholder() {dtype=float, shape=<3>}
@@ -86,7 +87,7 @@ flat = Reshape(y, sizes) {T=float}
 write = AssignVariableOp(v, copied) {dtype=float}
 )";
 
-TEST(ChooseKernelsTest, NodesThatComputeOrCopyHaveKernel) {
+TEST(ChooseKernelsTest, NodesThatComputeOrCopyHaveKernels) {
   StepPlan plan(kProducts, {.feeds = {{"x", {3, 4}}}, .fetches = {"flat"}, .targets = {"write"}});
   ASSERT_TRUE(plan.Run(InferLocalShapes(), ChooseKernels()));
   std::vector<std::string> names;
@@ -104,8 +105,8 @@ TEST(ChooseKernelsTest, OpWithoutKernelForDeviceIsErrorThatNamesNode) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kUnimplemented, "copied"));
 }
 
-// Returns the graph after the stage, and the order of collectives. The kernel of `check` can fail
-// because of its data.
+// Returns the graph after GuardWrites and the order of its collectives. The kernel of `check` can
+// fail because of its data.
 std::string Guarded(absl::string_view text, const StepNames& names,
                     const std::vector<std::string>& collectives = {}, bool shard = true) {
   StepPlan plan(text, names, collectives);
@@ -120,7 +121,7 @@ std::string Guarded(absl::string_view text, const StepNames& names,
   return result;
 }
 
-// Once a rank has finished `r`, the check has passed on every rank.
+// When a rank has finished `r`, the check has passed on every rank.
 TEST(GuardWritesTest, ChecksPrecedeCollectiveAndWritesFollowIt) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -176,7 +177,7 @@ TEST(GuardWritesTest, OneDeviceNeedsNoBarrier) {
             "collectives:");
 }
 
-TEST(GuardWritesTest, WriteOrderedBeforeCheckIsLeftAlone) {
+TEST(GuardWritesTest, WriteOrderedBeforeCheckIsUnchanged) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}
@@ -194,7 +195,7 @@ check = Sign(read) {T=float}
 }
 
 // A control edge would force a rank to finish the first collective before it starts the second.
-TEST(GuardWritesTest, CollectiveUpdatesFollowFirstOneWithoutControlEdges) {
+TEST(GuardWritesTest, LaterCollectiveUpdatesNeedNoControlEdges) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>, shared_name="v"}
 w = VarHandleOp() {dtype=float, shape=<2>, shared_name="w"}
@@ -236,15 +237,15 @@ d = Mul(c, used_twice) {T=float}
                 {.feeds = {{"x", {4}}}, .fetches = {"d", "b"}});
   ASSERT_TRUE(Assign(plan));
   EXPECT_EQ(plan.root("read"), plan.root("v"));
-  EXPECT_NE(plan.root("a"), plan.root("x"));  // feeds are not overwritten
-  EXPECT_EQ(plan.root("b"), plan.root("a"));  // no other node reads a
+  EXPECT_NE(plan.root("a"), plan.root("x"));  // feeds must not be overwritten
+  EXPECT_EQ(plan.root("b"), plan.root("a"));  // no other node reads `a`
   EXPECT_EQ(plan.root("view"), plan.root("b"));
   EXPECT_NE(plan.root("used_twice"), plan.root("view"));  // b is fetched
-  EXPECT_NE(plan.root("c"), plan.root("used_twice"));     // d reads used_twice later
+  EXPECT_NE(plan.root("c"), plan.root("used_twice"));     // `d` reads used_twice later
   EXPECT_EQ(plan.state->storage.of(plan.output("sizes")), -1);
 }
 
-TEST(AssignStorageTest, OperandsOfAllReduceAreNeighboursAndComputedInPlace) {
+TEST(AssignStorageTest, AllReduceOperandsAreAdjacentAndComputedInPlace) {
   StepPlan plan(R"(
 x = Placeholder() {dtype=float, shape=<4>}
 a = Neg(x) {T=float}
@@ -266,7 +267,7 @@ r = AllReduce(a, b, x) {N=3, T=float}
   }
 }
 
-// Returns the instructions of the plan, except those for events.
+// Returns the plan's instructions, except those for events.
 std::string Instructions(const Plan& plan) {
   std::vector<std::string> all;
   for (const Instruction& i : plan.instructions) {
@@ -284,14 +285,14 @@ TEST(EmitInstructionsTest, CollectiveIsFinishedBeforeFirstUseOfResult) {
   StepPlan plan(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}},
                 {"r3", "r2", "r1"});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions()));
-  // g3 and g2 have other users, so the collectives' operands are copies.
+  // `g3` and `g2` have other users, so the collectives' operands are copies of them.
   EXPECT_EQ(Instructions(*plan.state->plan),
             "g3, copy r3, start r3, g2, copy r2, start r2, finish r3, u3, g1, start r1, finish r2, "
             "u2, finish r1, u1");
 }
 
-// No other node waits for the update. The other ranks have started theirs by the end of the next
-// product.
+// No other node waits for the update. By the end of the next product, the other ranks have probably
+// started their updates.
 TEST(EmitInstructionsTest, UpdateIsFinishedBeforeSecondProductAfterIt) {
   StepPlan plan(R"(
 v = VarHandleOp() {dtype=float, shape=<4>}
@@ -309,7 +310,7 @@ c = MatMul(b, x) {T=float}
   EXPECT_EQ(Instructions(*plan.state->plan), "start u, a, finish u, b, c");
 }
 
-// The check of x can fail, so every rank must reach the barrier before any rank writes.
+// The check of `x` can fail, so every rank must arrive at the barrier before any rank writes.
 TEST(EmitInstructionsTest, BarrierIsFinishedBeforeWritesThatItGuards) {
   StepPlan plan(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -368,7 +369,7 @@ TEST(PlanStagesTest, PlanIsCheckedOnlyIfOptionIsSet) {
   StepPlan plan("x = Placeholder() {dtype=float, shape=<1>}\ny = Neg(x) {T=float}\n",
                 {.feeds = {{"x", {1}}}, .fetches = {"y"}});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions(), PlanMemory()));
-  plan.state->plan->accesses[0].clear();  // so that no instruction writes the fetched value
+  plan.state->plan->accesses[0].clear();  // now no instruction writes the fetched value
   EXPECT_TRUE(RunPasses(*plan.state, CheckPlan()).ok());
   plan.state->options.check_plan = true;
   EXPECT_FALSE(RunPasses(*plan.state, CheckPlan()).ok());

@@ -15,7 +15,7 @@ std::string Names(const std::vector<Node*>& nodes) {
   return absl::StrJoin(nodes, " ", [](std::string* out, const Node* n) { out->append(n->name()); });
 }
 
-// Returns the names in schedule order. Neg has an expensive kernel.
+// Returns the nodes' names in schedule order. Neg is the only op with an expensive kernel.
 std::string Schedule(const Compilation& c) {
   PlanState s(c, {}, DeviceTraits(), nullptr);
   s.kernel_plans.resize(s.graph.id_limit());
@@ -38,7 +38,7 @@ TEST(ScheduleNodesTest, StartsCollectiveWhenReadyAndUsesItWhenNextIsInFlight) {
             "v1 v2 v3 x g3 r3 g2 r2 u3 g1 r1 u2 u1");
 }
 
-// Ids must not matter, because nodes that passes add have high ids.
+// The schedule must not depend on ids, because nodes that passes add have high ids.
 TEST(ScheduleNodesTest, RunsOperandsOfNextCollectiveFirst) {
   constexpr char kText[] = R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -55,8 +55,8 @@ u = AssignSubVariableOp(v, r) {dtype=float}
       "v x sum loss g r other u");
 }
 
-// Otherwise the whole backward pass would run first, because the all-reduce of the loss can be in
-// flight at the same time.
+// Without this rule, the whole backward pass would run first, because the loss's all-reduce can be
+// in flight at the same time.
 TEST(ScheduleNodesTest, UsesCollectiveBetweenLongKernelsIfNextCollectiveNeedsIt) {
   constexpr char kText[] = R"(
 v1 = VarHandleOp() {dtype=float, shape=<2>}

@@ -26,7 +26,7 @@ constexpr char kMountsOfV1[] =
     "32 29 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
     "33 29 0:29 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n";
 
-// Returns the Cgroup of a root with these files.
+// Returns the Cgroup of a file system that contains `files`.
 Cgroup Tree(const Files& files) {
   static int number = 0;
   const std::string name = absl::StrCat("cgroup_", getpid(), "_", ++number);
@@ -41,7 +41,7 @@ Cgroup TreeOfV2(Files files) {
   return Tree(files);
 }
 
-TEST(CgroupTest, SmallestLimitOfAllLevelsCountsInVersion2) {
+TEST(CgroupTest, SmallestLimitOfAllLevelsAppliesInVersion2) {
   const Cgroup inner = TreeOfV2({{"sys/fs/cgroup/pod/box/cpu.max", "150000 100000\n"},
                                  {"sys/fs/cgroup/pod/cpu.max", "800000 100000\n"},
                                  {"sys/fs/cgroup/pod/box/memory.max", "1048576\n"},
@@ -56,7 +56,7 @@ TEST(CgroupTest, SmallestLimitOfAllLevelsCountsInVersion2) {
   EXPECT_EQ(outer.MemoryLimit(), kMiB);
 }
 
-TEST(CgroupTest, SmallestLimitOfAllLevelsCountsInVersion1) {
+TEST(CgroupTest, SmallestLimitOfAllLevelsAppliesInVersion1) {
   const Cgroup group =
       Tree({{"proc/self/cgroup", "5:memory:/pod/box\n4:cpu,cpuacct:/pod\n1:name=systemd:/\n"},
             {"proc/self/mountinfo", kMountsOfV1},
@@ -70,7 +70,7 @@ TEST(CgroupTest, SmallestLimitOfAllLevelsCountsInVersion1) {
   EXPECT_EQ(group.MemoryLimit(), kMiB);
 }
 
-TEST(CgroupTest, LargestNumberOfVersion1IsNoLimit) {
+TEST(CgroupTest, LargestValueInVersion1MeansNoLimit) {
   const Cgroup group =
       Tree({{"proc/self/cgroup", "5:memory:/\n"},
             {"proc/self/mountinfo", kMountsOfV1},
@@ -78,7 +78,7 @@ TEST(CgroupTest, LargestNumberOfVersion1IsNoLimit) {
   EXPECT_EQ(group.MemoryLimit(), std::nullopt);
 }
 
-TEST(CgroupTest, EachControllerIsInItsOwnHierarchy) {
+TEST(CgroupTest, EachVersion1ControllerMayHaveItsOwnHierarchy) {
   const Cgroup hybrid = Tree(
       {{"proc/self/cgroup", "5:memory:/box\n0::/box\n"},
        {"proc/self/mountinfo",
@@ -90,14 +90,14 @@ TEST(CgroupTest, EachControllerIsInItsOwnHierarchy) {
   EXPECT_EQ(hybrid.MemoryLimit(), kMiB);
 }
 
-TEST(CgroupTest, ContainerThatSeesOnlyItsGroupFindsItAtTheMountPoint) {
+TEST(CgroupTest, ContainerThatSeesOnlyItsOwnGroupFindsItAtTheMountPoint) {
   const char* const kCpuMax = "sys/fs/cgroup/cpu.max";
   const struct {
     const char *group, *top;
   } cases[] = {{"/host/pod/box", "/host/pod/box"},  // without a cgroup namespace
                {"/", "/"},                          // with one
                {"/../../other", "/"},               // moved after its namespace was created
-               {"/host/podium", "/host/pod"}};      // not below it
+               {"/host/podium", "/host/pod"}};      // not below the mounted group
   for (const auto& c : cases) {
     const Cgroup group =
         Tree({{"proc/self/cgroup", absl::StrCat("0::", c.group, "\n")},
@@ -130,7 +130,7 @@ TEST(CgroupTest, MissingAndMalformedFilesLimitNothing) {
   }
 }
 
-TEST(CgroupTest, CachedFilesAndFreeSwapCanBeUsed) {
+TEST(CgroupTest, CachedFilesAndFreeSwapCountAsUsable) {
   const std::string folder = "sys/fs/cgroup/pod/box/";
   Files files = {
       {folder + "memory.max", "1000"},
@@ -141,7 +141,7 @@ TEST(CgroupTest, CachedFilesAndFreeSwapCanBeUsed) {
   files[folder + "memory.swap.max"] = "30";
   files[folder + "memory.swap.current"] = "10";
   EXPECT_EQ(TreeOfV2(files).MemoryLeft(70), 520);
-  files[folder + "memory.current"] = "5000";  // the limit was lowered
+  files[folder + "memory.current"] = "5000";  // above the limit, which was lowered later
   EXPECT_EQ(TreeOfV2(files).MemoryLeft(0), 0);
   const std::string v1 = "sys/fs/cgroup/memory/";
   EXPECT_EQ(Tree({{"proc/self/cgroup", "5:memory:/\n"},

@@ -8,7 +8,7 @@
 namespace mirrorflow {
 namespace {
 
-// RFC 3720, appendix B.4.
+// Expected values from RFC 3720, appendix B.4.
 TEST(Crc32cTest, MatchesTheStandard) {
   EXPECT_EQ(Crc32c(""), 0u);
   EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
@@ -16,7 +16,7 @@ TEST(Crc32cTest, MatchesTheStandard) {
   EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62a8ab43u);
 }
 
-TEST(Crc32cTest, PartsGiveTheChecksumOfTheWhole) {
+TEST(Crc32cTest, ChecksumOfPartsEqualsChecksumOfTheWhole) {
   const std::string text = "The quick brown fox jumps over the lazy dog";
   for (size_t i = 0; i <= text.size(); ++i) {
     EXPECT_EQ(Crc32c(text.substr(i), Crc32c(text.substr(0, i))), Crc32c(text));

@@ -20,12 +20,12 @@ rlimit LimitNow() {
   return limit;
 }
 
-// Restores the soft limit, which the tests change.
+// Restores the soft limit after each test.
 class DescriptorsTest : public testing::Test {
  protected:
   ~DescriptorsTest() override { setrlimit(RLIMIT_NOFILE, &before_); }
 
-  // All numbers below it are in use.
+  // Returns the lowest unused descriptor.
   static rlim_t FirstFree() {
     const int free = eventfd(0, 0);
     close(free);
@@ -53,7 +53,7 @@ TEST_F(DescriptorsTest, LimitIsNeverLowered) {
   EXPECT_EQ(LimitNow().rlim_cur, before_.rlim_cur);
 }
 
-TEST_F(DescriptorsTest, OpenFilesCount) {
+TEST_F(DescriptorsTest, OpenFilesAreCounted) {
   const rlim_t in_use = FirstFree();
   SetSoftLimit(in_use + 4);
   const int open_one = eventfd(0, 0);
@@ -62,13 +62,13 @@ TEST_F(DescriptorsTest, OpenFilesCount) {
   close(open_one);
 }
 
-// Only a child process can lower its hard limit: there is no way back.
-TEST(DescriptorsDeathTest, TooLowHardLimitIsNamedWithOneThatSuffices) {
+// A process cannot raise its hard limit again, so only a child process lowers it.
+TEST(DescriptorsDeathTest, ErrorForTooLowHardLimitNamesOneThatSuffices) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto check = [] {
     const rlimit low = {.rlim_cur = 32, .rlim_max = 64};
     if (setrlimit(RLIMIT_NOFILE, &low) != 0) std::exit(2);
-    // Spare descriptors are not required.
+    // Spare descriptors are optional.
     if (!EnsureDescriptors("here", 16, /*spare=*/1000).ok() || LimitNow().rlim_cur != 64) {
       std::exit(3);
     }

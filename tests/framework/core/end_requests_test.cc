@@ -23,7 +23,7 @@ TEST(EndRequestsTest, SecondTermSoonAfterTheFirstIsTheSameRequest) {
   const absl::Duration soon = absl::Milliseconds(4999), late = absl::Seconds(5);
   const absl::Duration moment = absl::Milliseconds(1);
   const struct {
-    std::vector<std::pair<int, absl::Duration>> signals;  // and the time of each
+    std::vector<std::pair<int, absl::Duration>> signals;  // each with its time
     std::vector<Kind> kinds;
   } cases[] = {
       {{{SIGTERM, {}}, {SIGTERM, {}}}, {Kind::kFirst, Kind::kRepeated}},
@@ -43,7 +43,7 @@ TEST(EndRequestsTest, SecondTermSoonAfterTheFirstIsTheSameRequest) {
   }
 }
 
-// The kernel can deliver a process's signals to several of its threads.
+// The kernel can deliver signals to several threads of a process at once.
 TEST(EndRequestsTest, SignalsToSeveralThreadsAtOnceAreOneRequest) {
   for (int round = 0; round < 500; ++round) {
     EndRequests requests;

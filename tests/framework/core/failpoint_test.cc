@@ -20,7 +20,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::MatchesRegex;
 
-// Creates a failpoint called `place` with this MIRRORFLOW_FAILPOINTS.
+// Sets MIRRORFLOW_FAILPOINTS and creates a failpoint called `place`.
 Failpoint& NewFailpoint(const char* setting) {
   static auto* const all = new std::vector<std::unique_ptr<Failpoint>>();
   setenv("MIRRORFLOW_FAILPOINTS", setting, 1);
@@ -41,8 +41,9 @@ TEST_F(FailpointTest, DoesNothingUnlessItIsSet) {
   EXPECT_THAT(Failpoint::Names(), Contains("place"));
 }
 
-TEST_F(FailpointTest, WarnsInOneLineIfTheVariableIsSet) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child process has not warned yet
+TEST_F(FailpointTest, WarnsOnceOnOneLineIfTheVariableIsSet) {
+  GTEST_FLAG_SET(death_test_style,
+                 "threadsafe");  // runs the statement in a fresh process, which has not warned yet
   const auto create_two = [](const char* setting) {
     NewFailpoint(setting);
     NewFailpoint(setting);
@@ -53,7 +54,7 @@ TEST_F(FailpointTest, WarnsInOneLineIfTheVariableIsSet) {
   EXPECT_EXIT(create_two(""), testing::ExitedWithCode(0), "^$");
 }
 
-TEST_F(FailpointTest, FailsEachTimeOrAtOnePass) {
+TEST_F(FailpointTest, FailsAtEveryPassOrAtOne) {
   Failpoint& always = NewFailpoint("other=kill,place=error");
   EXPECT_THAT(always.Pass(), IsError(absl::StatusCode::kInternal, "failpoint place"));
   EXPECT_FALSE(always.Pass().ok());
@@ -70,7 +71,7 @@ TEST_F(FailpointTest, FailsOnOneWorker) {
   EXPECT_FALSE(failpoint.Pass().ok());
 }
 
-TEST_F(FailpointTest, EndsTheProcess) {
+TEST_F(FailpointTest, KillOrExitEndsTheProcess) {
   for (const char* setting : {"place=exit", "place=kill"}) {
     Failpoint& failpoint = NewFailpoint(setting);
     const pid_t child = fork();
@@ -89,7 +90,7 @@ TEST_F(FailpointTest, EndsTheProcess) {
   }
 }
 
-TEST_F(FailpointTest, DelaysThePassAndGoesOn) {
+TEST_F(FailpointTest, DelaysThePassAndContinues) {
   Failpoint& failpoint = NewFailpoint("place=delay");
   const absl::Time begin = absl::Now();
   EXPECT_TRUE(failpoint.Pass().ok());
@@ -110,7 +111,7 @@ TEST_F(FailpointTest, StopsTheProcessUntilItIsContinued) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST_F(FailpointTest, MistakesInTheEnvironmentAreNamed) {
+TEST_F(FailpointTest, ErrorsNameMistakesInTheEnvironment) {
   NewFailpoint("");
   const struct {
     const char *setting, *message;

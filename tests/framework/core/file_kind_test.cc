@@ -25,7 +25,7 @@ TEST(FileKindTest, EveryKindIsRecognisedAndNamed) {
   }
 }
 
-TEST(FileKindTest, FoldersOfModelsAreRecognised) {
+TEST(FileKindTest, ModelFoldersAreRecognised) {
   WriteTemporary("saved/saved_model.pb", "x");
   WriteTemporary("run/step-000000400/manifest.json", "{}");
   WriteTemporary("run/step-000000400/variables.safetensors", "x");
@@ -52,8 +52,8 @@ TEST(FileKindTest, RecordsThatLookLikeCheckpointAtTheEndAreRecords) {
   EXPECT_EQ(KindOfFile(WriteTemporary("end/x.data-00000-of-00001", records)), FileKind::kTfRecord);
 }
 
-// A file's prefix can be of any kind, but recognising it must not read past its end.
-TEST(FileKindTest, EveryPrefixHasKind) {
+// A prefix of a file may be recognised as any kind, but recognition must not read past its end.
+TEST(FileKindTest, EveryPrefixHasAKind) {
   for (const ForeignFile& file : ForeignFiles()) {
     for (size_t n = 0; n <= file.contents.size(); ++n) {
       const std::string start = file.contents.substr(0, n);
@@ -63,7 +63,7 @@ TEST(FileKindTest, EveryPrefixHasKind) {
   }
 }
 
-TEST(FileKindTest, TableWhoseFirstColumnIsNamedLikeMagicIsText) {
+TEST(FileKindTest, TableWhoseFirstColumnIsNamedLikeAMagicNumberIsText) {
   for (const char* const name : {"PAR1", "GGUF", "BZh9", "ARROW1"}) {
     EXPECT_EQ(KindOfBytes(absl::StrCat(name, ",x\n1,2\n"), 10), FileKind::kText) << name;
   }
@@ -77,7 +77,7 @@ TEST(FileKindTest, ErrorNamesPathBothKindsAndRemedy) {
   const absl::Status error = ExplainFile(absl::DataLossError("x"), path, reader);
   EXPECT_THAT(error, IsError(absl::StatusCode::kInvalidArgument, absl::StrCat(path, ": "),
                              "an npy file", "a git LFS pointer", "git lfs pull"));
-  // Errors unrelated to the kind are unchanged.
+  // Errors that do not concern the file's kind are returned unchanged.
   for (const absl::Status& other : {absl::NotFoundError("x"), absl::ResourceExhaustedError("x"),
                                     absl::PermissionDeniedError("x")}) {
     EXPECT_EQ(ExplainFile(other, path, reader), other);

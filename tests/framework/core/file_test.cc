@@ -25,7 +25,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Gives each test its own directory, initially empty.
+// Gives each test its own, initially empty directory.
 class FileTest : public ::testing::Test {
  protected:
   FileTest()
@@ -65,18 +65,19 @@ TEST_F(FileTest, ReadReturnsWrittenBytes) {
 }
 
 // Large files are written in blocks of 1 MiB.
-TEST_F(FileTest, LargeFileIsWrittenWhole) {
+TEST_F(FileTest, LargeFileIsWrittenCompletely) {
   constexpr size_t kBlock = size_t{1} << 20;
   std::string text(3 * kBlock + 123, '\0');
   uint32_t x = 1;
   for (char& c : text) c = static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
   for (const size_t size : {kBlock - 1, kBlock, kBlock + 1, kBlock + 4096, text.size()}) {
-    // Pieces end inside of blocks, end at block boundaries, and span several blocks.
+    // Some pieces end within a block, some end at a block boundary, and some span several blocks.
     for (const size_t first : {size_t{0}, size_t{7}, kBlock - 1, size}) {
       const absl::string_view whole = absl::string_view(text).substr(0, size);
       ASSERT_TRUE(
           WriteFileAtomically(Path("a"), {whole.substr(0, first), whole.substr(first)}).ok());
-      EXPECT_TRUE(Contents(Path("a")) == whole) << size << " bytes, the first piece " << first;
+      EXPECT_TRUE(Contents(Path("a")) == whole)
+          << size << " bytes; size of the first piece: " << first;
     }
   }
 }
@@ -149,7 +150,7 @@ TEST_F(FileTest, WriteWithoutSpaceKeepsOldFileAndLeavesNoTemporary) {
   EXPECT_EQ(Names(), std::set<std::string>{"a"});
 }
 
-TEST_F(FileTest, CheckWritableLeavesNothingBehind) {
+TEST_F(FileTest, CheckWritableLeavesNoFiles) {
   EXPECT_TRUE(CheckWritable(Path("a")).ok());
   EXPECT_TRUE(Names().empty());
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old"}).ok());
@@ -194,12 +195,12 @@ TEST_F(FileTest, CrashAtAnyStepLeavesOldOrNewFile) {
     }
     int status;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "there is no step " << crash_at;
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the write has no step " << crash_at;
     EXPECT_EQ(Contents(Path("a")), crash_at < kSteps - 1 ? "old" : "new contents") << crash_at;
   }
 }
 
-TEST_F(FileTest, WrittenFileHasPermissionsThatUmaskLeaves) {
+TEST_F(FileTest, WrittenFileHasPermissionsThatUmaskAllows) {
   for (const auto& [mask, expected] : {std::pair(0u, 0666u), {022u, 0644u}, {077u, 0600u}}) {
     const mode_t before = umask(mask);
     const absl::Status written = WriteFileAtomically(Path("a"), {"x"});
@@ -211,7 +212,7 @@ TEST_F(FileTest, WrittenFileHasPermissionsThatUmaskLeaves) {
   }
 }
 
-TEST_F(FileTest, FileOpenForAppendingKeepsReplacesOrRefusesWhatExists) {
+TEST_F(FileTest, OpenForAppendingKeepsReplacesOrRejectsAnExistingFile) {
   const auto append = [&](ExistingFile existing) {
     const absl::StatusOr<int> fd = OpenForAppending(Path("a"), {.existing = existing});
     if (!fd.ok()) return fd.status();
@@ -227,7 +228,7 @@ TEST_F(FileTest, FileOpenForAppendingKeepsReplacesOrRefusesWhatExists) {
   EXPECT_EQ(Contents(Path("a")), "line\n");
 }
 
-TEST_F(FileTest, OnlyRegularFilesOpenForAppending) {
+TEST_F(FileTest, OpenForAppendingAcceptsOnlyRegularFiles) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   ASSERT_EQ(mkdir(Path("folder").c_str(), 0700), 0);
   for (const std::string& path : {Path("pipe"), std::string("/dev/null"), Path("folder")}) {
@@ -242,7 +243,7 @@ TEST_F(FileTest, OnlyRegularFilesOpenForAppending) {
               IsError(absl::StatusCode::kFailedPrecondition, Path("pipe"), "got a pipe"));
 }
 
-TEST_F(FileTest, LinkOpensForAppendingOnlyIfItMayBeFollowed) {
+TEST_F(FileTest, OpenForAppendingFollowsLinksOnlyIfAllowed) {
   std::ofstream(Path("a")) << "old\n";
   ASSERT_EQ(symlink(Path("a").c_str(), Path("link").c_str()), 0);
   const absl::Status refused = OpenForAppending(Path("link")).status();
@@ -254,7 +255,7 @@ TEST_F(FileTest, LinkOpensForAppendingOnlyIfItMayBeFollowed) {
   close(*followed);
 }
 
-TEST_F(FileTest, LineBeyondTheLimitOnFilesIsAResourceErrorThatNamesIt) {
+TEST_F(FileTest, LineBeyondTheFileSizeLimitIsAResourceErrorThatNamesTheLimit) {
   signal(SIGXFSZ, SIG_IGN);
   const absl::StatusOr<int> fd = OpenForAppending(Path("a"));
   ASSERT_TRUE(fd.ok()) << fd.status();

@@ -39,7 +39,7 @@ TEST(JsonQuoteTest, ReplacesMalformedSequences) {
   EXPECT_EQ(JsonQuote("a\xFFz\xE2\x82"), "\"a\uFFFDz\uFFFD\"");
 }
 
-TEST(JsonTextTest, StaysOnOneLineInTheOrderOfItsKeys) {
+TEST(JsonTextTest, KeysStayInOrderOnOneLine) {
   const nlohmann::ordered_json json = {{"z", "1\n\xFF"}, {"a", {1, 2.5, NAN, nullptr}}};
   EXPECT_EQ(JsonText(json), "{\"z\":\"1\\n\uFFFD\",\"a\":[1,2.5,null,null]}");
 }
@@ -68,7 +68,7 @@ TEST(ParseJsonTest, MembersOfOrderedJsonKeepTheirOrder) {
   EXPECT_EQ(json->begin().key(), "b");
 }
 
-TEST(ParseJsonTest, OtherTextIsRefused) {
+TEST(ParseJsonTest, MalformedTextIsRejected) {
   for (const char* text : {"", "{", "]", "[1,]", "\"", "\"\\", "[1e999]", "{}{}", "\xff"}) {
     EXPECT_EQ(CodeOf(text), absl::StatusCode::kInvalidArgument) << text;
   }
@@ -84,7 +84,7 @@ TEST(ParseJsonTest, DepthIsLimited) {
   }
 }
 
-TEST(ParseJsonTest, BracketsThatCloseOrAreInStringsAddNoDepth) {
+TEST(ParseJsonTest, ClosedBracketsAndBracketsInStringsAddNoDepth) {
   std::string flat = "[";
   for (int i = 0; i < 1000; ++i) flat += R"([{"]":"[[\"{\\"}],)";
   EXPECT_TRUE(ParseJson(flat + "1]").ok());

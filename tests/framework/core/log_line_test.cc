@@ -37,10 +37,11 @@ Json Parsed(const std::string& line) {
   return json.value_or(Json());
 }
 
-// The standard error of a process that runs `body` with the variable.
+// Returns what a process that runs `body` with MIRRORFLOW_LOG_FORMAT=`format` prints to standard
+// error.
 std::string ErrorsWith(const char* format, const std::function<void()>& body) {
   std::string errors;
-  // EXPECT_EXIT runs the body in a fresh process, because the variable is read once.
+  // The variable is read only once per process, so EXPECT_EXIT runs the body in a fresh one.
   EXPECT_EXIT(
       {
         setenv("MIRRORFLOW_LOG_FORMAT", format, /*overwrite=*/1);
@@ -84,7 +85,7 @@ TEST(JsonLogLineTest, QuotesControlCharactersAndBrokenUtf8AreEscaped) {
             "a \"b\"\n\xef\xbf\xbd");
 }
 
-TEST(JsonLogLineTest, AnyBytesAreOneLineOfValidJson) {
+TEST(JsonLogLineTest, AnyBytesBecomeOneLineOfValidJson) {
   std::mt19937 random(7);
   for (int i = 0; i < 5000; ++i) {
     std::string texts[2];
@@ -126,7 +127,7 @@ TEST(LogLineDeathTest, JsonHasTimeSeverityJobWorkerAndProcess) {
   EXPECT_EQ(lines[3]["message"], "RESOURCE_EXHAUSTED memory");
 }
 
-TEST(LogLineDeathTest, TextOfAWorkerBeginsWithTimeJobAndWorker) {
+TEST(LogLineDeathTest, WorkersTextLineBeginsWithTimeJobAndWorker) {
   const auto log = [] {
     LogWarning("alone");
     {
@@ -151,7 +152,7 @@ TEST(LogLineDeathTest, TextOfAWorkerBeginsWithTimeJobAndWorker) {
             "ERROR INTERNAL why\nERROR RESOURCE_EXHAUSTED memory\n");
 }
 
-TEST(LogLineDeathTest, LinesOfAProcessInSeveralClustersHaveTheLabelsThatAllShare) {
+TEST(LogLineDeathTest, ProcessInSeveralClustersLogsTheLabelsThatAllShare) {
   const std::string errors = ErrorsWith("json", [] {
     auto first = std::make_unique<LogIdentity>("mlp", 3);
     auto second = std::make_unique<LogIdentity>("mlp", 4);
@@ -179,7 +180,7 @@ TEST(LogLineDeathTest, MinLogLevelHidesLinesInJson) {
   EXPECT_EQ(Parsed(errors).value("message", ""), "leaves out");
 }
 
-TEST(LogLineDeathTest, LiteralIsAnObjectAlsoIfTheJobHasAVeryLongName) {
+TEST(LogLineDeathTest, LiteralIsAnObjectEvenIfTheJobNameIsVeryLong) {
   const std::string errors = ErrorsWith("json", [] {
     const LogIdentity identity(std::string(5000, 'j'), 3);
     PrintErrorLiteral("RESOURCE_EXHAUSTED memory");
@@ -187,7 +188,7 @@ TEST(LogLineDeathTest, LiteralIsAnObjectAlsoIfTheJobHasAVeryLongName) {
   EXPECT_EQ(Parsed(errors).value("message", ""), "RESOURCE_EXHAUSTED memory");
 }
 
-TEST(CheckLogFormatTest, UnknownFormatIsAnErrorAndWritesText) {
+TEST(CheckLogFormatTest, UnknownFormatIsAnErrorAndLogsText) {
   EXPECT_EQ(ErrorsWith("xml",
                        [] {
                          EXPECT_THAT(CheckLogFormat(), IsError(absl::StatusCode::kInvalidArgument,

@@ -67,7 +67,8 @@ TEST(LogTest, SinkReceivesEscapedLinesUntilItIsReset) {
   EXPECT_EQ(lines.size(), 3);
 }
 
-// A line that a sink logs does not come back to it, and another thread may replace the sink.
+// A line that the sink itself logs is not passed to it again, and another thread may replace the
+// sink.
 TEST(LogTest, SinkMayLogAndBeReplaced) {
   SetLogSink([](absl::LogSeverity, absl::string_view line) {
     EXPECT_NE(line, "inner");

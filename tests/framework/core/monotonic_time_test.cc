@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(MonotonicTimeTest, InfiniteAndLongDurationsLeadToInfiniteTimes) {
+TEST(MonotonicTimeTest, InfiniteAndLongDurationsGiveInfiniteTimes) {
   const MonotonicTime now = MonotonicTime::Now(), start;
   const MonotonicTime future = MonotonicTime::InfiniteFuture(),
                       past = MonotonicTime::InfinitePast();

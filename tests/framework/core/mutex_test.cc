@@ -13,7 +13,7 @@ namespace {
 constexpr absl::Duration kShort = absl::Milliseconds(20);
 constexpr absl::Duration kLong = absl::Minutes(5);
 
-// Returns whether another thread can lock the mutex.
+// Returns whether another thread can lock `mu`.
 bool IsFree(Mutex& mu) {
   bool is_free = false;
   std::thread([&] {
@@ -50,7 +50,7 @@ TEST(MutexTest, LockIsHeldExceptBetweenUnlockAndLock) {
   EXPECT_TRUE(IsFree(mu));
 }
 
-// A flag that another thread sets.
+// A flag with a condition variable; another thread sets the flag.
 struct Flag {
   Mutex mu;
   CondVar changed;
@@ -68,7 +68,7 @@ TEST(CondVarTest, WaitReturnsWhenConditionBecomesTrue) {
     SCOPED_TRACE(wait);
     Flag flag;
     MutexLock lock(&flag.mu);
-    std::thread setter([&] { flag.Set(); });  // blocks until the wait releases the mutex
+    std::thread setter([&] { flag.Set(); });  // blocks until the waiting thread releases the mutex
     const auto is_set = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(flag.mu) { return flag.is_set; };
     if (wait == 0) flag.changed.Wait(lock, is_set);
     if (wait == 1) {
@@ -96,7 +96,7 @@ TEST(CondVarTest, WaitReturnsAtDeadlineWithMutexHeld) {
   EXPECT_FALSE(flag.changed.WaitFor(lock, kShort, is_set));
   EXPECT_GE(MonotonicTime::Now() - start, kShort);
   while (MonotonicTime::Now() - start < 2 * kShort) flag.changed.WaitFor(lock, kShort);
-  flag.changed.WaitUntil(lock, deadline);  // the deadline has passed
+  flag.changed.WaitUntil(lock, deadline);  // returns at once, because the deadline has passed
   EXPECT_FALSE(IsFree(flag.mu));
   flag.is_set = true;
   EXPECT_TRUE(flag.changed.WaitUntil(lock, deadline, is_set));

@@ -96,7 +96,7 @@ struct BroadcastCase {
   Shape a, b, expected;
 };
 
-TEST(BroadcastShapesTest, FollowsNumPyAlsoForUnknownDimensions) {
+TEST(BroadcastShapesTest, FollowsNumPyEvenForUnknownDimensions) {
   const BroadcastCase cases[] = {
       {{}, {}, {}},
       {{2, 3}, {}, {2, 3}},

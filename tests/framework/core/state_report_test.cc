@@ -20,7 +20,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 
-TEST(StateReportTest, LinesOfLivingReportsAreLoggedInTheirOrder) {
+TEST(StateReportTest, LinesOfExistingReportsAreLoggedInOrder) {
   const CapturedLog log;
   const StateReport first([] { return std::vector<std::string>{"a", "b"}; });
   auto second = std::make_unique<StateReport>([] { return std::vector<std::string>{"c"}; });
@@ -31,14 +31,14 @@ TEST(StateReportTest, LinesOfLivingReportsAreLoggedInTheirOrder) {
   EXPECT_THAT(log.lines(), ElementsAre("INFO: a", "INFO: b", "INFO: c", "INFO: a", "INFO: b"));
 }
 
-TEST(StateReportTest, SummaryHasTheFirstLineOfEachReport) {
+TEST(StateReportTest, SummaryIsTheFirstLineOfEachReport) {
   const StateReport first([] { return std::vector<std::string>{"a", "b"}; });
   const StateReport empty([] { return std::vector<std::string>(); });
   const StateReport last([] { return std::vector<std::string>{"c"}; });
   EXPECT_THAT(StateReport::Summary(), ElementsAre("a", "c"));
 }
 
-TEST(StateReportTest, SaysSoIfThereIsNothingToReport) {
+TEST(StateReportTest, LogsThatThereIsNothingToReport) {
   const CapturedLog log;
   StateReport::LogAll();
   EXPECT_EQ(log.lines().size(), 1u);
@@ -59,8 +59,8 @@ TEST(StateReportTest, SignalLogsEachTime) {
   }
 }
 
-// The object that a report reads must not end while it is read.
-TEST(StateReportTest, DestructionWaitsForTheEndOfACall) {
+// The object that a report reads must not be destroyed during the call.
+TEST(StateReportTest, DestructorWaitsForARunningCall) {
   const CapturedLog log;
   for (int i = 0; i < 100; ++i) {
     auto text = std::make_unique<std::string>("text");

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Sets the process's soft limit on a resource to `soft` for the lifetime of the object.
+// Sets the process's soft limit on a resource to `soft` for the object's lifetime.
 class Limited {
  public:
   Limited(__rlimit_resource_t resource, rlim_t soft) : resource_(resource) {
@@ -28,7 +28,7 @@ class Limited {
   rlimit before_;
 };
 
-TEST(SystemErrorTest, LimitsOnOpenFilesAreResourceErrorsThatNameThem) {
+TEST(SystemErrorTest, OpenFileLimitsAreResourceErrorsThatNameTheLimit) {
   for (const auto& error : {SystemError(EMFILE, "here"), NetworkError(EMFILE, "here")}) {
     EXPECT_EQ(error, absl::ResourceExhaustedError(
                          "here: the process has reached its limit on open files (`ulimit -n`)"));
@@ -53,7 +53,7 @@ TEST(SystemErrorTest, OtherErrorsKeepTheirCode) {
   EXPECT_EQ(WriteError(EIO, "here"), absl::ResourceExhaustedError("here: Input/output error"));
 }
 
-TEST(SystemErrorTest, NameThatDoesNotResolveForLackOfDescriptorsNamesTheLimit) {
+TEST(SystemErrorTest, ResolveErrorForLackOfDescriptorsNamesTheLimit) {
   EXPECT_EQ(NameError(EAI_NONAME, "here").code(), absl::StatusCode::kUnavailable);
   const Limited limited(RLIMIT_NOFILE, 3);
   const absl::Status error = NameError(EAI_NONAME, "here");

@@ -28,14 +28,14 @@ TEST(ForTerminalTest, EveryControlCharacterIsEscaped) {
   EXPECT_EQ(ForTerminal("\033[31mred\033]0;title\a"), "\\033[31mred\\033]0;title\\007");
 }
 
-TEST(ForTerminalTest, ControlCharactersOfUnicodeAreEscaped) {
+TEST(ForTerminalTest, UnicodeControlCharactersAreEscaped) {
   for (const char* text : {"\xc2\x80", "\xc2\x9b", "\xc2\x9f"}) {
     for (const std::string& escaped : {ForTerminal(text), OutputForTerminal(text)}) {
       EXPECT_EQ(escaped.substr(0, 5), "\\302\\");
       EXPECT_EQ(escaped.size(), 8u);
     }
   }
-  // A character that only contains such bytes.
+  // This character only contains bytes that could be control characters.
   EXPECT_EQ(ForTerminal("\xe2\x80\x9c"), "\xe2\x80\x9c");
   EXPECT_EQ(ForTerminal("\xc2\xa0"), "\xc2\xa0");
 }
@@ -54,7 +54,7 @@ TEST(OutputForTerminalTest, ColoursAndProgressBarsStayUnchanged) {
   }
 }
 
-TEST(OutputForTerminalTest, ColoursEndWithTheirLine) {
+TEST(OutputForTerminalTest, ColoursAreResetAtEndOfLine) {
   const std::string end = "\033[0m";
   for (const char* text : {"\033[8m", "a\033[0m\033[31mb", "\033[0;8mhidden", "\033[8m\033[K"}) {
     EXPECT_EQ(OutputForTerminal(text), text + end);

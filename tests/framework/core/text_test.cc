@@ -16,7 +16,7 @@ std::string Plain(absl::string_view bytes) {
   return text.value_or("");
 }
 
-TEST(TextTest, LineEndsOfEverySystemBecomeOne) {
+TEST(TextTest, LineEndingsOfEverySystemBecomeNewlines) {
   EXPECT_EQ(Plain("a\nb\n"), "a\nb\n");
   EXPECT_EQ(Plain("a\r\nb\r\n"), "a\nb\n");
   EXPECT_EQ(Plain("a\rb\r"), "a\nb\n");
@@ -24,7 +24,7 @@ TEST(TextTest, LineEndsOfEverySystemBecomeOne) {
   EXPECT_EQ(Plain(""), "");
 }
 
-TEST(TextTest, ByteOrderMarkAndFinalCtrlZAreLeftOut) {
+TEST(TextTest, ByteOrderMarkAndFinalCtrlZAreRemoved) {
   EXPECT_EQ(Plain("\xef\xbb\xbf"
                   "a\n"),
             "a\n");
@@ -44,7 +44,7 @@ TEST(TextTest, ByteOrderMarkAndFinalCtrlZAreLeftOut) {
 }
 
 TEST(TextTest, Utf16BecomesUtf8) {
-  // One character of each UTF-8 length.
+  // The text has a character of each UTF-8 length.
   const std::string utf8 = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n";
   EXPECT_EQ(Plain(absl::string_view("\xff\xfe"
                                     "a\0\xe9\0\xac\x20\x3d\xd8\0\xde\r\0\n\0",
@@ -53,7 +53,7 @@ TEST(TextTest, Utf16BecomesUtf8) {
   EXPECT_EQ(Plain(absl::string_view("\xfe\xff\0a\0\xe9\x20\xac\xd8\x3d\xde\0\0\r\0\n", 16)), utf8);
 }
 
-TEST(TextTest, StrayControlIsNamed) {
+TEST(TextTest, StrayControlCharacterIsNamed) {
   EXPECT_EQ(StrayControl("a\fb\v"), "a form feed");
   EXPECT_EQ(StrayControl("a\v"), "a vertical tab");
   EXPECT_EQ(StrayControl("a\x1e"), "the control character 0x1e");
@@ -62,13 +62,14 @@ TEST(TextTest, StrayControlIsNamed) {
   EXPECT_EQ(StrayControl("a\xc2\x8d"), "the control character U+008D");
   EXPECT_EQ(StrayControl("\xe2\x80\xa8"), "U+2028");
   EXPECT_EQ(StrayControl("\xe2\x80\xa9"), "U+2029");
-  // Tabs, line ends, a no-break space, the euro sign and truncated characters.
+  // None of these has a stray control: tabs, line endings, a no-break space, the euro sign and
+  // truncated characters.
   for (const char* text : {"", "a\tb\r\n", "\xc2\xa0", "\xe2\x82\xac", "\xc2", "\xe2\x80"}) {
     EXPECT_EQ(StrayControl(text), "") << text;
   }
 }
 
-TEST(TextTest, PartsDecodeAsTheWhole) {
+TEST(TextTest, DecodingInPartsGivesTheSameText) {
   const std::string bytes(
       "\xff\xfe"
       "a\0\xe9\0\xac\x20\x3d\xd8\0\xde\n\0",
@@ -82,7 +83,7 @@ TEST(TextTest, PartsDecodeAsTheWhole) {
   }
 }
 
-TEST(TextTest, BrokenUtf16AndZeroBytesAreErrorsWithTheirPlace) {
+TEST(TextTest, BrokenUtf16AndZeroBytesAreErrorsThatNameTheByte) {
   const struct {
     std::string bytes;
     std::string what;

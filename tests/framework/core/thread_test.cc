@@ -27,8 +27,8 @@ size_t StackBytesOfThisThread() {
   return bytes;
 }
 
-// Starts threads that wait, until one cannot be started, and returns its error. Limits cannot be
-// raised again, so the process must end afterwards.
+// Starts threads that block until one cannot be started, and returns that error. The threads never
+// end, so the process must exit afterwards.
 absl::Status FirstThatCannotStart() {
   std::vector<std::thread> threads;
   while (threads.size() < 100000) {
@@ -39,7 +39,8 @@ absl::Status FirstThatCannotStart() {
   return absl::OkStatus();
 }
 
-// Prints the error that a process with this limit gets, and exits.
+// Limits `resource` to `most`, prints the error of the first thread that cannot start, and exits. A
+// limit cannot be raised again.
 [[noreturn]] void PrintErrorUnder(__rlimit_resource_t resource, rlim_t most) {
   const rlimit limit = {most, most};
   setrlimit(resource, &limit);
@@ -48,7 +49,7 @@ absl::Status FirstThatCannotStart() {
   _exit(7);
 }
 
-TEST(ThreadTest, ThreadRunsItsWork) {
+TEST(ThreadTest, ThreadRunsItsFunction) {
   int value = 0;
   absl::StatusOr<std::thread> thread = StartThread("here", [&value] { value = 3; });
   ASSERT_TRUE(thread.ok()) << thread.status();
@@ -56,10 +57,10 @@ TEST(ThreadTest, ThreadRunsItsWork) {
   EXPECT_EQ(value, 3);
 }
 
-TEST(ThreadDeathTest, SmallStackLimitDoesNotReachThreads) {
+TEST(ThreadDeathTest, SmallStackLimitDoesNotApplyToThreads) {
   EXPECT_EXIT(
       {
-        // Has the effect of starting the process under `ulimit -s`.
+        // This has the same effect as starting the process under `ulimit -s`.
         pthread_attr_t small;
         pthread_attr_init(&small);
         pthread_attr_setstacksize(&small, 64 << 10);
@@ -74,18 +75,18 @@ TEST(ThreadDeathTest, SmallStackLimitDoesNotReachThreads) {
       testing::ExitedWithCode(7), "");
 }
 
-TEST(ThreadDeathTest, LimitOnAddressSpaceIsNamed) {
+TEST(ThreadDeathTest, ErrorNamesLimitOnAddressSpace) {
   EXPECT_EXIT(PrintErrorUnder(RLIMIT_AS, rlim_t{4} << 30), testing::ExitedWithCode(7),
               "RESOURCE_EXHAUSTED: here: .*ulimit -v");
 }
 
-TEST(ThreadDeathTest, LimitOnDataIsNamed) {
+TEST(ThreadDeathTest, ErrorNamesLimitOnData) {
   EXPECT_EXIT(PrintErrorUnder(RLIMIT_DATA, rlim_t{256} << 20), testing::ExitedWithCode(7),
               "RESOURCE_EXHAUSTED: here: .*ulimit -d");
 }
 
-TEST(ThreadDeathTest, LimitOnThreadsOfUserIsNamed) {
-  // Root is exempt from the limit.
+TEST(ThreadDeathTest, ErrorNamesLimitOnTheUsersThreads) {
+  // Root is exempt from this limit, so the test runs as another user.
   constexpr uid_t kNobody = 65534;
   EXPECT_EXIT(
       {

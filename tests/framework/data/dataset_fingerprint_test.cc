@@ -27,7 +27,7 @@ std::string DifferenceOf(const std::vector<DatasetFingerprint>& workers) {
          ", " + difference->got;
 }
 
-TEST(DatasetFingerprintTest, TextHasAllValues) {
+TEST(DatasetFingerprintTest, TextRoundTrips) {
   const auto parsed = DatasetFingerprint::Parse(kFingerprint.Serialize());
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->pipeline, kFingerprint.pipeline);
@@ -43,7 +43,7 @@ TEST(DatasetFingerprintTest, MalformedTextIsAnError) {
   }
 }
 
-TEST(DatasetFingerprintTest, LongValuesAreCutAndStillDiffer) {
+TEST(DatasetFingerprintTest, LongValuesAreTruncatedButStillDiffer) {
   DatasetFingerprint a, b;
   a.pipeline = std::string(100000, 'x') + "a";
   b.pipeline = std::string(100000, 'x') + "b";
@@ -51,7 +51,7 @@ TEST(DatasetFingerprintTest, LongValuesAreCutAndStillDiffer) {
   EXPECT_NE(a.Serialize(), b.Serialize());
 }
 
-TEST(DatasetFingerprintTest, EachValueCounts) {
+TEST(DatasetFingerprintTest, EveryValueIsCompared) {
   for (std::string DatasetFingerprint::*value :
        {&DatasetFingerprint::pipeline, &DatasetFingerprint::files, &DatasetFingerprint::batches,
         &DatasetFingerprint::types, &DatasetFingerprint::first_batch,
@@ -63,7 +63,7 @@ TEST(DatasetFingerprintTest, EachValueCounts) {
   }
 }
 
-TEST(DatasetFingerprintTest, FirstDifferenceExplainsTheOthers) {
+TEST(DatasetFingerprintTest, OnlyTheFirstDifferenceIsReported) {
   DatasetFingerprint other = kFingerprint;
   other.first_batch = "3 rows";
   other.files = "";
@@ -79,7 +79,7 @@ TEST(DatasetFingerprintTest, MinorityIsNamed) {
             "worker 1 and 0: number of batches 2, 3");
 }
 
-TEST(TensorChecksumTest, ValuesTypesAndShapesCount) {
+TEST(TensorChecksumTest, ValuesTypesAndShapesChangeTheChecksum) {
   const auto checksum = [](const std::vector<std::vector<Tensor>>& rows) {
     TensorChecksum all;
     for (const auto& row : rows) all.Add(row);

@@ -54,7 +54,7 @@ TEST(AttrValueTest, PrintsTensorsOfEveryFixedSizeType) {
   EXPECT_EQ(TensorToString(*Tensor::Allocate(DT_COMPLEX64, {1})), "complex64<1>{0.0, 0.0}");
   Tensor half = *Tensor::Allocate(DT_HALF, {});
   half.raw()[1] = std::byte{0x3c};
-  EXPECT_EQ(TensorToString(half), "half<>{15360}");  // the bits of 1.0
+  EXPECT_EQ(TensorToString(half), "half<>{15360}");  // the bits of 1.0 in half precision
 }
 
 TEST(AttrValueTest, TruncatesLongTensorsOnRequest) {

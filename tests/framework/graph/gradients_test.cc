@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Returns a registry of toy ops, because Gradients() does not depend on real ops.
+// Returns a registry of toy ops. Gradients() does not depend on particular ops.
 const OpRegistry& ToyOps();
 
 Output Toy(const Scope& scope, absl::string_view op, std::vector<Output> inputs) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Output>> ProductGrad(const GradContext& c) {
                              Toy(c.scope, "Product", {c.dy[0], c.op.input(0)})};
 }
 
-// Passes on the gradient of whichever output has one.
+// Returns the gradient of whichever output has one.
 absl::StatusOr<std::vector<Output>> ForkGrad(const GradContext& c) {
   return std::vector<Output>{c.dy[0].valid() ? c.dy[0] : c.dy[1]};
 }
@@ -169,7 +169,7 @@ TEST_F(GradientsTest, NodesAreBuiltInReverseOrderUnderForwardNames) {
 TEST_F(GradientsTest, VisitIndependentBranchesNewestFirst) {
   const Output x = Leaf("x");
   const Output a = Add("a", "Scale", {x}), b = Add("b", "Scale", {x});
-  // The order of the ys does not matter.
+  // The result does not depend on the order of the ys.
   for (const std::vector<Output>& ys : {std::vector<Output>{a, b}, std::vector<Output>{b, a}}) {
     ASSERT_TRUE(Grad(ys, {x}).ok());
     const std::vector<std::string> added = Added();
@@ -219,7 +219,7 @@ TEST_F(GradientsTest, XUpstreamOfAnotherXHasTotalDerivative) {
   EXPECT_EQ((*grads)[1].ToString(), "gradients/x_grad/Total");
 }
 
-TEST_F(GradientsTest, EndAtStopGradientsButIncludeThem) {
+TEST_F(GradientsTest, EndAtStopGradientsAndIncludeThem) {
   const Output x = Leaf("x");
   const Output middle = Add("middle", "Scale", {x});
   const Output y = Add("y", "Product", {middle, x});
@@ -245,10 +245,10 @@ TEST_F(GradientsTest, DoNotFlowAlongControlEdges) {
   EXPECT_FALSE((*grads)[0].valid());
 }
 
-TEST_F(GradientsTest, FailWithNameOfNonDifferentiableNodeOnPath) {
+TEST_F(GradientsTest, ErrorNamesNonDifferentiableNodeOnPath) {
   const Output x = Leaf("x"), z = Leaf("z");
   const Output y = Add("y", "Product", {Add("wall", "Opaque", {x}), z});
-  EXPECT_TRUE(Grad({y}, {z}).ok());  // not on the path
+  EXPECT_TRUE(Grad({y}, {z}).ok());  // z is not on the path
   const auto grads = Grad({y}, {x});
   EXPECT_THAT(grads.status(),
               IsError(absl::StatusCode::kInvalidArgument, "Opaque(wall)", "it is opaque"));

@@ -177,8 +177,8 @@ TEST(GraphDefTest, KeepsUnderscoreAttributesAndDropsTensorFlowHints) {
   EXPECT_EQ(Read(Written(graph)).FindNode("x")->attrs(), attrs);
 }
 
-// Uses an unsupported element type everywhere that a GraphDef allows one.
-TEST(GraphDefTest, NodeOfUnsupportedDtypeMattersOnlyToItsUsers) {
+// The graph has an unsupported element type everywhere that a GraphDef allows one.
+TEST(GraphDefTest, NodeOfUnsupportedDtypeIsErrorOnlyIfUsed) {
   const Graph graph = Read(Def(R"pb(
     node {
       name: "x"
@@ -245,7 +245,7 @@ TEST(GraphDefTest, NodeOfUnsupportedDtypeMattersOnlyToItsUsers) {
     ASSERT_NE(graph.FindNode(name), nullptr) << name;
     EXPECT_EQ(graph.FindNode(name)->op().role, OpRole::kUnknown) << name;
   }
-  // They are written unchanged.
+  // Writing the graph leaves such nodes unchanged.
   const proto::GraphDef written = Written(graph);
   for (const proto::NodeDef& node : written.node()) {
     if (node.name() == "float8") {
@@ -397,7 +397,7 @@ TEST(GraphDefTest, RepeatedValuesOfAllNodesShareOneBudget) {
                               "attribute 'value'", "at most 3999", "got 4000"));
 }
 
-TEST(GraphDefTest, ToGraphDefReturnsErrorOfConstruction) {
+TEST(GraphDefTest, ToGraphDefReturnsConstructionError) {
   Graph graph;
   graph.Fail(absl::InvalidArgumentError("MatMul(y): no"));
   EXPECT_EQ(graph.ToGraphDef().status(), absl::InvalidArgumentError("MatMul(y): no"));
@@ -410,7 +410,7 @@ TEST(GraphDefTest, ToGraphDefRejectsNestedAndMixedLists) {
               IsError(kInvalid, "mixed types"));
 }
 
-// --- arguments that TensorFlow's op does not have ------------------------------------------------
+// --- arguments that TensorFlow's op lacks ------------------------------------------------
 
 constexpr char kUpdate[] = R"(v = VarHandleOp() {dtype=float, shape=<>}
 x = Placeholder() {dtype=float, shape=<>}
@@ -520,7 +520,7 @@ TEST(FunctionTest, LibraryRoundTrips) {
   EXPECT_NE(graph.functions().Find("outer"), nullptr);
   const proto::GraphDef written = Written(graph.Clone());
   proto::FunctionDefLibrary expected = def.library();
-  expected.mutable_function()->SwapElements(0, 1);  // sorted by name
+  expected.mutable_function()->SwapElements(0, 1);  // functions are written sorted by name
   EXPECT_EQ(*SerializeDeterministically(written.library()), *SerializeDeterministically(expected));
 }
 
@@ -593,7 +593,7 @@ TEST(FunctionTest, MalformedLibraryIsErrorNotCrash) {
 
 // -------------------------------------------------------------------------------------------------
 
-// Random edits of the bytes yield either an error or a valid graph that round-trips.
+// A random edit of the bytes yields either an error or a valid graph that round-trips.
 TEST(GraphDefTest, RandomEditsGiveErrorOrValidGraph) {
   Graph graph = Parsed(
       absl::StrCat(kUpdate,
@@ -602,7 +602,8 @@ TEST(GraphDefTest, RandomEditsGiveErrorOrValidGraph) {
                    "funcs=[@f{a=1}], types=[half], ints=[1, 2]}\n"));
   graph.functions() = Read(Def(kLibrary)).functions();
   const std::string bytes = *SerializeDeterministically(Written(graph));
-  const google::protobuf::LogSilencer silencer;  // protobuf logs strings that are not UTF-8
+  const google::protobuf::LogSilencer
+      silencer;  // silences protobuf's warnings about strings that are not UTF-8
   std::mt19937 random(1);
   const auto below = [&](size_t n) {
     return std::uniform_int_distribution<size_t>(0, n - 1)(random);
@@ -634,11 +635,11 @@ TEST(GraphDefTest, RandomEditsGiveErrorOrValidGraph) {
     ++valid;
     ASSERT_TRUE(VerifyGraph(*read).ok()) << VerifyGraph(*read);
     const absl::StatusOr<proto::GraphDef> written = read->ToGraphDef();
-    // Lists of mixed types can be read, but not written.
+    // Lists of mixed types can be read but not written.
     if (!written.ok()) continue;
     ASSERT_EQ(GraphToText(Read(*written)), GraphToText(*read));
   }
-  EXPECT_GT(valid, 100);  // otherwise the test covers nothing
+  EXPECT_GT(valid, 100);  // otherwise, the test would cover nothing
 }
 
 }  // namespace

@@ -77,14 +77,14 @@ TEST(GraphFileTest, FileTruncatedAtAnyByteIsErrorThatNamesPath) {
     for (size_t size = 0; size < whole.size(); ++size) {
       Put(path, whole.substr(0, size));
       const absl::StatusOr<Graph> read = ReadGraphFile(path, TestOps());
-      // A GraphDef that ends between two nodes looks like an old one without versions.
+      // A GraphDef that is cut between two nodes looks like an old one, which has no versions.
       if (read.ok() && !absl::EndsWith(name, ".txt")) {
         ++num_read;
         continue;
       }
       ASSERT_THAT(read.status(), IsError(kInvalid, path)) << name << " cut at byte " << size;
     }
-    EXPECT_LE(num_read, 2 * graph->num_nodes()) << name;  // with and without the line break
+    EXPECT_LE(num_read, 2 * graph->num_nodes()) << name;  // cut before or after a node's line break
   }
 }
 
@@ -98,7 +98,7 @@ TEST(GraphFileTest, ErrorsOfBinaryFileNameByteAndCause) {
   EXPECT_THAT(ReadError(path), IsError(kInvalid, path, ".pbtxt"));
 }
 
-TEST(GraphFileTest, GraphDefWithoutVersionsIsReadInSilence) {
+TEST(GraphFileTest, GraphDefWithoutVersionsIsReadWithoutWarning) {
   const std::string path = Path("old.pb");
   Put(path, std::string("\x0a\x09\x0a\x01x\x12\x04NoOp", 11));
   ::testing::internal::CaptureStderr();
@@ -108,7 +108,7 @@ TEST(GraphFileTest, GraphDefWithoutVersionsIsReadInSilence) {
   EXPECT_NE(graph->FindNode("x"), nullptr);
 }
 
-// Returns `text` as other operating systems write it.
+// Returns `text` with the line endings and encodings of other operating systems.
 std::vector<std::string> WrittenElsewhere(const std::string& text) {
   const auto with_ends = [&](absl::string_view end) {
     return absl::StrReplaceAll(text, {{"\n", end}});
@@ -127,7 +127,7 @@ std::vector<std::string> WrittenElsewhere(const std::string& text) {
           big};
 }
 
-TEST(GraphFileTest, TextOfOtherSystemsIsReadAsWritten) {
+TEST(GraphFileTest, TextFromOtherSystemsIsReadUnchanged) {
   const absl::StatusOr<Graph> graph = ParseGraph(kText, TestOps());
   for (const char* name : {"graph.pbtxt", "graph.txt"}) {
     ASSERT_TRUE(WriteGraphFile(*graph, Path(name)).ok());
@@ -143,13 +143,13 @@ TEST(GraphFileTest, TextOfOtherSystemsIsReadAsWritten) {
   }
 }
 
-TEST(GraphFileTest, UnprintableOpNameIsRefusedAndEscaped) {
+TEST(GraphFileTest, UnprintableOpNameIsRejectedAndEscaped) {
   const std::string path = Path("op.pbtxt");
   Put(path, "node { name: \"x\" op: \"Bad\\nERROR \\033[31mfake\" } versions { producer: 1 }");
   EXPECT_THAT(ReadError(path), IsError(kInvalid, "illegal op name", "Bad\\nERROR \\x1b[31mfake"));
 }
 
-TEST(GraphFileTest, LoopOfTensorFlow1IsNamed) {
+TEST(GraphFileTest, TensorFlow1LoopIsNamed) {
   const std::string path = Path("loop.pbtxt");
   Put(path,
       "node { name: \"merge\" op: \"Merge\" input: \"next\" }"
@@ -175,7 +175,7 @@ TEST(GraphFileTest, ErrorsOfTextFileNameLine) {
 }
 
 TEST(GraphFileTest, RejectsDeepNestingInEveryFormat) {
-  // attr { key: "a" value { func { attr { key: "a" value { func { … } } } } } }, as bytes.
+  // Encodes attr { key: "a" value { func { attr { key: "a" value { func { … } } } } } }.
   std::string bytes;
   for (int i = 0; i < 2000; ++i) {
     const auto wrap = [&](char tag) {
@@ -187,7 +187,7 @@ TEST(GraphFileTest, RejectsDeepNestingInEveryFormat) {
     };
     wrap(0x52);                        // func
     wrap(0x12);                        // value of the map entry
-    wrap(i + 1 < 2000 ? 0x12 : 0x2a);  // attr of a function; outermost, of the node
+    wrap(i + 1 < 2000 ? 0x12 : 0x2a);  // attr of a function or, outermost, of the node
   }
   const size_t size = bytes.size();
   std::string node = "\x0a";
@@ -218,9 +218,9 @@ std::string Times(int count, absl::string_view text) {
   return all;
 }
 
-// Each file is smaller than 100 KiB, but its messages take more than 1 MiB.
-TEST(GraphFileTest, MessagesThatTakeMuchMemoryAreRefusedBeforeTheyAreParsed) {
-  constexpr int kMany = 16000;  // 2 bytes each: 32000, or \x80\xfa\x01
+// Each file is smaller than 100 KiB, but its parsed messages take more than 1 MiB.
+TEST(GraphFileTest, MessagesThatTakeMuchMemoryAreRejectedBeforeParsing) {
+  constexpr int kMany = 16000;  // of 2 bytes each: 32000 bytes, which is \x80\xfa\x01 as a varint
   std::string attrs;
   for (int i = 0; i < 9000; ++i) {
     attrs += std::string("\x2a\x04\x0a\x02", 4) + static_cast<char>(i / 95 + 32) +
@@ -247,11 +247,11 @@ TEST(GraphFileTest, MessagesThatTakeMuchMemoryAreRefusedBeforeTheyAreParsed) {
     Put(Path(name), contents);
     EXPECT_LT(contents.size(), 100u << 10) << name;
     EXPECT_THAT(ReadGraphFile(Path(name), TestOps(), {.max_bytes = 1 << 20}).status(),
-                IsError(absl::StatusCode::kResourceExhausted, Path(name), "too large in memory"));
+                IsError(absl::StatusCode::kResourceExhausted, Path(name), "memory"));
   }
 }
 
-TEST(GraphFileTest, SkipsDebugInfoOfTextFile) {
+TEST(GraphFileTest, DebugInfoInTextFileIsSkipped) {
   Put(Path("debug.pbtxt"),
       "node { name: 'x' op: 'NoOp' }\n"
       "debug_info { files: 'a.py' traces { key: 'x' value { frame_id: 1 } } }\n"
@@ -280,7 +280,7 @@ TEST(GraphFileTest, FailedWriteLeavesExistingFileUnchanged) {
 }
 
 TEST(GraphFileTest, TensorFlowTrainingGraphRoundTripsDespiteUnknownOps) {
-  // The test registry lacks most of this graph's ops.
+  // Most of this graph's ops are not in the test registry.
   const absl::StatusOr<Graph> graph =
       ReadGraphFile("tests/references/training/mlp_momentum.pb", TestOps());
   ASSERT_TRUE(graph.ok()) << graph.status();

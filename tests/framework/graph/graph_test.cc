@@ -71,7 +71,7 @@ TEST_F(GraphTest, InputIndexFindsArgumentsByName) {
   Node* const update =
       Add("update", "ResourceApplyGradientDescent", {handle, x, x}, {{"T", DT_FLOAT}});
   EXPECT_EQ(update->input_index("delta"), 2);
-  EXPECT_EQ(update->input_index("predicate"), -1);  // not given
+  EXPECT_EQ(update->input_index("predicate"), -1);  // the optional input is absent
   EXPECT_EQ(update->input_index("nothing"), -1);
 }
 
@@ -112,7 +112,8 @@ TEST_F(GraphTest, ReplaceUsesMovesDataUsesOfOneOutputOnly) {
   EXPECT_EQ(b->input(0), split->output(1));
   EXPECT_THAT(c->control_inputs(), ElementsAre(split));
   ExpectValid();
-  graph_.ReplaceUses(split->output(1), split->output(0));  // another output of the same node
+  graph_.ReplaceUses(split->output(1),
+                     split->output(0));  // the replacement is another output of the same node
   EXPECT_EQ(b->input(0), split->output(0));
   ExpectValid();
 }
@@ -159,18 +160,18 @@ TEST_F(GraphTest, ControlEdgesAreUniqueAndNeverSelfLoops) {
   EXPECT_THAT(b->control_inputs(), ElementsAre(a));
   ExpectValid();
   graph_.RemoveControlEdge(a, b);
-  graph_.RemoveControlEdge(a, b);  // no effect
+  graph_.RemoveControlEdge(a, b);  // has no effect
   EXPECT_TRUE(a->uses().empty());
   ExpectValid();
 }
 
-// Edges and uses store each other's indices. Edits in any order must not leave a stale index.
+// Edges and uses store each other's indices, so no sequence of edits may leave a stale index.
 TEST_F(GraphTest, UsesStayConsistentUnderRandomEdits) {
   std::mt19937 random(7);
   auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
   std::vector<Node*> nodes = {Float("x").node, Float("y").node};
   for (int edit = 0; edit < 2000; ++edit) {
-    // Edges go from older to newer nodes, so that the graph stays acyclic.
+    // All edges lead from older to newer nodes, which keeps the graph acyclic.
     const size_t newer = 1 + below(nodes.size() - 1);
     Node* const a = nodes[newer];
     Node* const b = nodes[below(newer)];
@@ -217,7 +218,7 @@ TEST_F(GraphTest, RemoveNodeFreesNameButNotId) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, RemoveUnneededKeepsTargetsAndTheirPredecessors) {
+TEST_F(GraphTest, RemoveUnneededKeepsTargetsAndTheirAncestors) {
   const Output x = Float("x");
   Node* const before = Square("before", x);
   Node* const wanted = Add("wanted", "NoOp", {}, {}, {before});
@@ -282,7 +283,7 @@ TEST_F(GraphTest, CloneIsEqualAndIndependent) {
   EXPECT_FALSE(clone.FindNode("y")->has_attr("_mark"));
 }
 
-TEST_F(GraphTest, CloneFindsTheCopiesOfTheNodesThatItHas) {
+TEST_F(GraphTest, CopyOfFindsTheCloneOfANode) {
   const Output x = Float("x");
   const Graph clone = graph_.Clone();
   const auto copy = [&](Node* node) { return clone.CopyOf(node, "reader", "Read"); };
@@ -293,7 +294,7 @@ TEST_F(GraphTest, CloneFindsTheCopiesOfTheNodesThatItHas) {
   Graph other = graph_.Clone();
   EXPECT_THAT(copy(other.FindNode("x")).status(), IsError(kInvalid, "'x'", "another graph"));
   EXPECT_FALSE(copy(nullptr).ok());
-  // Ownership follows the graph, not its address.
+  // Nodes stay with their graph when it is moved, whatever its address.
   const Graph moved = std::move(graph_);
   EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
   graph_ = std::move(other);
@@ -320,7 +321,7 @@ TEST_F(GraphTest, TopologicalOrderPutsInputsFirstAndBreaksTiesById) {
   const Output x = Float("x"), y = Float("y");
   Node* const a = Square("a", x);
   Node* const b = Square("b", y);
-  graph_.SetInput(a, 0, b->output(0));  // a follows b
+  graph_.SetInput(a, 0, b->output(0));  // now `a` depends on `b`
   Node* const c = Add("c", "NoOp");
   graph_.AddControlEdge(c, x.node);
   const auto order = TopologicalOrder(graph_);
@@ -339,7 +340,7 @@ TEST_F(GraphTest, TopologicalOrderNamesNodesOfCycle) {
   EXPECT_EQ(c->input(0), b->output(0));
 }
 
-TEST_F(GraphTest, FirstFailureSticks) {
+TEST_F(GraphTest, FirstErrorSticks) {
   graph_.Fail(absl::InvalidArgumentError("first"));
   graph_.Fail(absl::InvalidArgumentError("second"));
   EXPECT_EQ(graph_.status(), absl::InvalidArgumentError("first"));

@@ -27,7 +27,7 @@ proto::GraphDef Def(const std::string& text) {
   return def;
 }
 
-// Returns the graph in text form, or the error message.
+// Reads a GraphDef in protobuf's text format.
 absl::StatusOr<Graph> Read(const std::string& text) { return FromGraphDef(Def(text), TestOps()); }
 std::string Inlined(const std::string& text) { return GraphToText(Read(text).value()); }
 absl::Status InliningError(const std::string& text) { return Read(text).status(); }
@@ -43,7 +43,7 @@ constexpr char kX[] =
     " attr { key: 'shape' value { shape { dim { size: 2 } } } } } ";
 constexpr char kFloat[] = " attr { key: 'T' value { type: DT_FLOAT } } ";
 
-// Returns the function square_sum(a, b) = a * a + b, without control edges.
+// Returns a function square_sum(a, b) = a * a + b without control edges.
 std::string SquareSum() {
   return absl::StrCat(
       "function { signature { name: 'square_sum' input_arg { name: 'a' type: DT_FLOAT }"
@@ -64,7 +64,7 @@ TEST(InlineFunctionsTest, CallIsReplacedByBodyUnderItsName) {
                         "call = Identity(call/sum) {T=float}\n"));
 }
 
-// The body of `update` must run `write` even if its result is not read.
+// The body of `update` must run `write` even if nothing reads its result.
 TEST(InlineFunctionsTest, ControlDependenciesOfCallApplyToBody) {
   const std::string text = Inlined(absl::StrCat(
       kX, "node { name: 'before' op: 'NoOp' } ",
@@ -83,7 +83,7 @@ TEST(InlineFunctionsTest, ControlDependenciesOfCallApplyToBody) {
   EXPECT_THAT(text, HasSubstr("y = Square(call) {T=float}\n"));
 }
 
-TEST(InlineFunctionsTest, PlaceholderAttributesOfBodyTakeValuesOfCall) {
+TEST(InlineFunctionsTest, PlaceholderAttributesInBodyTakeTheCallsValues) {
   const std::string library =
       " library { function { signature { name: 'f' input_arg { name: 'a' type_attr: 'T' }"
       " output_arg { name: 'out' type_attr: 'T' } attr { name: 'T' type: 'type' } }"
@@ -147,7 +147,7 @@ TEST(InlineFunctionsTest, LongChainOfCallsIsInlinedInLinearSpace) {
   EXPECT_TRUE(graph.ok()) << graph.status();
 }
 
-TEST(InlineFunctionsTest, MutuallyDependentCallsAreCycle) {
+TEST(InlineFunctionsTest, MutuallyDependentCallsAreACycle) {
   const std::string library =
       " library { function { signature { name: 'same' input_arg { name: 'a' type: DT_FLOAT }"
       " output_arg { name: 'out' type: DT_FLOAT } } ret { key: 'out' value: 'a' } } }";
@@ -156,7 +156,7 @@ TEST(InlineFunctionsTest, MutuallyDependentCallsAreCycle) {
               IsError(kInvalid, "the graph", "cycle"));
 }
 
-TEST(InlineFunctionsTest, BodyGetsAnotherPrefixIfNameIsTaken) {
+TEST(InlineFunctionsTest, BodyHasAnotherPrefixIfTheNameIsTaken) {
   const std::string text = Inlined(absl::StrCat(
       kX, "node { name: 'call/square' op: 'Square' input: 'x'", kFloat, "} ",
       Call("call", "square_sum", "input: 'x' input: 'x'"), " library {", SquareSum(), "}"));
@@ -172,8 +172,8 @@ TEST(InlineFunctionsTest, CallWithoutFunctionNameIsError) {
               IsError(kInvalid, "PartitionedCall(call)", "attribute 'f'", "missing"));
 }
 
-// Returns a graph in which each function calls the next one with A = func { a = A }, where the
-// inner A is its own attribute. `once_more` is another attribute of the func.
+// Returns a graph in which each function calls the next one with A = func { a = A }. The inner A is
+// the calling function's own attribute. `once_more` is a further attribute of the func.
 std::string GrowingAttribute(int depth, const std::string& once_more) {
   std::string text = "node { name: 'call' op: 'f0' attr { key: 'A' value { s: 'a' } } } library { ";
   for (int i = 0; i < depth; ++i) {
@@ -217,7 +217,8 @@ TEST(InlineFunctionsTest, NumberOfResultsIsLimited) {
 }
 
 TEST(InlineFunctionsTest, NumberOfResultsIsNotMistakenForTypeList) {
-  // If it were, the type list would be read from the attribute with an empty name.
+  // If the number were mistaken for a type list, the list would be read from the attribute with an
+  // empty name.
   EXPECT_THAT(InliningError(absl::StrCat(
                   kX, "node { name: 'call' op: 'f' input: 'x' attr { key: 'N' value { i: 2 } }",
                   " attr { key: '' value { list { } } } } library { function { signature {",
@@ -281,7 +282,7 @@ TEST(InlineFunctionsTest, CopiesOfLongInputNameAreLimited) {
   EXPECT_TRUE(InlineFunctionCalls(def, TestOps()).ok());
 }
 
-TEST(InlineFunctionsTest, FreePrefixIsFoundAmongManyTakenOnes) {
+TEST(InlineFunctionsTest, UnusedPrefixIsFoundAmongManyTakenOnes) {
   constexpr int kMany = 20000;
   proto::GraphDef def;
   proto::FunctionDef& f = *def.mutable_library()->add_function();
@@ -295,7 +296,7 @@ TEST(InlineFunctionsTest, FreePrefixIsFoundAmongManyTakenOnes) {
     node->set_op("NoOp");
   }
   proto::NodeDef* call = def.add_node();
-  call->set_name(std::string(1000, 'c'));  // too long for a prefix
+  call->set_name(std::string(1000, 'c'));  // too long to be a prefix
   call->set_op("f");
   const auto inlined = InlineFunctionCalls(def, TestOps());
   ASSERT_TRUE(inlined.ok()) << inlined.status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of attributes and tensors, as the text form writes them.
+// Tests parsing attribute and tensor values as the text form writes them.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -46,7 +46,7 @@ TEST(ParseAttrValueTest, DistinguishesTypes) {
   }
 }
 
-TEST(ParseAttrValueTest, ErrorsNamePlaceExpectedAndActual) {
+TEST(ParseAttrValueTest, ErrorsNameColumnExpectedAndActual) {
   EXPECT_THAT(ValueError(""), IsError(kInvalid, "line 1, column 1:", "a value", "got the end"));
   EXPECT_THAT(ValueError("[1, 2"),
               IsError(kInvalid, "line 1, column 6:", "',' or ']'", "got the end"));
@@ -143,7 +143,7 @@ TEST(ParseTensorLiteralTest, ReadsEachTypeUpToItsLimits) {
   }
 }
 
-TEST(ParseTensorLiteralTest, RejectsElementsOfAnotherType) {
+TEST(ParseTensorLiteralTest, RejectsElementsOfDifferentType) {
   EXPECT_THAT(TensorError("uint8<1>{256}"),
               IsError(kInvalid, "line 1, column 10:", "uint8", "got '256'"));
   EXPECT_THAT(TensorError("int8<1>{-129}"),

@@ -30,7 +30,7 @@ class ShapeInferenceTest : public ::testing::Test {
   Scope root_{&graph_};
 };
 
-TEST_F(ShapeInferenceTest, ConstantIsKnownByValue) {
+TEST_F(ShapeInferenceTest, ValueOfConstantIsKnown) {
   const Output c = Const(Tensor::Vector<int32_t>({3, 4}));
   EXPECT_EQ(Info(c).shape, Shape({2}));
   EXPECT_THAT(Info(c).constant.flat<int32_t>(), ElementsAre(3, 4));
@@ -48,7 +48,7 @@ TEST_F(ShapeInferenceTest, PartiallyKnownShapePropagatesThroughIntegerVector) {
   EXPECT_EQ(root_.shape(Reshape(shape)), Shape({-1, 784}));
 }
 
-TEST_F(ShapeInferenceTest, FullyKnownShapeIsConstantOfEitherIntegerType) {
+TEST_F(ShapeInferenceTest, FullyKnownShapeIsAConstantOfEitherIntegerType) {
   const Output x = Placeholder(DT_FLOAT, {2, 3});
   for (DataType dtype : {DT_INT32, DT_INT64}) {
     const Output shape = Apply(root_, "Shape", {x}, {{"out_type", dtype}});
@@ -112,7 +112,7 @@ TEST_F(ShapeInferenceTest, WithRankAtLeastNamesInputAndShape) {
                                       "at least 1", "shape []"));
 }
 
-TEST_F(ShapeInferenceTest, HandleCarriesDtypeAndShapeOfVariable) {
+TEST_F(ShapeInferenceTest, HandleCarriesTheVariablesDtypeAndShape) {
   const Output v = Apply(root_, "VarHandleOp", {}, {{"dtype", DT_FLOAT}, {"shape", Shape({7})}});
   EXPECT_EQ(Info(v).shape, Shape());
   EXPECT_EQ(Info(v).handle_dtype, DT_FLOAT);

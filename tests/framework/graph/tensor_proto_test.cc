@@ -39,7 +39,7 @@ TEST(TensorFromProtoTest, ReadsContentAsLittleEndianBytes) {
             "int32<3>{1, 256, -1}");
 }
 
-TEST(TensorFromProtoTest, RepeatsLastValueOfShortListTruncatesLongOneAndZeroFillsEmptyOne) {
+TEST(TensorFromProtoTest, ShortListRepeatsLastValueLongListIsTruncatedEmptyListIsZeros) {
   EXPECT_EQ(ReadText(absl::StrCat("dtype: DT_FLOAT float_val: [1, 2] ", kVector3)),
             "float<3>{1.0, 2.0, 2.0}");
   EXPECT_EQ(ReadText(absl::StrCat("dtype: DT_FLOAT float_val: [1, 2, 3, 4] ", kVector3)),
@@ -69,7 +69,7 @@ TEST(TensorFromProtoTest, ReadsEachDtypeFromItsList) {
   for (const auto& [text, expected] : rows) EXPECT_EQ(ReadText(text), expected);
 }
 
-TEST(TensorFromProtoTest, ErrorsNameCause) {
+TEST(TensorFromProtoTest, ErrorsNameTheCause) {
   const std::pair<const char*, const char*> rows[] = {
       {"dtype: DT_FLOAT tensor_content: 'abc'", "expected 4 bytes for float[], got 3"},
       {"dtype: DT_BOOL tensor_content: '\\002'", "not 0 or 1"},
@@ -107,7 +107,7 @@ TEST(TensorFromProtoTest, ChargesAllRepeatedValuesToOneBudget) {
   EXPECT_EQ(repeated_bytes, 600);
   EXPECT_TRUE(TensorFromProto(proto, &repeated_bytes).ok());
   EXPECT_FALSE(TensorFromProto(proto, &repeated_bytes).ok());
-  // A tensor that lists all of its elements is not charged.
+  // A tensor that lists all of its elements is not charged to the budget.
   EXPECT_TRUE(TensorFromProto(Proto("dtype: DT_FLOAT float_val: 1"), &repeated_bytes).ok());
   EXPECT_EQ(repeated_bytes, 200);
 }
@@ -131,7 +131,7 @@ TEST(TensorToProtoTest, EveryDtypeRoundTripsBitwise) {
       for (bool repeated : {false, true}) {
         Tensor tensor = *Tensor::Allocate(dtype, {size});
         for (size_t i = 0; i < tensor.bytes(); ++i) {
-          // Uses only 0 and 1, so that the bytes are also valid as bool.
+          // Uses only 0 and 1, which are also valid bools.
           tensor.raw()[i] = std::byte(repeated ? 1 : i / DataTypeSize(dtype) % 2);
         }
         const absl::StatusOr<Tensor> copy = Read(TensorToProto(tensor));

@@ -130,7 +130,7 @@ TEST(TextFormTest, WritesCommentsThatParserSkips) {
   EXPECT_EQ(GraphToText(Parsed(text)), GraphToText(graph));
 }
 
-TEST(TextFormTest, StrategyInTheTextIsNotRead) {
+TEST(TextFormTest, StrategyInTheTextIsIgnored) {
   const Graph graph = Parsed("x = NoOp() {_creation_scope=\"MirroredStrategy #1\"}\n");
   EXPECT_EQ(GraphToText(graph), "x = NoOp()\n");
   EXPECT_FALSE(graph.FindNode("x")->has_attr(kCreationScopeAttr));
@@ -231,7 +231,7 @@ TEST(ParseGraphTest, ParsesChainOfHundredThousandNodes) {
   EXPECT_EQ(graph->num_nodes(), 100000);
 }
 
-// Random edits of the text yield either a valid graph that round-trips, or an error that names the
+// A random edit of the text yields either a valid graph that round-trips or an error that names the
 // line.
 TEST(ParseGraphTest, RandomEditsGiveErrorOrValidGraph) {
   const std::string original =
@@ -270,7 +270,7 @@ TEST(ParseGraphTest, RandomEditsGiveErrorOrValidGraph) {
     ASSERT_TRUE(again.ok()) << again.status() << "\n" << printed;
     ASSERT_EQ(GraphToText(*again), printed);
   }
-  EXPECT_GT(valid, 100);  // otherwise the test covers nothing
+  EXPECT_GT(valid, 100);  // otherwise, the test would cover nothing
 }
 
 }  // namespace

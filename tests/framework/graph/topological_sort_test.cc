@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// inputs[i] lists the inputs of item i.
+// Sorts items; inputs[i] lists the inputs of item i.
 TopologicalSort Sort(const std::vector<std::vector<int>>& inputs) {
   return SortTopologically(static_cast<int>(inputs.size()),
                            [&](int item, absl::FunctionRef<void(int)> visit) {
@@ -23,7 +23,7 @@ std::string Text(const TopologicalSort& sort) {
   return CycleToString(sort.cycle, [](int item) { return absl::StrCat("n", item); });
 }
 
-TEST(TopologicalSortTest, KeepsNumericOrderWhereInputsAllow) {
+TEST(TopologicalSortTest, KeepsNumericOrderIfInputsAllow) {
   EXPECT_THAT(Sort({{}, {}, {}}).order, ElementsAre(0, 1, 2));
   EXPECT_THAT(Sort({{2}, {}, {}, {0}}).order, ElementsAre(1, 2, 0, 3));
 }
@@ -38,7 +38,7 @@ TEST(TopologicalSortTest, ReturnsEmptyOrderForNoItems) {
 }
 
 TEST(TopologicalSortTest, FindsCycleWithoutItemsThatDependOnIt) {
-  // 0 -> 1 <-> 2 -> 3
+  // The edges are 0 -> 1 <-> 2 -> 3.
   const TopologicalSort sort = Sort({{}, {0, 2}, {1}, {2}});
   EXPECT_THAT(sort.order, ElementsAre(0));
   EXPECT_EQ(Text(sort), "n1 -> n2 -> n1");

@@ -25,7 +25,7 @@ proto::GraphDef Def(const std::string& text) {
 }
 
 // Returns a graph in which f0 references f1 twice, f1 references f2 twice, and so on: 2^depth nodes
-// in a few kilobytes. `node` is the referencing node, with `@` in place of the function's name.
+// in a few kilobytes. `node` is the referencing node; `@` stands for the function's name.
 proto::GraphDef Doubling(int depth, const std::string& node) {
   std::string library;
   for (int i = 0; i < depth; ++i) {

@@ -42,7 +42,7 @@ int64_t SizeOfText(absl::string_view text) {
   return size.bytes();
 }
 
-// `size` is close to the memory that `def` takes, of which it counts no spare capacity.
+// Expects `size` to be close to the memory that `def` takes. `size` does not count spare capacity.
 void ExpectSizeOf(const proto::GraphDef& def, int64_t size, absl::string_view what) {
   const auto taken = static_cast<int64_t>(def.SpaceUsedLong());
   EXPECT_GE(2 * size, taken) << what;
@@ -57,8 +57,8 @@ std::string AttrsOfNode() {
   return Field(1, attrs);
 }
 
-TEST(ParsedSizeTest, BinaryMessageTakesAboutTheSize) {
-  const std::string node = Field(3, "");  // of a function
+TEST(ParsedSizeTest, SizeOfBinaryMessageIsCloseToItsMemory) {
+  const std::string node = Field(3, "");  // a node of a function
   const std::string constant = Field(
       1,
       Field(5, absl::StrCat(Field(1, "value"), Field(2, Field(8, Field(4, Times(99, "12345")))))));
@@ -90,7 +90,7 @@ TEST(ParsedSizeTest, BinaryMessageTakesAboutTheSize) {
   }
 }
 
-TEST(ParsedSizeTest, TextMessageTakesAboutTheSize) {
+TEST(ParsedSizeTest, SizeOfTextMessageIsCloseToItsMemory) {
   std::string attrs;
   for (int i = 0; i < kMany; ++i) absl::StrAppend(&attrs, "attr{key:'", i, "' value{}}");
   const std::pair<const char*, std::string> messages[] = {
@@ -111,12 +111,12 @@ TEST(ParsedSizeTest, TextMessageTakesAboutTheSize) {
   }
 }
 
-TEST(ParsedSizeTest, TextThatTheParserSkipsTakesNothing) {
+TEST(ParsedSizeTest, TextThatTheParserSkipsDoesNotCount) {
   EXPECT_EQ(SizeOfText(absl::StrCat("debug_info {", Times(kMany, "node{}"), "}")), SizeOfText(""));
 }
 
-// The parser keeps what it has read before an error, and goes on after some errors of text.
-TEST(ParsedSizeTest, MalformedInputCountsUntilTheParserStops) {
+// The parser keeps what it has read before an error, and continues after some errors in text.
+TEST(ParsedSizeTest, MalformedInputCountsUpToWhereTheParserStops) {
   const std::string nodes = Times(kMany, Field(1, Field(3, "x")));
   for (const char* const end : {"\x0a", "\x0a\x7f", "\x0a\x01\x0a", "\x07", "\x0c", "\x0b"}) {
     proto::GraphDef def;
@@ -137,7 +137,7 @@ TEST(ParsedSizeTest, MalformedInputCountsUntilTheParserStops) {
   }
 }
 
-TEST(ParsedSizeTest, DeepNestingEnds) {
+TEST(ParsedSizeTest, DeeplyNestedInputIsNotCounted) {
   const std::string groups(1 << 20, '\x0b');
   std::string bytes;
   for (int i = 0; i < 3000; ++i) {  // attr { value { func { … } } }

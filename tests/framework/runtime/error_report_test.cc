@@ -60,7 +60,7 @@ TEST(ErrorReportTest, ErrorFileHasDetails) {
   EXPECT_THAT(FileOf(second), Not(HasSubstr(R"("stack":"")")));
 }
 
-// A launched worker's error file is a descriptor of its supervisor.
+// The error file of a launched worker is a link to its supervisor's descriptor.
 TEST(ErrorReportTest, OnlyLinksToDescriptorsAreFollowed) {
   const std::string target = testing::TempDir() + "/target.json";
   const auto report_to = [&](const std::string& path) {
@@ -80,7 +80,7 @@ TEST(ErrorReportTest, OnlyLinksToDescriptorsAreFollowed) {
   close(fd);
 }
 
-TEST(ErrorReportTest, DetailsOfAnotherProcessAreUnknown) {
+TEST(ErrorReportTest, DetailsFromAnotherProcessAreUnknown) {
   absl::Status foreign = absl::InternalError("no");
   Failed(R"([{"step":1}])").ForEachPayload([&](absl::string_view type, const absl::Cord&) {
     foreign.SetPayload(type, absl::Cord("1/1"));

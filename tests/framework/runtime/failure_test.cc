@@ -16,7 +16,7 @@ TEST(FailureTest, StatusCarriesFailure) {
   EXPECT_EQ(failure.ToString(), "rank 3, worker 1, step 17, collective 4, 'a b/c 'd''");
 }
 
-TEST(FailureTest, OnlyMissingFieldsAreFilledIn) {
+TEST(FailureTest, WithFailureFillsInOnlyMissingFields) {
   absl::Status status = WithFailure(absl::DataLossError(""), {.rank = 3, .name = "first"});
   status = WithFailure(status, {.rank = 5, .worker = 2, .name = "second"});
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 3, .worker = 2, .name = "first"}));
@@ -33,7 +33,7 @@ TEST(FailureTest, StatusHasNoFailureUnlessPayloadParses) {
   }
 }
 
-TEST(FailureTest, LostWorkerIsToldByCodeAndWorker) {
+TEST(FailureTest, LostWorkerIsRecognisedByCodeAndWorker) {
   const Failure of_worker = {.worker = 1};
   EXPECT_TRUE(IsLostWorker(WithFailure(absl::UnavailableError("gone"), of_worker)));
   EXPECT_TRUE(IsLostWorker(WithFailure(absl::DeadlineExceededError("hangs"), of_worker)));
@@ -46,7 +46,7 @@ TEST(FailureTest, LostWorkerIsToldByCodeAndWorker) {
   EXPECT_EQ(FinalError(absl::OkStatus()), absl::OkStatus());
 }
 
-TEST(FailureTest, CarriesTheCollectivesOfTheWorkers) {
+TEST(FailureTest, StatusCarriesTheWorkersCollectives) {
   const CollectivesByWorker collectives = {{0, 17}, {2, uint64_t{1} << 40}};
   EXPECT_EQ(CollectivesOf(WithCollectives(absl::AbortedError("it fails"), collectives)),
             collectives);

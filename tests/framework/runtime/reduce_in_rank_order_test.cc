@@ -15,7 +15,7 @@ constexpr int kRanks = 3;
 
 using Halves = std::vector<uint16_t>;
 
-// Reduces `parts`, either into separate memory or in place over the first part.
+// Reduces `parts` into separate memory or, if `in_place`, over the first part.
 Halves Reduced(Reduction reduction, DataType dtype, std::vector<Halves> parts, bool in_place) {
   const int64_t n = static_cast<int64_t>(parts[0].size());
   Halves other(n);
@@ -28,7 +28,7 @@ Halves Reduced(Reduction reduction, DataType dtype, std::vector<Halves> parts, b
 
 TEST(ReduceInRankOrder, ReducedPrecisionAccumulatesInFloatAndRoundsOnce) {
   for (const bool in_place : {false, true}) {
-    // In half, 2048 + 1 rounds to 2048, so adding the ones one by one would lose both.
+    // In half precision, 2048 + 1 rounds to 2048, so adding the ones one at a time would lose both.
     const Halves sum = Reduced(
         Reduction::kSum, DT_HALF,
         {{HalfFormat::FromFloat(2048)}, {HalfFormat::FromFloat(1)}, {HalfFormat::FromFloat(1)}},

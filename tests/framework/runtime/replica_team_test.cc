@@ -30,7 +30,7 @@ TEST(ReplicaTeam, CallsEachReplicaOnceInEveryRun) {
   }
 }
 
-TEST(ReplicaTeam, DividesCoresBetweenReplicas) {
+TEST(ReplicaTeam, DividesCoresAmongReplicas) {
   const cpu_set_t all = CoresOfThisThread();
   const int cores = CPU_COUNT(&all);
   for (int size : {1, 2, 3, cores, cores + 1}) {

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(CollectiveLogTest, KeepsTheLatest) {
+TEST(CollectiveLogTest, KeepsTheLatestCollectives) {
   CollectiveLog log;
   for (int step = 1; step <= 30; ++step) {
     log.BeginStep(step);
@@ -34,7 +34,7 @@ TEST(CollectiveLogTest, KeepsTheLatest) {
   EXPECT_TRUE(latest[latest.size() - 3].finished);
 }
 
-TEST(CollectiveLogTest, LongNamesAreCut) {
+TEST(CollectiveLogTest, LongNamesAreTruncated) {
   CollectiveLog log;
   log.Start(0, std::string(1000, 'x'));
   const std::string name = log.Latest()[0].name;
@@ -42,7 +42,7 @@ TEST(CollectiveLogTest, LongNamesAreCut) {
   EXPECT_EQ(name, std::string(name.size(), 'x'));
 }
 
-TEST(CollectiveLogTest, MayBeReadWhileItIsWritten) {
+TEST(CollectiveLogTest, MayBeReadDuringWrites) {
   CollectiveLog log;
   std::thread writer([&log] {
     for (int i = 0; i < 20'000; ++i) {
@@ -56,7 +56,7 @@ TEST(CollectiveLogTest, MayBeReadWhileItIsWritten) {
   writer.join();
 }
 
-TEST(RunProgressTest, PositionIsThatOfTheSlowestReplica) {
+TEST(RunProgressTest, PositionIsTheSlowestReplicas) {
   RunProgress progress(2);
   EXPECT_FALSE(progress.position().running);
   {
@@ -101,13 +101,13 @@ TEST(RunProgressTest, DeviceThatWorksAheadMayAlwaysWait) {
   EXPECT_EQ(progress.waited(), absl::ZeroDuration());
 }
 
-TEST(RunProgressTest, OnlyTheWaitOfTheSlowestCounts) {
+TEST(RunProgressTest, OnlyTheSlowestReplicasWaitCounts) {
   RunProgress progress(2);
   progress.log(0)->Start(0, "first");
   const CollectiveLog::Wait wait(*progress.log(0));
   EXPECT_FALSE(progress.slowest_may_wait());  // replica 1 has not started
   progress.log(1)->Start(0, "first");
-  EXPECT_FALSE(progress.slowest_may_wait());  // it is still computing
+  EXPECT_FALSE(progress.slowest_may_wait());  // replica 1 is still computing
   progress.log(1)->Finish();
   EXPECT_TRUE(progress.slowest_may_wait());
 }

@@ -10,7 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// Two workers on one host and one on another, with two, one and two replicas.
+// Returns a topology with two workers on one host and a third on another. They have two, one and
+// two replicas.
 Topology ThreeWorkers() {
   return {.replicas = {
               {0, 0, "CPU:0"}, {0, 0, "CPU:1"}, {1, 0, "CPU:0"}, {2, 1, "CPU:0"}, {2, 1, "CPU:1"}}};
@@ -57,7 +58,7 @@ TEST(TopologyTest, GapsInNumberingAreErrors) {
   }
 }
 
-TEST(TopologyTest, DomainSpansWorkersIfItHasRanksOfSeveral) {
+TEST(TopologyTest, DomainWithRanksOfSeveralWorkersSpansWorkers) {
   const Topology topology = ThreeWorkers();
   for (const int rank : {0, 1, 2}) EXPECT_TRUE(topology.DomainSpansWorkers(rank));
   for (const int rank : {3, 4}) EXPECT_FALSE(topology.DomainSpansWorkers(rank));

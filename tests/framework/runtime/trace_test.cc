@@ -45,8 +45,8 @@ absl::Status ErrorOf(std::vector<TraceEvent> events) {
   return CheckTrace(TraceOf(std::move(events)));
 }
 
-// Returns the trace of a step of one replica: kernels nested in a step span, a collective in flight
-// between its start and its finish, and a flow from the start to the finish.
+// Returns the trace of one replica's step: kernels nested in a step span, a collective in flight
+// from its start to its finish, and a flow between the two.
 TraceWriter Step() {
   TraceWriter trace = TraceOf(
       {Span("step", 0, 1'000'000, 10'500), Span("MatMul", 0, 1'000'000, 4'001),
@@ -68,13 +68,13 @@ TEST(TraceWriterTest, EmptyTraceIsValid) {
   EXPECT_TRUE(CheckTrace(TraceWriter()).ok());
 }
 
-TEST(TraceWriterTest, DescriptionsAreFactsOfTheFile) {
+TEST(TraceWriterTest, DescriptionsAreFileMetadata) {
   TraceWriter trace = Step();
   trace.Describe("clock", "\"late\"");
   EXPECT_EQ(Parsed(trace)["otherData"], json({{"clock", "\"late\""}}));
 }
 
-TEST(TraceWriterTest, NamesProcessesAndThreadsFirstAndInOrder) {
+TEST(TraceWriterTest, ProcessAndThreadNamesComeFirstAndInOrder) {
   const json events = Parsed(Step())["traceEvents"];
   EXPECT_EQ(events[0], json({{"name", "process_name"},
                              {"ph", "M"},

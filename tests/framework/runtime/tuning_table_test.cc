@@ -10,7 +10,7 @@ namespace {
 
 absl::StatusOr<int> Never() { return absl::InternalError("measured"); }
 
-TEST(TuningTableTest, MeasuresOncePerKindOfNode) {
+TEST(TuningTableTest, MeasuresEachKindOfNodeOnce) {
   TuningTable table(/*measures=*/true);
   int measured = 0;
   const auto second = [&]() -> absl::StatusOr<int> { return ++measured; };

@@ -137,13 +137,13 @@ TEST_F(RunnerPoolTest, RunWaitsUntilItsMemoryFits) {
   EXPECT_FALSE(has_room.WaitForNotificationWithTimeout(kSoon));
   one.reset();
   other.join();
-  // The memory of idle runners is freed first.
+  // Idle runners' memory is freed first.
   const auto lease = pool.Exclude();
   EXPECT_EQ(pool.Reserve(*lease, 100), absl::OkStatus());
   EXPECT_EQ(lease->runner().reserved_bytes(), 100);
 }
 
-// A stream of small runs does not starve a large one.
+// A stream of small runs must not starve a large one.
 TEST_F(RunnerPoolTest, RunWaitingForMemoryIsNotStarved) {
   RunnerPool& pool = Start({.max_runners = 4, .timeout = absl::Seconds(60), .max_bytes = 100});
   std::atomic<bool> done{false};
@@ -191,7 +191,7 @@ TEST_F(RunnerPoolTest, WaitForMemoryTimesOut) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kDeadlineExceeded, "40 bytes"));
 }
 
-// Under contention, an exclusive lease never overlaps another lease.
+// Even under contention, an exclusive lease must never overlap another lease.
 TEST_F(RunnerPoolTest, WriterNeverOverlapsOtherThreads) {
   constexpr int kThreads = 8, kMaxRunners = 3;
   RunnerPool& pool = Start({.max_runners = kMaxRunners, .timeout = absl::Minutes(5)});

@@ -50,8 +50,8 @@ TEST_F(StepCacheTest, EqualShapesAreCompiledOnce) {
   EXPECT_EQ(parts.cache->size(), 3u);
 }
 
-// Programs do not depend on the row shards; a plan depends only on its replica's shard.
-TEST_F(StepCacheTest, RowShardsHaveSeparatePlansOfOneProgram) {
+// A program does not depend on the row shards. A plan depends only on its own replica's shard.
+TEST_F(StepCacheTest, RowShardsHaveSeparatePlansButOneProgram) {
   SessionParts parts(graph_, {.replicas = 2});
   const auto step = parts.Prepare({x_}, {y_});
   const int64_t uneven[] = {1, 3};

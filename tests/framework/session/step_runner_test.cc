@@ -35,7 +35,7 @@ class StepRunnerTest : public testing::Test {
   Variable v_;
 };
 
-TEST_F(StepRunnerTest, RowsOfAllReplicasAreReturnedInOrder) {
+TEST_F(StepRunnerTest, AllReplicasRowsAreReturnedInOrder) {
   for (const int replicas : {1, 2, 3}) {
     SessionParts parts(graph_, {.replicas = replicas});
     const auto step = parts.Prepare({x_}, {y_, x_});
@@ -65,7 +65,7 @@ TEST_F(StepRunnerTest, ReadingUninitialisedVariableFails) {
   EXPECT_EQ((*out)[0].scalar<float>(), 3);
 }
 
-TEST_F(StepRunnerTest, WritingStepInitialisesVariableAndIsCounted) {
+TEST_F(StepRunnerTest, StepThatWritesInitialisesVariableAndIsCounted) {
   const Operation assign =
       ops::AssignVariableOp(root_, v_.handle, ops::ScalarConst(root_, DT_FLOAT, 5));
   SessionParts parts(graph_);
@@ -79,7 +79,7 @@ TEST_F(StepRunnerTest, WritingStepInitialisesVariableAndIsCounted) {
 }
 
 // Row 3 belongs to rank 1. When rank 1 fails, the other replicas stop waiting for it.
-TEST_F(StepRunnerTest, FailureOfOneReplicaIsReportedAsTheCause) {
+TEST_F(StepRunnerTest, OneReplicasFailureIsReportedAsTheCause) {
   const Output indices = ops::Placeholder(root_.WithName("indices"), DT_INT32, {-1});
   const Output table = ops::Const(root_, Tensor::Vector<float>({1, 2}));
   const Output rows =
@@ -141,7 +141,7 @@ TEST_F(StepRunnerTest, PerReplicaValuesComeFromTheLastRun) {
   EXPECT_EQ(parts.log.last_run.load(), nullptr);
 }
 
-// A runner holds an arena for the largest step that it has run, and the fetches of one step.
+// A runner holds an arena for the largest step that it has run, plus one step's fetches.
 TEST_F(StepRunnerTest, RunnerMemoryIsKnownBeforeTheRun) {
   const Output copy = ops::Neg(root_, y_);
   const Output sum =

@@ -46,7 +46,7 @@ TEST_F(VariableStoreTest, UnknownNameFailsWithSuggestion) {
   EXPECT_THAT(store().Find("wieght").status(), IsError(absl::StatusCode::kNotFound, "weight"));
 }
 
-TEST_F(VariableStoreTest, VariableIsReadableOnceSet) {
+TEST_F(VariableStoreTest, VariableIsReadableAfterAssignment) {
   EXPECT_THAT(store().CheckReadable(weight_),
               IsError(absl::StatusCode::kFailedPrecondition, "initialised"));
   EXPECT_EQ(store().states()[weight_], State::kUnset);
@@ -56,7 +56,7 @@ TEST_F(VariableStoreTest, VariableIsReadableOnceSet) {
   EXPECT_EQ(store().states()[sum_], State::kUnset);
 }
 
-TEST_F(VariableStoreTest, AssignmentReachesEveryReplica) {
+TEST_F(VariableStoreTest, AssignmentSetsEveryReplica) {
   ASSERT_EQ(store().Assign({{weight_, Tensor::Vector<float>({1, 2})}}), absl::OkStatus());
   EXPECT_THAT(Read(weight_, 0), ElementsAre(1, 2));
   EXPECT_THAT(Read(weight_, 1), ElementsAre(1, 2));
@@ -100,8 +100,8 @@ TEST_F(VariableStoreTest, IndeterminateVariableIsUnreadableUntilAssigned) {
   EXPECT_THAT(Read(weight_, 1), ElementsAre(3, 4));
 }
 
-// The value of a variable that is synchronised on read is the sum of the replicas' parts.
-TEST_F(VariableStoreTest, PartsSumToTheValue) {
+// A variable that is synchronised on read has the sum of the replicas' parts as its value.
+TEST_F(VariableStoreTest, ValueIsTheSumOfTheParts) {
   ASSERT_EQ(store().Assign({{sum_, Tensor::Vector<float>({1, 2})}}), absl::OkStatus());
   EXPECT_THAT(Read(sum_, 0), ElementsAre(1, 2));
   EXPECT_THAT(Read(sum_, 1), ElementsAre(0, 0));

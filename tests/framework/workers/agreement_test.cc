@@ -47,7 +47,7 @@ TEST(AgreementTest, EqualLinesAgree) {
 }
 
 TEST(AgreementTest, FirstDifferenceIsReportedIdenticallyToAllWorkers) {
-  // The difference can be at any line; the lines after it are equal again.
+  // The difference may be on any line. All lines after it are equal.
   for (int at = 0; at < 9; ++at) {
     std::vector<std::vector<std::string>> lines(kWorkers);
     for (int w = 0; w < kWorkers; ++w) {
@@ -86,7 +86,7 @@ TEST(AgreementTest, MissingLinesAreReportedAsDifference) {
   EXPECT_EQ(AgreeOn({{}, {}, {}})[0], absl::OkStatus());
 }
 
-// FIPS 180-2, appendix B.1.
+// Expected value from FIPS 180-2, appendix B.1.
 TEST(AgreementTest, PrefixHashesAreSha256OfLinesSoFar) {
   Agreement agreement;
   agreement.AddText("abc");

@@ -27,9 +27,9 @@ namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 
-// The other worker fails after both have joined, and before this one connects. The call that
-// connects learns of the failure, and only a later one can notice it.
-TEST(ConnectionTest, ConnectReturnsAfterKnownFailure) {
+// The other worker fails after both have joined but before this one connects. Connect learns of the
+// failure but returns OK; only a later call can return it.
+TEST(ConnectionTest, ConnectReturnsDespiteKnownFailure) {
   Topology topology;
   for (int w = 0; w < 2; ++w) topology.replicas.push_back({.worker = w, .domain = w});
   auto groups = CreateMemoryWorkerGroups(2);
@@ -51,7 +51,7 @@ TEST(ConnectionTest, ConnectReturnsAfterKnownFailure) {
                                   .between_steps = absl::ZeroDuration(),
                                   .end_process = [&](const absl::Status&) {
                                     process_would_end = true;
-                                    connection->Check().IgnoreError();  // ends its own wait
+                                    connection->Check().IgnoreError();  // ends the test's own wait
                                   }};
   connection = std::make_unique<Connection>(
       topology, own,

@@ -20,7 +20,7 @@ TraceWriter Example(int64_t begin_ns) {
              .start_ns = begin_ns,
              .duration_ns = 900,
              .args = {{"op", "MatMul"}, {"bytes", "4096"}}});
-  // Starts before the previous event, as the event of a whole step does.
+  // This event starts before the previous one, as the event of a whole step does.
   trace.Add({.name = "step 1\xff", .category = "step", .pid = 3, .start_ns = begin_ns - 5});
   for (const auto kind : {TraceEvent::kAsyncBegin, TraceEvent::kAsyncEnd, TraceEvent::kFlowStart,
                           TraceEvent::kFlowFinish}) {
@@ -29,14 +29,14 @@ TraceWriter Example(int64_t begin_ns) {
   return trace;
 }
 
-TEST(TraceProtoTest, MergedTraceIsTheSameOnTheOtherClock) {
+TEST(TraceProtoTest, MergedTraceIsShiftedToTheOtherClock) {
   constexpr int64_t kNow = 1'764'000'000'000'000'000, kOffset = 7'000'000'123;
   proto::Trace received;
   ASSERT_TRUE(received.ParseFromString(TraceToProto(Example(kNow + kOffset)).SerializeAsString()));
   TraceWriter merged;
   ASSERT_TRUE(MergeTrace(received, kOffset, &merged).ok());
   EXPECT_EQ(merged.ToJson(), Example(kNow).ToJson());
-  // ToJson counts from the first event.
+  // ToJson's times count from the first event, so the absolute time is compared separately.
   EXPECT_EQ(merged.events()[0].start_ns, kNow);
 }
 

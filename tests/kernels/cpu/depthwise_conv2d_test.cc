@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Depthwise convolutions with dilations, which TensorFlow does not support on a CPU. The results
-// must equal those of a filter with zeros between its taps.
+// Tests depthwise convolutions with dilations, which TensorFlow does not support on a CPU. The
+// results must equal those of a filter with zeros between its taps.
 #include "ops/depthwise_conv2d.h"
 
 #include "framework/graph/shape_inference.h"
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the filter [h,w,c,m] with its taps spread by the dilations and zeros in between.
+// Returns the filter [h,w,c,m] with its taps spread by the dilations and zeros between them.
 Tensor Spread(const Tensor& filter, int64_t h_dilation, int64_t w_dilation) {
   const Shape& shape = filter.shape();
   const int64_t columns = (shape.dim(1) - 1) * w_dilation + 1, taps = shape.dim(2) * shape.dim(3);
@@ -94,7 +94,7 @@ TEST_P(DilatedDepthwise, GradientsMatchFilterWithZerosBetweenTaps) {
       Evaluate(ops::DepthwiseConv2dNativeBackpropFilter(s_, Feed(images_), sizes(spread_), Feed(dy),
                                                         strides_, padding_),
                {images_, sizes_value(spread_), dy}, s_);
-  // Compares only the taps, because the gradients of the zeros in between are not zero.
+  // Compares only the taps, because the gradients at the zeros between them are not zero.
   Tensor ones = *Tensor::Allocate(DT_DOUBLE, filter_.shape());
   for (double& v : ones.flat<double>()) v = 1;
   const Tensor is_tap = Spread(ones, 2, 3);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MaxPool on more channels than the cases of tests/references have, to cover the vectorized code.
+// Tests MaxPool on more channels than the cases in tests/references have, to cover the vectorized
+// code.
 #include "ops/max_pool.h"
 
 #include <cmath>
@@ -52,7 +53,7 @@ Tensor PoolGrad(const Tensor& images, const Tensor& largest, const Tensor& dy, c
                   {images, largest, dy}, scope);
 }
 
-// Returns few distinct numbers, so that ties occur.
+// Returns integers from 0 to 4, which leads to ties.
 Tensor SmallNumbers(DataType dtype, const Shape& shape, Random* random) {
   Tensor tensor = *Tensor::Allocate(dtype, shape);
   DispatchDataType(
@@ -68,8 +69,8 @@ Tensor SmallNumbers(DataType dtype, const Shape& shape, Random* random) {
 
 class MaxPoolChannels : public ::testing::TestWithParam<std::tuple<DataType, Window>> {};
 
-// A single channel does not use the vectorized code.
-TEST_P(MaxPoolChannels, MatchResultsOfSingleChannels) {
+// The reference is a pool of each channel alone, which does not use the vectorized code.
+TEST_P(MaxPoolChannels, MatchesResultsOfSingleChannels) {
   const auto& [dtype, window] = GetParam();
   Random random(4);
   const Tensor images = SmallNumbers(dtype, {2, 7, 6, kChannels}, &random);
@@ -97,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
                           w.padding);
     });
 
-// A NaN pixel must give NaN; otherwise a sum of losses would look finite.
-TEST(MaxPool, ResultIsNaNWhereAnyPixelIs) {
+// A window with a NaN pixel must give NaN. Otherwise, the loss would look finite.
+TEST(MaxPool, ResultIsNaNIfAnyPixelIs) {
   for (int64_t pixel = 0; pixel < 4; ++pixel) {
     for (const int64_t c : {int64_t{0}, kChannels - 1}) {
       Tensor images = *Tensor::Allocate(DT_FLOAT, {1, 2, 2, kChannels});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Float products and convolutions with oneDNN: results are correct for all kinds of shapes and on
-// several threads at once, and all work stays on the calling thread.
+// Tests float products and convolutions with oneDNN: results are correct for all kinds of shapes
+// and on several threads at once, and each kernel runs only on the calling thread.
 #include "kernels/cpu/onednn.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@
 #include "tests/support/bound_kernel.h"
 #include "tests/support/tensors.h"
 
-// Functions of the OpenMP runtime that oneDNN links.
+// These functions are in the OpenMP runtime that oneDNN links.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
@@ -32,11 +32,11 @@ void omp_set_num_threads(int);
 namespace mirrorflow {
 namespace {
 
-// A node under test. `build` makes it from two operands of a given dtype.
+// A node under test. `build` makes it from two operands.
 struct Node2 {
   Shape a;
   Shape b;
-  int64_t terms;  // summed for one element
+  int64_t terms;  // terms in the sum for one element
   std::function<Output(const Scope&, Output a, Output b)> build;
 };
 
@@ -82,7 +82,7 @@ Node2 BackpropFilter(const Convolution& c) {
           }};
 }
 
-// The node, built with operands of one dtype.
+// The node, built with operands of a given dtype.
 class Built {
  public:
   Built(const Node2& node, DataType dtype)
@@ -93,7 +93,7 @@ class Built {
   const Node& node() const { return *output_.node; }
   std::vector<Shape> output_shapes() const { return {root_.shape(output_)}; }
 
-  // Returns all inputs in the node's order, including constants.
+  // Returns all of the node's inputs in order, including constants.
   std::vector<Tensor> Inputs(const Tensor& a, const Tensor& b) const {
     std::vector<Tensor> rest = {b, a}, inputs;
     for (int i = 0; i < node().num_inputs(); ++i) {
@@ -127,7 +127,7 @@ Tensor Map(const Tensor& in, T (*fn)(float)) {
 double ToDouble(float x) { return x; }
 double ToAbsolute(float x) { return std::abs(x); }
 
-// In any order, the error of a float sum of n products is at most (n + 1) * 2^-24 * sum |a| |b|.
+// A float sum of n products, in any order, has an error of at most (n + 1) * 2^-24 * sum |a| |b|.
 void ExpectTheValuesOfDouble(const Node2& node) {
   Random random(3);
   const Tensor a = RandomTensor(DT_FLOAT, node.a, &random);
@@ -205,7 +205,7 @@ TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
       ASSERT_TRUE(memory.ok()) << memory.status();
       replicas.push_back({*std::move(memory), built.Evaluate(mine, b)});
     }
-    // Runs long enough for the threads to overlap even on a busy machine.
+    // There are enough runs for the threads to overlap even on a busy machine.
     const int64_t runs = int64_t{8'000'000'000} / plan->flops;
     std::latch start(static_cast<std::ptrdiff_t>(replicas.size()));
     std::vector<std::thread> threads;
@@ -223,7 +223,7 @@ TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
   }
 }
 
-// A thread that has run a kernel may end, which destroys its thread-local memory.
+// When a thread that has run a kernel ends, its thread-local memory is destroyed.
 TEST(OneDnnKernel, OutlivesThreadsThatRanIt) {
   const Node2 node = Product(64, 64, 64, false, false);
   const Built built(node, DT_FLOAT);
@@ -243,8 +243,8 @@ int NumThreads() {
   return static_cast<int>(std::distance(directory_iterator("/proc/self/task"), {}));
 }
 
-// OpenMP would start a team of threads on cores that other replicas need. The shapes are unique to
-// this test because a primitive keeps the thread count that it was created with.
+// By default, OpenMP would start threads on cores that other replicas need. No other test uses
+// these shapes, because a primitive keeps the thread count that it was created with.
 TEST(OneDnnKernel, RunsOnlyOnCallingThread) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(4);
@@ -258,11 +258,11 @@ TEST(OneDnnKernel, RunsOnlyOnCallingThread) {
                    RandomTensor(DT_FLOAT, node.b, &random));
     EXPECT_EQ(NumThreads(), threads) << built.node().op().name;
   }
-  EXPECT_EQ(omp_get_max_threads(), 4) << "the caller's setting must not change";
+  EXPECT_EQ(omp_get_max_threads(), 4) << "the kernel must not change the caller's setting";
   omp_set_num_threads(before);
 }
 
-TEST(OneDnnKernel, ReportsNumberOfOperations) {
+TEST(OneDnnKernel, ReportsNumberOfFloatingPointOperations) {
   auto flops = [](const Node2& node) {
     const Built built(node, DT_FLOAT);
     const Tensor a = *Tensor::Allocate(DT_FLOAT, node.a), b = *Tensor::Allocate(DT_FLOAT, node.b);
@@ -278,8 +278,8 @@ TEST(OneDnnKernel, ReportsNumberOfOperations) {
   EXPECT_EQ(flops(BackpropFilter(c)), of_convolution);
 }
 
-// oneDNN would make a 600 MB list of all elements of the window.
-TEST(OneDnnKernel, HugeWindowsAreComputedOtherwise) {
+// For this window, oneDNN would make a 600 MB list of all its elements.
+TEST(OneDnnKernel, HugeWindowsAreNotSupported) {
   constexpr int64_t kWidth = 50'331'648;
   const ConvolutionGeometry g = {
       .batch = 1,

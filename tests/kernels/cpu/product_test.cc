@@ -19,7 +19,7 @@ std::vector<float> Numbers(int64_t n, int seed) {
 
 constexpr float kAlpha = 0.25f, kUntouched = 7.0f;
 
-// Checks all functions of a product with these sizes, with operands at unaligned addresses.
+// Checks all of Product's functions for these sizes, with operands at unaligned addresses.
 void ExpectProduct(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
   SCOPED_TRACE(testing::Message() << m << " " << n << " " << k << " " << transpose_a << " "
                                   << transpose_b);
@@ -29,11 +29,11 @@ void ExpectProduct(int64_t m, int64_t n, int64_t k, bool transpose_a, bool trans
   const StridedMatrix right = {b.data() + 1, transpose_b ? 1 : n, transpose_b ? k : 1};
   const ProductTerm term = {left, right, k};
   const Product product = {{&term, 1}, m, n};
-  // The first half of the rows, then the second half.
+  // These terms compute the first half of the rows and then the second half.
   StridedMatrix lower = left;
   lower.data += m / 2 * left.row_step;
   const ProductTerm terms[] = {{left, right, k}, {lower, right, k}};
-  // A third of k, nothing, and the rest of k.
+  // These terms sum over a third of k, over nothing, and over the rest of k.
   StridedMatrix left_rest = left, right_rest = right;
   left_rest.data += k / 3 * left.column_step;
   right_rest.data += k / 3 * right.row_step;
@@ -78,7 +78,7 @@ void ExpectProducts(int64_t m, int64_t n, int64_t k) {
   }
 }
 
-// Covers every possible remainder of rows and columns after whole tiles.
+// The shapes cover every possible remainder of rows and columns after whole tiles.
 TEST(ProductTest, MatchesDefinitionForAllShapes) {
   for (const int64_t m : {1, 3, 4, 12, 13, 17, 24, 31}) {
     for (const int64_t n : {1, 3, 4, 15, 32, 33, 47, 64, 71}) {
@@ -87,8 +87,8 @@ TEST(ProductTest, MatchesDefinitionForAllShapes) {
   }
 }
 
-// Covers several blocks of columns, of which the last is narrow, and several blocks
-// of k and of rows.
+// The shapes cover several blocks of columns, of which the last is narrow, and several blocks of k
+// and of rows.
 TEST(ProductTest, MatchesDefinitionForLargeMatrices) {
   ExpectProducts(13, 2048 + 21, 3);
   ExpectProducts(17, 700, 100);
@@ -97,7 +97,7 @@ TEST(ProductTest, MatchesDefinitionForLargeMatrices) {
   ExpectProducts(149, 33, 1024);
 }
 
-// k exceeds kMaxDepthOfPieces, and the last pass covers only a part of it.
+// k exceeds kMaxDepthOfPieces, and the last pass is shorter than the others.
 TEST(ProductTest, AccumulatesDeepProductInSeveralPasses) {
   const int64_t k = 2600, m = 7, n = 19;
   const std::vector<float> a = Numbers(m * k, 1), b = Numbers(k * n, 2), bias = Numbers(n, 3);
@@ -115,8 +115,8 @@ TEST(ProductTest, AccumulatesDeepProductInSeveralPasses) {
   }
 }
 
-// Replicas with different rows of a batch must compute the same bits as a single replica.
-TEST(ProductTest, BitsOfRowDoNotDependOnOtherRows) {
+// Replicas that divide a batch must compute the same bits as a single replica.
+TEST(ProductTest, RowsBitsDoNotDependOnOtherRows) {
   const int64_t m = 29, n = 75, k = 530;
   const std::vector<float> a = Numbers(m * k, 1), b = Numbers(k * n, 2);
   const ProductTerm all = {{a.data(), k, 1}, {b.data(), n, 1}, k};

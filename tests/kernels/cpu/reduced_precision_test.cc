@@ -29,7 +29,7 @@ std::vector<float> ToFloats(const Tensor& tensor) {
   return values;
 }
 
-TEST(ReducedPrecision, EveryNumberRoundTripsThroughFloatAloneAndInArrays) {
+TEST(ReducedPrecision, EveryNumberRoundTripsThroughFloat) {
   std::vector<uint16_t> all(65536), back(65536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
   for (const DataType dtype : kReduced) {
@@ -51,7 +51,7 @@ TEST(ReducedPrecision, EveryNumberRoundTripsThroughFloatAloneAndInArrays) {
   }
 }
 
-// Between any two neighbours, the midpoint rounds to the even one and all other numbers round to
+// The midpoint of two neighbours rounds to the even one. Any other number between them rounds to
 // the nearer one.
 TEST(ReducedPrecision, RoundsToNearestWithTiesToEven) {
   for (const DataType dtype : kReduced) {
@@ -64,7 +64,7 @@ TEST(ReducedPrecision, RoundsToNearestWithTiesToEven) {
       const std::vector<float> near = {middle, std::nextafter(middle, low),
                                        std::nextafter(middle, high), -middle};
       const int want[] = {even, i, i + 1, even | 0x8000};
-      std::vector<float> eight = near;  // enough for the vectorized loop
+      std::vector<float> eight = near;  // enough values for the vectorized loop
       eight.insert(eight.end(), near.begin(), near.end());
       uint16_t got[8];
       RoundToReduced(dtype, eight.data(), got, 8);
@@ -72,7 +72,8 @@ TEST(ReducedPrecision, RoundsToNearestWithTiesToEven) {
         ASSERT_EQ(got[k], want[k]) << "between " << low << " and " << high << ", case " << k;
         ASSERT_EQ(ReducedFrom(dtype, near[k]), want[k]);
       }
-      // Double-precision values that round to the midpoint in float.
+      // These double-precision values would round to the midpoint in float, but must be rounded
+      // only once.
       const double tie = middle;
       if (tie < std::numeric_limits<float>::min()) continue;
       ASSERT_EQ(ReducedFrom(dtype, tie * (1 - 0x1p-50)), i);
@@ -112,7 +113,7 @@ TEST(ReducedPrecision, OpIsComputedInFloatAndRoundedOnce) {
   }
 }
 
-// A sum of ones in half would stop at 2048, and one in bfloat16 at 256.
+// A sum of ones would stop at 2048 in half precision, and at 256 in bfloat16.
 TEST(ReducedPrecision, SumsAreAccumulatedInFloat) {
   for (const DataType dtype : kReduced) {
     Graph graph;
@@ -147,7 +148,7 @@ TEST(ReducedPrecision, UniformNumbersStayBelowOne) {
   }
 }
 
-TEST(ReducedPrecision, OpWithoutFloatKernelStaysUnimplemented) {
+TEST(ReducedPrecision, OpWithoutFloatKernelIsUnimplemented) {
   Graph graph;
   const Scope root(&graph);
   const Output sum = ops::AddV2(root, ops::Placeholder(root, DT_FLOAT, {1}),

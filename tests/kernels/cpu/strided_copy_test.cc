@@ -16,7 +16,7 @@ using Dim = StridedCopy::Dim;
 
 constexpr DataType kOfEachSize[] = {DT_UINT8, DT_HALF, DT_FLOAT, DT_DOUBLE, DT_COMPLEX128};
 
-// Copies one element at a time, as StridedCopy is defined.
+// Copies one element at a time, by the definition of StridedCopy.
 void CopySlowly(size_t bytes, absl::Span<const Dim> dims, const std::byte* in, std::byte* out) {
   if (dims.empty()) {
     std::memcpy(out, in, bytes);
@@ -42,7 +42,7 @@ Reach ReachOf(absl::Span<const Dim> dims, int64_t Dim::*stride) {
   return reach;
 }
 
-// Compares all bytes of the output with the definition, including those that must stay untouched.
+// Compares all output bytes with the definition, including those that must stay unchanged.
 void Expect(DataType dtype, const std::vector<Dim>& dims) {
   const Reach in_reach = ReachOf(dims, &Dim::in_stride);
   const Reach out_reach = ReachOf(dims, &Dim::out_stride);
@@ -65,7 +65,7 @@ TEST(StridedCopy, TransposesMatricesOfWholeAndPartialTiles) {
     for (const int64_t rows : {1, 2, 15, 16, 17, 32, 37}) {
       for (const int64_t columns : {1, 3, 16, 31, 48}) {
         Expect(dtype, {{columns, 1, rows}, {rows, columns, 1}});
-        // The matrix may lie inside a larger one.
+        // The matrix is part of a larger one.
         Expect(dtype, {{columns, 1, rows + 5}, {rows, columns + 3, 1}});
       }
     }
@@ -115,7 +115,7 @@ TEST(StridedCopy, CopiesBoxes) {
   }
 }
 
-TEST(StridedCopy, LeavesOutputUntouchedWithoutElements) {
+TEST(StridedCopy, WithoutElementsOutputIsUnchanged) {
   Expect(DT_FLOAT, {{0, 1, 1}});
   Expect(DT_FLOAT, {{3, 0, 0}, {0, 1, 1}, {4, 5, 6}});
   StridedCopy(DT_FLOAT, {{0, 1, 1}}).Run(nullptr, nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates over flat ranges. The new bits of an element must not depend on the range that contains
+// Tests updates of flat ranges. An element's new bits must not depend on the range that contains
 // it, because a bucket's variables are updated in pieces that depend on the number of replicas.
 #include "kernels/cpu/update.h"
 
@@ -25,7 +25,7 @@ struct State {
     for (std::vector<T>* v : {&var, &slot, &slot2, &grad}) {
       for (int64_t i = 0; i < kSize; ++i) v->push_back(static_cast<T>(random.Uniform(-1, 1)));
     }
-    for (T& x : slot2) x = std::abs(x);  // a second moment
+    for (T& x : slot2) x = std::abs(x);  // second moments are not negative
   }
   bool operator==(const State& other) const {
     auto same = [](const std::vector<T>& a, const std::vector<T>& b) {
@@ -38,7 +38,7 @@ struct State {
 template <typename T>
 class UpdateTest : public ::testing::Test {
  protected:
-  // `apply(state, first, n)` updates a range.
+  // `apply(state, first, n)` updates the n elements from `first` on.
   template <typename Apply>
   void ExpectTheSameInAnyPieces(Apply apply) {
     State<T> whole(1);

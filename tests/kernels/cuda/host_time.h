@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures how long a GPU step keeps the host busy: from StartHostTime() to the first query whether
-// the GPU is done. Replaces cudaEventQuery in programs that link the real CUDA runtime.
+// Measures how long a GPU step keeps the host busy: from StartHostTime() until the host first
+// queries whether the GPU is done. Replaces cudaEventQuery in programs that link the real CUDA
+// runtime.
 #ifndef MIRRORFLOW_TESTS_KERNELS_CUDA_HOST_TIME_H_
 #define MIRRORFLOW_TESTS_KERNELS_CUDA_HOST_TIME_H_
 

@@ -18,12 +18,13 @@ constexpr int64_t kBatch = 5, kHeads = 2, kQueries = 6, kKeys = 7, kDepth = 4;
 
 Output SwapHeads(const Scope& s, Output x) { return ops::Transpose(s, x, {0, 2, 1, 3}); }
 
-// A program that feeds a mask, and q, k and v in the layout with heads inside.
+// A program that feeds a mask, and q, k and v in the layout where heads are the second to last
+// dimension.
 struct Program : PassProgram {
   using Make = std::function<std::vector<Output>(const Scope&, Output, Output, Output, Output)>;
 
-  // The program fetches what `make` returns, followed by the gradients of q, k and v through the
-  // first result.
+  // The program fetches what `make` returns and the gradients of q, k and v through the first
+  // result.
   explicit Program(const Make& make) {
     shapes = {{kBatch, kQueries, kHeads, kDepth},
               {kBatch, kKeys, kHeads, kDepth},
@@ -43,7 +44,8 @@ struct Program : PassProgram {
   }
 };
 
-// Returns the transpose counts without and with the pass. The results must be equal up to rounding.
+// Returns the number of transposes without and with the pass. The program's results must be equal
+// up to rounding.
 std::pair<int64_t, int64_t> Transposes(const Program& program) {
   std::pair<int64_t, int64_t> counts = {-1, -1};
   for (const int replicas : {1, 3}) {
@@ -80,7 +82,7 @@ TEST(ElideAttentionTransposesTest, TransposesAroundAttentionAreRemoved) {
   }
 }
 
-TEST(ElideAttentionTransposesTest, OtherUsersOfResultGetItTransposed) {
+TEST(ElideAttentionTransposesTest, OtherUsersReceiveTheTransposedResult) {
   const Program program([](const Scope& s, Output q, Output k, Output v, Output) {
     const auto attention =
         ops::ScaledDotProductAttention(s, SwapHeads(s, q), SwapHeads(s, k), SwapHeads(s, v));

@@ -22,7 +22,7 @@ struct Operands {
 };
 using Make = std::function<Output(const Scope&, const Operands&)>;
 
-// A program that feeds q, k, v and a mask over the keys.
+// A program that feeds q, k, v and a mask of the keys.
 struct Program : PassProgram {
   explicit Program(const Make& make, bool with_gradients = false, bool of_mask = false) {
     shapes = {{kBatch, kHeads, kQueries, kDepth},
@@ -44,14 +44,14 @@ struct Program : PassProgram {
   }
 };
 
-// Returns the numbers of forward and backward ops.
+// Returns how many forward and backward attention ops the program has.
 std::pair<int, int> OpsOf(const PassProgram::Outcome& outcome) {
   return {static_cast<int>(outcome.Count(ops::kScaledDotProductAttention)),
           static_cast<int>(outcome.Count(ops::kScaledDotProductAttentionGrad))};
 }
 
-// Returns how many forward and backward ops the pass creates, which must be the same on one replica
-// and on three. The values must equal those of one replica without the pass.
+// Returns how many forward and backward ops the pass creates. The counts must be the same on one
+// replica and on three, and the values must equal those on one replica without the pass.
 std::pair<int, int> Fused(const Program& program) {
   const auto want = program.Run(1, "fuse_attention");
   EXPECT_TRUE(want.ok()) << want.status();
@@ -118,8 +118,8 @@ TEST(FuseAttentionTest, GradientOfAttentionBecomesOneOp) {
   }
 }
 
-// The gradient of the mask needs the gradient of the scores, which must then be computed.
-TEST(FuseAttentionTest, LeavesValuesWithOtherUses) {
+// If the mask's gradient is needed, the scores' gradient must be computed, so nothing is fused.
+TEST(FuseAttentionTest, ValuesWithOtherUsesAreNotFused) {
   EXPECT_EQ(Fused(Program(kMasked, true, /*of_mask=*/true)), std::make_pair(0, 0));
   const Make weights_too = [](const Scope& s, const Operands& o) {
     const Output weights = ops::Softmax(s, Scores(s, o));
@@ -134,8 +134,8 @@ TEST(FuseAttentionTest, LeavesValuesWithOtherUses) {
   EXPECT_EQ(Fused(Program(scores_too)), std::make_pair(0, 0));
 }
 
-TEST(FuseAttentionTest, LeavesOtherPatternsUnchanged) {
-  // One key fewer than the minimum.
+TEST(FuseAttentionTest, OtherPatternsAreNotFused) {
+  // The first case has one key fewer than the minimum.
   const Make short_rows = [](const Scope& s, const Operands& o) {
     const auto first = [&](Output x) {
       return ops::Slice(s, x, ops::VectorConst(s, {0, 0, 0, 0}),
@@ -150,7 +150,7 @@ TEST(FuseAttentionTest, LeavesOtherPatternsUnchanged) {
     return Values(s, ops::BatchMatMulV2(s, o.q, k), o);
   };
   EXPECT_EQ(Fused(Program(not_transposed)), std::make_pair(0, 0));
-  // All heads share one head of keys.
+  // In the last case, all heads share one head of keys.
   const Make broadcast = [](const Scope& s, const Operands& o) {
     const auto first = [&](Output x) {
       return ops::Slice(s, x, ops::VectorConst(s, {0, 0, 0, 0}),
@@ -161,8 +161,8 @@ TEST(FuseAttentionTest, LeavesOtherPatternsUnchanged) {
   EXPECT_EQ(Fused(Program(broadcast)), std::make_pair(0, 0));
 }
 
-// A constant that does not exclude every key above the diagonal is an ordinary mask and not a
-// causal one.
+// A mask is causal only if it excludes every key above the diagonal. Any other constant is an
+// ordinary mask.
 TEST(FuseAttentionTest, DistinguishesCausalMaskFromOthers) {
   for (const float out : {-1e9f, -2.0f}) {
     const Program program([&](const Scope& s, const Operands& o) {

@@ -20,8 +20,8 @@ namespace mirrorflow {
 namespace {
 
 struct Layer : PassProgram {
-  // `make(scope, x, weights, bias)` returns the fetches. The bias is as long as the last dimension
-  // of the weights.
+  // `make(scope, x, weights, bias)` returns the fetches. The bias has the length of the weights'
+  // last dimension.
   Layer(const Shape& x, const Shape& weights,
         const std::function<std::vector<Output>(const Scope&, Output, Output, Output)>& make) {
     shapes = {x, weights, Shape({weights.dim(weights.rank() - 1)})};
@@ -35,7 +35,7 @@ struct Layer : PassProgram {
   }
 };
 
-// Returns how many biases are fused on `replicas` replicas. The values must equal those of one
+// Returns how many biases are fused on `replicas` replicas. The values must equal those on one
 // replica without the pass.
 int Fused(const Layer& layer, int replicas) {
   const auto fused_in = [](const PassProgram::Outcome& outcome) {
@@ -55,7 +55,7 @@ int Fused(const Layer& layer, int replicas) {
   return fused_in(*got);
 }
 
-// Returns the same count, which must be equal on one replica and on three.
+// Returns how many biases are fused. The count must be the same on one replica and on three.
 int Fused(const Layer& layer) {
   const int one = Fused(layer, 1), three = Fused(layer, 3);
   EXPECT_EQ(one, three);
@@ -65,7 +65,7 @@ int Fused(const Layer& layer) {
 using Values = std::vector<Output>;
 
 TEST(FuseBiasAndReluTest, ProductAddsBias) {
-  // Shapes for oneDNN, for loops, and with a replica that has no rows.
+  // The shapes lead to oneDNN, to plain loops, and to a replica without rows.
   for (const Shape& x : {Shape({48, 64}), Shape({5, 7}), Shape({2, 64})}) {
     const Layer layer(x, {x.dim(1), 40}, [](const Scope& s, Output x, Output w, Output b) {
       return Values{ops::Relu(s, ops::BiasAdd(s, ops::MatMul(s, x, w), b))};
@@ -98,7 +98,8 @@ TEST(FuseBiasAndReluTest, ProductWithOtherUsesIsNotFused) {
   EXPECT_EQ(Fused(used), 0);
 }
 
-// The cases are a product without terms, which leaves only the bias, and channels that come first.
+// The unsupported cases are a product without terms, which leaves only the bias, and the
+// channels-first format.
 TEST(FuseBiasAndReluTest, LeavesUnsupportedCasesUnchanged) {
   const Layer empty({6, 0}, {0, 8}, [](const Scope& s, Output x, Output w, Output b) {
     return Values{ops::BiasAdd(s, ops::MatMul(s, x, w), b)};
@@ -111,7 +112,7 @@ TEST(FuseBiasAndReluTest, LeavesUnsupportedCasesUnchanged) {
   EXPECT_EQ(Fused(nchw), 0);
 }
 
-// A product that sums over a sharded dimension gets its bias once, after the reduction.
+// If a product sums over a sharded dimension, the bias is added once, after the reduction.
 TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
   const Layer layer({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
     const Output sum = ops::MatMul(s, x, ops::MatMul(s, x, w), {.transpose_a = true});
@@ -121,8 +122,8 @@ TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
   EXPECT_EQ(Fused(layer, 3), 0);
 }
 
-// Returns the kernels of a device that supports fused nodes. tests/cuda/strategy_test.cc checks
-// what such kernels compute.
+// Returns kernels that make the device support fused nodes. They never run;
+// tests/cuda/strategy_test.cc checks what real ones compute.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -137,7 +138,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// The fused layer is newer than the nodes of its gradients, which therefore precede it in the text.
+// The fused layer is a newer node than those of its gradients, so the text lists it after them.
 constexpr char kLayer[] = R"(
 x = Placeholder() {dtype=float, shape=<6,4>}
 w = Placeholder() {dtype=float, shape=<4,5>}
@@ -153,7 +154,7 @@ db = BiasAddGrad(dsum) {T=float}
 dw = MatMul(x, dsum) {T=float, transpose_a=true}
 )";
 
-// Returns the step after the pass, one line per node, without placeholders.
+// Returns the step's text after the pass: one line per node, without placeholders.
 std::string FusedText(const std::string& more, std::vector<std::string> fetches,
                       const KernelRegistry& kernels = Kernels()) {
   const auto step = ParseStep(kLayer + more, {.fetches = std::move(fetches)});
@@ -191,7 +192,8 @@ TEST(FuseBiasAndReluTest, LeavesOtherGradientsUnchanged) {
     return fused.find("ReluGrad( dact act") != std::string::npos &&
            fused.find("_MatMulReluGrad") == std::string::npos;
   };
-  // The product has another use or is fetched, there is no bias, or the device has no such kernels.
+  // In these cases, the product has another use or is fetched, there is no bias, or the device
+  // lacks such kernels.
   EXPECT_TRUE(stays("other = Neg(dact) {T=float}", {"db", "dw", "other"}));
   EXPECT_TRUE(stays("", {"db", "dw", "dact"}));
   EXPECT_TRUE(stays("", {"dw"}));

@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the kernels of a device that supports fused nodes. tests/cuda/session_test.cc checks what
-// such a kernel computes.
+// Returns kernels that make the device support fused nodes. tests/cuda/session_test.cc checks what
+// a real one computes.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -31,7 +31,7 @@ b = Placeholder() {dtype=float, shape=<3>}
 n = Placeholder() {dtype=int32, shape=<4,3>}
 )";
 
-// Returns the step after the pass and the bodies of the fused nodes.
+// Returns the step's text after the pass, followed by the fused nodes' bodies.
 absl::StatusOr<std::string> Fused(const std::string& text, std::vector<std::string> fetches,
                                   const KernelRegistry& kernels = Kernels()) {
   MF_ASSIGN_OR_RETURN(const auto step, ParseStep(kInputs + text, {.fetches = std::move(fetches)}));
@@ -74,8 +74,8 @@ t2 = Mul(t1, x0) {T=float}
 )");
 }
 
-// A value that is used twice inside the tree is fused. A value that is fetched or used elsewhere is
-// not.
+// A value that is used twice within the tree is fused. A value that is fetched or used outside the
+// tree is not.
 TEST(FuseElementwiseTest, ValuesWithOtherUsesAreNotFused) {
   ExpectFused(R"(
 act = Sigmoid(x) {T=float}
@@ -102,9 +102,9 @@ t2 = Mul(t0, t1) {T=float}
 )");
 }
 
-// A value of a smaller shape would be recomputed for each element. Integers, checks and control
+// A value with a smaller shape would be recomputed for each element. Integers, checks and control
 // edges are not supported.
-TEST(FuseElementwiseTest, UnsupportedNodesAreLeftAlone) {
+TEST(FuseElementwiseTest, UnsupportedNodesAreUnchanged) {
   const std::string text = R"(
 small = Tanh(b) {T=float}
 one = AddV2(x, small) {T=float}
@@ -121,14 +121,14 @@ late = Relu(x, ^first) {T=float}
   EXPECT_EQ(got->find(ops::kFusedElementwise), std::string::npos) << *got;
 }
 
-TEST(FuseElementwiseTest, DevicesWithoutKernelGetNoFusedNodes) {
+TEST(FuseElementwiseTest, DevicesWithoutKernelHaveNoFusedNodes) {
   static const KernelRegistry* const none = new KernelRegistry();
   const auto got = Fused("a = Exp(x) {T=float}\ny = Neg(a) {T=float}\n", {"y"}, *none);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->find(ops::kFusedElementwise), std::string::npos) << *got;
 }
 
-// A tree with more inputs than a kernel can read becomes several nodes.
+// If a tree has more inputs than a kernel can read, it becomes several nodes.
 TEST(FuseElementwiseTest, LargeTreeIsSplit) {
   std::string text = "s0 = Neg(x) {T=float}\n";
   for (int i = 1; i <= 40; ++i) {

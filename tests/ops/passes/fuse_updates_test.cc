@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kRows = 6, kIn = 150, kOut = 70;
 
-// One training step of a layer y = x · w that minimizes |y|^2 / 2.
+// A training step of a layer y = x · w that minimizes |y|^2 / 2.
 struct Layer {
   Graph graph;
   Output x, w, dw;
@@ -91,8 +91,8 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse, int64
   return outcome;
 }
 
-// Returns whether the update is fused on one replica. The variable must be equal with and without
-// the pass.
+// Returns whether the update is fused on one replica. The variable must have the same value with
+// and without the pass.
 bool Fuses(const Layer& layer) {
   const auto with = Train(layer, 1, true), without = Train(layer, 1, false);
   EXPECT_TRUE(with.ok()) << with.status();
@@ -105,11 +105,11 @@ bool Fuses(const Layer& layer) {
 
 TEST(FuseUpdatesTest, UpdateIsFusedIntoProduct) { EXPECT_TRUE(Fuses(Layer(nullptr))); }
 
-TEST(FuseUpdatesTest, UpdateOfAdamIsFused) {
+TEST(FuseUpdatesTest, AdamUpdateIsFused) {
   EXPECT_TRUE(Fuses(Layer(nullptr, nullptr, /*adam=*/true)));
 }
 
-TEST(FuseUpdatesTest, GatesStayInEffect) {
+TEST(FuseUpdatesTest, FusedUpdateObeysGates) {
   const Layer shut(nullptr, [](const Scope& scope) {
     return std::vector<Output>{ops::Const(scope, Tensor::Scalar<bool>(true)),
                                ops::Const(scope, Tensor::Scalar<bool>(false))};
@@ -130,7 +130,7 @@ TEST(FuseUpdatesTest, GradientWithOtherUsesIsNotFused) {
   EXPECT_FALSE(Fuses(used));
 }
 
-// Otherwise aᵀ · w would read w while the update overwrites it.
+// If the update were fused, aᵀ · w would read w while the update overwrites it.
 TEST(FuseUpdatesTest, ProductThatReadsVariableIsNotFused) {
   const Layer layer([](const Scope& scope, const Layer& l) {
     const Output read = ops::ReadVariableOp(scope, l.w);
@@ -141,8 +141,9 @@ TEST(FuseUpdatesTest, ProductThatReadsVariableIsNotFused) {
   EXPECT_FALSE(Fuses(layer));
 }
 
-// Replicas read each other's rows if the rows are smaller than the gradient to reduce.
-TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceGradientOfManyRows) {
+// If the rows are smaller than the gradient, replicas read each other's rows instead of reducing
+// the gradient.
+TEST(FuseUpdatesTest, ReplicasShareRowsIfFewAndReduceGradientIfMany) {
   const Layer layer(nullptr);
   for (const int64_t rows : {kRows, 10 * kRows}) {
     const auto two = Train(layer, 2, true, rows), one = Train(layer, 1, true, rows);
@@ -154,8 +155,8 @@ TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceGradientOfManyRows) {
   }
 }
 
-// Returns the kernels of a device that supports merged updates. tests/cuda/session_test.cc checks
-// what such kernels compute.
+// Returns kernels that make the device support merged updates. They never run;
+// tests/cuda/session_test.cc checks what real ones compute.
 const KernelRegistry& KernelsOfBuckets() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -179,7 +180,7 @@ b = VarHandleOp() {dtype=float, shape=<4>, shared_name="b"}
 c = VarHandleOp() {dtype=float, shape=<4>, shared_name="c"}
 )";
 
-// Returns the updates after the pass, each as `op(inputs)`.
+// Returns the update nodes after the pass, each as `op(inputs)`.
 std::vector<std::string> Updates(const std::string& text, std::vector<std::string> targets,
                                  int64_t bucket_bytes = 1 << 20,
                                  const KernelRegistry& kernels = KernelsOfBuckets(),
@@ -222,7 +223,7 @@ w = ResourceApplyGradientDescent(c, rate, x) {T=float}
 }
 
 TEST(FuseUpdatesOfBucketTest, UpdatesWithOtherDifferencesAreNotMerged) {
-  // The updates have different rates, or one has a gate.
+  // The first two updates have different rates, and the third has a gate.
   EXPECT_EQ(Updates(R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 faster = AddV2(rate, rate) {T=float}
@@ -232,14 +233,14 @@ w = ResourceApplyGradientDescent(c, rate, x, gate) {T=float, _gates=1}
                     {"u", "v", "w"})
                 .size(),
             3);
-  // Each update has its own bucket.
+  // These updates are merged unless the bucket size is so small that each has its own bucket.
   const std::string alike = R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 v = ResourceApplyGradientDescent(b, rate, x) {T=float}
 )";
   EXPECT_EQ(Updates(alike, {"u", "v"}, /*bucket_bytes=*/16).size(), 2);
   EXPECT_EQ(Updates(alike, {"u", "v"}).size(), 1);
-  // The device has no such kernels.
+  // They are not merged either if the device lacks such kernels.
   EXPECT_EQ(Updates(alike, {"u", "v"}, 1 << 20, KernelRegistry()).size(), 2);
 }
 
@@ -276,8 +277,8 @@ v = ResourceApplyGradientDescent(c, rate, g) {T=float}
   }
 }
 
-// `s` follows one update, and the other update waits for `r`. They can be merged only if `r`
-// precedes `s`.
+// `s` depends on one update, and the other update depends on `r`. The updates can be merged only if
+// `r` precedes `s`.
 TEST(FuseUpdatesOfBucketTest, MergingKeepsOrderOfCollectives) {
   const std::string text = R"(
 r = AllReduce(x) {N=1, T=float}

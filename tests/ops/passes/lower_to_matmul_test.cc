@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Returns the step after the pass for an Einsum of operands of these shapes.
+// Returns the text, after the pass, of a step with an Einsum of operands with these shapes.
 std::string Expanded(const char* equation, const Shape& a, const Shape& b) {
   const std::string text =
       absl::StrCat("a = Placeholder() {dtype=float, shape=<", absl::StrJoin(a.dims(), ","),
@@ -50,7 +50,7 @@ TEST(LowerToMatmulTest, ExpandsTransposedOperandsWithoutTranspose) {
 }
 
 TEST(LowerToMatmulTest, MergesDimensionsIntoOne) {
-  // The projection of an attention head.
+  // This is the projection of an attention head.
   const std::string text = Expanded("abc,cde->abde", {2, 3, 4}, {4, 2, 3});
   EXPECT_THAT(text, HasSubstr("Reshape(a, "));
   EXPECT_THAT(text, HasSubstr("Reshape(b, "));
@@ -71,7 +71,7 @@ TEST(LowerToMatmulTest, SumsLabelsOfSingleOperandFirst) {
   EXPECT_THAT(text, HasSubstr("Einsum(y/Sum, y/Sum_1)"));
 }
 
-// The kernel of Einsum follows the definition and does not depend on the pass.
+// Einsum's kernel, which does not depend on the pass, implements the definition.
 TEST(LowerToMatmulTest, ExpansionMatchesDefinition) {
   struct Example {
     const char* equation;
@@ -135,8 +135,8 @@ q = MatMul(a2, b) {T=float, transpose_a=true}
 r = MatMul(a, b2) {T=float, transpose_a=true}
 )";
 
-// Returns the step after the pass, which must be idempotent. The step feeds a, b and, if present,
-// c; it fetches y and, if present, z.
+// Returns the step's text after the pass, which must be idempotent. The step feeds a and b, and c
+// if the text contains it. It fetches y, and z if the text contains it.
 std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
   StepNames names = {.feeds = {{"a", {2, 8}}, {"b", {2, 9}}}, .fetches = {"y"}};
   if (text.find("c = Placeholder") != std::string::npos) names.feeds.push_back({"c", c});
@@ -168,7 +168,7 @@ y = AddN(p, other, q, r) {N=4, T=float}
 }
 
 TEST(LowerToMatmulTest, MergesGradientsOfBias) {
-  // c has a single row, so that the operand is not larger than the bias.
+  // c has a single row, so the operand is not larger than the bias.
   const std::string text = Merged(R"(
 c = Placeholder() {dtype=float, shape=<1,4>}
 c2 = Neg(c) {T=float}
@@ -183,9 +183,9 @@ y = AddN(u, v, w) {N=3, T=float}
   EXPECT_THAT(text, HasSubstr("BiasAddGrad(y/Reshape)"));
 }
 
-TEST(LowerToMatmulTest, LeavesSumsWithoutMergeableOrProfitableProducts) {
+TEST(LowerToMatmulTest, SumsWithoutMergeableOrProfitableProductsAreUnchanged) {
   const char* kept[] = {
-      // There are only two products.
+      // The sum has only two products.
       "y = AddN(p, q) {N=2, T=float}\n",
       // One product has another use.
       "z = Exp(r) {T=float}\ny = AddN(p, q, r) {N=3, T=float}\n",

@@ -60,7 +60,7 @@ Cast float
 )");
 }
 
-// The logarithm of a number near one would lose its significant digits.
+// In reduced precision, the logarithm of a number near 1 would lose its significant digits.
 TEST(MixedPrecisionTest, OpsThatNeedPrecisionStayFloat) {
   ExpectMixed(R"(
 product = MatMul(x, w) {T=float}
@@ -77,7 +77,7 @@ Cast float
 )");
 }
 
-// The residual stream of a transformer stays float; the values that are added to it are cast.
+// A transformer's residual stream stays float; the values that are added to it are cast.
 TEST(MixedPrecisionTest, SumWithFloatOfSameSizeStaysFloat) {
   ExpectMixed(R"(
 product = MatMul(x, w) {T=float}
@@ -121,7 +121,7 @@ TEST(MixedPrecisionTest, HalfIsCastLikeBfloat16) {
 
 class TrainingIn : public ::testing::TestWithParam<DataType> {};
 
-// The losses of training on two replicas equal those in float up to rounding.
+// Training on two replicas must give the same losses as in float, up to rounding.
 TEST_P(TrainingIn, LossesAreCloseToFloat) {
   for (const char* model : {"mlp", "cnn"}) {
     const std::vector<Tensor> batch = ClassifierBatch(model, 6);

@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the step after the pass, which must be idempotent.
+// Returns the step's text after the pass, which must be idempotent.
 std::string Simplified(absl::string_view text, const StepNames& names) {
   const auto step = ParseStep(text, names);
   if (!step.ok()) return step.status().ToString();
@@ -163,7 +163,7 @@ of_one = Sum(x, first) {T=float}
             "-> x x of_one");
 }
 
-// Whether the pass replaces `op` of x and `number` with x.
+// Says whether the pass replaces `op` of x and `number` with x.
 struct NeutralRow {
   const char* op;
   const char* dtype;
@@ -175,13 +175,13 @@ struct NeutralRow {
 TEST(SimplifyAlgebraTest, RemovesBitwiseNeutralOperands) {
   constexpr NeutralRow kRows[] = {
       {"AddV2", "float", "-0", false, true},   {"AddV2", "float", "-0", true, true},
-      {"AddV2", "float", "0", false, false},  // -0 + 0 is 0
+      {"AddV2", "float", "0", false, false},  // -0 + 0 is 0, not -0
       {"AddV2", "int32", "0", false, true},    {"Add", "int64", "0", true, true},
       {"Add", "float", "1", false, false},     {"Sub", "float", "0", false, true},
       {"Sub", "float", "0", true, false},      {"Sub", "float", "-0", false, false},
       {"Sub", "uint8", "0", false, true},      {"Mul", "float", "1", false, true},
       {"Mul", "double", "1", true, true},      {"Mul", "float", "-1", false, false},
-      {"Mul", "float", "0", false, false},  // NaN * 0 is NaN
+      {"Mul", "float", "0", false, false},  // NaN * 0 is NaN, not 0
       {"Mul", "int32", "1", true, true},       {"Div", "int32", "1", false, true},
       {"Div", "float", "1", true, false},      {"RealDiv", "double", "1", false, true},
       {"DivNoNan", "float", "1", false, true}, {"FloorDiv", "float", "1", false, false},
@@ -198,7 +198,7 @@ TEST(SimplifyAlgebraTest, RemovesBitwiseNeutralOperands) {
   }
 }
 
-TEST(SimplifyAlgebraTest, KeepsOperandThatBroadcastsOther) {
+TEST(SimplifyAlgebraTest, KeepsOperandThatBroadcastsTheOther) {
   EXPECT_EQ(Simplified(R"(
 x = Placeholder() {dtype=float, shape=<2>}
 ones = Const() {dtype=float, value=float<2,2>{1, 1, 1, 1}}
@@ -262,7 +262,7 @@ y = Sub(f, d) {T=float}
             "y = Sub(c, c)\n");
 }
 
-// Compares every rule on special values with and without the pass.
+// Compares the results of every rule on special values with those without the pass.
 TEST(SimplifyAlgebraTest, KeepsBitsOfNaNsInfinitiesZerosAndDenormals) {
   using Limits = std::numeric_limits<float>;
   const Tensor x = Tensor::Of<float>(

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr char kWindow[] = "{T=float, ksize=[1,2,2,1], strides=[1,2,2,1], padding=\"VALID\"}\n";
 
-// Returns the step after the pass, which must be idempotent.
+// Returns the step's text after the pass, which must be idempotent.
 std::string Swapped(const std::string& text, const std::vector<std::string>& fetches = {"y"}) {
   const auto step =
       ParseStep(absl::StrCat("x = Placeholder() {dtype=float, shape=<1,4,4,3>}\n"
@@ -49,7 +49,7 @@ TEST(SinkReluBelowMaxPoolTest, MovesReluAfterMaxPool) {
   EXPECT_THAT(Swapped(Forward(), {"p"}), HasSubstr("Relu(p)"));
 }
 
-TEST(SinkReluBelowMaxPoolTest, SwapsGradientsToo) {
+TEST(SinkReluBelowMaxPoolTest, SwapsGradients) {
   const std::string text = Swapped(absl::StrCat(Forward(), "g = MaxPoolGrad(r, p, dy) ", kWindow,
                                                 "y = ReluGrad(g, r) {T=float}\n"),
                                    {"p", "y"});
@@ -57,7 +57,7 @@ TEST(SinkReluBelowMaxPoolTest, SwapsGradientsToo) {
   EXPECT_THAT(text, HasSubstr("g = MaxPoolGrad(x, p, y_1)"));
 }
 
-TEST(SinkReluBelowMaxPoolTest, LeavesValuesWithOtherUses) {
+TEST(SinkReluBelowMaxPoolTest, ValuesWithOtherUsesAreNotSwapped) {
   const std::string grad = absl::StrCat(Forward(), "g = MaxPoolGrad(r, p, dy) ", kWindow);
   const struct {
     std::string text;
@@ -65,18 +65,18 @@ TEST(SinkReluBelowMaxPoolTest, LeavesValuesWithOtherUses) {
   } kKept[] = {
       {Forward(), {"p", "r"}},
       {absl::StrCat(Forward(), "y = Neg(r) {T=float}\n"), {"p", "y"}},
-      // The Relu has two pools.
+      // Two pools read the Relu.
       {absl::StrCat(Forward(), "y = MaxPool(r) ", kWindow), {"p", "y"}},
-      // The gradient of the Relu comes from elsewhere, or the gradient of the pool has another use.
+      // The Relu's gradient does not come from the pool, or the pool's gradient has another use.
       {absl::StrCat(Forward(), "y = ReluGrad(x, r) {T=float}\n"), {"p", "y"}},
       {absl::StrCat(grad, "n = Neg(g) {T=float}\ny = ReluGrad(n, r) {T=float}\n"), {"p", "y"}},
       {absl::StrCat(grad, "y = ReluGrad(g, r) {T=float}\n"), {"p", "y", "g"}},
-      // The gradient belongs to another pool.
+      // The gradient is that of another pool.
       {absl::StrCat(Forward(), "g = MaxPoolGrad(r, p, dy) ",
                     "{T=float, ksize=[1,1,1,1], strides=[1,2,2,1], padding=\"VALID\"}\n",
                     "y = ReluGrad(g, r) {T=float}\n"),
        {"p", "y"}},
-      // Another node waits for the Relu.
+      // Another node has a control edge from the Relu.
       {absl::StrCat(Forward(), "y = Neg(x, ^r) {T=float}\n"), {"p", "y"}},
   };
   for (const auto& kept : kKept) {
@@ -86,8 +86,8 @@ TEST(SinkReluBelowMaxPoolTest, LeavesValuesWithOtherUses) {
   }
 }
 
-// Disjoint and overlapping windows, ties, negative windows and NaN give the same numbers with and
-// without the pass.
+// The results are the same with and without the pass, for disjoint and overlapping windows, ties,
+// windows of negative values, and NaN.
 TEST(SinkReluBelowMaxPoolTest, ResultsAreUnchanged) {
   for (const int64_t stride : {1, 2}) {
     for (const char* padding : {"SAME", "VALID"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A damaged checkpoint is never read as a different valid one.
+// However a checkpoint is damaged, reading it fails rather than returning different contents.
 #include "train/checkpoint/checkpoint_contents.h"
 
 #include <sys/stat.h>
@@ -52,7 +52,7 @@ class CheckpointContentsTest : public testing::Test {
   Safetensors contents_;
 };
 
-TEST(NonFiniteTensorsTest, NamesThoseWithAnInfinityOrNan) {
+TEST(NonFiniteTensorsTest, TensorsWithInfinityOrNanAreNamed) {
   const auto reduced = [](DataType dtype, uint16_t bits) {
     Tensor tensor = *Tensor::Allocate(dtype, {2});
     reinterpret_cast<uint16_t*>(tensor.raw())[1] = bits;
@@ -76,7 +76,7 @@ TEST(NonFiniteTensorsTest, NamesThoseWithAnInfinityOrNan) {
               testing::ElementsAre("bfloat16", "double", "float", "half", "nan"));
 }
 
-TEST_F(CheckpointContentsTest, HasWhatWasWritten) {
+TEST_F(CheckpointContentsTest, ReadReturnsWhatWasWritten) {
   const auto data = ReadCheckpointContents(path_);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->manifest.step, 7);
@@ -85,20 +85,20 @@ TEST_F(CheckpointContentsTest, HasWhatWasWritten) {
   EXPECT_EQ(data->variables.tensors.at("weights").flat<float>()[2], 3);
 }
 
-// The checkpoint may be undamaged, so it must not be removed as a damaged one.
-TEST_F(CheckpointContentsTest, CheckpointThatCannotBeExaminedIsNotDamaged) {
-  const std::string path = Path(std::string(300, 'x').c_str());  // longer than a file name can be
+// If it were reported as damaged, a checkpoint that may be intact would be removed.
+TEST_F(CheckpointContentsTest, CheckpointThatCannotBeExaminedIsNotReportedAsDamaged) {
+  const std::string path = Path(std::string(300, 'x').c_str());  // longer than any valid file name
   EXPECT_EQ(ReadCheckpointContents(path).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Otherwise, it could not be read again.
+// A manifest that large could not be read back.
 TEST_F(CheckpointContentsTest, TooLargeManifestIsNotWritten) {
   CheckpointContents data = {.variables = contents_};
   data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');
   EXPECT_EQ(WriteCheckpointContents(path_, data).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(CheckpointContentsTest, EveryOtherLengthIsFound) {
+TEST_F(CheckpointContentsTest, EveryWrongLengthIsDetected) {
   for (const char* file : {"variables.safetensors", "manifest.json"}) {
     const std::string bytes = Read(Path(file));
     for (size_t size = 0; size < bytes.size(); ++size) {
@@ -112,14 +112,14 @@ TEST_F(CheckpointContentsTest, EveryOtherLengthIsFound) {
   EXPECT_TRUE(ReadCheckpointContents(path_).ok());
 }
 
-TEST_F(CheckpointContentsTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
+TEST_F(CheckpointContentsTest, EveryFlippedBitIsDetectedAndItsTensorNamed) {
   const std::string file = Path("variables.safetensors"), bytes = Read(file);
   const size_t header = ReadCheckpointContents(path_)->manifest.variables.header_bytes;
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     std::string flipped = bytes;
     flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
     Write(file, flipped);
-    // The 8-byte elements come first.
+    // Tensors with 8-byte elements come first in the file.
     const char* const where = bit / 8 < header       ? "header: damaged"
                               : bit / 8 < header + 8 ? "tensor 'count': damaged"
                                                      : "tensor 'weights': damaged";
@@ -128,7 +128,7 @@ TEST_F(CheckpointContentsTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
 }
 
 // The checksums are right, but the manifest describes another file.
-TEST_F(CheckpointContentsTest, OtherTensorsThanInTheManifestAreFound) {
+TEST_F(CheckpointContentsTest, TensorsThatDifferFromTheManifestAreDetected) {
   const auto rewrite = [&](const char* from, const char* to) {
     std::string text = Read(Path("manifest.json"));
     const size_t at = text.find(from);
@@ -151,7 +151,7 @@ TEST_F(CheckpointContentsTest, OtherTensorsThanInTheManifestAreFound) {
   EXPECT_THAT(ErrorOfReading(), IsError(kDamaged, "manifest.json"));
 }
 
-TEST_F(CheckpointContentsTest, LinksAreRefused) {
+TEST_F(CheckpointContentsTest, LinksAreRejected) {
   const std::string file = Path("variables.safetensors"), elsewhere = TemporaryPath("elsewhere");
   std::filesystem::rename(file, elsewhere);
   ASSERT_EQ(symlink(elsewhere.c_str(), file.c_str()), 0);

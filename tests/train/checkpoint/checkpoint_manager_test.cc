@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training that is stopped and resumed on the same replicas computes the same bits as an
+// Training that stops and resumes on the same replicas gives bitwise the same results as an
 // uninterrupted run.
 #include "train/checkpoint/checkpoint_manager.h"
 
@@ -39,12 +39,12 @@
 
 namespace {
 
-std::atomic<int> num_stale_saves = 0;  // how many of the next saves fail
+std::atomic<int> num_stale_saves = 0;  // how many of the coming saves fail
 std::atomic<bool> reads_fail = false;
 
 }  // namespace
 
-// Replace the C library's functions.
+// These replace the C library's functions, to inject failures.
 extern "C" int mkdir(const char* path, mode_t mode) noexcept {
   if (std::strstr(path, "/.step-") != nullptr && num_stale_saves > 0) {
     --num_stale_saves;
@@ -66,9 +66,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kRows = 50, kBatch = 8, kSteps = 16;  // an epoch has 7 batches
+constexpr int64_t kRows = 50, kBatch = 8, kSteps = 16;  // 7 batches per epoch
 
-// Noisy samples of a line, in a different order in each epoch.
+// Returns noisy samples of a straight line, in a different order in each epoch.
 Dataset Points() {
   std::vector<float> x, y;
   for (int64_t i = 0; i < kRows; ++i) {
@@ -87,8 +87,8 @@ struct Training {
   absl::Status last_save;
 };
 
-// Trains a network with dropout with Adam until `steps` steps have run. Saves checkpoints according
-// to `options` if it has a directory.
+// Trains a network that has dropout, with Adam, up to step `steps`. If `options` has a directory,
+// saves checkpoints there.
 absl::StatusOr<Training> Train(const Strategy& strategy, int64_t steps,
                                const CheckpointManager::Options& options = {}, int64_t hidden = 5,
                                const std::function<void(int64_t)>& after_step = nullptr) {
@@ -151,12 +151,12 @@ class CheckpointManagerTest : public testing::Test {
   const CapturedLog log_;
 };
 
-TEST_F(CheckpointManagerTest, ResumedTrainingHasTheBitsOfUndisturbedTraining) {
+TEST_F(CheckpointManagerTest, ResumedTrainingMatchesUninterruptedTrainingBitForBit) {
   for (const int replicas : {1, 3}) {
     const auto strategy = Replicas(replicas);
     const auto whole = Train(*strategy, kSteps);
     ASSERT_TRUE(whole.ok()) << whole.status();
-    // In the first batch, within an epoch, at its end, and after the last step.
+    // After the first batch, within an epoch, at its end, and after the last step.
     for (const int64_t stop : {1, 5, 7, 14, 16}) {
       std::filesystem::remove_all(directory_);
       const auto first = Train(*strategy, stop, Options());
@@ -173,7 +173,7 @@ TEST_F(CheckpointManagerTest, ResumedTrainingHasTheBitsOfUndisturbedTraining) {
   }
 }
 
-TEST_F(CheckpointManagerTest, TrainingResumesOnAnotherNumberOfReplicas) {
+TEST_F(CheckpointManagerTest, TrainingResumesOnADifferentNumberOfReplicas) {
   const auto whole = Train(*Replicas(1), kSteps);
   ASSERT_TRUE(whole.ok()) << whole.status();
   int64_t stop = 3;
@@ -189,7 +189,7 @@ TEST_F(CheckpointManagerTest, TrainingResumesOnAnotherNumberOfReplicas) {
               HasSubstr("saved by 1 worker and 2 replicas, on 1 worker and 3 replicas"));
 }
 
-TEST_F(CheckpointManagerTest, WorkersResumeFromWhatWorker0Reads) {
+TEST_F(CheckpointManagerTest, AllWorkersResumeFromWhatWorker0Reads) {
   const auto whole = Train(*Replicas(2), kSteps);
   ASSERT_TRUE(whole.ok()) << whole.status();
   for (const int64_t stop : {int64_t{5}, kSteps}) {
@@ -222,7 +222,7 @@ TEST_F(CheckpointManagerTest, WorkersResumeFromWhatWorker0Reads) {
   }
 }
 
-TEST_F(CheckpointManagerTest, KeepsTheNewest) {
+TEST_F(CheckpointManagerTest, KeepsTheNewestCheckpoints) {
   ASSERT_TRUE(Train(*Replicas(1), 10, Options()).ok());
   EXPECT_THAT(Steps(), ElementsAre(9, 10));
   CheckpointManager::Options options = Options();
@@ -234,7 +234,7 @@ TEST_F(CheckpointManagerTest, KeepsTheNewest) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
+TEST_F(CheckpointManagerTest, DamagedNewestCheckpointIsErrorUnlessAnOlderOneMayBeUsed) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 7, Options()).ok());
   Damage(7);
@@ -245,15 +245,15 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   EXPECT_EQ(resumed->start.step, 6);
   EXPECT_THAT(log_.lines(), testing::Contains(HasSubstr("damaged checkpoint")));
   EXPECT_THAT(Steps(), ElementsAre(9, 10));
-  // A damaged checkpoint of a later step is removed after the next save of a training that resumed
-  // before it, and is not counted as one to keep.
+  // Training resumes from before the damaged checkpoint. Its next save removes that checkpoint,
+  // which does not count as one to keep.
   Damage(10);
   ASSERT_TRUE(Train(*strategy, 12, Options(Resume::kLatestValid)).ok());
   EXPECT_THAT(Steps(), ElementsAre(9, 12));
 }
 
-// Otherwise, the next save would remove it.
-TEST_F(CheckpointManagerTest, UnreadableNewestIsNotADamagedOne) {
+// If it counted as damaged, the next save would remove it.
+TEST_F(CheckpointManagerTest, UnreadableNewestCheckpointIsNotTreatedAsDamaged) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 7, Options()).ok());
   reads_fail = true;
@@ -292,7 +292,7 @@ TEST_F(CheckpointManagerTest, ResumeUsesOnlyPermittedCheckpoints) {
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(CheckpointManagerTest, AnotherModelSeedOrSettingIsNamed) {
+TEST_F(CheckpointManagerTest, DifferentModelSeedOrSettingIsNamed) {
   ASSERT_TRUE(Train(*Replicas(1), 1, Options()).ok());
   EXPECT_THAT(Train(*Replicas(1), 2, Options(), /*hidden=*/6).status(),
               IsError(absl::StatusCode::kInvalidArgument, "expected float[1,6], got float[1,5]"));
@@ -304,8 +304,9 @@ TEST_F(CheckpointManagerTest, AnotherModelSeedOrSettingIsNamed) {
               IsError(absl::StatusCode::kInvalidArgument, "batch: expected 8"));
 }
 
-// ESTALE, which NFS returns while a server fails over, also has the code Aborted.
-TEST_F(CheckpointManagerTest, StaleFileHandleIsAFailedSave) {
+// NFS returns ESTALE while a server fails over. Its status code is Aborted, like that of a lost
+// directory.
+TEST_F(CheckpointManagerTest, StaleFileHandleFailsOnlyThatSave) {
   num_stale_saves = 1;
   const auto trained = Train(*Replicas(1), kSteps, Options());
   ASSERT_TRUE(trained.ok()) << trained.status();
@@ -313,7 +314,7 @@ TEST_F(CheckpointManagerTest, StaleFileHandleIsAFailedSave) {
   EXPECT_THAT(Steps(), ElementsAre(15, 16));
 }
 
-TEST_F(CheckpointManagerTest, AnotherOwnerEndsTrainingAtTheNextSave) {
+TEST_F(CheckpointManagerTest, TrainingFailsAtTheNextSaveAfterAnotherProcessTakesTheDirectory) {
   std::unique_ptr<CheckpointDirectory> other;
   const auto take_over = [&](int64_t step) {
     if (step != 1) return;
@@ -347,7 +348,7 @@ TEST_F(CheckpointManagerTest, OtherWorkersWaitForTheLockOfWorker0) {
       own.lock_timeout = worker == 0 ? absl::Milliseconds(500) : absl::Seconds(20);
       own.timeout = absl::Milliseconds(100);
       EXPECT_THAT(Train(**strategy, 1, own).status(),
-                  IsError(absl::StatusCode::kDeadlineExceeded, "in use by process"))
+                  IsError(absl::StatusCode::kDeadlineExceeded, "in use"))
           << worker;
     });
   }
@@ -356,7 +357,7 @@ TEST_F(CheckpointManagerTest, OtherWorkersWaitForTheLockOfWorker0) {
 
 TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
   const auto strategy = Replicas(1);
-  // Without the directory, no checkpoint can be saved.
+  // Removes the directory, so no checkpoint can be saved.
   const auto remove = [&](int64_t step) {
     if (step == 1) std::filesystem::remove_all(directory_);
   };
@@ -375,12 +376,13 @@ TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
   EXPECT_THAT(Steps(), ElementsAre(15, 16));
 }
 
-// No later save can make up for a failed last one, but training has ended normally.
+// Training has ended normally, but no later save can make up for the failed last one.
 TEST_F(CheckpointManagerTest, FailedLastSaveIsReported) {
   const auto strategy = Replicas(1);
   const auto remove = [&](int64_t step) {
     if (step != kSteps) return;
-    // The previous save must succeed: losing the directory during a write is a different error.
+    // The previous save must finish first: losing the directory during a write is a different
+    // error.
     while (!std::filesystem::exists(CheckpointPath(directory_, kSteps - 1))) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

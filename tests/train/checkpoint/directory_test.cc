@@ -33,14 +33,14 @@
 
 namespace {
 
-// Abilities of the file system.
+// Which calls the simulated file system supports.
 std::atomic<bool> has_flock = true;
 std::atomic<bool> can_exchange = true;
 std::function<void()> before_flock;
 
 }  // namespace
 
-// Replace the C library's functions.
+// These replace the C library's functions, to simulate file systems that lack them.
 extern "C" int flock(int fd, int operation) noexcept {
   if (before_flock) before_flock();
   if (has_flock) return static_cast<int>(syscall(SYS_flock, fd, operation));
@@ -63,7 +63,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Keeps this process from opening files while it exists.
+// Prevents this process from opening files during the object's lifetime.
 class NoMoreFiles {
  public:
   NoMoreFiles() {
@@ -131,7 +131,7 @@ TEST_F(CheckpointDirectoryTest, ListsCheckpointsInOrder) {
   EXPECT_EQ(TextOf(20), "20");
 }
 
-TEST_F(CheckpointDirectoryTest, SecondProcessLearnsWhoUsesIt) {
+TEST_F(CheckpointDirectoryTest, SecondProcessLearnsWhoUsesTheDirectory) {
   const auto directory = CheckpointDirectory::Open(path_);
   ASSERT_TRUE(directory.ok()) << directory.status();
   const absl::Status second = CheckpointDirectory::Open(path_).status();
@@ -139,7 +139,7 @@ TEST_F(CheckpointDirectoryTest, SecondProcessLearnsWhoUsesIt) {
                               absl::StrCat("process ", getpid())));
 }
 
-TEST_F(CheckpointDirectoryTest, DeadProcessLeavesItFree) {
+TEST_F(CheckpointDirectoryTest, DirectoryIsFreeAfterItsOwnerDies) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -152,7 +152,7 @@ TEST_F(CheckpointDirectoryTest, DeadProcessLeavesItFree) {
   EXPECT_TRUE(CheckpointDirectory::Open(path_).ok());
 }
 
-TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesThePreviousOne) {
+TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndLogsThePreviousOne) {
   for (const bool flock : {true, false}) {
     SetUp();
     has_flock = flock;
@@ -166,14 +166,14 @@ TEST_F(CheckpointDirectoryTest, NextOwnerWaitsAndNamesThePreviousOne) {
       EXPECT_TRUE(opened.ok()) << opened.status();
     });
     while (log.lines().empty()) absl::SleepFor(absl::Milliseconds(1));
-    EXPECT_THAT(log.text(), HasSubstr(absl::StrCat("in use by process ", getpid())));
+    EXPECT_THAT(log.text(), HasSubstr(absl::StrCat("process ", getpid())));
     first->reset();
     second.join();
   }
 }
 
-// The owner or the next job may not be able to use flock, for example with ENOLCK on NFS. Then only
-// the renewals show whether the owner lives.
+// Either the owner or the next job may be unable to use flock, for example because NFS returns
+// ENOLCK. Renewals are then the only sign that the owner is alive.
 TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEitherSide) {
   constexpr absl::Duration kLease = absl::Seconds(100);
   for (const bool owner_has_flock : {true, false}) {
@@ -184,7 +184,7 @@ TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEith
         CheckpointDirectory::Open(path_, {.renewal = absl::Milliseconds(1), .lease = kLease});
     ASSERT_TRUE(owner.ok()) << owner.status();
     has_flock = !owner_has_flock;
-    // The next job makes each attempt almost half a lease after the previous one.
+    // The next job's attempts are almost half a lease apart.
     std::string last;
     before_flock = [&] {
       for (int i = 0; i < 5000 && Lock() == last; ++i) absl::SleepFor(absl::Milliseconds(1));
@@ -195,7 +195,7 @@ TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEith
     EXPECT_TRUE(absl::IsDeadlineExceeded(CheckpointDirectory::Open(path_, waits).status()));
     EXPECT_EQ(Save(**owner, 1, "x"), absl::OkStatus());
 
-    // Simulates a power loss of the owner's host.
+    // Simulates a power loss on the owner's host.
     before_flock = nullptr;
     const std::string text = Lock();
     owner->reset();
@@ -208,8 +208,8 @@ TEST_F(CheckpointDirectoryTest, RenewingOwnerKeepsTheDirectoryWithoutFlockOnEith
   }
 }
 
-// An NFS server keeps the lock of a host that has lost power.
-TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
+// An NFS server does not release the lock of a host that has lost power.
+TEST_F(CheckpointDirectoryTest, FlockHeldByAnotherHostEndsWithTheLease) {
   std::filesystem::create_directories(path_);
   std::ofstream(path_ + "/lock") << "process 1 on elsewhere\nflock on boot 1, device 1\n";
   const int fd = open((path_ + "/lock").c_str(), O_RDONLY);
@@ -222,9 +222,9 @@ TEST_F(CheckpointDirectoryTest, HeldFlockOfAnotherHostEndsWithTheLease) {
   close(fd);
 }
 
-// A corrupt lock file counts as an owner that never renews its lease. Only the first bytes are
-// read.
-TEST_F(CheckpointDirectoryTest, LockFileOfGarbageIsReadInPart) {
+// A corrupt lock file is treated as the lock of an owner that never renews its lease. Only its
+// first bytes are read.
+TEST_F(CheckpointDirectoryTest, OnlyTheStartOfACorruptLockFileIsRead) {
   for (const char c : {'\x1b', '\0', '\n'}) {
     SetUp();
     std::filesystem::create_directories(path_);
@@ -243,7 +243,7 @@ TEST_F(CheckpointDirectoryTest, LockFileOfGarbageIsReadInPart) {
 }
 
 // The owner may be paused, or stopped in a debugger.
-TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewing) {
+TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewals) {
   const auto owner = CheckpointDirectory::Open(path_, {.renewal = absl::Hours(1)});
   ASSERT_TRUE(owner.ok()) << owner.status();
   before_flock = [] { MonotonicTime::AdvanceForTest(absl::Seconds(10)); };
@@ -251,8 +251,8 @@ TEST_F(CheckpointDirectoryTest, OwnerOnTheSameHostKeepsTheDirectoryWithoutRenewi
       CheckpointDirectory::Open(path_, {.timeout = absl::Minutes(1)}).status()));
 }
 
-// The cause may be a limit, or a network that fails for a moment.
-TEST_F(CheckpointDirectoryTest, UnreadableLockFileSaysNothingAboutTheOwner) {
+// The cause may be a limit on open files, or a brief network failure.
+TEST_F(CheckpointDirectoryTest, UnreadableLockFileDoesNotMeanThatTheOwnerIsLost) {
   has_flock = false;
   const auto owner = CheckpointDirectory::Open(path_);
   ASSERT_TRUE(owner.ok()) << owner.status();
@@ -273,9 +273,9 @@ TEST_F(CheckpointDirectoryTest, UnreadableLockFileSaysNothingAboutTheOwner) {
   EXPECT_EQ(Save(**owner, 2, "saved"), absl::OkStatus());
 }
 
-// The lease on a network file system expires while a host is paused, or an operator removes the
-// file. When the process resumes, it must not touch what the next owner has saved.
-TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
+// While a host is paused, its lease on a network file system may expire, or an operator may remove
+// the lock file. When the process resumes, it must not touch what the next owner has saved.
+TEST_F(CheckpointDirectoryTest, ReplacedOwnerChangesNothing) {
   for (const bool flock : {true, false}) {
     SetUp();
     has_flock = flock;
@@ -295,18 +295,19 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedChangesNothing) {
     }
     EXPECT_TRUE(IsLostDirectory(Save(**old, 300, "old")));
     EXPECT_TRUE(IsLostDirectory(Save(**old, 1000, "old")));
-    EXPECT_EQ((*old)->RemoveObsolete(200, 2), absl::OkStatus()) << "there is nothing to remove";
+    EXPECT_EQ((*old)->RemoveObsolete(200, 2), absl::OkStatus()) << "nothing to remove";
     EXPECT_TRUE(IsLostDirectory((*old)->RemoveObsolete(2000, 1)));
     EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(900, 1000));
     EXPECT_EQ(TextOf(1000), "new");
     EXPECT_EQ(Save(**next, 1100, "new"), absl::OkStatus());
-    next->reset();  // does not make the old owner valid again
+    next->reset();  // must not make the old owner valid again
     EXPECT_TRUE(IsLostDirectory(Save(**old, 1200, "old")));
   }
 }
 
-// Its renewals must not write either, even if it has not noticed that it was replaced.
-TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedDoesNotRenew) {
+// Renewals must not overwrite the new owner's lock file, even if the old owner has not noticed that
+// it was replaced.
+TEST_F(CheckpointDirectoryTest, ReplacedOwnerStopsRenewing) {
   const DirectoryLockOptions renews = {.renewal = absl::Milliseconds(1)};
   const auto old = CheckpointDirectory::Open(path_, renews);
   ASSERT_TRUE(old.ok()) << old.status();
@@ -318,7 +319,7 @@ TEST_F(CheckpointDirectoryTest, OwnerThatWasReplacedDoesNotRenew) {
   EXPECT_EQ(Lock(), other);
 }
 
-TEST_F(CheckpointDirectoryTest, OwnerWhoseLockWasRemovedTakesItAgain) {
+TEST_F(CheckpointDirectoryTest, OwnerRetakesALockFileThatWasRemoved) {
   for (const bool flock : {true, false}) {
     SetUp();
     has_flock = flock;
@@ -332,7 +333,7 @@ TEST_F(CheckpointDirectoryTest, OwnerWhoseLockWasRemovedTakesItAgain) {
   }
 }
 
-TEST_F(CheckpointDirectoryTest, FailedSaveLeavesNothing) {
+TEST_F(CheckpointDirectoryTest, FailedSaveLeavesNoFiles) {
   const auto directory = CheckpointDirectory::Open(path_);
   ASSERT_TRUE(directory.ok()) << directory.status();
   ASSERT_EQ(Save(**directory, 1, "old"), absl::OkStatus());
@@ -358,9 +359,10 @@ TEST_F(CheckpointDirectoryTest, SaveReplacesACheckpointOfTheSameStep) {
   }
 }
 
-// NFS and FUSE need two renames to replace a checkpoint.
+// Replacing a checkpoint takes two renames on NFS and FUSE.
 TEST_F(CheckpointDirectoryTest, ReplacedCheckpointSurvivesACrashBetweenTwoRenames) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs the test again, with the failpoint
+  GTEST_FLAG_SET(death_test_style,
+                 "threadsafe");  // reruns the test in a new process, with the failpoint
   setenv("MIRRORFLOW_FAILPOINTS", "checkpoint/replace=kill", 1);
   const auto replace = [&] {
     can_exchange = false;
@@ -376,19 +378,20 @@ TEST_F(CheckpointDirectoryTest, ReplacedCheckpointSurvivesACrashBetweenTwoRename
   EXPECT_THAT(Names(), ElementsAre("lock", "step-000000001"));
 }
 
-TEST_F(CheckpointDirectoryTest, KeepsTheNewestUpToTheStep) {
+TEST_F(CheckpointDirectoryTest, KeepsTheNewestCheckpointsUpToTheStep) {
   const auto directory = CheckpointDirectory::Open(path_);
   ASSERT_TRUE(directory.ok()) << directory.status();
   for (const int64_t step : {1, 2, 3, 4, 9}) {
     ASSERT_EQ(Save(**directory, step, "x"), absl::OkStatus());
   }
   ASSERT_EQ((*directory)->RemoveObsolete(4, 2), absl::OkStatus());
-  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9)) << "9 belongs to a newer job";
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9))
+      << "step 9 is later than the current step";
   ASSERT_EQ((*directory)->RemoveObsolete(4, 5), absl::OkStatus());
   EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4, 9));
 }
 
-TEST_F(CheckpointDirectoryTest, AbandonedCheckpointsGoFirstAndDoNotCount) {
+TEST_F(CheckpointDirectoryTest, AbandonedCheckpointsAreRemovedFirstAndDoNotCount) {
   const auto directory = CheckpointDirectory::Open(path_);
   ASSERT_TRUE(directory.ok()) << directory.status();
   for (const int64_t step : {80, 90, 100}) {
@@ -422,7 +425,7 @@ TEST_F(CheckpointDirectoryTest, LeftoversAreRemovedAtTheNextStart) {
   EXPECT_EQ(TextOf(6), "old");
 }
 
-TEST_F(CheckpointDirectoryTest, FileInItsPlaceIsError) {
+TEST_F(CheckpointDirectoryTest, FileInPlaceOfTheDirectoryIsError) {
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
   std::ofstream(path_) << "a file";
   EXPECT_FALSE(CheckpointDirectory::Open(path_).ok());

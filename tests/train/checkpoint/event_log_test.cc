@@ -21,7 +21,7 @@ TEST(EventLogTest, EachEventIsALineOfJson) {
     log.Restarted(2, "worker 1: signal 9 (KILL)");
     log.Joined(0, "host \"a\"", 77);
   }
-  const EventLog log(directory);  // another process continues the log
+  const EventLog log(directory);  // stands for another process that appends to the log
   log.Started(400, 2, 4);
   log.Saved(500);
   log.Lost(WithFailure(absl::UnavailableError("it\nis gone"), {.rank = 3, .worker = 1, .step = 7}));

@@ -41,7 +41,7 @@ CheckpointManifest Example() {
   return m;
 }
 
-// Returns a manifest with this body and the right checksum.
+// Returns a manifest with this body and its correct checksum.
 std::string Framed(const std::string& body) {
   return absl::StrFormat("{\"crc32c\":\"%08x\",\"manifest\":%s}\n", Crc32c(body), body);
 }
@@ -52,7 +52,7 @@ std::string BodyOf(const std::string& text) {
   return text.substr(at, text.size() - at - 2);
 }
 
-TEST(ManifestTest, TextHasAllOfIt) {
+TEST(ManifestTest, TextRoundTrips) {
   const std::string text = FormatManifest(Example());
   EXPECT_EQ(Framed(BodyOf(text)), text);
   const auto parsed = ParseManifest(text);
@@ -60,7 +60,7 @@ TEST(ManifestTest, TextHasAllOfIt) {
   EXPECT_EQ(*parsed, Example());
 }
 
-TEST(ManifestTest, EveryCutAndEveryFlippedBitIsFound) {
+TEST(ManifestTest, EveryTruncationAndEveryFlippedBitIsDetected) {
   const std::string text = FormatManifest(Example());
   for (size_t size = 0; size < text.size(); ++size) {
     EXPECT_EQ(ParseManifest(text.substr(0, size)).status().code(), absl::StatusCode::kDataLoss);
@@ -70,7 +70,7 @@ TEST(ManifestTest, EveryCutAndEveryFlippedBitIsFound) {
     std::string flipped = text;
     flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
     const auto parsed = ParseManifest(flipped);
-    // The case of hexadecimal digits does not matter.
+    // A flip that only changes the case of a hexadecimal digit is harmless.
     if (parsed.ok()) {
       EXPECT_EQ(*parsed, Example());
     }

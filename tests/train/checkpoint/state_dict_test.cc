@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(StateDictTest, ReturnsEveryNumberExactly) {
+TEST(StateDictTest, NumbersRoundTripExactly) {
   const double values[] = {0.1,
                            -0.0,
                            1e-310,
@@ -46,7 +46,7 @@ TEST(StateDictTest, ReturnsEveryNumberExactly) {
   EXPECT_TRUE(flag);
 }
 
-TEST(StateDictTest, ReturnsAnyBytesOfATextAndKeepsThemInUtf8) {
+TEST(StateDictTest, AnyBytesRoundTripAndAreStoredAsUtf8) {
   std::string bytes;
   for (int c = 0; c < 256; ++c) bytes += static_cast<char>(c);
   StateDict state;
@@ -57,7 +57,7 @@ TEST(StateDictTest, ReturnsAnyBytesOfATextAndKeepsThemInUtf8) {
   EXPECT_EQ(got, bytes);
 }
 
-TEST(StateDictTest, MissingAndOtherEntriesAreErrorsThatChangeNothing) {
+TEST(StateDictTest, GetOfMissingOrMistypedEntryFailsAndChangesNothing) {
   StateDict state;
   state.Set("text", "seven");
   state.Set("half", 0.5);
@@ -72,7 +72,7 @@ TEST(StateDictTest, MissingAndOtherEntriesAreErrorsThatChangeNothing) {
   EXPECT_EQ(number, 3);
 }
 
-TEST(StateDictTest, PrefixSelectsWhatWasMergedUnderIt) {
+TEST(StateDictTest, WithPrefixReturnsWhatWasMergedUnderThePrefix) {
   StateDict own, all;
   own.Set("count", 2);
   own.Set("weights", Tensor::Vector<float>({1, 2}));

@@ -30,7 +30,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Key;
 
-// Two variables with an initial value, and one without.
+// The session has two variables with initial values and one without.
 class VariablesFileTest : public ::testing::Test {
  protected:
   VariablesFileTest() {
@@ -69,7 +69,7 @@ TEST_F(VariablesFileTest, SavesAndLoadsInitialisedVariables) {
   EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({3, 4})));
 }
 
-TEST_F(VariablesFileTest, SecondCopyIsMadeInTheMemoryOfTheFirst) {
+TEST_F(VariablesFileTest, SecondCopyReusesTheMemoryOfTheFirst) {
   Safetensors contents;
   ASSERT_TRUE(CollectVariables(*session_, &contents).ok());
   const std::byte* const memory = contents.tensors.at("a").raw();
@@ -80,7 +80,7 @@ TEST_F(VariablesFileTest, SecondCopyIsMadeInTheMemoryOfTheFirst) {
   EXPECT_EQ(contents.tensors.at("a").raw(), memory);
   EXPECT_TRUE(Tensor::Identical(contents.tensors.at("a"), Tensor::Vector<float>({3, 4})));
   EXPECT_EQ(contents.metadata.at("mirrorflow.step"), "5");
-  // A tensor of another shape is replaced.
+  // A tensor with a different shape is replaced.
   contents.tensors["a"] = Tensor::Scalar<float>(1);
   ASSERT_TRUE(CollectVariables(*session_, &contents).ok());
   EXPECT_TRUE(Tensor::Identical(contents.tensors.at("a"), Tensor::Vector<float>({3, 4})));
@@ -108,7 +108,7 @@ TEST_F(VariablesFileTest, NonStrictLoadReportsMissingAndUnexpectedNames) {
   EXPECT_TRUE(Tensor::Identical(Value("b"), Tensor::Scalar<int32_t>(1)));
 }
 
-TEST_F(VariablesFileTest, EveryDifferenceIsNamedAndNothingIsSet) {
+TEST_F(VariablesFileTest, EveryMismatchIsNamedAndNothingIsSet) {
   const absl::Status status = Load({{{"a", Tensor::Vector<float>({1, 2, 3})},
                                      {"b", Tensor::Scalar<float>(1)},
                                      {"c", Tensor::Scalar<float>(7)}}})
@@ -138,7 +138,7 @@ TEST_F(VariablesFileTest, StepIsRestoredOnlyIfNothingIsMissing) {
   EXPECT_EQ(session_->step(), 3);
 }
 
-// Returns a session of dense layers with two units each, and with an optimizer if it trains.
+// Returns a session with dense layers of two units each, and with an optimizer if `trains`.
 std::unique_ptr<Session> DenseSession(const std::vector<std::string>& names, bool trains = false) {
   Graph graph;
   Scope root(&graph);
@@ -148,19 +148,19 @@ std::unique_ptr<Session> DenseSession(const std::vector<std::string>& names, boo
   return CreateTestSession(graph, {}).value();
 }
 
-TEST(CheckpointNamesTest, OptimizerStateIsNotUnexpectedWithoutOptimizer) {
+TEST(CheckpointNamesTest, OptimizerStateIsAcceptedWithoutOptimizer) {
   const std::string path = TemporaryPath("trained.safetensors");
   ASSERT_TRUE(SaveVariables(*DenseSession({"dense"}, /*trains=*/true), path).ok());
   const auto report = LoadVariables(path, *DenseSession({"dense"}));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->unexpected, ElementsAre());
-  // In a session with an optimizer, state of a variable that the session lacks is unexpected.
+  // If the session has an optimizer, state for a variable that it lacks is unexpected.
   EXPECT_THAT(LoadVariables(path, *DenseSession({"other"}, true)).status(),
               IsError(absl::StatusCode::kInvalidArgument, "unexpected"));
 }
 
-// A model with all variables that are not weights: moving averages, optimizer slots, learning-rate
-// state and metric counters.
+// Returns a session whose variables include every kind that is not a weight: moving averages,
+// optimizer slots, learning-rate state and metric counters.
 std::unique_ptr<Session> TrainerSession() {
   Graph graph;
   Scope root(&graph);
@@ -173,7 +173,7 @@ std::unique_ptr<Session> TrainerSession() {
   return CreateTestSession(graph, {}).value();
 }
 
-// Returns the contents of a file as Python writes it: the model without other state.
+// Returns what a file written in Python contains: the model without other state.
 Safetensors WeightsOf(Session& session) {
   Safetensors weights;
   EXPECT_TRUE(CollectVariables(session, &weights).ok());
@@ -184,7 +184,7 @@ Safetensors WeightsOf(Session& session) {
   return weights;
 }
 
-TEST(StrictLoadTest, WeightsAloneLoadIntoTrainerAndItsStateStays) {
+TEST(StrictLoadTest, WeightsAloneLoadIntoTrainerAndItsStateIsKept) {
   const auto session = TrainerSession();
   Safetensors weights = WeightsOf(*session);
   EXPECT_THAT(weights.tensors,
@@ -202,7 +202,7 @@ TEST(StrictLoadTest, WeightsAloneLoadIntoTrainerAndItsStateStays) {
   EXPECT_THAT(report->kept_state, testing::Not(testing::IsEmpty()));
   EXPECT_EQ(report->loaded.size() + report->kept_state.size(), session->VariableNames().size());
   EXPECT_TRUE(Tensor::Identical(*session->ReadVariable("dense/kernel"), kernel));
-  EXPECT_EQ(session->step(), 7);  // it belongs to the state that is kept
+  EXPECT_EQ(session->step(), 7);  // the step is part of the state that is kept
 }
 
 TEST(StrictLoadTest, EveryVariableOfModelIsRequired) {
@@ -239,7 +239,7 @@ TEST(StrictLoadTest, AllStateIsRequiredToResume) {
   }
 }
 
-TEST(StrictLoadTest, SavedTrainerLoadsIntoModelAlone) {
+TEST(StrictLoadTest, SavedTrainerLoadsIntoModelWithoutOptimizer) {
   const std::string path = TemporaryPath("trainer.safetensors");
   const auto trainer = TrainerSession();
   ASSERT_TRUE(SaveVariables(*trainer, path).ok());
@@ -253,7 +253,7 @@ TEST(StrictLoadTest, SavedTrainerLoadsIntoModelAlone) {
   EXPECT_THAT(report->unexpected, ElementsAre());
 }
 
-// Returns the path of a file with a variable and an 8-bit float of these names.
+// Returns the path of a file with a variable `name` and an 8-bit float tensor `float8`.
 std::string WithFloat8(absl::string_view name, absl::string_view float8) {
   const std::string header =
       absl::StrCat(R"({")", name, R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},")", float8,
@@ -263,7 +263,7 @@ std::string WithFloat8(absl::string_view name, absl::string_view float8) {
   return file + header + std::string(9, '\0');
 }
 
-TEST_F(VariablesFileTest, UnsupportedTensorMattersOnlyToItsVariable) {
+TEST_F(VariablesFileTest, UnsupportedTensorIsErrorOnlyIfItsVariableIsNeeded) {
   const std::string path = WriteTemporary("float8.safetensors", WithFloat8("a", "scale"));
   const auto contents = ReadSafetensors(path);
   ASSERT_TRUE(contents.ok()) << contents.status();
@@ -274,7 +274,7 @@ TEST_F(VariablesFileTest, UnsupportedTensorMattersOnlyToItsVariable) {
   EXPECT_THAT(LoadVariables(path, *session_, {.strict = false})->loaded, ElementsAre("a"));
   const LoadOptions only_a = {.required = std::set<std::string>{"a"}};
   EXPECT_THAT(LoadVariables(path, *session_, only_a)->loaded, ElementsAre("a"));
-  // A tensor that a variable needs is an error.
+  // An unsupported tensor is an error if a variable needs it.
   const std::string needed = WriteTemporary("needed.safetensors", WithFloat8("a", "c"));
   const absl::Status status = LoadVariables(needed, *session_, {.strict = false}).status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kUnimplemented, "needed.safetensors: ", "\"c\"",
@@ -285,7 +285,7 @@ TEST_F(VariablesFileTest, UnsupportedTensorMattersOnlyToItsVariable) {
 TEST_F(VariablesFileTest, OnlyRequiredVariablesAreRequired) {
   LoadOptions options = {.required = std::set<std::string>{"a"}};
   const auto report = Load({{{"a", Tensor::Vector<float>({5, 6})},
-                             {"b", Tensor::Scalar<float>(1)},  // another type than the variable's
+                             {"b", Tensor::Scalar<float>(1)},  // not the variable's type
                              {"c", Tensor::Scalar<float>(7)},
                              {"other", Tensor::Scalar<float>(1)}}},
                            options);
@@ -304,9 +304,9 @@ TEST(CheckpointNamesTest, LayerInsertedInTheMiddleDoesNotShiftNumberedNames) {
   EXPECT_THAT(
       LoadVariables(path, *three).status(),
       IsError(absl::StatusCode::kInvalidArgument, "missing 2 (dense_2/bias, dense_2/kernel)"));
-  EXPECT_THAT(LoadVariables(path, *three, {.strict = false}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "dense*/bias*",
-                      "dense_2/bias in the session", "dense_1/bias in the file"));
+  EXPECT_THAT(
+      LoadVariables(path, *three, {.strict = false}).status(),
+      IsError(absl::StatusCode::kInvalidArgument, "dense*/bias*", "dense_2/bias", "dense_1/bias"));
   EXPECT_TRUE(LoadVariables(path, *three, {.strict = false, .trust_numbered_names = true}).ok());
 }
 

@@ -21,7 +21,7 @@ using ::testing::ElementsAreArray;
 using ::testing::FloatNear;
 using ::testing::Pointwise;
 
-// 4 x 5 pixels with one channel.
+// Returns an image of 4 x 5 pixels with one channel.
 Tensor Image() {
   return Tensor::Of<float>({4, 5, 1}, {30, 10, 40, 10, 50, 90, 20, 60, 50, 30,  //
                                        50, 80, 90, 70, 90, 30, 20, 30, 80, 40});
@@ -75,12 +75,12 @@ TEST(ImageOpsTest, RotateMatchesTensorFlow) {
       images::Rotate(Image(), -1.2),
       {29.4653, 58.9761, 46.5622, 11.0019, 1.8292, 17.9005, 66.6646, 55.3812, 44.2248, 14.6605,
        12.4659, 55.5834, 72.6008, 42.5429, 14.405, 5.8819,  78.38,   77.3567, 40.413,  40.7128});
-  // A quarter turn counter-clockwise, like np.rot90 and Keras.
+  // A positive angle turns counter-clockwise, as in np.rot90 and Keras.
   ExpectNear(images::Rotate(Tensor::Of<float>({2, 2, 1}, {1, 2, 3, 4}), std::numbers::pi / 2),
              {2, 4, 1, 3});
 }
 
-TEST(ImageOpsTest, AdjustsColors) {
+TEST(ImageOpsTest, ColorAdjustmentsMatchFormulas) {
   // Expected values from tf.image.adjust_contrast.
   ExpectNear(images::AdjustContrast(Image(), 1.5),
              {20.75, -9.25, 35.75,  -9.25, 50.75,  110.75, 5.75, 65.75, 50.75, 20.75,
@@ -94,7 +94,7 @@ TEST(ImageOpsTest, AdjustsColors) {
              {-1, 0, 1, 2});
 }
 
-TEST(ImageOpsTest, MovesPixels) {
+TEST(ImageOpsTest, FlipCropAndEraseMovePixels) {
   const Tensor image = Tensor::Of<uint8_t>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
   EXPECT_THAT(ValuesOf(images::FlipLeftRight(image)), ElementsAre(3, 4, 1, 2, 7, 8, 5, 6));
   EXPECT_THAT(ValuesOf(images::FlipUpDown(image)), ElementsAre(5, 6, 7, 8, 1, 2, 3, 4));
@@ -102,7 +102,7 @@ TEST(ImageOpsTest, MovesPixels) {
   EXPECT_THAT(ValuesOf(images::Crop(image, 5, 5, 1, 1)), ElementsAre(0, 0));
   EXPECT_THAT(ValuesOf(images::Erase(image, 0, 1, 9, 9)), ElementsAre(1, 2, 0, 0, 5, 6, 0, 0));
   EXPECT_THAT(ValuesOf(images::Erase(image, 9, 9, 1, 1)), ElementsAreArray(ValuesOf(image)));
-  EXPECT_EQ(image.data<uint8_t>()[0], 1) << "the image itself must not change";
+  EXPECT_EQ(image.data<uint8_t>()[0], 1) << "the input image changed";
 }
 
 TEST(ImageOpsTest, BadArgumentsAreErrors) {
@@ -133,17 +133,18 @@ std::map<std::vector<float>, int> Frequencies(const RowFunction& augment, const 
   return seen;
 }
 
-TEST(AugmentationTest, DependsOnSeedEpochAndRowAlone) {
+TEST(AugmentationTest, ResultDependsOnlyOnSeedEpochAndRow) {
   using augment::RandomRotation;
   const std::vector<float> first = Augmented(RandomRotation(0.1), 5);
   EXPECT_EQ(Augmented(RandomRotation(0.1), 5), first);
   EXPECT_NE(Augmented(RandomRotation(0.1), 6), first);
   EXPECT_NE(Augmented(RandomRotation(0.1), 5, 1), first);
-  EXPECT_NE(Augmented(RandomRotation(0.1), 6, -1), first) << "epoch and row must not be added";
+  EXPECT_NE(Augmented(RandomRotation(0.1), 6, -1), first)
+      << "the seed must not depend on only the sum of epoch and row";
   EXPECT_NE(Augmented(RandomRotation(0.1, {.seed = 9}), 5), first);
 }
 
-TEST(AugmentationTest, FlipsHalfOfTheImages) {
+TEST(AugmentationTest, RandomFlipFlipsHalfOfTheImages) {
   const Tensor image = Tensor::Of<float>({2, 2, 1}, {1, 2, 3, 4});
   const auto sideways = Frequencies(augment::RandomFlip(), image);
   ASSERT_EQ(sideways.size(), 2u);
@@ -158,10 +159,10 @@ TEST(AugmentationTest, FlipsHalfOfTheImages) {
   EXPECT_NEAR(both.at({4, 3, 2, 1}), 250, 70);
 }
 
-TEST(AugmentationTest, CropsEveryRectangle) {
+TEST(AugmentationTest, RandomCropPicksEveryRectangle) {
   const Tensor image = Tensor::Of<float>({1, 2, 1}, {1, 2});
   const auto crops = Frequencies(augment::RandomCrop(1, 2, {.padding = 1}), image);
-  // Rows 0 and 2 of the padded image are empty.
+  // Rows 0 and 2 of the padded image contain only padding, so six of its nine crops are all zeros.
   ASSERT_EQ(crops.size(), 4u);
   EXPECT_NEAR(crops.at({0, 0}), 667, 80);
   EXPECT_NEAR(crops.at({1, 2}), 111, 40);
@@ -172,7 +173,7 @@ TEST(AugmentationTest, CropsEveryRectangle) {
               IsError(absl::StatusCode::kInvalidArgument, "RandomCrop:", "at least 2 x 2"));
 }
 
-TEST(AugmentationTest, ChangesStayInTheirRange) {
+TEST(AugmentationTest, RandomChangesStayInRange) {
   const Tensor gray = Tensor::Of<uint8_t>({1, 2, 1}, {90, 110});
   float least = 255, most = 0;
   for (int64_t row = 0; row < 500; ++row) {
@@ -212,7 +213,7 @@ TEST(AugmentationTest, MixUpMixesImagesAndLabels) {
   EXPECT_THAT(mix({0, 0}, &bad), IsError(absl::StatusCode::kInvalidArgument, "MixUp:", "0 to 2"));
 }
 
-TEST(AugmentationTest, PipelineGivesTheSamePicturesToAllWorkers) {
+TEST(AugmentationTest, WorkersTogetherGetTheImagesOfOneProcess) {
   std::vector<float> values(16 * 4 * 4);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const Dataset dataset = Dataset::FromTensors({Tensor::Of<float>({16, 4, 4, 1}, values)})

@@ -15,8 +15,8 @@ namespace {
 thread_local int64_t allocations = 0;
 }  // namespace
 
-// Counts allocations; the tests below expect none. When GCC 12 inlines these, it sees only one half
-// of each pair.
+// These operators count allocations. When GCC 12 inlines them, it sees only one half of each
+// new/delete pair and warns.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t size) {
   ++allocations;
@@ -39,7 +39,7 @@ Tensor Iota(int n) {
   return Tensor::Vector<int32_t>(values);
 }
 
-// Returns `n` rows (10 i, 10 i + 1) with label i.
+// Returns `n` rows; row i is (10 i, 10 i + 1) with label i.
 Dataset Pairs(int n) {
   std::vector<float> features;
   for (int i = 0; i < n; ++i) {
@@ -75,11 +75,11 @@ TEST(DatasetTest, KeepsPartialLastBatchUnlessDropRemainder) {
               ElementsAre(Labels{0, 1}, Labels{2, 3}));
 }
 
-TEST(DatasetTest, RowsComeOneByOneWithoutBatch) {
+TEST(DatasetTest, WithoutBatchIteratorYieldsSingleRows) {
   EXPECT_THAT(Batches(Pairs(2)), ElementsAre(Labels{0}, Labels{1}));
 }
 
-TEST(DatasetTest, BatchesSameRowsOfEveryComponent) {
+TEST(DatasetTest, BatchHasTheSameRowsOfEveryComponent) {
   const auto source = Pairs(9).Shuffle(3).Batch(4).MakeIterator();
   SourceBatch batch;
   int rows = 0;
@@ -122,7 +122,7 @@ TEST(DatasetTest, StagesDoNotChangeTheirInput) {
   EXPECT_EQ(Batches(rows).size(), 4u);
 }
 
-TEST(DatasetTest, SizeEqualsNumberOfBatches) {
+TEST(DatasetTest, SizeIsTheNumberOfBatches) {
   const Dataset rows = Pairs(7);
   const Dataset cases[] = {rows,
                            rows.Shuffle(1),
@@ -174,7 +174,7 @@ TEST(DatasetTest, ReleasedBuffersAreReused) {
   for (SourceBatch batch; *source->Next(&batch); previous = batch.components) {
     buffers.insert(batch.components[0].raw());
   }
-  // One in `batch` and one in `previous`; both are held while the third is filled.
+  // `batch` and `previous` each hold a buffer while a third is filled.
   EXPECT_LE(buffers.size(), 3u);
 }
 
@@ -196,14 +196,14 @@ TEST(DatasetTest, ReadingPrefetchedBatchDoesNotAllocate) {
   EXPECT_EQ(allocations - before, 0);
 }
 
-TEST(DatasetTest, PrefetchKeepsBatches) {
+TEST(DatasetTest, PrefetchDoesNotChangeBatches) {
   const Dataset dataset = Pairs(50).Shuffle(1).Batch(7);
   EXPECT_EQ(Batches(dataset.Prefetch(3)), Batches(dataset));
   EXPECT_EQ(Batches(dataset.Prefetch(0)), Batches(dataset));
   EXPECT_EQ(Batches(dataset.Prefetch(2).Take(2)), Batches(dataset.Take(2)));
 }
 
-TEST(DatasetTest, SharesOfWorkersAreTheRowsOfTheWholeBatch) {
+TEST(DatasetTest, WorkersShardsTogetherAreTheWholeBatch) {
   // Three workers with 1, 0 and 2 replicas. The last batch has fewer rows than there are replicas.
   const BatchShard shards[] = {{0, 1, 3}, {1, 0, 3}, {1, 2, 3}};
   const Dataset dataset = Pairs(16).Shuffle(3).Batch(7);
@@ -226,7 +226,7 @@ TEST(DatasetTest, SharesOfWorkersAreTheRowsOfTheWholeBatch) {
   }
 }
 
-TEST(DatasetTest, RowsWithoutBytesStillCount) {
+TEST(DatasetTest, EmptyRowsAreCounted) {
   const Dataset dataset = Dataset::FromTensors({*Tensor::Allocate(DT_FLOAT, {5, 0}), Iota(5)});
   const auto source = dataset.Batch(4).MakeIterator();
   SourceBatch batch;
@@ -235,7 +235,7 @@ TEST(DatasetTest, RowsWithoutBytesStillCount) {
   EXPECT_EQ(batch.components[1].shape(), Shape({4}));
 }
 
-TEST(DatasetTest, EmptyDatasetEndsAtOnce) {
+TEST(DatasetTest, EmptyDatasetHasNoBatches) {
   EXPECT_THAT(Batches(Pairs(0).Shuffle(1).Batch(4).Repeat().Prefetch(2)), IsEmpty());
 }
 

@@ -78,7 +78,7 @@ TEST(FashionMnistTest, DirectoryDefaultsToEnvironmentVariable) {
   unsetenv("FASHION_MNIST_DIR");
 }
 
-TEST(FashionMnistTest, MissingDirectoryOrFileReportsWhatToInstall) {
+TEST(FashionMnistTest, ErrorForMissingDirectoryOrFileSaysWhatToInstall) {
   const std::string nowhere = TemporaryPath("nowhere");
   EXPECT_THAT(ErrorOf(nowhere),
               IsError(absl::StatusCode::kNotFound, nowhere, "train-labels-idx1-ubyte.gz",
@@ -90,7 +90,7 @@ TEST(FashionMnistTest, MissingDirectoryOrFileReportsWhatToInstall) {
   EXPECT_THAT(ErrorOf(directory), IsError(absl::StatusCode::kNotFound, "train-images-idx3-ubyte"));
 }
 
-TEST(FashionMnistTest, InvalidFilesAreReportedByName) {
+TEST(FashionMnistTest, ErrorsNameInvalidFiles) {
   EXPECT_THAT(ErrorOf(Directory("train", Images(3), Labels({0, 10, 4}))),
               IsError(absl::StatusCode::kDataLoss, "train-labels-idx1-ubyte", "label 1", "got 10"));
   EXPECT_THAT(ErrorOf(Directory("train", Images(3), Labels({0, 1}))),

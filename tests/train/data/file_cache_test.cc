@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dataset::Cache(path).
+// Tests Dataset::Cache(path).
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -54,7 +54,7 @@ class FileCacheTest : public ::testing::Test {
     std::filesystem::remove_all(directory_);
     std::filesystem::create_directories(directory_);
   }
-  // Counts the rows that are read from the source.
+  // Returns a dataset that counts the rows read from its source.
   Dataset Counted(int64_t rows) {
     return Range(rows).Map([this](Row*) {
       ++reads_;
@@ -73,7 +73,7 @@ class FileCacheTest : public ::testing::Test {
   std::atomic<int> reads_ = 0;
 };
 
-TEST_F(FileCacheTest, LaterPassesAndLaterDatasetsReadTheFile) {
+TEST_F(FileCacheTest, LaterPassesAndDatasetsReadTheFile) {
   const Dataset cached = Counted(10).Cache(path_);
   const Dataset shuffled = cached.Shuffle(1, {.buffer_size = 10}).Batch(4).Prefetch(0);
   const Ints first = Values(shuffled, 0), second = Values(shuffled, 1);
@@ -90,7 +90,7 @@ TEST_F(FileCacheTest, PassThatEndsEarlyLeavesNoFile) {
   EXPECT_EQ(NumFiles(), 0);
 }
 
-TEST_F(FileCacheTest, RowsKeepShapesDtypesAndNumbers) {
+TEST_F(FileCacheTest, CachedRowsKeepShapesDtypesAndRowNumbers) {
   const Row row = {Tensor::Of<float>({2, 0}, {}), Tensor::Scalar<bool>(true),
                    Tensor::Of<double>({1, 2}, {0.5, -3})};
   const Dataset dataset = Range(2)
@@ -131,7 +131,7 @@ TEST_F(FileCacheTest, DamagedOrForeignFileIsAnError) {
   }
 }
 
-TEST_F(FileCacheTest, DirectoryThatDoesNotExistIsAnError) {
+TEST_F(FileCacheTest, MissingDirectoryIsAnError) {
   EXPECT_EQ(ErrorOf(Range(5).Cache(directory_ + "/none/rows")).code(), absl::StatusCode::kNotFound);
 }
 

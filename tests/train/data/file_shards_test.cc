@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several workers each read their own files of a dataset (AutoShardPolicy FILE).
+// Tests datasets in which each worker reads its own files, as with TensorFlow's
+// AutoShardPolicy.FILE.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -23,21 +24,21 @@ using ::testing::IsEmpty;
 
 using Values = std::vector<int64_t>;
 
-// Writes part `file` of the dataset `name`, with a column of consecutive numbers from `first`.
+// Writes file number `file` of the dataset `name`: one column with the integers from `first` on.
 std::string WriteNumbers(absl::string_view name, int file, int first, int rows) {
   std::string text = "n\n";
   for (int i = 0; i < rows; ++i) absl::StrAppend(&text, first + i, "\n");
   return WriteTemporary(absl::StrCat(name, "/part-", file, ".csv"), text);
 }
 
-// Writes four files of 5, 1, 3 and 2 rows: 0 … 4, 10, 20 … 22, 30 and 31.
+// Writes four files of 5, 1, 3 and 2 rows, with values 0 … 4; 10; 20 … 22; and 30, 31.
 std::string FourFiles(absl::string_view name) {
   constexpr int kRows[] = {5, 1, 3, 2};
   for (int file = 0; file < 4; ++file) WriteNumbers(name, file, 10 * file, kRows[file]);
   return absl::StrCat(TemporaryPath(name), "/part-*.csv");
 }
 
-// Returns the shard of worker `worker` of two, with one replica each.
+// Returns the shard of worker `worker` out of two workers with one replica each.
 FileShard OfTwo(int worker) {
   return {.worker = worker, .num_workers = 2, .batch = {worker, 1, 2}};
 }
@@ -68,19 +69,19 @@ absl::Status ErrorOf(const Dataset& dataset, const FileShard& shard) {
   return dataset.OpenFiles(0, shard).status();
 }
 
-TEST(FileShardsTest, PatternStandsForItsFilesInOrder) {
+TEST(FileShardsTest, PatternExpandsToItsFilesInOrder) {
   const Dataset rows = Dataset::FromCsv(FourFiles("pattern"), {});
   EXPECT_EQ(rows.size(), 11);
   EXPECT_THAT(Joined(*BatchesOf(*rows.Batch(4).MakeIterator())),
               ElementsAre(0, 1, 2, 3, 4, 10, 20, 21, 22, 30, 31));
   const absl::Status none = Dataset::FromCsv("/no/such-*.csv", {}).status();
   EXPECT_THAT(none, IsError(absl::StatusCode::kNotFound, "such-*.csv:", "at least one"));
-  // A file whose name looks like a pattern.
+  // A file whose name looks like a pattern is opened by its literal name.
   const std::string literal = WriteTemporary("literal/data[1].csv", "n\n7\n");
   EXPECT_THAT(Joined(*BatchesOf(*Dataset::FromCsv(literal, {}).MakeIterator())), ElementsAre(7));
 }
 
-TEST(FileShardsTest, FilesOfAPatternHaveTheSameColumns) {
+TEST(FileShardsTest, FilesOfAPatternMustHaveTheSameColumns) {
   const auto status_of = [](absl::string_view name, absl::string_view second) {
     WriteTemporary(absl::StrCat(name, "/0.csv"), "a,b\n1,2\n");
     WriteTemporary(absl::StrCat(name, "/1.csv"), second);
@@ -95,7 +96,7 @@ TEST(FileShardsTest, FilesOfAPatternHaveTheSameColumns) {
       IsError(absl::StatusCode::kInvalidArgument, "1.csv:", "column 'b' of int64", "got float"));
 }
 
-TEST(FileShardsTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
+TEST(FileShardsTest, EachOfTwoWorkersReadsEverySecondFileAndItsPartOfABatch) {
   const Dataset batches = Dataset::FromCsv(FourFiles("every_second"), {}).Batch(5);
   EXPECT_THAT(*BatchesOf(batches, OfTwo(0)),
               ElementsAre(Values({0, 1, 2}), Values({3, 4, 20}), Values({21, 22})));
@@ -114,17 +115,18 @@ TEST(FileShardsTest, EachWorkerHasEverySecondFileAndItsPartOfABatch) {
                   ->drop_remainder);
 }
 
-// The other worker's file does not exist.
+// Worker 0 reads its file although worker 1's file does not exist.
 TEST(FileShardsTest, WorkerOpensOnlyItsFiles) {
   const std::string bytes = WriteTemporary("only/0.tfrecord", "");
   const Dataset batches = Dataset::FromTFRecords({bytes, "/no/such.tfrecord"}, {}).Batch(2);
   EXPECT_THAT(*BatchesOf(batches, OfTwo(0)), IsEmpty());
   const absl::Status missing = BatchesOf(batches, OfTwo(1)).status();
   EXPECT_THAT(missing, IsError(absl::StatusCode::kNotFound, "/no/such.tfrecord"));
-  EXPECT_EQ(batches.status().code(), absl::StatusCode::kNotFound);  // it needs all files
+  EXPECT_EQ(batches.status().code(),
+            absl::StatusCode::kNotFound);  // without sharding, the dataset needs every file
 }
 
-TEST(FileShardsTest, StagesRunOnTheRowsOfTheWorker) {
+TEST(FileShardsTest, StagesRunOnTheWorkersRows) {
   const Dataset rows = Dataset::FromCsv(FourFiles("stages"), {});
   const auto of_worker_0 = [](const Dataset& dataset) {
     return Joined(*BatchesOf(dataset.Batch(2), OfTwo(0)));
@@ -151,8 +153,8 @@ TEST(FileShardsTest, StagesRunOnTheRowsOfTheWorker) {
   }
 }
 
-// As in a resumed training: batch k of a worker belongs to step k.
-TEST(FileShardsTest, SkippedBatchesAreThoseOfTheWorker) {
+// Resumed training relies on this: batch k of each worker belongs to step k.
+TEST(FileShardsTest, SkipSkipsTheWorkersOwnBatches) {
   const Dataset batches = Dataset::FromCsv(FourFiles("skipped"), {}).Shuffle(7).Batch(4);
   for (const int worker : {0, 1}) {
     std::vector<Values> rest = *BatchesOf(batches, OfTwo(worker), 3);
@@ -162,7 +164,7 @@ TEST(FileShardsTest, SkippedBatchesAreThoseOfTheWorker) {
   }
 }
 
-TEST(FileShardsTest, RowsOfDifferentWorkersHaveDifferentNumbers) {
+TEST(FileShardsTest, RowNumbersAreUniqueAcrossWorkers) {
   const Dataset numbers = Dataset::FromCsv(FourFiles("numbers"), {})
                               .Map([](const RowId& id, Row* row) {
                                 *row = {Tensor::Scalar<int64_t>(id.row)};
@@ -176,7 +178,7 @@ TEST(FileShardsTest, RowsOfDifferentWorkersHaveDifferentNumbers) {
   EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
 }
 
-TEST(FileShardsTest, CachesAreThoseOfTheWorker) {
+TEST(FileShardsTest, EachWorkerHasItsOwnCache) {
   const std::string pattern = FourFiles("cached");
   const std::string path = TemporaryPath("cached_rows");
   int reads = 0;
@@ -186,8 +188,8 @@ TEST(FileShardsTest, CachesAreThoseOfTheWorker) {
   });
   for (const Dataset& cached : {counted.Cache(), counted.Cache(path)}) {
     reads = 0;
-    for (const int epoch : {0, 1, 2}) {  // each epoch uses another dataset after the cache, as in
-                                         // Fit()
+    // As in Fit(), each epoch uses another dataset after the cache.
+    for (const int epoch : {0, 1, 2}) {
       const Dataset batches = cached.Batch(2).Skip(0);
       EXPECT_THAT(Joined(*BatchesOf(batches, OfTwo(0), epoch)),
                   ElementsAre(0, 1, 2, 3, 4, 20, 21, 22));
@@ -201,7 +203,7 @@ TEST(FileShardsTest, CachesAreThoseOfTheWorker) {
   }
 }
 
-TEST(FileShardsTest, ErrorsSayWhatFileNeeds) {
+TEST(FileShardsTest, ErrorsSayWhatFileShardingNeeds) {
   const Dataset rows = Dataset::FromCsv(FourFiles("errors"), {});
   const FileShard of_five = {.worker = 1, .num_workers = 5, .batch = {1, 1, 5}};
   EXPECT_THAT(ErrorOf(rows.Batch(8), of_five),
@@ -209,7 +211,7 @@ TEST(FileShardsTest, ErrorsSayWhatFileNeeds) {
   EXPECT_THAT(ErrorOf(rows, OfTwo(0)),
               IsError(absl::StatusCode::kInvalidArgument, "batches", "got rows"));
   EXPECT_THAT(ErrorOf(rows.Batch(1), OfTwo(0)),
-              IsError(absl::StatusCode::kInvalidArgument, "fewer rows than replicas", "got 1"));
+              IsError(absl::StatusCode::kInvalidArgument, "replicas", "got 1"));
   EXPECT_THAT(ErrorOf(rows.Batch(0), OfTwo(0)),
               IsError(absl::StatusCode::kInvalidArgument, "Batch()", "size"));
   EXPECT_THAT(ErrorOf(rows.PaddedBatch(2), OfTwo(0)),

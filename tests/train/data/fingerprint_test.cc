@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fingerprint of a dataset is the same for every shard, differs if the data differ, and does
-// not change the batches.
+// A dataset's fingerprint is the same for every shard and differs if the data differ. Computing it
+// does not change the batches.
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
              }}),
     [](const auto& info) { return info.param.name; });
 
-TEST_P(FingerprintTest, AllSharesHaveOneFingerprintAndTheirUsualBatches) {
+TEST_P(FingerprintTest, AllShardsHaveTheSameFingerprintAndUnchangedBatches) {
   constexpr int kLimit = 40;
   std::vector<std::string> texts;
   for (const BatchShard& shard : kShards) {
@@ -178,8 +178,8 @@ TEST(DatasetFingerprintTest, LastBatchIsCoveredOnlyWithRandomAccess) {
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Repeat().Batch(4)).last_batch, IsEmpty());
 }
 
-// Reaching the last batch would take as long as all passes.
-TEST(DatasetFingerprintTest, DistantLastBatchIsLeftOut) {
+// Reading the last batch would take as long as reading all passes.
+TEST(DatasetFingerprintTest, DistantLastBatchIsOmitted) {
   constexpr int64_t kPasses = std::numeric_limits<int64_t>::max() / kRows;
   EXPECT_THAT(FingerprintOf(Numbers(Values(kRows)).Shuffle(1).Repeat(kPasses).Batch(4)).last_batch,
               IsEmpty());
@@ -202,7 +202,7 @@ TEST(DatasetFingerprintTest, ReadsOnlySomeRowsOfLargeBatches) {
   EXPECT_LT(reads, kManyRows / 10 + 500);
 }
 
-TEST(DatasetFingerprintTest, ReadsOnlySomeRowsIfTheyAreLarge) {
+TEST(DatasetFingerprintTest, ReadsOnlySomeRowsIfRowsAreLarge) {
   constexpr int64_t kBytes = int64_t{16} << 20;
   std::atomic<int> reads{0};
   const Dataset dataset = Dataset::FromRandomAccess(40,
@@ -222,8 +222,8 @@ TEST(DatasetFingerprintTest, ReadsOnlySomeRowsIfTheyAreLarge) {
   EXPECT_LE(reads, 10);
 }
 
-// To reach it, the buffer would have to draw the order of all rows.
-TEST(DatasetFingerprintTest, LastBatchBehindABufferIsLeftOut) {
+// To find the last batch, the shuffle buffer would have to draw the order of all rows.
+TEST(DatasetFingerprintTest, LastBatchAfterAShuffleBufferIsOmitted) {
   const Dataset dataset = Numbers(Values(kRows)).Shuffle(1, {.buffer_size = 5});
   EXPECT_THAT(FingerprintOf(dataset.Batch(4)).last_batch, IsEmpty());
   EXPECT_THAT(FingerprintOf(dataset.Batch(4).Take(3)).last_batch, IsEmpty());
@@ -256,7 +256,7 @@ TEST(DatasetFingerprintTest, EmptyDatasetHasNoFirstBatch) {
   EXPECT_THAT(batches.fingerprint->first_batch, IsEmpty());
 }
 
-TEST(DatasetFingerprintTest, ErrorsAreThoseOfTheFirstBatch) {
+TEST(DatasetFingerprintTest, ErrorsOfTheFirstBatchAreReturned) {
   const auto status_of = [](const Dataset& dataset) {
     SourceBatch batch;
     return dataset.OpenShard(0, kShards[0]).source->Next(&batch).status();
@@ -270,7 +270,7 @@ TEST(DatasetFingerprintTest, ErrorsAreThoseOfTheFirstBatch) {
   EXPECT_EQ(status_of(rows.Batch(0)).code(), absl::StatusCode::kInvalidArgument);
 }
 
-// The files of a stale copy.
+// Such differences show that one worker has a stale copy.
 TEST(DatasetFingerprintTest, DetectsDifferentFileNamesAndSizes) {
   const auto files_of = [](absl::string_view folder, absl::string_view file,
                            absl::string_view last) {
@@ -288,8 +288,8 @@ TEST(DatasetFingerprintTest, DetectsDifferentFileNamesAndSizes) {
   EXPECT_NE(files_of("fingerprint_stale", "a.csv", ""), own);
 }
 
-// Workers may have fetched it under temporary names.
-TEST(DatasetFingerprintTest, ShowsOnlyTheSizeOfAFileThatTheUserNames) {
+// Workers may have downloaded the file under different temporary names.
+TEST(DatasetFingerprintTest, FileNamedByTheUserCountsOnlyWithItsSize) {
   const auto files_of = [](absl::string_view file, absl::string_view contents) {
     return FingerprintOf(Dataset::FromCsv(WriteTemporary(file, contents), {}).Batch(2)).files;
   };
@@ -298,7 +298,7 @@ TEST(DatasetFingerprintTest, ShowsOnlyTheSizeOfAFileThatTheUserNames) {
   EXPECT_NE(files_of("fingerprint_named.c", "n\n1\n2\n3\n"), own);
 }
 
-TEST(DatasetFingerprintTest, ShowsNamesOfImages) {
+TEST(DatasetFingerprintTest, ImageFileNamesAreIncluded) {
   const auto files_of = [](absl::string_view folder, absl::string_view image) {
     for (const char* label : {"cat", "dog"}) {
       WriteTemporary(absl::StrCat(folder, "/", label, "/", image), "");
@@ -315,7 +315,7 @@ TEST(DatasetFingerprintTest, ShowsNamesOfImages) {
   EXPECT_NE(files_of("fingerprint_images_stale", "b.png"), own);
 }
 
-TEST(DatasetFingerprintTest, HasTheFilesOfAllSources) {
+TEST(DatasetFingerprintTest, FilesOfAllSourcesAreIncluded) {
   const Dataset a = Dataset::FromCsv(WriteTemporary("fingerprint_a.csv", "n\n1\n"), {});
   const Dataset b = Dataset::FromCsv(WriteTemporary("fingerprint_b.csv", "n\n1\n2\n"), {});
   for (const Dataset& both : {Dataset::Zip({a, b}), a.Concatenate(b)}) {

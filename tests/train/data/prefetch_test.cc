@@ -17,10 +17,10 @@ namespace {
 struct Control {
   std::mutex mu;
   std::condition_variable changed;
-  int made = 0;          // completed calls of Next()
-  int read = 0;          // batches that the test has requested
-  int most_ahead = 0;    // largest number of calls beyond those
-  int allowed = 10'000;  // calls of Next() that may begin
+  int made = 0;          // completed calls to Next()
+  int read = 0;          // batches that the test has requested from the prefetcher
+  int most_ahead = 0;    // maximum of `made` - `read`
+  int allowed = 10'000;  // calls to Next() that may start
   bool destroyed = false;
 
   void WaitUntilMade(int n) {
@@ -29,7 +29,7 @@ struct Control {
   }
 };
 
-// Returns the batches [0], [1], …, followed by the end or an error.
+// Yields the batches [0], [1], …, and then ends or returns an error.
 class CountingSource final : public BatchSource {
  public:
   CountingSource(Control& control, int batches, absl::Status at_end)
@@ -92,7 +92,7 @@ TEST(PrefetchTest, ErrorFollowsPrecedingBatchesAndPersists) {
   }
 }
 
-TEST(PrefetchTest, LackOfMemoryOnItsThreadIsAnError) {
+TEST(PrefetchTest, OutOfMemoryOnThePrefetchThreadIsAnError) {
   class LargeSource final : public BatchSource {
     absl::StatusOr<bool> Next(SourceBatch*) override { throw std::bad_alloc(); }
   };
@@ -101,8 +101,9 @@ TEST(PrefetchTest, LackOfMemoryOnItsThreadIsAnError) {
   EXPECT_EQ(source->Next(&batch).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// The reader lets the ring fill before each batch. A thread that ran too far ahead would have a
-// thousand chances to do so, and it would show in `most_ahead` or in an overwritten batch.
+// The reader waits until the ring is full before it takes each batch. If the thread could run too
+// far ahead, it would have a thousand chances to do so, which `most_ahead` or an overwritten batch
+// would reveal.
 TEST(PrefetchTest, RunsAheadByExactlyItsDepth) {
   constexpr int kBatches = 1'000;
   for (int depth : {1, 3}) {
@@ -138,7 +139,7 @@ TEST(PrefetchTest, DestructorStopsThreadInsideNext) {
   control.allowed = 1;
   auto source = Prefetched(control, 1000, /*depth=*/5);
   control.WaitUntilMade(1);
-  // The thread waits inside Next(), or is about to. It is released while the destructor runs.
+  // The thread is blocked in Next(), or is about to be, and is released while the destructor runs.
   std::thread destroyer([&] { source.reset(); });
   {
     std::lock_guard<std::mutex> lock(control.mu);

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using Rows = std::vector<int64_t>;
 
-// Appends the row numbers of the next element.
+// Appends the next element's row numbers to `rows`. Returns false at the end.
 bool Next(RowStream& stream, Rows* rows) {
   std::vector<RowRef> refs;
   const absl::StatusOr<bool> more = stream.Next(&refs);
@@ -29,7 +29,7 @@ bool Next(RowStream& stream, Rows* rows) {
   return more.ok() && *more;
 }
 
-// Returns the elements of one pass, at most `limit`.
+// Returns at most `limit` elements of one pass.
 std::vector<Rows> Elements(RowStream& stream, int64_t epoch, int limit = 1000) {
   EXPECT_EQ(stream.Start(epoch), absl::OkStatus());
   std::vector<Rows> elements;
@@ -47,7 +47,7 @@ Rows Flat(RowStream& stream, int64_t epoch, int limit = 1000) {
   return all;
 }
 
-TEST(AllRowsTest, CountsUpAndStartsOver) {
+TEST(AllRowsTest, CountsUpAndRestartsWithEachPass) {
   const auto stream = AllRows(3);
   EXPECT_THAT(Flat(*stream, 0), ElementsAre(0, 1, 2));
   EXPECT_THAT(Flat(*stream, 1), ElementsAre(0, 1, 2));
@@ -68,13 +68,14 @@ TEST(ShuffleRowsTest, OrderDependsOnlyOnSeedAndEpoch) {
   const auto one = ShuffleRows(AllRows(50), 1);
   const Rows first = Flat(*one, 0);
   EXPECT_NE(Flat(*one, 1), first);
-  EXPECT_EQ(Flat(*one, 0), first) << "an epoch must have the same order again";
+  EXPECT_EQ(Flat(*one, 0), first) << "the order of an epoch must be reproducible";
   EXPECT_EQ(Flat(*ShuffleRows(AllRows(50), 1), 0), first);
   EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 2), 0), first);
-  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first) << "seed and epoch must not be added";
+  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first)
+      << "the order must not depend on only the sum of seed and epoch";
 }
 
-// Runs are reproduced and compared across machines and versions, so these orders must never change.
+// Users reproduce and compare runs across machines and versions, so these orders must never change.
 TEST(ShuffleRowsTest, OrderMatchesRecordedOrder) {
   EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 0), ElementsAre(6, 4, 7, 2, 9, 1, 5, 0, 8, 3));
   EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 1), ElementsAre(7, 6, 9, 3, 4, 0, 1, 8, 2, 5));
@@ -88,8 +89,8 @@ TEST(ShuffleRowsTest, AllOrdersAreEquallyLikely) {
   ASSERT_EQ(seen.size(), 24u);
   double chi_square = 0;
   for (const auto& [rows, count] : seen) chi_square += (count - 1000.0) * (count - 1000.0) / 1000;
-  // With 23 degrees of freedom, 49.7 is exceeded with probability 0.001. Naively swapping every
-  // position with any other one would give about 2,000.
+  // With 23 degrees of freedom, chi-square exceeds 49.7 with probability 0.001. A naive shuffle,
+  // which swaps every position with an arbitrary other one, gives about 2,000.
   EXPECT_LT(chi_square, 49.7);
 }
 
@@ -112,7 +113,7 @@ TEST(BatchRowsTest, DropsPartialLastBatchOnRequest) {
   EXPECT_THAT(Elements(*BatchRows(AllRows(2), 5, true), 0), IsEmpty());
 }
 
-TEST(RepeatRowsTest, NumbersEpochsAcrossPasses) {
+TEST(RepeatRowsTest, EpochNumbersContinueAcrossPasses) {
   const auto shuffled = ShuffleRows(AllRows(20), 1);
   Rows expected = Flat(*shuffled, 6);
   for (int64_t row : Flat(*shuffled, 7)) expected.push_back(row);
@@ -126,20 +127,20 @@ TEST(RepeatRowsTest, BatchesAfterRepeatSpanEpochs) {
               ElementsAre(Rows{0, 1}, Rows{2, 0}, Rows{1, 2}));
 }
 
-TEST(RepeatRowsTest, EndsIfNothingIsRepeated) {
+TEST(RepeatRowsTest, RepeatOfAnEmptyStreamEnds) {
   EXPECT_THAT(Flat(*RepeatRows(AllRows(0), -1), 0), IsEmpty());
   EXPECT_THAT(Flat(*RepeatRows(AllRows(0), 3), 0), IsEmpty());
   EXPECT_THAT(Flat(*RepeatRows(AllRows(3), 0), 0), IsEmpty());
 }
 
-TEST(TakeRowsTest, StopsEarlyAndStartsOver) {
+TEST(TakeRowsTest, StopsEarlyAndRestartsWithEachPass) {
   const auto stream = TakeRows(RepeatRows(AllRows(3), -1), 5);
   EXPECT_THAT(Flat(*stream, 0), ElementsAre(0, 1, 2, 0, 1));
   EXPECT_THAT(Flat(*stream, 1), ElementsAre(0, 1, 2, 0, 1));
   EXPECT_THAT(Flat(*TakeRows(AllRows(2), 5), 0), ElementsAre(0, 1));
 }
 
-TEST(ShardRowsTest, ShardsDivideTheElements) {
+TEST(ShardRowsTest, ShardsPartitionTheElements) {
   EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 0), 0), ElementsAre(0, 3, 6));
   EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 1), 0), ElementsAre(1, 4, 7));
   EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 2), 0), ElementsAre(2, 5));
@@ -148,7 +149,7 @@ TEST(ShardRowsTest, ShardsDivideTheElements) {
               ElementsAre(Rows{0, 1}, Rows{4}));
 }
 
-TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItCanBeInTheBuffer) {
+TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItEntersTheBuffer) {
   const auto stream = ShuffleInBuffer(AllRows(100), 1, 10);
   const Rows rows = Flat(*stream, 0);
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_LT(rows[i], static_cast<int64_t>(i) + 10);
@@ -157,7 +158,7 @@ TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItCanBeInTheBuffer) {
   std::sort(sorted.begin(), sorted.end());
   std::iota(expected.begin(), expected.end(), 0);
   EXPECT_EQ(sorted, expected);
-  EXPECT_EQ(Flat(*stream, 0), rows) << "an epoch must have the same order again";
+  EXPECT_EQ(Flat(*stream, 0), rows) << "the order of an epoch must be reproducible";
   EXPECT_NE(Flat(*stream, 1), rows);
   EXPECT_NE(Flat(*ShuffleInBuffer(AllRows(100), 2, 10), 0), rows);
   EXPECT_EQ(Flat(*ShuffleInBuffer(AllRows(9), 2, 1), 0), Flat(*AllRows(9), 0));
@@ -165,8 +166,8 @@ TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItCanBeInTheBuffer) {
 
 using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
-// After a skip, exactly the remaining elements follow.
-TEST(SkipRowsTest, LeavesOutTheFirstElementsOfEveryKindOfStream) {
+// A skip leaves exactly the remaining elements.
+TEST(SkipRowsTest, SkipsTheFirstElementsOfEveryKindOfStream) {
   const auto shuffle = [](auto input) { return ShuffleRows(std::move(input), 7); };
   const auto batch = [](auto input) { return BatchRows(std::move(input), 3, false); };
   const auto full_batch = [](auto input) { return BatchRows(std::move(input), 3, true); };
@@ -213,7 +214,7 @@ TEST(SkipRowsTest, LeavesOutTheFirstElementsOfEveryKindOfStream) {
   }
 }
 
-TEST(SkipRowsTest, TellsHowManyItHasSkipped) {
+TEST(SkipRowsTest, SkipReturnsHowManyElementsItSkipped) {
   const auto stream = BatchRows(RepeatRows(AllRows(4), 2), 3, false);
   ASSERT_EQ(stream->Start(0), absl::OkStatus());
   EXPECT_EQ(*stream->Skip(2), 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dataset stages that read rows, each on its own and in pipelines with others.
+// Tests the dataset stages that read rows, one at a time and combined in pipelines.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -34,7 +34,7 @@ Dataset Range(int n) {
   return Dataset::FromTensors({Tensor::Vector<int32_t>(values)});
 }
 
-// Returns the same rows from a generator, without random access.
+// Returns the same rows from a generator, so without random access.
 Dataset Generated(int n) {
   return Dataset::FromGenerator([n](int64_t) {
     return [n, i = 0](Row* row) mutable -> absl::StatusOr<bool> {
@@ -92,13 +92,14 @@ TEST(MapTest, AppliesToEachRowInOrderOnAnyNumberOfThreads) {
   }
 }
 
-TEST(MapTest, ThreadsRunAtTheSameTime) {
+TEST(MapTest, ThreadsRunConcurrently) {
   std::mutex mu;
   std::set<std::thread::id> threads;
   std::atomic<int> inside = 0;
   const Dataset mapped = Range(64).Map(
       [&](Row* row) {
-        // The first row, which determines the shapes, is read alone. The second waits for a third.
+        // Row 0, which determines the shapes, is read alone. The next row waits until another one
+        // is being read.
         ++inside;
         const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
         while (NumberOf(*row) > 0 && inside < 3 && std::chrono::steady_clock::now() < end)
@@ -112,7 +113,7 @@ TEST(MapTest, ThreadsRunAtTheSameTime) {
   EXPECT_GE(threads.size(), 2u);
 }
 
-TEST(MapTest, RandomChangesDependOnPassAndRowAlone) {
+TEST(MapTest, RandomChangesDependOnlyOnPassAndRow) {
   const auto noisy = [](const Dataset& source, int threads) {
     return source.Map(
         [](const RowId& id, Row* row) {
@@ -123,15 +124,16 @@ TEST(MapTest, RandomChangesDependOnPassAndRowAlone) {
         {.num_parallel_calls = threads});
   };
   const Ints first = Values(noisy(Range(50), 1).Batch(50));
-  EXPECT_NE(Values(noisy(Range(50), 1).Batch(50), 1), first) << "another pass";
+  EXPECT_NE(Values(noisy(Range(50), 1).Batch(50), 1), first)
+      << "each pass must have different changes";
   EXPECT_EQ(Values(noisy(Range(50), 3).Batch(50)), first);
   EXPECT_EQ(Values(noisy(Generated(50), 2).Batch(8)), first);
   EXPECT_EQ(Values(noisy(Range(50).Filter([](const Row&) { return true; }), 1).Batch(8)), first);
-  // In another order, the rows get the same changes.
+  // Rows get the same changes in any order.
   Ints shuffled = Values(noisy(Range(50).Shuffle(3), 2).Batch(8));
   std::sort(shuffled.begin(), shuffled.end());
   EXPECT_EQ(shuffled, first);
-  // So do they on two workers.
+  // Rows get the same changes on two workers.
   for (int rank = 0; rank < 2; ++rank) {
     const auto shard = TryBatches(noisy(Range(50), 2).Batch(50), 0, {rank, 1, 2});
     ASSERT_TRUE(shard.ok()) << shard.status();
@@ -139,7 +141,7 @@ TEST(MapTest, RandomChangesDependOnPassAndRowAlone) {
   }
 }
 
-TEST(MapTest, WorkersReadOnlyTheirRowsOfRandomAccess) {
+TEST(MapTest, WorkersReadOnlyTheirRowsWithRandomAccess) {
   std::atomic<int> reads = 0;
   const Dataset counted = Range(100).Shuffle(1).Map([&](Row*) {
     ++reads;
@@ -149,7 +151,7 @@ TEST(MapTest, WorkersReadOnlyTheirRowsOfRandomAccess) {
   EXPECT_EQ(reads, 20);
   reads = 0;
   Values(counted.Batch(10).Skip(8).Prefetch(0));
-  EXPECT_EQ(reads, 20) << "skipped batches are not read";
+  EXPECT_EQ(reads, 20) << "skipped batches must not be read";
 }
 
 TEST(MapTest, ErrorNamesTheRow) {
@@ -163,7 +165,7 @@ TEST(MapTest, ErrorNamesTheRow) {
   }
 }
 
-TEST(MapTest, ErrorIsThatOfTheFirstRowEvenIfALaterOneFailsBefore) {
+TEST(MapTest, FirstRowsErrorIsReturnedEvenIfALaterRowFailsEarlier) {
   std::atomic<bool> later_failed = false;
   const Dataset fails = Range(8).Map(
       [&](Row* row) {
@@ -180,7 +182,7 @@ TEST(MapTest, ErrorIsThatOfTheFirstRowEvenIfALaterOneFailsBefore) {
               IsError(absl::StatusCode::kDataLoss, "Map()", "row 3", "broken"));
 }
 
-TEST(MapTest, RowsOfOneBatchMustHaveOneShape) {
+TEST(MapTest, RowsOfABatchMustHaveTheSameShape) {
   const Dataset ragged = Range(4).Map([](Row* row) {
     const int32_t n = NumberOf(*row);
     *row = {*Tensor::Allocate(DT_FLOAT, {n == 2 ? 3 : 2})};
@@ -197,8 +199,8 @@ TEST(MapTest, RowsOfOneBatchMustHaveOneShape) {
               IsError(absl::StatusCode::kInvalidArgument, "expected 1 components"));
 }
 
-// A batch and a window have one more dimension than their rows.
-TEST(MapTest, RowsOfTheHighestRankAreNamedWhenStacked) {
+// A batch or window has one more dimension than its rows, which exceeds the maximum rank here.
+TEST(MapTest, StackingRowsOfTheMaximumRankIsAnError) {
   const Dataset rows = Range(4).Map([](Row* row) {
     row->push_back(*Tensor::Allocate(DT_FLOAT, {1, 1, 1, 1, 1, 1, 1, 2}));
     return absl::OkStatus();
@@ -229,7 +231,7 @@ TEST(FilterTest, AllWorkersSeeTheSameBatches) {
   }
 }
 
-TEST(ShuffleTest, RowsOfUnknownNumberNeedABuffer) {
+TEST(ShuffleTest, UnknownNumberOfRowsRequiresABuffer) {
   EXPECT_THAT(ErrorOf(Generated(10).Shuffle(1)),
               IsError(absl::StatusCode::kInvalidArgument, "unknown size", "buffer_size"));
   Ints values = Values(Generated(10).Shuffle(1, {.buffer_size = 4}));
@@ -253,12 +255,12 @@ TEST(ZipTest, JoinsComponentsAndEndsWithTheShortest) {
   EXPECT_EQ(Dataset::Zip({Range(5), squares}).size(), 3);
   EXPECT_EQ(Dataset::Zip({Range(5).Repeat(), squares}).size(), 3);
   EXPECT_EQ(Dataset::Zip({Range(5), Generated(3)}).size(), std::nullopt);
-  // Rows with random access can still be shuffled and skipped by number.
+  // Zipped random-access datasets can still be shuffled and skipped by row number.
   EXPECT_EQ(Values(Dataset::Zip({Range(5), Range(9)}).Map(sum).Shuffle(1).Batch(2).Skip(1)).size(),
             3u);
 }
 
-TEST(ConcatenateTest, RowsFollowEachOther) {
+TEST(ConcatenateTest, RowsOfTheSecondDatasetFollowTheFirst) {
   for (const Dataset& first : {Range(2), Generated(2), Range(4).Filter(IsEven).Map([](Row* row) {
                                  *row = Number(NumberOf(*row) / 2);
                                  return absl::OkStatus();
@@ -292,8 +294,8 @@ TEST(WindowTest, StacksRowsOfEachWindow) {
   EXPECT_EQ(batch.components[0].shape(), Shape({5, 2}));
 }
 
-// The example in tf.data's documentation.
-TEST(InterleaveTest, TakesBlocksInTurnAsTfDataDoes) {
+// The example is from tf.data's documentation.
+TEST(InterleaveTest, TakesBlocksInTurnLikeTfData) {
   const auto six_times = [](const Row& row) -> absl::StatusOr<Dataset> {
     return Dataset::FromTensors({Tensor::Vector<int32_t>(Ints(6, NumberOf(row)))});
   };
@@ -336,14 +338,14 @@ TEST(CacheTest, PassThatEndsEarlyIsNotKept) {
                              .Cache()
                              .Prefetch(0);
   EXPECT_THAT(Values(cached.Take(3)), ElementsAre(0, 1, 2));
-  EXPECT_EQ(Values(cached.Skip(5)).size(), 5u) << "a pass from the middle";
+  EXPECT_EQ(Values(cached.Skip(5)).size(), 5u) << "a pass that skips rows";
   EXPECT_EQ(reads, 3 + 10);
   EXPECT_EQ(Values(cached).size(), 10u);
-  EXPECT_EQ(reads, 3 + 10) << "the pass that skipped has read all rows";
+  EXPECT_EQ(reads, 3 + 10) << "the pass that skipped rows must have read all of them";
 }
 
-// The changes of a later Map() are not cached.
-TEST(CacheTest, LaterMapSeesThePass) {
+// A Map() after the cache is not cached, so its changes differ in each pass.
+TEST(CacheTest, MapAfterTheCacheSeesThePassNumber) {
   const Dataset dataset = Range(3).Cache().Map([](const RowId& id, Row* row) {
     *row = Number(static_cast<int32_t>(100 * id.epoch) + NumberOf(*row));
     return absl::OkStatus();
@@ -352,7 +354,7 @@ TEST(CacheTest, LaterMapSeesThePass) {
   EXPECT_THAT(Values(dataset, 2), ElementsAre(200, 201, 202));
 }
 
-TEST(IgnoreErrorsTest, LeavesOutBadRowsUpToTheLimit) {
+TEST(IgnoreErrorsTest, SkipsBadRowsUpToTheLimit) {
   const auto third_fails = [](Row* row) {
     return NumberOf(*row) % 3 == 2 ? absl::DataLossError("bad") : absl::OkStatus();
   };
@@ -369,7 +371,7 @@ TEST(IgnoreErrorsTest, LeavesOutBadRowsUpToTheLimit) {
   EXPECT_EQ(ErrorOf(fatal.IgnoreErrors(100)).code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(IgnoreErrorsTest, BadRecordsOfASourceCountToo) {
+TEST(IgnoreErrorsTest, BadRecordsFromASourceCount) {
   const Dataset source = Dataset::FromGenerator([](int64_t) {
     return [i = 0](Row* row) mutable -> absl::StatusOr<bool> {
       if (i == 5) return false;
@@ -379,7 +381,7 @@ TEST(IgnoreErrorsTest, BadRecordsOfASourceCountToo) {
     };
   });
   EXPECT_THAT(Values(source.IgnoreErrors(1)), ElementsAre(0, 2, 3, 4));
-  // The following rows keep their numbers, which random changes depend on.
+  // Later rows keep their row numbers, which random changes depend on.
   const auto number = [](const RowId& id, Row* row) {
     *row = Number(static_cast<int32_t>(id.row));
     return absl::OkStatus();
@@ -389,7 +391,7 @@ TEST(IgnoreErrorsTest, BadRecordsOfASourceCountToo) {
 }
 
 TEST(PaddedBatchTest, PadsToTheLongestOrToTheGivenShape) {
-  // Row i is i, i, … (i times).
+  // Row i is the vector of i copies of i.
   const Dataset ragged = Range(4).Map([](Row* row) {
     *row = {Tensor::Vector<int32_t>(Ints(NumberOf(*row), NumberOf(*row)))};
     return absl::OkStatus();
@@ -400,7 +402,7 @@ TEST(PaddedBatchTest, PadsToTheLongestOrToTheGivenShape) {
               ElementsAre(Ints{-1, -1, -1, -1, 1, -1, -1, -1}, Ints{2, 2, -1, -1, 3, 3, 3, -1}));
   EXPECT_THAT(ErrorOf(ragged.PaddedBatch(4, {.padded_shapes = {Shape({2})}})),
               IsError(absl::StatusCode::kInvalidArgument, "expected at most [2]", "got [3]"));
-  // Workers agree on the shape of a batch, although each has different rows.
+  // All workers pad a batch to the same shape, although their rows differ.
   const auto first = TryBatches(ragged.PaddedBatch(4), 0, {0, 1, 2});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(*first, ElementsAre(Ints{0, 0, 0, 1, 0, 0}));
@@ -429,11 +431,11 @@ TEST(SourceTest, EachPassOpensTheSourceAgain) {
   EXPECT_THAT(Values(epochs.Shuffle(1).Batch(2), 4).size(), 2u);
 }
 
-TEST(SourceTest, SourceIsNotAskedAgainAfterItsEnd) {
+TEST(SourceTest, SourceIsNotReadAfterItsEnd) {
   const Dataset source = Dataset::FromGenerator([](int64_t) {
     return [i = 0](Row* row) mutable -> absl::StatusOr<bool> {
       *row = Number(i);
-      return i++ != 3;  // would continue if it were asked again
+      return i++ != 3;  // would yield more rows if it were called again
     };
   });
   EXPECT_THAT(Batches(source.Batch(2)), ElementsAre(Ints{0, 1}, Ints{2}));
@@ -502,7 +504,7 @@ TEST(StagesTest, OptionsOutOfRangeAreErrors) {
                              Dataset::Zip({r, r.Batch(1)}),
                              Dataset::FromRandomAccess(-1, nullptr)}) {
     EXPECT_THAT(bad.status(), IsError(absl::StatusCode::kInvalidArgument, "expected", "got"));
-    // The first error is kept.
+    // Later stages keep the first error.
     EXPECT_EQ(ErrorOf(bad.Map(itself).Take(1)), bad.status());
   }
 }

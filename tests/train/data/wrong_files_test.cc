@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives every reader one file of each kind that it does not read.
+// Passes every reader one file of each kind that it cannot read.
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -30,7 +30,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the error of the dataset or of its first row.
+// Returns the error from the dataset or from reading its first row.
 absl::Status ReadRow(const Dataset& dataset) {
   MF_RETURN_IF_ERROR(dataset.status());
   SourceBatch batch;
@@ -92,7 +92,7 @@ std::vector<Reader> Readers() {
   };
 }
 
-// An image inside a folder and the two files of a checkpoint are not read by their own paths.
+// These readers take a folder's path and read an image or the two checkpoint files inside it.
 std::vector<Reader> ReadersOfFolders() {
   using K = FileKind;
   return {
@@ -111,7 +111,7 @@ void ExpectNamed(const Reader& reader, const ForeignFile& file, const absl::Stat
                  const std::string& path) {
   const std::string what = absl::StrCat(reader.name, " of ", file.name);
   ASSERT_FALSE(status.ok()) << what;
-  const bool is_empty = file.kind == FileKind::kEmpty;  // then the reader chooses the code
+  const bool is_empty = file.kind == FileKind::kEmpty;  // the reader may return any code for these
   EXPECT_TRUE(is_empty || absl::IsInvalidArgument(status) || absl::IsDataLoss(status))
       << what << status;
   EXPECT_THAT(status, IsError(status.code(), path, file.token)) << what;
@@ -131,7 +131,7 @@ TEST(WrongFilesTest, EveryReaderNamesEveryOtherKind) {
   EXPECT_GT(pairs, 700);
 }
 
-TEST(WrongFilesTest, FilesInsideOfFoldersAreNamed) {
+TEST(WrongFilesTest, ErrorsNameFilesInsideFolders) {
   for (const Reader& reader : ReadersOfFolders()) {
     for (const ForeignFile& file : ForeignFiles()) {
       if (reader.own.count(file.kind) > 0 || file.name.find(".data-") != std::string::npos)

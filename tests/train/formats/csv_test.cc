@@ -58,7 +58,7 @@ TEST(CsvTest, InfersIntegersAndFloats) {
   }
 }
 
-TEST(CsvTest, EveryEndOfLineGivesSameRows) {
+TEST(CsvTest, EveryLineEndingGivesTheSameRows) {
   for (const char* text : {"a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n3,4\r\n", "a,b\n1,2\n3,4",
                            "\n\na,b\n\n1,2\r\n\r\n3,4\r", "\"a\",\"b\"\n\"1\",2\n3,\"4\"\n"}) {
     const auto table = Read(text);
@@ -74,7 +74,7 @@ std::string Utf16(absl::string_view text, bool big_endian) {
   return out;
 }
 
-TEST(CsvTest, TextOfOtherSystemsIsReadAsWritten) {
+TEST(CsvTest, TextWithOtherLineEndingsAndEncodingsIsRead) {
   const std::string text = "a,b\n1,2\n3,4\n";
   const std::string windows = absl::StrReplaceAll(text, {{"\n", "\r\n"}});
   const std::string mac = absl::StrReplaceAll(text, {{"\n", "\r"}});
@@ -105,7 +105,7 @@ TEST(CsvTest, TextOfOtherSystemsIsReadAsWritten) {
   }
 }
 
-TEST(CsvTest, LargeTextOfOtherSystemsLosesNoRow) {
+TEST(CsvTest, LargeTextWithOtherLineEndingsOrEncodingLosesNoRow) {
   std::string text = "a,b\n";
   for (int i = 0; i < 1'500'000; ++i) absl::StrAppend(&text, i, ",", i % 7, "\n");
   const std::string mac = absl::StrReplaceAll(text, {{"\n", "\r"}});
@@ -117,7 +117,7 @@ TEST(CsvTest, LargeTextOfOtherSystemsLosesNoRow) {
   }
 }
 
-TEST(CsvTest, LinesOfOtherSystemsAreCounted) {
+TEST(CsvTest, ErrorsCountLinesWithOtherLineEndings) {
   EXPECT_THAT(ErrorOf("a\r1\r\rx\r"), IsError(kDamaged, "line 4, column 'a'"));
   EXPECT_THAT(ErrorOf("a,b\r\"1\",2\r\"\r\",3\rx,4\r",
                       {.columns = {{.name = "b"}, {.name = "a", .dtype = DT_INT64}}}),
@@ -126,7 +126,7 @@ TEST(CsvTest, LinesOfOtherSystemsAreCounted) {
   EXPECT_THAT(Column<int64_t>(table), ElementsAre(1, 2));
 }
 
-TEST(CsvTest, WordsOfUtf16AreUtf8) {
+TEST(CsvTest, Utf16WordsBecomeUtf8) {
   const std::string text(
       "\xff\xfe"
       "k\0\n\0\xe9\0\n\0\x3d\xd8\x00\xde\n\0",
@@ -144,7 +144,7 @@ TEST(CsvTest, WordsOfUtf16AreUtf8) {
               IsError(kDamaged, "cut short"));
 }
 
-TEST(CsvTest, BinaryDataIsNoTableWithoutRows) {
+TEST(CsvTest, BinaryDataIsRejected) {
   EXPECT_THAT(ErrorOf(absl::string_view("a,b\n1,2\n\0\0\0\0", 12)), IsError(kDamaged, "byte 8: "));
   EXPECT_THAT(ErrorOf(std::string(100, '\0')), IsError(kDamaged, "byte 0: "));
   const std::string no_mark = Utf16("a,b\n1,2\n", false).substr(2);
@@ -152,7 +152,7 @@ TEST(CsvTest, BinaryDataIsNoTableWithoutRows) {
   EXPECT_THAT(ErrorOf("\x01\x02\x03\x04"), IsError(kDamaged, "line 1: not text"));
 }
 
-TEST(CsvTest, FileWithUnknownLineEndsIsNoTableWithoutRows) {
+TEST(CsvTest, UnknownLineEndingsAreRejected) {
   const std::string text = "a,b\n1,2\n3,4\n";
   const std::pair<std::string, std::string> ends[] = {
       {"\f", "a form feed"},      {"\v", "a vertical tab"},   {"\xc2\x85", "NEL (U+0085)"},
@@ -173,15 +173,16 @@ TEST(CsvTest, FileWithUnknownLineEndsIsNoTableWithoutRows) {
               IsError(kDamaged, "line 1:", "form feed", R"('a,b\x0c\x31,2\x0c')"));
 }
 
-TEST(CsvTest, EbcdicIsNoTableWithoutRows) {
-  // `a,b`, `1,2` and `3,4` in code page 37, with the line ends of Python and of a mainframe.
+TEST(CsvTest, EbcdicIsRejected) {
+  // `a,b`, `1,2` and `3,4` in code page 37, with the line endings that Python and a mainframe
+  // write.
   EXPECT_THAT(ErrorOf("\x81k\x82%\xf1k\xf2%\xf3k\xf4%"),
               IsError(kDamaged, "line 1:", "no record", "iconv -f IBM037"));
   EXPECT_THAT(ErrorOf("\x81k\x82\x15\xf1k\xf2\x15\xf3k\xf4\x15"),
               IsError(kDamaged, "line 1: not text"));
 }
 
-TEST(CsvTest, HeaderMayHaveControlsInQuotesAndCharactersOfLatin1) {
+TEST(CsvTest, HeaderMayContainQuotedControlsAndLatin1Characters) {
   for (const char* text : {"\"a\f\",\"b\xe2\x80\xa8\"\n1,2\n",
                            "gr\xf6\xdf"
                            "e,b\n1,2\n",
@@ -197,7 +198,7 @@ TEST(CsvTest, HeaderMayHaveControlsInQuotesAndCharactersOfLatin1) {
   }
 }
 
-TEST(CsvTest, CtrlZWhereAnyPartOfTheFileEnds) {
+TEST(CsvTest, CtrlZEndsTheFileAtAnyPositionInABlock) {
   constexpr size_t kBlock = size_t{4} << 20;
   const std::string line = "123456,7\n";
   for (size_t missing = 0; missing < 6; ++missing) {
@@ -208,7 +209,7 @@ TEST(CsvTest, CtrlZWhereAnyPartOfTheFileEnds) {
     const auto table = Read(text + "\x1a\r\n\r\n");
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(table->num_rows, rows);
-    // Here it is not the end of the file.
+    // If a record follows the Ctrl-Z, it does not end the file.
     EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n").status().code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n", {.skip_bad_records = 1})->num_rows, rows + 1);
   }
@@ -218,7 +219,7 @@ TEST(CsvTest, ControlCharacterMayBeTheDelimiter) {
   EXPECT_THAT(Column<int64_t>(Read("a\001b\n1\0012\n", {.delimiter = '\1'}), 1), ElementsAre(2));
 }
 
-TEST(CsvTest, OtherDelimiterAndDecimalCommaAreNamed) {
+TEST(CsvTest, ErrorsNameOtherDelimiterAndDecimalComma) {
   EXPECT_THAT(ErrorOf("a;b\n1;2\n"), IsError(kDamaged, "';' (CsvOptions::delimiter)"));
   EXPECT_THAT(ErrorOf("a;b\n1,5;2,5\n"), IsError(kDamaged, "';' (CsvOptions::delimiter)"));
   EXPECT_THAT(ErrorOf("a\tb\n1\t2\n", {.columns = {{.name = "b"}}}),
@@ -226,7 +227,7 @@ TEST(CsvTest, OtherDelimiterAndDecimalCommaAreNamed) {
   EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';'}), IsError(kDamaged, "decimal comma"));
   EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';', .columns = {{.name = "b"}}}),
               IsError(kDamaged, "decimal comma"));
-  // A single column of text may contain such a character.
+  // The text of a file with a single column may contain such a character.
   const auto words = Read("k\nx;y\nz\n", {.columns = {{.name = "k", .vocabulary = {"x;y", "z"}}}});
   EXPECT_THAT(Column<int32_t>(words), ElementsAre(0, 1));
   const absl::Status error = ErrorOf("k\nx;y\nz\n");
@@ -267,7 +268,7 @@ TEST(CsvTest, VocabularyMapsTextToItsPosition) {
   EXPECT_THAT(Column<int64_t>(Read("s,t\nred,1\nblue,2\n,3\n", unknown)), ElementsAre(0, 7, 9));
 }
 
-TEST(CsvTest, MissingFieldNeedsValue) {
+TEST(CsvTest, MissingFieldRequiresADefault) {
   const std::string text = "a,b\n1,2\nNA,3\n";
   EXPECT_THAT(ErrorOf(text), IsError(kDamaged, "line 3, column 'a':", "missing field", "got 'NA'"));
   EXPECT_THAT(Column<int64_t>(Read(text, {.missing = -1})), ElementsAre(1, -1));
@@ -287,7 +288,7 @@ TEST(CsvTest, MissingFieldNeedsValue) {
   EXPECT_THAT(Column<int64_t>(Read("a\n?\n", {.missing = 3, .na_values = {"?"}})), ElementsAre(3));
 }
 
-TEST(CsvTest, NumbersAreNearestToTheirText) {
+TEST(CsvTest, NumbersAreCorrectlyRounded) {
   const std::vector<std::string> numbers = {"0",
                                             "-0.0",
                                             "+1.5",
@@ -333,7 +334,7 @@ TEST(CsvTest, NumbersAreNearestToTheirText) {
   EXPECT_TRUE(std::signbit(doubles[1]));
 }
 
-TEST(CsvTest, IntegersKeepTheirWholeRange) {
+TEST(CsvTest, IntegersKeepTheirFullRange) {
   EXPECT_THAT(
       Column<int64_t>(Read("a\n9223372036854775807\n-9223372036854775808\n"
                            "000000000000000000000000012\n+3\n")),
@@ -380,7 +381,7 @@ TEST(CsvTest, InvalidOptionsAreRejected) {
     return ErrorOf("age,height,age\n1,2,3\n", options);
   };
   EXPECT_THAT(error({.columns = {{.name = "hight"}}}),
-              IsError(kInvalid, "no such column", "got 'hight'", "did you mean height?"));
+              IsError(kInvalid, "no such column", "got 'hight'", "height?"));
   EXPECT_THAT(error({.columns = {{.index = 3}}}),
               IsError(kInvalid, "no such column", "below 3", "got index 3"));
   EXPECT_THAT(error({.columns = {{.name = "age"}}}), IsError(kInvalid, "several columns", "name"));
@@ -395,7 +396,7 @@ TEST(CsvTest, InvalidOptionsAreRejected) {
   for (const char delimiter : {'"', '\n', '\0', '5', '-', 'e'}) {
     EXPECT_THAT(error({.delimiter = delimiter}), IsError(kInvalid, "invalid delimiter"));
   }
-  EXPECT_THAT(error({.skip_bad_records = -1}), IsError(kInvalid, "invalid skip_bad_records"));
+  EXPECT_THAT(error({.skip_bad_records = -1}), IsError(kInvalid, "skip_bad_records"));
   EXPECT_THAT(error({.num_threads = 0}), IsError(kInvalid, "invalid num_threads"));
 }
 
@@ -405,7 +406,7 @@ TEST(CsvTest, SkipsBadRecordsUpToLimit) {
   EXPECT_THAT(Column<int64_t>(table, 0), ElementsAre(1, 10));
   EXPECT_THAT(Column<int64_t>(table, 1), ElementsAre(2, 11));
   EXPECT_EQ(table->num_bad_records, 4);
-  EXPECT_THAT(table->first_bad_record, HasSubstr("line 3, column 'a': invalid field"));
+  EXPECT_THAT(table->first_bad_record, HasSubstr("line 3, column 'a': "));
   EXPECT_THAT(ErrorOf(text, {.skip_bad_records = 3}),
               IsError(kDamaged, "line 6, column 'a':", "got text after", "more than 3"));
 }
@@ -417,7 +418,7 @@ TEST(CsvTest, HeaderAloneGivesEmptyColumns) {
   EXPECT_EQ(table->columns[1].shape(), Shape({0}));
 }
 
-TEST(CsvTest, ReadsFileOfPandas) {
+TEST(CsvTest, ReadsFileWrittenByPandas) {
   const std::string folder = "tests/references/formats/";
   const auto arrays = ReadNpz(folder + "frame.npz");
   ASSERT_TRUE(arrays.ok()) << arrays.status();
@@ -441,7 +442,8 @@ TEST(CsvTest, ReadsFileOfPandas) {
   }
 }
 
-// Returns a file of several blocks, with quoted line ends, bad records and late floats.
+// Returns a file of several blocks that has quoted line breaks, bad records, and a column whose
+// first floats come late.
 std::string LargeFile(int64_t rows) {
   std::string text = "i,f,t\n";
   for (int64_t i = 0; i < rows; ++i) {
@@ -482,8 +484,8 @@ TEST(CsvTest, ThreadsDoNotChangeResult) {
   options.skip_bad_records = 500;
   for (const int threads : {1, 2, 3, 8}) {
     options.num_threads = threads;
-    // Before record 500007, there are 500 * 1000 / 5 * 4 more lines, the header and the bad
-    // records.
+    // The 501st bad record is the error. Before it come the header, 500,007 good records, of which
+    // 100,002 take 3 extra lines each, and 500 bad records.
     EXPECT_THAT(
         ReadCsv(path, options).status(),
         IsError(kDamaged, absl::StrCat(": line ", 500007 + 100002 * 3 + 500 + 2, ", column 'i'")));

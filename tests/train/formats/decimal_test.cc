@@ -13,7 +13,8 @@ namespace {
 
 std::string Padded(std::string text) { return text.append(kDecimalPadding, '\0'); }
 
-// Compares with the C library, which rounds correctly. Returns whether the text was parsed.
+// Compares the result with the C library, which rounds correctly. Returns whether the text was
+// parsed.
 bool Check(const std::string& number) {
   const std::string text = Padded(number);
   double wide;
@@ -30,7 +31,7 @@ bool Check(const std::string& number) {
   return end != nullptr && narrow_end != nullptr;
 }
 
-TEST(DecimalTest, RandomNumbersAreNearestToTheirText) {
+TEST(DecimalTest, RandomNumbersAreCorrectlyRounded) {
   std::mt19937_64 random(1);
   int parsed = 0;
   constexpr int kCount = 200'000;
@@ -52,10 +53,10 @@ TEST(DecimalTest, RandomNumbersAreNearestToTheirText) {
   EXPECT_GT(parsed, kCount * 9 / 10);
 }
 
-TEST(DecimalTest, NumbersNextToMiddleOfFloatsAreNearest) {
+TEST(DecimalTest, NumbersNextToMidpointsAreCorrectlyRounded) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 100'000; ++i) {
-    // The midpoint of two floats has 25 bits, and that of two doubles has 54.
+    // The midpoint of two floats has 25 bits, and the midpoint of two doubles has 54.
     const uint64_t middle = (random() >> 41 | 1u << 23) * 2 + 1;
     for (const int64_t off : {-1, 0, 1}) {
       Check(absl::StrCat(middle + off));
@@ -68,7 +69,7 @@ TEST(DecimalTest, NumbersNextToMiddleOfFloatsAreNearest) {
   }
 }
 
-TEST(DecimalTest, OnlyUsualNumbersAreParsed) {
+TEST(DecimalTest, UnusualNumbersAreNotParsed) {
   double value;
   for (const char* text : {"", "-", ".", "e5", "1e", "1e+", "abc", "nan", "inf", "1e23", "1e-23",
                            "00000000000000000001", "12345678901234567890", "1e99999999999"}) {
@@ -82,7 +83,7 @@ TEST(DecimalTest, OnlyUsualNumbersAreParsed) {
   }
 }
 
-TEST(DecimalTest, IntegersEndAtTheirRange) {
+TEST(DecimalTest, IntegersOutOfRangeAreRejected) {
   int32_t value;
   EXPECT_NE(ParseInteger("2147483647", &value), nullptr);
   EXPECT_EQ(value, 2147483647);

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Returns the examples of make_format_files.py.
+// Returns the examples that make_format_files.py stored.
 std::vector<std::string> StoredExamples() {
   const auto reader = *TfRecordReader::Open("tests/references/formats/examples.tfrecord");
   std::vector<std::string> examples(1);
@@ -25,7 +25,7 @@ std::vector<std::string> StoredExamples() {
   return examples;
 }
 
-// Returns a message field of bytes.
+// Returns a length-delimited protobuf field.
 std::string Field(int number, absl::string_view bytes) {
   EXPECT_LT(bytes.size(), 128u);
   return absl::StrCat(Bytes({number << 3 | 2, static_cast<int>(bytes.size())}), bytes);
@@ -43,7 +43,7 @@ absl::Status ErrorOf(const ExampleParser& parser, absl::string_view example) {
   return parser.Parse(example).status();
 }
 
-TEST(ExampleTest, ParsesExamplesOfTensorFlow) {
+TEST(ExampleTest, ParsesExamplesWrittenByTensorFlow) {
   const ExampleParser parser =
       Parser({FixedLenFeature{.name = "image", .dtype = DT_FLOAT, .shape = {2, 3}},
               FixedLenFeature{
@@ -93,7 +93,7 @@ TEST(ExampleTest, ParseBatchStacksExamples) {
               IsError(absl::StatusCode::kInvalidArgument, "feature 'tags'", "batch"));
 }
 
-TEST(ExampleTest, ByteStringOfAnyLengthIsVector) {
+TEST(ExampleTest, ByteStringWithoutFixedLengthIsAVector) {
   const ExampleParser parser =
       Parser({FixedLenFeature{.name = "b", .dtype = DT_UINT8, .shape = {-1}}});
   const auto tensors = parser.Parse(Example("b", Field(1, Field(1, "abc"))));
@@ -102,7 +102,7 @@ TEST(ExampleTest, ByteStringOfAnyLengthIsVector) {
   EXPECT_EQ((*parser.Parse(Example("b", Field(1, Field(1, "")))))[0].shape(), Shape({0}));
 }
 
-TEST(ExampleTest, AcceptsEveryEncodingOfProtobuf) {
+TEST(ExampleTest, AcceptsEveryProtobufEncoding) {
   const ExampleParser ints = Parser({VarLenFeature{.name = "i", .dtype = DT_INT64}});
   const ExampleParser floats = Parser({VarLenFeature{.name = "f", .dtype = DT_FLOAT}});
   auto int_values = [&](absl::string_view example) {
@@ -115,7 +115,7 @@ TEST(ExampleTest, AcceptsEveryEncodingOfProtobuf) {
   const std::string unpacked = Bytes({1 << 3, 3});           // 3
   EXPECT_THAT(int_values(Example("i", Field(3, packed))), ElementsAre(1, 150));
   EXPECT_THAT(int_values(Example("i", Field(3, unpacked + packed))), ElementsAre(3, 1, 150));
-  // Parts of one list are joined. Of several lists, and of several entries, the last one counts.
+  // Parts of one list are concatenated. If there are several lists or entries, the last one wins.
   EXPECT_THAT(int_values(Example("i", Field(3, packed) + Field(3, unpacked))),
               ElementsAre(1, 150, 3));
   EXPECT_THAT(int_values(Example("i", Field(2, "") + Field(3, unpacked))), ElementsAre(3));
@@ -125,7 +125,7 @@ TEST(ExampleTest, AcceptsEveryEncodingOfProtobuf) {
       int_values(Example(
           "i", Field(3, Field(1, Bytes({255, 255, 255, 255, 255, 255, 255, 255, 255, 1}))))),
       ElementsAre(-1));
-  // Unknown fields of every type.
+  // Unknown fields of every wire type are skipped.
   EXPECT_THAT(
       int_values(Bytes({7 << 3, 5}) + Field(9, "x") + Bytes({8 << 3 | 5, 1, 2, 3, 4}) +
                  Bytes({8 << 3 | 1, 1, 2, 3, 4, 5, 6, 7, 8}) + Example("i", Field(3, packed))),
@@ -136,7 +136,7 @@ TEST(ExampleTest, AcceptsEveryEncodingOfProtobuf) {
   EXPECT_THAT((*tensors)[0].flat<float>(), ElementsAre(1.0f, 2.0f));
 }
 
-TEST(ExampleTest, ErrorsNameFeature) {
+TEST(ExampleTest, ErrorsNameTheFeature) {
   const ExampleParser parser =
       Parser({FixedLenFeature{.name = "x", .dtype = DT_FLOAT, .shape = {2}}});
   EXPECT_THAT(ErrorOf(parser, ""),
@@ -164,8 +164,7 @@ TEST(ExampleTest, OtherBytesAreRejected) {
         Example("x", Field(3, Bytes({1 << 3 | 5, 0, 0, 0, 0}))),
         Example("x", Field(2, Field(1, "abc"))), Example("x", Field(1, Bytes({8, 1}))),
         Example("x", Bytes({0x1a, 9}))}) {
-    EXPECT_THAT(ErrorOf(parser, bytes),
-                IsError(absl::StatusCode::kDataLoss, "not a tf.train.Example"))
+    EXPECT_THAT(ErrorOf(parser, bytes), IsError(absl::StatusCode::kDataLoss, "tf.train.Example"))
         << bytes;
   }
   const std::string example = StoredExamples()[2];

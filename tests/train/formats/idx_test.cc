@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-// The bytes 1 to 6 with shape [2,3].
+// Returns an IDX file with the bytes 1 to 6, of shape [2,3].
 std::string SmallIdx() {
   return absl::StrCat(Bytes({0, 0, 0x08, 2, 0, 0, 0, 2, 0, 0, 0, 3}), Bytes({1, 2, 3, 4, 5, 6}));
 }
@@ -69,7 +69,7 @@ TEST(IdxTest, ReadsScalarAndEmptyDimension) {
   EXPECT_EQ(Read(Bytes({0, 0, 8, 1, 0, 0, 0, 0}))->shape(), Shape({0}));
 }
 
-TEST(IdxTest, JoinsMembersOfGzipFile) {
+TEST(IdxTest, ConcatenatesGzipMembers) {
   const std::string idx = SmallIdx();
   const auto tensor = Read(Gzip(idx.substr(0, 9)) + Gzip(idx.substr(9)));
   ASSERT_TRUE(tensor.ok()) << tensor.status();
@@ -97,7 +97,8 @@ TEST(IdxTest, FlippedBitInGzipFileIsDetectedOrHarmless) {
     std::string damaged = gzip;
     damaged[bit / 8] ^= 1 << bit % 8;
     const auto tensor = Read(damaged);
-    // Fields such as the time stamp do not affect the data. Everything else has a checksum.
+    // A checksum covers everything except fields such as the time stamp, which do not affect the
+    // data.
     if (tensor.ok()) {
       EXPECT_TRUE(Tensor::Identical(*tensor, Tensor::Of<uint8_t>({2, 3}, {1, 2, 3, 4, 5, 6})))
           << "bit " << bit;
@@ -108,14 +109,13 @@ TEST(IdxTest, FlippedBitInGzipFileIsDetectedOrHarmless) {
 TEST(IdxTest, ErrorsReportExpectedAndActualValues) {
   EXPECT_THAT(ErrorOf(""), IsError(absl::StatusCode::kDataLoss, "empty", "got 0 bytes"));
   EXPECT_THAT(ErrorOf(Bytes({0, 0, 8})), IsError(absl::StatusCode::kDataLoss, "magic", "got 3"));
-  EXPECT_THAT(ErrorOf("\x89PNG"),
-              IsError(absl::StatusCode::kDataLoss, "not an IDX file", "got 89 50"));
+  EXPECT_THAT(ErrorOf("\x89PNG"), IsError(absl::StatusCode::kDataLoss, "IDX", "got 89 50"));
   EXPECT_THAT(ErrorOf(Bytes({0, 0, 7, 1, 0, 0, 0, 1, 1})),
               IsError(absl::StatusCode::kDataLoss, "element type", "got 07"));
   EXPECT_THAT(ErrorOf(Bytes({0, 0, 8, 9})),
               IsError(absl::StatusCode::kDataLoss, "dimensions", "got 9"));
   EXPECT_THAT(ErrorOf(Bytes({0, 0, 8, 2, 0, 0, 0})),
-              IsError(absl::StatusCode::kDataLoss, "list of IDX dimensions", "got 3"));
+              IsError(absl::StatusCode::kDataLoss, "dimensions", "got 3"));
   EXPECT_THAT(ErrorOf(SmallIdx().substr(0, 17)),
               IsError(absl::StatusCode::kDataLoss, "uint8[2,3]", "got 5"));
   for (const std::string& contents : {SmallIdx() + "x", Gzip(SmallIdx() + "x")}) {
@@ -141,7 +141,7 @@ TEST(IdxTest, OverflowingDimensionsAreRejected) {
       IsError(absl::StatusCode::kDataLoss, "overflows"));
 }
 
-TEST(IdxTest, DoesNotAllocateMoreThanFileCanFill) {
+TEST(IdxTest, DoesNotAllocateMoreThanTheFileCanFill) {
   const std::string header = Bytes({0, 0, 0x0E, 2, 0, 1, 0, 0, 0, 1, 0, 0});  // 32 GiB
   EXPECT_THAT(ErrorOf(header + "data"),
               IsError(absl::StatusCode::kDataLoss, "34359738368 bytes", "at most 16"));
@@ -149,13 +149,13 @@ TEST(IdxTest, DoesNotAllocateMoreThanFileCanFill) {
               IsError(absl::StatusCode::kDataLoss, "34359738368 bytes", "at most"));
 }
 
-TEST(IdxTest, InflatesBombOnlyUpToSizeInHeader) {
+TEST(IdxTest, InflatesGzipBombOnlyUpToTheSizeInTheHeader) {
   // 64 MiB of zeros follow the 6 bytes that the header declares.
   std::string bomb = Gzip(SmallIdx() + std::string(size_t{64} << 20, '\0'));
   ASSERT_LT(bomb.size(), size_t{128} << 10);
   // The second half is damaged, but it must never be read.
   bomb.resize(bomb.size() / 2);
-  EXPECT_THAT(ErrorOf(bomb), IsError(absl::StatusCode::kDataLoss, "bytes after the data"));
+  EXPECT_THAT(ErrorOf(bomb), IsError(absl::StatusCode::kDataLoss, "after the data"));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(ImageTest, DecodesSamePixelsAsTensorFlow) {
   }
 }
 
-TEST(ImageTest, SizeOfHeaderIsThatOfImage) {
+TEST(ImageTest, ImageSizeMatchesTheDecodedImage) {
   for (const char* name : {"rgb.png", "grey.png", "rgba.png", "grey_alpha.png", "palette.png",
                            "bits.png", "deep.png", "rgb_420.jpg", "grey.jpg", "cmyk.jpg"}) {
     const std::string bytes = Stored(name);
@@ -73,7 +73,7 @@ TEST(ImageTest, SizeOfHeaderIsThatOfImage) {
   }
 }
 
-TEST(ImageTest, GreyHasTheWeightsOfBt601) {
+TEST(ImageTest, GreyUsesTheWeightsOfBt601) {
   const Tensor rgb = *DecodePng(Stored("rgb.png"));
   const Tensor grey = *DecodePng(Stored("rgb.png"), {.channels = 1});
   for (int64_t i = 0; i < grey.num_elements(); ++i) {
@@ -86,7 +86,8 @@ TEST(ImageTest, GreyHasTheWeightsOfBt601) {
 TEST(ImageTest, ImageTruncatedAtAnyByteIsRejected) {
   for (const char* name : {"rgb.png", "rgb_420.jpg", "progressive.jpg"}) {
     const std::string bytes = Stored(name);
-    // The end marker of a JPEG and the checksum of a PNG's empty end chunk carry no pixels.
+    // The last two bytes do not matter: they are a JPEG's end marker, or part of the checksum of a
+    // PNG's empty end chunk.
     for (size_t n = 8; n < bytes.size() - 2; ++n) {
       EXPECT_THAT(ErrorOf(bytes.substr(0, n)),
                   IsError(absl::StatusCode::kDataLoss, "expected a whole"))
@@ -99,7 +100,7 @@ TEST(ImageTest, ImageTruncatedAtAnyByteIsRejected) {
               IsError(absl::StatusCode::kDataLoss, "JPEG", "Premature end"));
 }
 
-TEST(ImageTest, ChangedByteNeverGivesWrongPixelsOfPng) {
+TEST(ImageTest, ChangedByteInPngNeverGivesWrongPixels) {
   const std::string bytes = Stored("grey.png");
   const Tensor pixels = *DecodePng(bytes);
   for (size_t n = 0; n < bytes.size(); ++n) {
@@ -119,7 +120,8 @@ TEST(ImageTest, BytesAfterJpegAreIgnored) {
 TEST(ImageTest, LargeSizeIsRejectedBeforeAllocation) {
   std::string png = Stored("grey.png");
   png.replace(16, 8, "\x7f\xff\xff\xff\x7f\xff\xff\xff");
-  EXPECT_THAT(ErrorOf(png), IsError(absl::StatusCode::kDataLoss, "CRC"));  // of the header
+  EXPECT_THAT(ErrorOf(png),
+              IsError(absl::StatusCode::kDataLoss, "CRC"));  // the header chunk's checksum
   std::string jpeg = Stored("grey.jpg");
   const size_t frame = jpeg.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
@@ -135,7 +137,7 @@ TEST(ImageTest, LargeSizeIsRejectedBeforeAllocation) {
   }
 }
 
-// Returns the EXIF data of an image with an orientation, after another entry.
+// Returns EXIF data in which the orientation follows another entry.
 std::string Exif(int orientation, bool big_endian) {
   const auto number = [&](uint32_t value, int bytes) {
     std::string text;
@@ -163,14 +165,13 @@ std::string Chunk(absl::string_view type, absl::string_view data) {
   return BigEndian(data.size(), 4) + chunk + BigEndian(crc, 4);
 }
 
-// Adds chunks to a PNG image, after its header or before its end.
+// Adds chunks to a PNG image: after its header or, if `late`, before its end.
 std::string WithChunks(const std::string& png, absl::string_view chunks, bool late) {
   const size_t place = late ? png.size() - 12 : 33;
   return absl::StrCat(png.substr(0, place), chunks, png.substr(place));
 }
 
-// Adds EXIF data to an image: after the first marker of a JPEG, or after the header or before the
-// end of a PNG.
+// Adds EXIF data to an image: after the first marker of a JPEG, or to a PNG as WithChunks does.
 std::string WithExif(const std::string& image, const std::string& exif, bool late = false) {
   if (image[0] == '\xff') {
     const std::string segment = std::string("Exif\0\0", 6) + exif;
@@ -188,7 +189,7 @@ std::string Deflated(const std::string& text) {
   return std::string(out.begin(), out.begin() + size);
 }
 
-// Returns the peak resident memory of `action`, beyond that at its start.
+// Returns by how much `action` raises the resident memory at its peak.
 int64_t PeakOf(absl::FunctionRef<void()> action) {
   malloc_trim(0);                                 // so that reused memory is counted again
   std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
@@ -198,14 +199,14 @@ int64_t PeakOf(absl::FunctionRef<void()> action) {
 }
 
 // libpng inflates up to 8 MB of each text chunk, and keeps up to 1000 of them.
-TEST(ImageTest, ChunksThatInflateTakeNoMemory) {
+TEST(ImageTest, CompressedChunksTakeNoMemory) {
   constexpr int64_t kMiB = 1 << 20;
   const std::string png = Stored("grey.png");
   const Tensor pixels = *DecodePng(png);
   constexpr int kInflated = 7'900'000;
   const std::string text = Deflated(std::string(kInflated, 'a'));
   std::string profile = BigEndian(kInflated, 4) + std::string(kInflated - 4, '\0');
-  profile.replace(12, 12, "mntrGRAYXYZ ");  // of a grey image, without tags
+  profile.replace(12, 12, "mntrGRAYXYZ ");  // a grey profile without tags
   profile.replace(36, 4, "acsp");
   const auto many = [](const std::string& chunk) {
     std::string chunks;
@@ -217,7 +218,7 @@ TEST(ImageTest, ChunksThatInflateTakeNoMemory) {
       {"iTXt", many(Chunk("iTXt", std::string("k\0\1\0\0\0", 6) + text))},
       {"iCCP", Chunk("iCCP", std::string("k\0\0", 3) + Deflated(profile))},
   };
-  // If the kernel does not reset the peak, nothing can be measured.
+  // Some kernels do not reset the peak, so it cannot be measured.
   const bool can_measure = PeakOf([] {}) < kMiB;
   for (const auto& [kind, chunks] : kinds) {
     for (const bool late : {false, true}) {
@@ -236,8 +237,8 @@ TEST(ImageTest, ChunksThatInflateTakeNoMemory) {
   }
 }
 
-// The sides of the upright image on which the file's first row and first column are, according to
-// the standard (JEITA CP-3451, "Orientation").
+// The sides of the upright image that hold the file's first row and first column, according to the
+// standard (JEITA CP-3451, "Orientation").
 struct Sides {
   char row, column;
 };
@@ -259,7 +260,7 @@ const uint8_t* Pixel(const Tensor& upright, const Sides& sides, int64_t row, int
   return upright.data<uint8_t>() + (y * width + x) * upright.shape().dim(2);
 }
 
-TEST(ImageTest, PhotoIsTurnedUpright) {
+TEST(ImageTest, PhotoIsRotatedUpright) {
   for (const std::string name : {"rgb_444.jpg", "grey.jpg", "cmyk.jpg", "rgb.png", "grey.png"}) {
     const std::string bytes = Stored(name);
     const Tensor file = *DecodeImage(bytes);
@@ -285,7 +286,7 @@ TEST(ImageTest, PhotoIsTurnedUpright) {
   }
 }
 
-TEST(ImageTest, OrientationIsTurnedAtEveryRatio) {
+TEST(ImageTest, ScaledPhotoIsRotatedUpright) {
   const std::string photo = WithExif(Stored("rgb_444.jpg"), Exif(6, false));
   const Tensor file = *DecodeImage(photo, {.ratio = 2, .ignore_orientation = true});
   const Tensor upright = *DecodeImage(photo, {.ratio = 2});
@@ -293,7 +294,7 @@ TEST(ImageTest, OrientationIsTurnedAtEveryRatio) {
   EXPECT_EQ(upright.shape().dim(1), file.shape().dim(0));
 }
 
-TEST(ImageTest, DamagedExifLeavesImageAsInFile) {
+TEST(ImageTest, DamagedExifLeavesImageUnrotated) {
   for (const std::string name : {"rgb_444.jpg", "rgb.png"}) {
     const std::string bytes = Stored(name);
     const Tensor file = *DecodeImage(bytes);

@@ -36,7 +36,7 @@ bool Identical(const Arrays& a, const Arrays& b) {
          });
 }
 
-// The output of NumPy 2.4.6's numpy.savez_compressed for ArraysByNumPy().
+// Returns what numpy.savez_compressed of NumPy 2.4.6 writes for ArraysByNumPy().
 std::string FileByNumPy() {
   return absl::HexStringToBytes(
       "504b03042d0000000800000021004fe9002affffffffffffffff05001400772e6e7079010010009800000000"
@@ -98,7 +98,8 @@ TEST(NpzTest, RoundTripsArrays) {
 }
 
 TEST(NpzTest, AlignedUncompressedArraysAreMapped) {
-  // The local header takes 50 bytes plus the name, so the name's length determines the alignment.
+  // The local header takes 50 bytes plus the name, so the name's length determines the array's
+  // alignment.
   const Tensor floats = Tensor::Of<float>({2, 3}, {0, 1, 2, 3, 4, 5});
   for (const std::string name : {"aligned123", "a", "ab", "abc"}) {
     const std::string file = FileByUs({{name, floats}});
@@ -106,7 +107,8 @@ TEST(NpzTest, AlignedUncompressedArraysAreMapped) {
     ASSERT_TRUE(mapped.ok()) << mapped.status();
     EXPECT_TRUE(Tensor::Identical(mapped->front(), floats)) << name;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(mapped->front().raw()) % alignof(float), 0u);
-    // A change is visible in a mapped array, and is an error in one that is read.
+    // A change to the file shows whether an array is mapped: it is visible in a mapped array, and
+    // reading any other array fails.
     std::string changed = file;
     changed.replace(file.find("\xa0\x40") + 1, 1, "\x41");
     const auto again = MapNpz(WriteTemporary("mapped.npz", changed), {name});
@@ -152,8 +154,8 @@ TEST(NpzTest, FlippedBitIsDetectedOrHarmless) {
       errors += !read.ok();
       EXPECT_TRUE(!read.ok() || Identical(*read, want)) << "byte " << i;
     }
-    // Versions, dates, attributes and fields that the central directory repeats can change
-    // unnoticed.
+    // Changes to versions, dates, attributes and fields that the central directory repeats are not
+    // detected.
     EXPECT_GT(errors, static_cast<int>(good.size() / 2));
   }
 }
@@ -201,7 +203,7 @@ TEST(NpzTest, RejectsInvalidArchives) {
       {Patched(ours, kCentral, 10, "\x08", 1), "match the central directory"},
       {Patched(numpy, kLocal, 6, "\1"), "match the central directory"},
       {Patched(numpy, kLocal, 30, "v"), "match the central directory"},
-      // Names, changed in both headers so that they agree.
+      // Names. Both headers change, so they agree.
       {Patched(Patched(numpy, kLocal, 30, "../../"), kCentral, 46, "../.."), "got '../..'"},
       {Patched(Patched(numpy, kLocal, 30, "/"), kCentral, 46, "/"), "or a leading '/'"},
       {Patched(Patched(numpy, kLocal, 30, "\\"), kCentral, 46, "\\"), "backslash"},
@@ -219,8 +221,8 @@ TEST(NpzTest, RejectsInvalidArchives) {
 }
 
 TEST(NpzTest, RejectsOverlappingEntries) {
-  // Makes the first entry longer, so that it covers the header of the second one. Changes both of
-  // its sizes, so that they agree.
+  // Makes the first entry longer, so that it covers the header of the second one. Both of its sizes
+  // change, so they agree.
   const std::string file =
       FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   std::string longer = Patched(file, kCentral, 46 + 5 + 4, "\x90");
@@ -230,7 +232,7 @@ TEST(NpzTest, RejectsOverlappingEntries) {
 
 TEST(NpzTest, RejectsEntriesWhoseSizesDoNotMatchTheirData) {
   const std::string numpy = FileByNumPy();
-  // The size in the central directory, 0x98, with one byte less and with one more.
+  // The size in the central directory is 0x98; one byte less and one byte more are both errors.
   EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x97")),
               IsError(absl::StatusCode::kDataLoss, "24 bytes", "got 23"));
   EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x99")),
@@ -238,22 +240,22 @@ TEST(NpzTest, RejectsEntriesWhoseSizesDoNotMatchTheirData) {
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x54")),
               IsError(absl::StatusCode::kDataLoss, "zip:", "deflated data"));
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x40")),
-              IsError(absl::StatusCode::kDataLoss, "damaged or end early"));
-  // One byte follows the end of the last entry's stream.
+              IsError(absl::StatusCode::kDataLoss, "damaged"));
+  // One extra byte follows the end of the last entry's stream.
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x4c", 1)),
               IsError(absl::StatusCode::kDataLoss, "'a/b.npy': zip:", "deflated data"));
 }
 
 TEST(NpzTest, ErrorInArrayNamesArray) {
-  // Changes the descr of the second array, which is stored.
+  // Changes the descr of the second array, which is stored without compression.
   std::string file = FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   const size_t at = file.find("'<f4'", file.find("b.npy"));
   EXPECT_THAT(Error(file.replace(at, 5, "'|O' ")),
               IsError(absl::StatusCode::kUnimplemented, "'b.npy': descr:", "element type"));
 }
 
-// One entry of each unreadable kind, next to a good one.
-TEST(NpzTest, UnreadableMemberMattersOnlyIfNamed) {
+// The archive has an entry of each unreadable kind, and a readable one.
+TEST(NpzTest, UnreadableMemberIsErrorOnlyIfNamed) {
   const std::string file =
       FileByUs({{"good", Tensor::Vector<float>({1, 2})}, {"text", Tensor::Scalar<float>(3)}});
   const size_t descr = file.find("'<f4'", file.find("text.npy"));
@@ -284,7 +286,7 @@ TEST(NpzTest, UnreadableMemberMattersOnlyIfNamed) {
   }
 }
 
-TEST(NpzTest, MemberWithoutArrayHasNoName) {
+TEST(NpzTest, MembersWithoutArrayAreNotListed) {
   const std::string path = TemporaryPath("readme.npz");
   ASSERT_TRUE(WriteZip(path, {{"readme.txt", {"text"}}}).ok());
   EXPECT_THAT(NpzNames(path).status(),
@@ -299,7 +301,7 @@ TEST(NpzTest, MemberWithoutArrayHasNoName) {
   EXPECT_TRUE(Identical(*ReadNpz(path), {{"x", one}}));
 }
 
-TEST(NpzTest, RejectsDtypesUnknownToNumPy) {
+TEST(NpzTest, DtypesThatNumPyLacksAreRejected) {
   const absl::Status status =
       WriteNpz(TemporaryPath("b.npz"), {{"x", *Tensor::Allocate(DT_BFLOAT16, Shape({1}))}});
   EXPECT_THAT(status, IsError(absl::StatusCode::kUnimplemented, "b.npz: 'x': ", "no bfloat16"));

@@ -59,7 +59,7 @@ Contents ReadAll(const std::string& path, const TfRecordOptions& options = {}) {
 
 std::string Write(absl::string_view contents) { return WriteTemporary("file.tfrecord", contents); }
 
-// Returns the error that ends the file, without the path.
+// Returns the error that ends reading, without the path.
 absl::Status ErrorOf(absl::string_view contents, const TfRecordOptions& options = {}) {
   absl::Status status = ReadAll(Write(contents), options).status;
   EXPECT_THAT(std::string(status.message()),
@@ -67,12 +67,12 @@ absl::Status ErrorOf(absl::string_view contents, const TfRecordOptions& options 
   return status;
 }
 
-TEST(TfRecordTest, MaskedChecksumIsThatOfTensorFlow) {
+TEST(TfRecordTest, MaskedChecksumMatchesTensorFlow) {
   EXPECT_EQ(Crc32c("foo"), 0xcfc4ae1du);
   EXPECT_EQ(MaskedCrc32c("foo"), (0xcfc4ae1du >> 15 | 0xcfc4ae1du << 17) + 0xa282ead8u);
 }
 
-TEST(TfRecordTest, ReadsFilesOfTensorFlow) {
+TEST(TfRecordTest, ReadsFilesWrittenByTensorFlow) {
   const Contents plain = ReadAll(absl::StrCat(kFolder, "examples.tfrecord"));
   ASSERT_TRUE(plain.status.ok()) << plain.status;
   ASSERT_EQ(plain.records.size(), 5u);
@@ -144,7 +144,7 @@ TEST(TfRecordTest, HugeLengthIsRejectedBeforeAllocation) {
                       "got 4611686018427387904"));
   EXPECT_THAT(ErrorOf(Record("12345"), {.max_record_bytes = 4}),
               IsError(absl::StatusCode::kDataLoss, "record 0", "byte 0:", "at most 4", "got 5"));
-  // A gigabyte that the file does not have.
+  // The header declares a gigabyte, which the file does not have.
   EXPECT_THAT(ErrorOf(Header(1 << 30)), IsError(absl::StatusCode::kDataLoss, "record 0",
                                                 "byte 0:", "expected 1073741828", "got 0"));
 }
@@ -160,8 +160,8 @@ TEST(TfRecordTest, FileTruncatedOrChangedAtAnyByteIsRejected) {
   }
 }
 
-// The first bytes of a file are a record length, which may look like another format.
-TEST(TfRecordTest, FirstLengthIsNotTakenForMagicNumber) {
+// A file starts with a record length, whose bytes may look like another format's magic number.
+TEST(TfRecordTest, FirstLengthIsNotMistakenForMagicNumber) {
   const size_t gzip = 0x8b1f, gzip_of_deflate = 0x088b1f, tiff = 0x2a4949, zlib = 0x9c78;
   for (const size_t length : {gzip, gzip_of_deflate, tiff, zlib}) {
     const std::string record(length, 'x');
@@ -205,7 +205,7 @@ TEST(TfRecordIndexTest, ReadsRecordsInAnyOrder) {
   EXPECT_EQ(TfRecordIndex::Build(Write(""))->size(), 0);
 }
 
-TEST(TfRecordIndexTest, DamageIsReported) {
+TEST(TfRecordIndexTest, DamagedFileIsReported) {
   const auto error = [](absl::string_view contents) {
     return TfRecordIndex::Build(Write(contents)).status();
   };

@@ -21,7 +21,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two channels. A batch of four has means 1.5 and 1, and variances 1.25 and 4.5.
+// Returns a batch of four rows with two channels, whose means are 1.5 and 1 and whose variances are
+// 1.25 and 4.5.
 const Tensor& Batch() {
   static const Tensor* const batch =
       new Tensor(Tensor::Of<float>({4, 2}, {0, 4, 1, -2, 2, 1, 3, 1}));
@@ -54,7 +55,7 @@ std::string Variable(Session& session, const char* name, std::vector<float> want
                     *session.ReadVariable(absl::StrCat("batch_norm/", name)), {1e-5, 1e-5});
 }
 
-TEST(BatchNormLayer, HasKerasVariablesOfWhichTwoAreTrainable) {
+TEST(BatchNormLayer, VariablesMatchKerasAndTwoAreTrainable) {
   const Model model;
   ASSERT_TRUE(model.root.ok()) << model.root.status();
   std::vector<std::string> trainable;
@@ -69,7 +70,7 @@ TEST(BatchNormLayer, HasKerasVariablesOfWhichTwoAreTrainable) {
 
 class BatchNormLayerOnReplicas : public testing::TestWithParam<int> {};
 
-// As in TensorFlow's FusedBatchNormV3, the stored variance has Bessel's correction, 4 / 3.
+// The stored variance has Bessel's correction, here 4 / 3, as in TensorFlow's FusedBatchNormV3.
 TEST_P(BatchNormLayerOnReplicas, StepUpdatesMovingAveragesOnce) {
   const Model model;
   const auto session = SessionOf(model, GetParam());
@@ -113,7 +114,7 @@ TEST_P(BatchNormLayerOnReplicas, InferenceUsesMovingAverages) {
       session->AssignVariable("batch_norm/moving_variance", Tensor::Vector<float>({0, 2})).ok());
   const auto out = session->Run({{model.x, Batch()}}, {model.inference});
   ASSERT_TRUE(out.ok()) << out.status();
-  // The moving means are 0.75 and 0.5.
+  // At this point, the moving means are 0.75 and 0.5.
   const Tensor want = Tensor::Of<float>(
       {4, 2}, {-3, 3 + 3.5f / 1.5f, 1, 3 - 2.5f / 1.5f, 5, 3 + 0.5f / 1.5f, 9, 3 + 0.5f / 1.5f});
   EXPECT_EQ(Difference(want, (*out)[0], {1e-5, 1e-5}), "");
@@ -128,11 +129,11 @@ TEST(BatchNormLayer, PerReplicaAveragesAreMeansOverReplicas) {
   Step step = session->Prepare({model.x}, {model.y}, {model.train}).value();
   ASSERT_TRUE(step.Run({Batch()}).ok());
   EXPECT_EQ(Variable(*session, "moving_mean", {1.5f, 1}), "");
-  // The two halves have variances 0.5 and 18, and 0.5 and 0.
+  // The first half's variances are 0.5 and 18; the second half's are 0.5 and 0.
   EXPECT_EQ(Variable(*session, "moving_variance", {0.5f, 9}), "");
 }
 
-TEST(BatchNormLayer, TrainingUpdatesOnlyAveragesOfItsModel) {
+TEST(BatchNormLayer, TrainingUpdatesOnlyItsOwnModelsAverages) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention compared with Keras, as in keras_cases_test.cc. In inference, a case with dropout is
-// compared with the layer without dropout; in training, both layers get the same dropout factors.
+// Compares attention layers with Keras, as keras_cases_test.cc does. In inference, a case with
+// dropout must equal the layer without dropout. In training, both frameworks use the same dropout
+// factors.
 #include "gtest/gtest.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
@@ -17,12 +18,12 @@ using Xs = const std::vector<Output>&;
 
 #define LAYER(...) [](const Scope& s, Xs x) { return __VA_ARGS__; }
 
-// Converts an int32 mask to the pairs that it keeps.
+// Converts an int32 mask to a boolean mask of the pairs that it keeps.
 Output Kept(const Scope& s, Output mask) {
   return ops::Greater(s, mask, ops::ScalarConst(s, DT_INT32, 0));
 }
 
-// Converts an int32 mask to the mask that SelfAttention adds.
+// Converts an int32 mask to the additive mask that SelfAttention takes.
 Output Added(const Scope& s, Output mask) {
   return ops::SelectV2(s, Kept(s, mask), ops::ScalarConst(s, DT_FLOAT, 0),
                        ops::ScalarConst(s, DT_FLOAT, -1e9));

@@ -21,10 +21,11 @@
 namespace mirrorflow {
 namespace {
 
-// The stored values are rounded from double precision; ours are sums of up to 100 products.
+// The stored values are rounded from double precision; Mirrorflow's are float sums of up to 100
+// products.
 constexpr Tolerance kTolerance{2e-5, 1e-5};
 
-// The 64-bit FNV-1a hash.
+// Returns the 64-bit FNV-1a hash.
 uint64_t SeedOf(const std::string& name) {
   uint64_t seed = 0xcbf29ce484222325;
   for (const char c : name) seed = (seed ^ static_cast<uint8_t>(c)) * 0x100000001b3;
@@ -37,7 +38,7 @@ Tensor Operand(const std::string& name, const KerasInput& input) {
                           : RandomTensor(DT_INT32, input.shape, &random, input.limit);
 }
 
-// The values that a case fetches, and their names in the stored file.
+// The outputs that a case fetches, and their names in the stored file.
 struct Fetches {
   std::vector<std::string> names;
   std::vector<Output> outputs;
@@ -48,7 +49,7 @@ struct Fetches {
   }
 };
 
-// The graph of a case.
+// A case's graph.
 struct Model {
   Graph graph;
   std::vector<Output> x;
@@ -170,7 +171,7 @@ void ExpectMatchesKeras(const std::string& family, const std::vector<KerasCase>&
   }
   for (const auto& [name, tensor] : *stored) {
     const std::string case_name = name.substr(0, name.find('/'));
-    EXPECT_TRUE(names.count(case_name)) << case_name << " is stored but not tested";
+    EXPECT_TRUE(names.count(case_name)) << case_name << " is stored, but no case tests it";
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares layers with stored results of Keras (tests/references/make_layer_cases.py).
+// Compares layers with stored Keras results (tests/references/make_layer_cases.py).
 #ifndef MIRRORFLOW_TESTS_TRAIN_LAYERS_KERAS_CASE_H_
 #define MIRRORFLOW_TESTS_TRAIN_LAYERS_KERAS_CASE_H_
 
@@ -15,13 +15,13 @@
 
 namespace mirrorflow {
 
-// An input of a layer. Its first dimension is the batch, whose size the graph does not know.
+// A layer input. Its first dimension is the batch, whose size is unknown in the graph.
 struct KerasInput {
-  KerasInput(Shape shape) : shape(std::move(shape)) {}  // NOLINT: random numbers
+  KerasInput(Shape shape) : shape(std::move(shape)) {}  // NOLINT: implicit; random values
   KerasInput(Shape shape, int64_t limit) : shape(std::move(shape)), limit(limit) {}
 
   Shape shape;
-  int64_t limit = 0;  // if not 0, the values are int32 below it
+  int64_t limit = 0;  // if not 0, the values are random int32 below this
 };
 
 struct KerasCase {
@@ -30,20 +30,20 @@ struct KerasCase {
   std::function<Output(const Scope&, const std::vector<Output>& x)> build;
 };
 
-// Replaces the random factors of each dropout below y, in the order in which they were built:
-// multiplies the dropout's input by factors[i]. Returns y.
+// Returns y with the random factors of every dropout that it depends on replaced: the i-th dropout
+// that was built multiplies its input by factors[i].
 Output WithFactors(const Scope& scope, Output y, const std::vector<Output>& factors);
 
-// Reads the stored arrays of a family, by name.
+// Reads a family's stored arrays. The keys are array names.
 absl::StatusOr<std::map<std::string, Tensor>> ReadKerasFamily(const std::string& family);
 
-// Runs the case and returns the differences from the stored output and gradients, one per line. The
-// operands are those of make_layer_cases.py.
+// Runs the case on the operands of make_layer_cases.py. Returns the differences from the stored
+// output and gradients, one per line.
 std::string DifferenceFromKeras(const KerasCase& c, const std::map<std::string, Tensor>& stored,
                                 int replicas);
 
-// Adds a failure for each case that differs on 1 or 3 replicas, and for each stored case that is
-// not in `cases`.
+// Fails the test for each case that differs from Keras on 1 or 3 replicas, and for each stored case
+// that is not in `cases`.
 void ExpectMatchesKeras(const std::string& family, const std::vector<KerasCase>& cases);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers compared with Keras: outputs and gradients, on 1 replica and on 3, which get 3, 2 and 2 of
-// the 7 rows.
+// Compares the layers' outputs and gradients with Keras, on 1 replica and on 3, which get 3, 2 and
+// 2 of the 7 rows.
 #include "gtest/gtest.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
@@ -17,7 +17,7 @@ namespace {
 
 using Xs = const std::vector<Output>&;
 
-// A table row: the layer as an expression of a scope `s` and inputs `x`.
+// Builds a layer for a table row, from an expression of a scope `s` and inputs `x`.
 #define LAYER(...) [](const Scope& s, Xs x) { return __VA_ARGS__; }
 
 TEST(KerasCases, Dense) {

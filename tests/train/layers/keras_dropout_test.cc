@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dropout in recurrent layers compared with Keras. In training, both get the same factors instead
-// of random ones; in inference, the layers equal those without dropout.
+// Compares dropout in recurrent layers with Keras. In training, both frameworks use the same
+// factors instead of random ones. In inference, the layers must equal those without dropout.
 #include "gtest/gtest.h"
 #include "ops/concat.h"
 #include "ops/split.h"
@@ -19,13 +19,13 @@ using Outputs = std::vector<Output>;
 
 const KerasInput kSequence = Shape({7, 5, 3});
 
-// Returns the factors of x, [batch, 1, in] each.
+// Returns the dropout factors of the input x; each tensor is [batch, 1, in].
 Outputs OfX(const Scope& s, Output factors) {
   const int64_t count = s.shape(factors).dim(1);
   return count == 1 ? Outputs{factors} : ops::Split(s, factors, count, 1);
 }
 
-// Returns the factors of the state, [batch, units] each.
+// Returns the dropout factors of the state; each tensor is [batch, units].
 Outputs OfState(const Scope& s, Output factors) {
   return ops::Unpack(s, factors, s.shape(factors).dim(1), {.axis = 1});
 }
@@ -36,7 +36,8 @@ Outputs OfBoth(const Scope& s, Output of_x, Output of_state) {
   return factors;
 }
 
-// Returns the cases of a layer with `gates` gates and these additional options.
+// Returns the cases for a layer with `gates` gates: they add dropout of the input, of the state, or
+// of both to `options`.
 template <typename Options>
 std::vector<KerasCase> CasesOf(const std::string& name, int64_t gates, Options options,
                                Output (*layer)(const Scope&, Output, int64_t, const Options&)) {

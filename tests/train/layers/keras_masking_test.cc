@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Masked sequence steps compared with Keras, as in keras_cases_test.cc.
+// Compares layers on masked sequences with Keras, as keras_cases_test.cc does.
 #include "gtest/gtest.h"
 #include "ops/binary.h"
 #include "ops/concat.h"
@@ -24,17 +24,17 @@ Output Positive(const Scope& s, Output x) {
   return ops::Greater(s, x, ops::ScalarConst(s, DT_INT32, 0));
 }
 
-// Returns the steps that both int32 masks keep.
+// Returns a mask of the steps that both int32 masks keep.
 Output Mask(const Scope& s, Xs x) { return Positive(s, ops::Mul(s, x[1], x[2])); }
 
-// Concatenates the result and the last states.
+// Concatenates the layer's result and its last states.
 Output Joined(const Scope& s, const layers::RecurrentOutputs& outputs) {
   std::vector<Output> values = {outputs.y};
   values.insert(values.end(), outputs.states.begin(), outputs.states.end());
   return s.ok() ? ops::ConcatV2(s, values, 1) : Output();
 }
 
-// Returns the cases of a layer with this many states.
+// Returns the cases for a layer with this many states.
 template <typename Options>
 std::vector<KerasCase> CasesOf(const std::string& name, size_t num_states, bool unroll,
                                Output (*layer)(const Scope&, Output, int64_t, const Options&),
@@ -67,7 +67,8 @@ std::vector<KerasCase> CasesOf(const std::string& name, size_t num_states, bool 
   };
 }
 
-// The results of masked steps are zeros if the option is set, and in Bidirectional.
+// Returns the cases in which masked steps yield zeros: with `zero_output_for_mask` and in
+// Bidirectional.
 std::vector<KerasCase> ZeroOutputCases(bool unroll) {
   const std::vector<KerasInput> masked = {kSequence, kSteps, kRows};
   const auto zeros = [=](bool backwards) {
@@ -91,7 +92,7 @@ std::vector<KerasCase> ZeroOutputCases(bool unroll) {
   };
 }
 
-// Replaces x with `value` in the steps that the second input does not keep.
+// Returns x[0] with `value` in the steps that the mask x[1] does not keep.
 Output Marked(const Scope& s, Xs x, double value) {
   return ops::SelectV2(s, ops::ExpandDims(s, Positive(s, x[1]), 2), x[0],
                        ops::ScalarConst(s, DT_FLOAT, value));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recurrent layers compared with Keras, as in keras_cases_test.cc.
+// Compares recurrent layers with Keras, as keras_cases_test.cc does.
 #include "gtest/gtest.h"
 #include "ops/unary.h"
 #include "tests/train/layers/keras_case.h"
@@ -13,7 +13,7 @@ using Xs = const std::vector<Output>&;
 
 #define LAYER(...) [=](const Scope& s, Xs x) { return __VA_ARGS__; }
 
-// The layers are loops or, with `unroll`, unrolled.
+// Returns the cases for layers that are loops or, if `unroll`, unrolled.
 std::vector<KerasCase> RecurrentCases(bool unroll) {
   const KerasInput sequence = Shape({7, 5, 3}), state = Shape({7, 4});
   return {

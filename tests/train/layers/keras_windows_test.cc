@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions and pooling compared with Keras, as in keras_cases_test.cc.
+// Compares convolutions and pooling with Keras, as keras_cases_test.cc does.
 #include "gtest/gtest.h"
 #include "ops/unary.h"
 #include "tests/train/layers/keras_case.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers with invalid arguments fail the graph with a message that names the layer.
+// Tests that a layer with invalid arguments fails the graph with an error that names the layer.
 #include <functional>
 
 #include "gmock/gmock.h"
@@ -15,7 +15,7 @@ namespace {
 struct Mistake {
   std::function<Output(const Scope&)> build;
   const char* place;
-  const char* token = "";  // where one message location has several errors
+  const char* token = "";  // set if the same place has several errors
 };
 
 void ExpectFails(const std::vector<Mistake>& mistakes) {
@@ -72,7 +72,8 @@ TEST(LayerErrors, Convolutions) {
   });
 }
 
-// Some windows are larger by less than a stride, for which TensorFlow's ops return an empty result.
+// Some windows exceed the input by less than a stride; for these, TensorFlow's ops return an empty
+// result.
 TEST(LayerErrors, WindowsLargerThanInput) {
   const auto blocks = [](const Scope& s) { return s.SubScope("block"); };
   ExpectFails({

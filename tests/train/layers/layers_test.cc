@@ -74,7 +74,7 @@ TEST_P(LayersOnReplicasTest, Conv2DSumsUnderKernelAndAddsBias) {
   const Output y = layers::Conv2D(root, x, 1, 3, nullptr, options);
   const auto got = Evaluate(graph, {{x, Iota({3, 2, 2, 1})}}, y, GetParam());
   ASSERT_TRUE(got.ok()) << got.status();
-  // The kernel covers the whole image from every position.
+  // The kernel covers the whole image at every position.
   const Tensor want = Tensor::Of<float>(
       {3, 2, 2, 1}, {6.5, 6.5, 6.5, 6.5, 22.5, 22.5, 22.5, 22.5, 38.5, 38.5, 38.5, 38.5});
   EXPECT_EQ(Difference(want, *got, {}), "");
@@ -123,7 +123,8 @@ TEST_P(LayersOnReplicasTest, LossesAreMeansOverGlobalBatch) {
   const Feeds feeds = {{logits, values}, {labels, Tensor::Vector<int32_t>({2, 0, 0, 0, 1})}};
   auto got = Evaluate(graph, feeds, entropy, GetParam());
   ASSERT_TRUE(got.ok()) << got.status();
-  const double row = std::log(1 + std::exp(-1.0) + std::exp(-2.0));  // of (1, 2, 3) with label 2
+  const double row =
+      std::log(1 + std::exp(-1.0) + std::exp(-2.0));  // loss of the row (1, 2, 3) with label 2
   EXPECT_NEAR(got->scalar<float>(), (row + std::log(3.0) + (row + 2) + 0 + std::log(3.0)) / 5,
               1e-6);
   const Tensor small = Tensor::Of<float>({5, 3}, {1, 2, 3, 0, 0, 0, -1, 0, 1, 4, 0, -2, 2, 2, 2});
@@ -133,7 +134,7 @@ TEST_P(LayersOnReplicasTest, LossesAreMeansOverGlobalBatch) {
   EXPECT_NEAR(got->scalar<float>(), (4 + 36 + 4 + 144 + 36 + 3 * 4) / 15.0, 1e-5);
 }
 
-TEST_P(LayersOnReplicasTest, AccuracyIsShareOfGlobalBatch) {
+TEST_P(LayersOnReplicasTest, AccuracyIsFractionOfGlobalBatch) {
   for (const DataType dtype : {DT_INT32, DT_INT64}) {
     Graph graph;
     const Scope root(&graph);
@@ -147,7 +148,7 @@ TEST_P(LayersOnReplicasTest, AccuracyIsShareOfGlobalBatch) {
                                                     : Tensor::Vector<int64_t>({1, 0, 0, 0, 1})}};
     const auto got = Evaluate(graph, feeds, accuracy, GetParam());
     ASSERT_TRUE(got.ok()) << got.status();
-    EXPECT_NEAR(got->scalar<float>(), 3 / 5.0, 1e-6);  // the first of equal logits counts
+    EXPECT_NEAR(got->scalar<float>(), 3 / 5.0, 1e-6);  // if logits are equal, the first one wins
   }
 }
 
@@ -185,18 +186,18 @@ TEST(LayersTest, VariablesAreNamedAfterLayerAndBiasIsOptional) {
                                                 "head/kernel", "head/bias", "dense/kernel"));
 }
 
-TEST(LayersTest, DropoutAtRateZeroReturnsInput) {
+TEST(LayersTest, DropoutWithRateZeroReturnsInput) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {3});
   EXPECT_EQ(layers::Dropout(root, x, 0), x);
 }
 
-// Builds a layer on placeholders, which must fail with the message.
+// Building this layer on placeholders must fail, with an error at `place` that contains `token`.
 struct Mistake {
   std::function<Output(const Scope&)> build;
   const char* place;
-  const char* token = "";  // where one message location has several errors
+  const char* token = "";  // set if the same place has several errors
 };
 
 TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers with random numbers, in training and in inference.
+// Tests layers that draw random numbers, in training and in inference.
 #include <cmath>
 #include <functional>
 #include <set>
@@ -23,7 +23,7 @@ struct Results {
   Tensor training, inference;
 };
 
-// Applies the layer to ones of this shape, whose batch size the graph does not know.
+// Applies the layer to ones of this shape; the batch size is unknown in the graph.
 absl::StatusOr<Results> OfOnes(const Layer& layer, const Shape& shape, int replicas) {
   Graph graph;
   const Scope root(&graph);
@@ -41,7 +41,8 @@ absl::StatusOr<Results> OfOnes(const Layer& layer, const Shape& shape, int repli
 
 class NoiseLayersTest : public ::testing::TestWithParam<int> {
  protected:
-  // Returns the result in training. Expects the same result on one replica, and ones in inference.
+  // Returns the result in training. Expects one replica to give the same result, and inference to
+  // give ones.
   Tensor Training(const Layer& layer, const Shape& shape) {
     const auto got = OfOnes(layer, shape, GetParam()), alone = OfOnes(layer, shape, 1);
     if (!got.ok() || !alone.ok()) {
@@ -56,7 +57,7 @@ class NoiseLayersTest : public ::testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, NoiseLayersTest, ::testing::Values(1, 3));
 
-// Expects 1 + deviation * noise.
+// Expects each element to be 1 + deviation * standard normal noise.
 void ExpectNormal(const Tensor& y, double deviation) {
   double mean = 0, square = 0;
   const auto n = static_cast<double>(y.shape().num_elements());
@@ -68,17 +69,17 @@ void ExpectNormal(const Tensor& y, double deviation) {
   EXPECT_NEAR(std::sqrt(square), deviation, 0.03 * deviation);
 }
 
-TEST_P(NoiseLayersTest, GaussianNoiseHasItsDeviation) {
+TEST_P(NoiseLayersTest, GaussianNoiseHasTheGivenDeviation) {
   const auto layer = [](const Scope& s, Output x) { return layers::GaussianNoise(s, x, 0.25); };
   ExpectNormal(Training(layer, {7, 4000}), 0.25);
 }
 
-TEST_P(NoiseLayersTest, GaussianDropoutHasDeviationOfItsRate) {
+TEST_P(NoiseLayersTest, GaussianDropoutDeviationFollowsFromRate) {
   const auto layer = [](const Scope& s, Output x) { return layers::GaussianDropout(s, x, 0.2); };
   ExpectNormal(Training(layer, {7, 4000}), 0.5);
 }
 
-// Expects each channel of an example to be all 0 (with probability 0.2) or all 1.25.
+// Expects each channel of each example to be all 0 (with probability 0.2) or all 1.25.
 void ExpectWholeChannels(const Tensor& y) {
   const int64_t channels = y.shape().dim(y.shape().rank() - 1), examples = y.shape().dim(0);
   const int64_t pixels = y.shape().num_elements() / examples / channels;
@@ -108,9 +109,9 @@ TEST_P(NoiseLayersTest, SpatialDropoutDropsWholeChannels) {
                {7, 1, 2, 2, 500}));
 }
 
-// A layer that returns its input shows the dropout factors, which must be the same for a whole
-// channel.
-TEST_P(NoiseLayersTest, RecurrentDropoutOfInputIsTheSameInAllSteps) {
+// This layer returns its input, so the result is the dropout factors. They must be the same in a
+// whole channel.
+TEST_P(NoiseLayersTest, InputDropoutIsTheSameInAllSteps) {
   ExpectWholeChannels(Training(
       [](const Scope& s, Output x) {
         return layers::SimpleRNN(s, x, 500,
@@ -123,8 +124,8 @@ TEST_P(NoiseLayersTest, RecurrentDropoutOfInputIsTheSameInAllSteps) {
       {7, 3, 500}));
 }
 
-// A layer that returns its state multiplies it by the same factor in each step.
-TEST_P(NoiseLayersTest, RecurrentDropoutOfStateIsTheSameInAllSteps) {
+// This layer returns its state, multiplied by the same factor in each step.
+TEST_P(NoiseLayersTest, RecurrentDropoutIsTheSameInAllSteps) {
   constexpr int64_t kUnits = 500, kSteps = 3;
   const Tensor y = Training(
       [](const Scope& s, Output x) {
@@ -152,7 +153,7 @@ TEST_P(NoiseLayersTest, RecurrentDropoutOfStateIsTheSameInAllSteps) {
   EXPECT_NEAR(zeros / (7 * kUnits), 0.2, 0.03);
 }
 
-// With values of 1, attention returns 1, so dropped weights are visible in the result.
+// If all values are 1, attention returns 1 unless it drops weights.
 TEST_P(NoiseLayersTest, AttentionDropsWeightsOnlyInTraining) {
   const auto attention = [](double dropout) {
     return [=](const Scope& s, Output x) {
@@ -173,7 +174,7 @@ TEST_P(NoiseLayersTest, AttentionDropsWeightsOnlyInTraining) {
   for (const float v : without.flat<float>()) EXPECT_NEAR(v, 1, 1e-5);
 }
 
-TEST(NoiseLayers, RatesOfZeroReturnInput) {
+TEST(NoiseLayers, ZeroRatesReturnInput) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {kUnknownDim, 4, 3});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that keras_sequences_test lacks: initial values, returned states, rotary positions.
+// Tests what keras_sequences_test does not cover: initial values, returned states, rotary
+// positions.
 #include <cmath>
 #include <complex>
 
@@ -40,7 +41,7 @@ TEST(RecurrentLayers, ForgetGateBeginsWithBiasOfOne) {
   }
 }
 
-TEST(RecurrentLayers, StatesContinueSequence) {
+TEST(RecurrentLayers, ReturnedStatesContinueASequence) {
   Random random(1);
   const Tensor values = RandomTensor(DT_FLOAT, {7, 6, 2}, &random);
   Graph graph;
@@ -69,7 +70,8 @@ TEST(RecurrentLayers, StatesContinueSequence) {
   }
 }
 
-// Rotates x [batch, n, heads, d], pair by pair, as complex numbers.
+// Applies rotary positions to x [batch, n, heads, d]; each pair of elements is rotated as a complex
+// number.
 Tensor Rotated(const Tensor& x, double wavelength, double scaling, bool interleaved) {
   Tensor y = *x.Clone();
   const int64_t batch = x.shape().dim(0), n = x.shape().dim(1), heads = x.shape().dim(2);
@@ -113,8 +115,8 @@ TEST(RotaryEmbedding, RotatesPairsByPosition) {
   }
 }
 
-// All weights are 0.5, so both elements of each pair of q and k at position i are s[i], half the
-// sum of x[i]. A pair adds 2 s[i] s[j] cos((i - j) * angle) to the product of q and k.
+// All weights are 0.5, so at position i every element of q and k is s[i], half the sum of x[i]. A
+// pair adds 2 s[i] s[j] cos((i - j) * angle) to the product of q and k.
 TEST(MultiHeadAttention, RotaryPositionsMakeWeightsDependOnDistance) {
   constexpr int kRows = 7, kLength = 5;
   Random random(1);

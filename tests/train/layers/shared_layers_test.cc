@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that are applied more than once with the same variables.
+// Tests layers that are applied more than once with the same variables.
 #include <string>
 #include <vector>
 
@@ -40,7 +40,7 @@ class SharedLayersTest : public ::testing::Test {
   const Scope root_{&graph_};
 };
 
-TEST_F(SharedLayersTest, ApplicationsHaveOneSetOfVariables) {
+TEST_F(SharedLayersTest, ApplicationsShareOneSetOfVariables) {
   layers::Shared encoder("encoder", TwoLayers);
   const Output left = Rows("left", 2), right = Rows("right", 2);
   const Output a = encoder(root_, left), b = encoder(root_, right);
@@ -78,7 +78,7 @@ TEST_F(SharedLayersTest, GradientsOfApplicationsAddUp) {
   EXPECT_EQ(Difference(Tensor::Of<float>({2, 1}, {-44, -66}), *kernel, {}), "");
 }
 
-TEST_F(SharedLayersTest, SharedLayerUsesAnotherOneCreatedOutside) {
+TEST_F(SharedLayersTest, SharedLayerMayUseOneCreatedOutside) {
   layers::Shared embedding("embedding",
                            [](const Scope& scope, Output x) { return layers::Dense(scope, x, 2); });
   layers::Shared tower("tower", [&](const Scope& scope, Output x, double factor) {
@@ -101,17 +101,16 @@ TEST_F(SharedLayersTest, SharedLayerCreatedInsideAnotherIsRejected) {
   outer(root_, Rows("x", 2));
   ASSERT_TRUE(root_.ok()) << root_.status();
   outer(root_, Rows("y", 2));
-  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument,
-                                      "outer:", "got 'kernel' of inner", "outside outer"));
+  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "outer:", "got 'kernel'",
+                                      "outside outer"));
 }
 
-TEST_F(SharedLayersTest, InputOfAnotherWidthIsRejected) {
+TEST_F(SharedLayersTest, InputOfDifferentWidthIsRejected) {
   layers::Shared encoder("encoder", TwoLayers);
   encoder(root_, Rows("x", 2));
   encoder(root_, Rows("y", 4));
-  EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument,
-                                      "encoder:", "'encoder/dense/kernel' of float[2,3]",
-                                      "got 'kernel' of float[4,3]"));
+  EXPECT_THAT(root_.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "encoder:", "float[2,3]", "float[4,3]"));
 }
 
 TEST_F(SharedLayersTest, ApplicationWithMoreOrFewerVariablesIsRejected) {
@@ -129,8 +128,8 @@ TEST_F(SharedLayersTest, ApplicationWithMoreOrFewerVariablesIsRejected) {
   layers::Shared more("more", layer);
   more(scope, z, false);
   more(scope, z, true);
-  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "more:", "(1)",
-                                      "got 'bias' of float[1]"));
+  EXPECT_THAT(scope.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "more:", "(1)", "float[1]"));
 }
 
 TEST_F(SharedLayersTest, SecondApplicationOfBatchNormalizationIsRejected) {

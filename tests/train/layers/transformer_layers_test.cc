@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kBatch = 5, kLength = 4, kWidth = 6;
 
-// Runs `steps` steps that fit y = layer(x) to 1, and returns the losses.
+// Trains y = layer(x) towards 1 for `steps` steps. Returns the losses.
 absl::StatusOr<std::vector<float>> Train(const Tensor& x, int replicas,
                                          const std::function<Output(const Scope&, Output)>& layer,
                                          int steps = 4) {
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<float>> Train(const Tensor& x, int replicas,
   return losses;
 }
 
-// Expects the layer to learn, with the same losses on any number of replicas.
+// Expects the layer to learn, with the same losses on every number of replicas.
 void ExpectTrains(const Tensor& x, const std::function<Output(const Scope&, Output)>& layer) {
   const auto want = Train(x, 1, layer);
   ASSERT_TRUE(want.ok()) << want.status();
@@ -65,7 +65,7 @@ Tensor Sequences() {
 Tensor Ids(DataType dtype) {
   std::vector<int64_t> ids;
   for (int64_t i = 0; i < kBatch * kLength; ++i)
-    ids.push_back(i * i % 7);  // some twice, some never
+    ids.push_back(i * i % 7);  // some ids occur twice, some never
   if (dtype == DT_INT64) return Tensor::Of<int64_t>({kBatch, kLength}, ids);
   return Tensor::Of<int32_t>({kBatch, kLength}, std::vector<int32_t>(ids.begin(), ids.end()));
 }
@@ -91,14 +91,14 @@ TEST(EmbeddingTest, SelectsRowOfEachId) {
   }
 }
 
-TEST(EmbeddingTest, TrainingMatchesOnAnyNumberOfReplicas) {
+TEST(EmbeddingTest, TrainingDoesNotDependOnNumberOfReplicas) {
   for (const DataType dtype : {DT_INT32, DT_INT64}) {
     ExpectTrains(Ids(dtype),
                  [](const Scope& s, Output x) { return layers::Embedding(s, x, 7, 3); });
   }
 }
 
-TEST(LayerNormalizationTest, TrainingMatchesOnAnyNumberOfReplicas) {
+TEST(LayerNormalizationTest, TrainingDoesNotDependOnNumberOfReplicas) {
   ExpectTrains(Sequences(),
                [](const Scope& s, Output x) { return layers::LayerNormalization(s, x); });
 }
@@ -109,7 +109,7 @@ TEST(DenseTest, AcceptsSequences) {
   });
 }
 
-TEST(SelfAttentionTest, TrainingMatchesOnAnyNumberOfReplicas) {
+TEST(SelfAttentionTest, TrainingDoesNotDependOnNumberOfReplicas) {
   for (const bool causal : {false, true}) {
     ExpectTrains(Sequences(), [&](const Scope& s, Output x) {
       return layers::SelfAttention(s, x, 2, {.mask = {.causal = causal}});
@@ -117,8 +117,8 @@ TEST(SelfAttentionTest, TrainingMatchesOnAnyNumberOfReplicas) {
   }
 }
 
-// ScaledDotProductAttention, a single op, and the softmax built from TensorFlow's ops must apply
-// masks in the same way.
+// ScaledDotProductAttention is a single op. It must apply masks exactly as the softmax built from
+// TensorFlow's ops does.
 TEST(MaskedSoftmaxTest, WeightsMatchAttention) {
   for (const bool causal : {false, true}) {
     for (const bool masked : {false, true}) {
@@ -146,7 +146,7 @@ TEST(MaskedSoftmaxTest, WeightsMatchAttention) {
   }
 }
 
-TEST(TransformerLayersTest, ErrorsReportExpectedInput) {
+TEST(TransformerLayersTest, ErrorsNameExpectedInput) {
   const auto error = [](const std::function<void(const Scope&, Output)>& build) {
     Graph graph;
     const Scope root(&graph);
@@ -155,7 +155,7 @@ TEST(TransformerLayersTest, ErrorsReportExpectedInput) {
   };
   constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(error([](const Scope& s, Output x) { layers::LayerNormalization(s, x); }),
-              IsError(kInvalid, "last dimension is known"));
+              IsError(kInvalid, "last dimension"));
   EXPECT_THAT(error([](const Scope& s, Output x) { layers::SelfAttention(s, x, 2); }),
               IsError(kInvalid, "expected [batch, n, width]"));
   EXPECT_THAT(

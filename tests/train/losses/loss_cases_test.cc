@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses and their gradients must equal Keras' (tests/references/make_loss_cases.py), on one
-// replica and on three, which divide no batch evenly.
+// Compares losses and their gradients with Keras (tests/references/make_loss_cases.py), on one
+// replica and on three. No batch divides evenly by three.
 #include <map>
 #include <set>
 #include <string>
@@ -30,7 +30,8 @@ LossReduction ReductionOf(const ReferenceCase& c) {
   return text == "sum" ? LossReduction::kSum : LossReduction::kSumOverBatchSize;
 }
 
-// Builds the loss of a case with its options. The table below has the losses without options.
+// Builds a case's loss with the case's options. The table lists the losses without options of their
+// own.
 Output BuildLoss(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   using Plain = Output (*)(const Scope&, Output, Output, const LossOptions&);
   static const auto& plain = *new std::map<std::string, Plain>{
@@ -138,7 +139,7 @@ TEST_P(LossCases, MatchKeras) {
     const auto got = Evaluate(c, GetParam());
     ASSERT_TRUE(got.ok()) << c.where << ": " << got.status();
     const bool is_double = Only(c, "predictions").dtype() == DT_DOUBLE;
-    // Keras' epsilon is a float, and the logarithm of 1 - epsilon has few accurate digits.
+    // Keras' epsilon is a float, so the logarithm of 1 - epsilon has few accurate digits.
     const Tolerance tolerance =
         is_double ? Tolerance{1e-7, 1e-7} : Tolerance{.relative = 2e-5, .absolute = 2e-6};
     EXPECT_EQ(Difference(Only(c, "loss"), (*got)[0], tolerance), "") << c.where;

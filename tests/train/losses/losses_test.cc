@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors, weights, and properties of CTC that have no Keras reference values.
+// Tests errors, weights, and those properties of CTC for which Keras gives no reference values.
 #include "train/losses/losses.h"
 
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(LossesTest, InvalidArgumentsAreReported) {
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::Huber(s, Feed(s, {-1, 3}), Feed(s, {-1, 1}));
               }),
-              IsError(kInvalid, "shape of the predictions", "got [?,1]"));
+              IsError(kInvalid, "predictions", "got [?,1]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return losses::Huber(s, Feed(s, {-1}), Feed(s, {-1}), {.delta = -1});
               }),
@@ -80,7 +80,7 @@ TEST(LossesTest, InvalidArgumentsAreReported) {
               IsError(kInvalid, "ctc", "got [?,?,5]", "[?,3]"));
 }
 
-TEST(LossesTest, WeightsThatDoNotFitAreReported) {
+TEST(LossesTest, WeightsOfWrongShapeOrTypeAreReported) {
   for (const Shape& shape : {Shape({3}), Shape({-1, 3, 2}), Shape({-1, 2}), Shape::UnknownRank()}) {
     EXPECT_THAT(ErrorOf([&](const Scope& s) {
                   return losses::MeanSquaredError(s, Feed(s, {4, 3, 2}), Feed(s, {4, 3, 2}),
@@ -108,7 +108,8 @@ TEST(LossesTest, LabelOutOfRangeFailsStep) {
   }
 }
 
-// An integer weight equals that many copies of the example in the batch, except for the divisor.
+// An integer weight has the effect of that many copies of the example in the batch, except on the
+// divisor.
 TEST(LossesTest, WeightOfTwoCountsTwice) {
   Graph graph;
   const Scope root(&graph);
@@ -197,7 +198,7 @@ absl::StatusOr<CtcResult> Ctc(const Tensor& logits, const Tensor& labels,
   return CtcResult{got[0].scalar<float>(), std::move(got[1])};
 }
 
-// Returns the probability of the labels as a sum over all alignments, by definition.
+// Returns the probability of the labels by its definition, as the sum over all alignments.
 double SumOverAlignments(const Tensor& logits, const std::vector<int>& labels) {
   const int time = static_cast<int>(logits.shape().dim(1));
   const int classes = static_cast<int>(logits.shape().dim(2));
@@ -232,8 +233,8 @@ TEST(CtcTest, SumsOverAllAlignments) {
   }
 }
 
-TEST(CtcTest, LabelsThatDoNotFitHaveInfiniteLossAndNoGradient) {
-  // Two equal labels need three steps.
+TEST(CtcTest, LabelsLongerThanTheInputHaveInfiniteLossAndNoGradient) {
+  // Two equal labels take three steps: a blank must separate them.
   const auto got =
       Ctc(Tensor::Of<float>({1, 2, 3}, {1, 2, 3, 4, 5, 6}), Tensor::Of<int32_t>({1, 2}, {1, 1}));
   ASSERT_TRUE(got.ok()) << got.status();
@@ -242,7 +243,7 @@ TEST(CtcTest, LabelsThatDoNotFitHaveInfiniteLossAndNoGradient) {
   EXPECT_TRUE(AllFinite(got->gradient));
 }
 
-TEST(CtcTest, LowPrecisionIsSummedAsFloat) {
+TEST(CtcTest, LowPrecisionIsSummedInFloat) {
   Random random(6);
   const Tensor logits = RandomTensor(DT_FLOAT, {3, 8, 4}, &random);
   const Tensor labels = Tensor::Of<int32_t>({3, 3}, {1, 2, 3, 3, 3, 0, 2, 0, 0});

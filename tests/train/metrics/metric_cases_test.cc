@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics over several batches must equal Keras' (tests/references/make_loss_cases.py), on one
-// replica and on three, one of which gets no row of the last batch.
+// Compares metrics over several batches with Keras (tests/references/make_loss_cases.py), on one
+// replica and on three. One of the three gets no row of the last batch.
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,7 +83,8 @@ Metric BuildFScore(const Scope& s, const ReferenceCase& c, const Inputs& in) {
                               .sample_weight = in.weights});
 }
 
-// Builds the metric of a case with its options. The table below has the metrics without options.
+// Builds a case's metric with the case's options. The table lists the metrics without options of
+// their own.
 Metric BuildMetric(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   using Plain = Metric (*)(const Scope&, Output, Output, const MetricOptions&);
   static const auto& plain = *new std::map<std::string, Plain>{
@@ -136,7 +137,7 @@ Metric BuildMetric(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   return {};
 }
 
-// Runs a metric as a user does: one step per batch, one for the result and one to reset.
+// Runs a metric as a user would: one step per batch, one for the result and one to reset it.
 class Run {
  public:
   static absl::StatusOr<std::unique_ptr<Run>> Create(const ReferenceCase& c, int replicas) {
@@ -153,8 +154,8 @@ class Run {
     return run;
   }
 
-  // Adds batch i of the case. Returns the result so far, fetched in the same step or in a second
-  // one.
+  // Adds batch i of the case. Returns the result so far, fetched in the same step if `one_step`,
+  // otherwise in a second step.
   absl::StatusOr<Tensor> Add(const ReferenceCase& c, size_t i, bool one_step) {
     std::vector<Tensor> values;
     for (const std::string& key : keys_) values.push_back(c.tensors.at(key).at(i));
@@ -188,7 +189,7 @@ class Run {
   Step update_, update_and_read_, result_, reset_;
 };
 
-// ConfusionMatrix returns doubles, but the file has floats.
+// Converts ConfusionMatrix's doubles to floats, as the file stores them.
 Tensor AsFloat(const Tensor& t) {
   if (t.dtype() != DT_DOUBLE) return t;
   const std::vector<float> values(t.flat<double>().begin(), t.flat<double>().end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors, counts beyond the precision of float, communication and workers.
+// Tests errors, counts beyond the precision of float, communication, and sums over workers.
 #include "train/metrics/metrics.h"
 
 #include <functional>
@@ -41,7 +41,7 @@ TEST(MetricsTest, InvalidArgumentsAreReported) {
       ErrorOf([](const Scope& s) {
         return metrics::SparseCategoricalAccuracy(s, Feed(s, {-1, 3}), Feed(s, {-1, 1}, DT_INT32));
       }),
-      IsError(kInvalid, "shape of the predictions", "got [?,1]"));
+      IsError(kInvalid, "predictions", "got [?,1]"));
   EXPECT_THAT(ErrorOf([](const Scope& s) {
                 return metrics::SparseTopKCategoricalAccuracy(s, Feed(s, {-1, 3}),
                                                               Feed(s, {-1}, DT_INT32), {.k = 0});
@@ -133,7 +133,7 @@ TEST(MetricsTest, EmptyBatchChangesNothing) {
   }
 }
 
-// A loss is a scalar on all replicas. It counts once per step, not once per replica.
+// A scalar, such as a loss, counts once per step, not once per replica.
 TEST(MetricsTest, ScalarCountsOncePerStep) {
   for (const int replicas : {1, 3}) {
     OneMetric mean(
@@ -145,7 +145,7 @@ TEST(MetricsTest, ScalarCountsOncePerStep) {
   }
 }
 
-// A float would stop at 2^24.
+// A float count would stop at 2^24.
 TEST(MetricsTest, CountsAreExactBeyondThePrecisionOfFloat) {
   OneMetric sum({-1}, DT_FLOAT, [](const Scope& s, Output x) { return metrics::Sum(s, x); });
   sum.Add(Tensor::Vector<float>({16777216}));
@@ -162,7 +162,7 @@ TEST(MetricsTest, ClassesOutOfRangeDoNotCount) {
   EXPECT_EQ(Difference(Tensor::Of<double>({2, 2}, {0, 0, 1, 1}), matrix.Result(), {}), "");
 }
 
-TEST(MetricsTest, TopKIsWrongForInfinity) {
+TEST(MetricsTest, TopKCountsInfiniteScoreAsWrong) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   OneMetric top({-1, 3}, DT_FLOAT, [](const Scope& s, Output x) {
     const Output labels = ops::Cast(s, ops::ZerosLike(s, ops::Max(s, x, {1})), DT_INT32);
@@ -172,7 +172,8 @@ TEST(MetricsTest, TopKIsWrongForInfinity) {
   EXPECT_EQ(top.Result().scalar<float>(), 0.5f);
 }
 
-// An update adds to the replica's own sums. Only the result communicates, to add these up.
+// An update adds to the replica's own sums. Only the result communicates: it adds up the replicas'
+// sums.
 TEST(MetricsTest, UpdatesDoNotCommunicate) {
   const std::vector<std::function<Metric(const Scope&, Output)>> all = {
       [](const Scope& s, Output x) { return metrics::Mean(s, x); },
@@ -208,7 +209,7 @@ TEST(MetricsTest, UpdatesDoNotCommunicate) {
   }
 }
 
-TEST(MetricsTest, CoverAllWorkers) {
+TEST(MetricsTest, ResultsCoverAllWorkers) {
   Graph graph;
   const Scope root(&graph);
   const Output logits = Feed(root, {-1, 3}), labels = Feed(root, {-1}, DT_INT32);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The NaN rule (train/metrics/metric.h), for every metric: a NaN in a prediction, a label or a
+// Tests the NaN rule (train/metrics/metric.h) for every metric: a NaN in a prediction, a label or a
 // weight makes the result NaN until the metric is reset, unless the example has weight 0.
 #include <cmath>
 #include <filesystem>
@@ -30,7 +30,7 @@ using ::testing::Truly;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Kinds of arguments. Each example has a row of scores, or a number.
+// The arguments that a metric takes. An example is a row of scores or a single number.
 enum class Kind { kScoresAndClass, kScoresAndScores, kNumbers, kClasses };
 
 struct Row {
@@ -99,7 +99,7 @@ const std::vector<Row>& Table() {
   return table;
 }
 
-// Four examples.
+// A batch of four examples.
 struct Batch {
   explicit Batch(Kind kind) {
     const Tensor classes = Tensor::Vector<int32_t>({0, 2, 1, 2});
@@ -160,7 +160,7 @@ class MetricRun {
     const absl::Status status = update_.Run({b.predictions, b.labels, b.weights}).status();
     EXPECT_TRUE(status.ok()) << status;
   }
-  // Returns the elements of the result, and resets the metric.
+  // Returns the result's elements and resets the metric.
   std::vector<double> Take() {
     const Tensor result = session_->Run({}, {metric_.result}).value()[0].Clone().value();
     EXPECT_TRUE(session_->Run({}, {}, {metric_.reset}).ok());
@@ -188,7 +188,7 @@ class NanTest : public testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Replicas, NanTest, testing::Values(1, 3));
 
-TEST_P(NanTest, MakesTheResultNanUntilReset) {
+TEST_P(NanTest, NanMakesTheResultNanUntilReset) {
   for (const Row& row : Table()) {
     MetricRun run(row, GetParam());
     ASSERT_TRUE(run.ok()) << row.name;
@@ -209,13 +209,13 @@ TEST_P(NanTest, MakesTheResultNanUntilReset) {
         run.Add(batch);
         EXPECT_THAT(run.Take(), Each(kIsNan)) << row.name << ", example " << example;
         run.Add(batch);
-        EXPECT_THAT(run.Take(), Each(kIsFinite)) << row.name << ", after its reset";
+        EXPECT_THAT(run.Take(), Each(kIsFinite)) << row.name << ", after a reset";
       }
     }
   }
 }
 
-TEST_P(NanTest, ZeroWeightMasksNan) {
+TEST_P(NanTest, ExampleWithZeroWeightMayBeNan) {
   for (const Row& row : Table()) {
     MetricRun run(row, GetParam());
     ASSERT_TRUE(run.ok()) << row.name;
@@ -234,8 +234,8 @@ TEST_P(NanTest, ZeroWeightMasksNan) {
   }
 }
 
-// A new metric needs a row in the table above.
-TEST(NanTable, HasEveryMetric) {
+// If this fails, add a row for the new metric to the table above.
+TEST(NanTable, TableHasEveryMetric) {
   std::set<std::string> in_table, in_headers;
   for (const Row& row : Table()) in_table.insert(row.name);
   const std::regex function(R"(\nMetric (\w+)\()");
@@ -252,7 +252,7 @@ TEST(NanTable, HasEveryMetric) {
   EXPECT_EQ(in_table, in_headers);
 }
 
-TEST(Nan, IgnoredLabelDoesNotCount) {
+TEST(Nan, NanWithIgnoredLabelDoesNotCount) {
   const Row rows[] = {
       WITH(Perplexity, Kind::kScoresAndClass,
            metrics::Perplexity(s, p, y, {.mask_token_id = 2, .sample_weight = w})),
@@ -263,7 +263,7 @@ TEST(Nan, IgnoredLabelDoesNotCount) {
     MetricRun run(row, 3);
     ASSERT_TRUE(run.ok()) << row.name;
     Batch batch(row.kind);
-    batch.predictions = With(batch.predictions, 1, kNan);  // its label is 2
+    batch.predictions = With(batch.predictions, 1, kNan);  // the label is 2
     run.Add(batch);
     EXPECT_THAT(run.Take(), Each(kIsFinite)) << row.name;
     batch.predictions = With(batch.predictions, 0, kNan);
@@ -272,17 +272,17 @@ TEST(Nan, IgnoredLabelDoesNotCount) {
   }
 }
 
-TEST(Nan, OtherClassDoesNotCount) {
+TEST(Nan, NanInAnotherClassDoesNotCount) {
   const Row row = WITH(Recall, Kind::kScoresAndScores,
                        metrics::Recall(s, p, y, {.class_id = 0, .sample_weight = w}));
   MetricRun run(row, 1);
   Batch batch(row.kind);
-  batch.predictions = With(batch.predictions, 0, kNan);  // of class 2
+  batch.predictions = With(batch.predictions, 0, kNan);  // the score of class 2
   run.Add(batch);
   EXPECT_THAT(run.Take(), Each(kIsFinite));
 }
 
-TEST(Nan, MakesTheAccuracyOfABatchNan) {
+TEST(Nan, NanMakesABatchsAccuracyNan) {
   Graph graph;
   const Scope root(&graph);
   const Output logits = ops::Placeholder(root, DT_FLOAT, {-1, 3});

@@ -19,7 +19,7 @@ using namespace numeric_rows;  // NOLINT: each row names one of them
 Tensor Floats() { return Tensor::Vector<float>(std::vector<float>{1, 2, 3, 4}); }
 Dataset FourRows() { return Dataset::FromTensors({Floats()}); }
 
-// Returns the status after up to ten batches.
+// Reads up to ten batches and returns the status.
 absl::Status StatusOf(const Dataset& dataset) {
   if (!dataset.status().ok()) return dataset.status();
   const auto batches = dataset.MakeIterator();
@@ -59,7 +59,8 @@ absl::Status Read(const CsvOptions& options) {
   return ReadCsv(WriteTemporary("numbers.csv", "a,b\n1,2\n3,4\n"), options).status();
 }
 
-// Returns whether the options are valid. The image never is.
+// Returns the error for invalid options. The image is always invalid, but that error does not
+// count.
 absl::Status Decode(const ImageOptions& options) {
   const absl::Status status = DecodeJpeg("", options).status();
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;

@@ -35,14 +35,14 @@ absl::Status StatusOf(const Initializer& initializer) {
   return StatusIn([&](const Scope& s) { CreateVariable(s, "v", {3, 3}, initializer); });
 }
 
-// A row for an expression of a scope `s` and a number `v`.
+// Makes a row from an expression of a scope `s` and a number `v`.
 #define REAL(name, bad, good, ...)      \
   Real(name, Numbers bad, Numbers good, \
        [](double v) { return StatusIn([&](const Scope& s) { (void)(__VA_ARGS__); }); })
 #define INTEGER(name, bad, good, ...)      \
   Integer(name, Numbers bad, Numbers good, \
           [](int64_t v) { return StatusIn([&](const Scope& s) { (void)(__VA_ARGS__); }); })
-// A row for a size, which must be at least 1.
+// Makes a row for a size, which must be at least 1.
 #define SIZE(name, ...) INTEGER(name, ({-1, 0}), ({1, 2}), __VA_ARGS__)
 #define INITIALIZER(name, bad, good, ...) \
   Real(name, Numbers bad, Numbers good, [](double v) { return StatusOf(__VA_ARGS__); })
@@ -50,7 +50,7 @@ absl::Status StatusOf(const Initializer& initializer) {
 std::vector<NumericRow> InitializerRows() {
   using namespace initializers;  // NOLINT
   return {
-      // An infinity can be the start of a running minimum.
+      // Infinity is legal: it can start a running minimum.
       {"Constant.value",
        {kNan},
        {0, -1, kInf, -kInf},
@@ -70,7 +70,7 @@ std::vector<NumericRow> InitializerRows() {
 
 std::vector<NumericRow> LayerRows() {
   return {
-      // An infinite value means no maximum.
+      // Infinity is legal: it means no maximum.
       {"ReLUOptions.max_value",
        {kNan, -1, -kInf},
        {1, kInf},
@@ -133,7 +133,7 @@ std::vector<NumericRow> LayerRows() {
            GroupNormalization(s, Images(s), {.groups = 2, .epsilon = v})),
       REAL("RMSNormalizationOptions.epsilon", ({-1}), ({0, 1}),
            RMSNormalization(s, Rows(s), {.epsilon = v})),
-      // An infinity can mark a step.
+      // Infinity is legal: it can mark masked steps.
       {"Masking.mask_value",
        {kNan},
        {0, kInf},

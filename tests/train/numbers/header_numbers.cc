@@ -30,7 +30,7 @@ std::string CodeOf(const std::string& text) {
   return code;
 }
 
-// Returns whether `declaration` is `[const] NUMBER name [= value]`, and sets the name.
+// Returns whether `declaration` is `[const] NUMBER name [= value]`. If so, sets `name`.
 bool IsNumber(const std::string& declaration, std::string* name) {
   static const std::regex number(
       R"(^\s*(?:static |inline |const |constexpr )*)"
@@ -43,13 +43,13 @@ bool IsNumber(const std::string& declaration, std::string* name) {
   return name->back() != '_' && declaration.find("constexpr") == std::string::npos;
 }
 
-// Reads declarations, and keeps track of the structs and functions around them.
+// Reads declarations and tracks the structs and functions that enclose them.
 class Reader {
  public:
   explicit Reader(std::string code) : code_(std::move(code)) {}
 
   std::set<std::string> Read() {
-    std::string text;  // since the end of the last declaration
+    std::string text;  // source since the end of the last declaration
     for (; at_ < code_.size(); ++at_) {
       const char c = code_[at_];
       if (c == '(') {
@@ -80,7 +80,7 @@ class Reader {
 
  private:
   struct Block {
-    std::string name;  // name of a struct; empty for a namespace
+    std::string name;  // the struct's name; empty for a namespace
     bool is_private = false;
   };
 
@@ -99,7 +99,7 @@ class Reader {
     return text.substr(begin, end - begin);
   }
 
-  // Enters a namespace or a struct. Returns false for other braces.
+  // Enters a namespace or a struct. Returns false for any other brace.
   bool Opens(const std::string& text) {
     static const std::regex opening(
         R"(^[^=()]*\b(namespace|struct|class|enum)\b\s*([\w:]*)[^()]*$)");

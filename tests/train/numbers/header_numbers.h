@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists the numbers in a header: the fields of its structs and the parameters of its functions.
+// Lists the numeric options in a header: fields of structs and parameters of functions.
 #ifndef MIRRORFLOW_TESTS_TRAIN_NUMBERS_HEADER_NUMBERS_H_
 #define MIRRORFLOW_TESTS_TRAIN_NUMBERS_HEADER_NUMBERS_H_
 
@@ -10,8 +10,8 @@
 namespace mirrorflow {
 
 // Returns `Struct.field` and `Function.parameter` for each field and parameter whose type is a
-// number, a duration, a layer size, or an optional or vector of those. `text` is the header. Omits
-// private members. Of several fields in one declaration, returns only the first.
+// number, a duration, a layer size, or an optional or vector of those. `text` is the header's
+// source. Omits private members. If one declaration has several fields, returns only the first.
 std::set<std::string> NumbersOf(std::string text);
 
 }  // namespace mirrorflow

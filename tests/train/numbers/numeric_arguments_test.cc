@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every number that a user passes to train/ or a strategy must be checked: NaN, infinities and
-// values out of range are InvalidArgument errors that name the option. Optimizers have their own
-// table in tests/train/optimizers/numeric_options_test.cc.
+// Tests that every number that a user passes to train/ or a strategy is checked: NaN, infinities
+// and values out of range are InvalidArgument errors that name the option. Optimizers have their
+// own table in tests/train/optimizers/numeric_options_test.cc.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -37,8 +37,8 @@ std::vector<NumericRow> AllRows() {
   return rows;
 }
 
-// Runs the call on its own thread and returns its status, or DeadlineExceeded if it takes longer
-// than 20 seconds; the detached thread is then left running.
+// Runs the call on its own thread and returns its status. If it takes longer than 20 seconds,
+// returns DeadlineExceeded and leaves the thread running.
 absl::Status StatusInTime(const NumericRow& row, double value) {
   std::packaged_task<absl::Status()> task([row, value] { return row.status_with(value); });
   std::future<absl::Status> status = task.get_future();
@@ -47,7 +47,7 @@ absl::Status StatusInTime(const NumericRow& row, double value) {
   return absl::DeadlineExceededError("the call hangs");
 }
 
-// Headers whose numbers have no rows, and the reasons.
+// Maps headers whose numbers have no rows to the reasons.
 const std::map<std::string, std::string>& ExemptHeaders() {
   static const auto* const headers = new std::map<std::string, std::string>({
       {"train/optimizers/", "numeric_options_test has rows for them"},
@@ -103,7 +103,7 @@ const std::map<std::string, std::string>& ExemptHeaders() {
   return *headers;
 }
 
-// Numbers without a row, and the reasons.
+// Maps numbers that have no row to the reasons.
 const std::map<std::string, std::string>& ExemptNumbers() {
   static const auto* const numbers = new std::map<std::string, std::string>({
       {"AugmentOptions.seed", "any integer seeds a generator"},
@@ -163,7 +163,8 @@ const std::map<std::string, std::string>& ExemptNumbers() {
   return *numbers;
 }
 
-// Names that errors use instead of the number's own: an op's attribute, or a size as a whole.
+// Maps a number to the name that errors use instead of its own: an op's attribute, or a size as a
+// whole.
 const std::map<std::string, std::string>& OtherNames() {
   static const auto* const names = new std::map<std::string, std::string>({
       {"dilation_rate", "dilations"},
@@ -205,7 +206,7 @@ bool IsExempt(const std::string& header) {
   return false;
 }
 
-TEST(NumericArguments, TableHasEveryNumberOfTheHeaders) {
+TEST(NumericArguments, TableHasEveryNumberInTheHeaders) {
   std::set<std::string> in_table, found;
   for (const NumericRow& row : AllRows()) in_table.insert(row.name);
   std::vector<std::string> headers = {"distribute/cluster/join_options.h",
@@ -222,7 +223,7 @@ TEST(NumericArguments, TableHasEveryNumberOfTheHeaders) {
     for (const std::string& number : NumbersOf(text.str())) {
       found.insert(number);
       EXPECT_EQ(in_table.count(number) + ExemptNumbers().count(number), 1u)
-          << header << ": " << number << " needs a row, or a reason why it has none";
+          << header << ": " << number << " has neither a row nor a reason for having none";
     }
   }
   EXPECT_GT(found.size(), 150u);
@@ -231,7 +232,7 @@ TEST(NumericArguments, TableHasEveryNumberOfTheHeaders) {
   }
 }
 
-TEST(NumericArguments, NumbersOfHeaderAreFieldsAndParameters) {
+TEST(NumericArguments, NumbersOfReturnsFieldsAndParameters) {
   EXPECT_THAT(NumbersOf(R"(
 #include "a.h"
 namespace a { namespace b {

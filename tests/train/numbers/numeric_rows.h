@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of numeric_arguments_test: a number that a user passes, with illegal and legal values.
+// The rows of numeric_arguments_test. Each is a number that a user passes, with illegal and legal
+// values.
 #ifndef MIRRORFLOW_TESTS_TRAIN_NUMBERS_NUMERIC_ROWS_H_
 #define MIRRORFLOW_TESTS_TRAIN_NUMBERS_NUMERIC_ROWS_H_
 
@@ -22,8 +23,8 @@ struct NumericRow {
   std::function<absl::Status(double)> status_with;
 };
 
-// Rows of layers, losses, metrics and initializers; of datasets and files; and of Fit, its
-// callbacks, checkpoints, summaries and strategies.
+// Return the rows for layers, losses, metrics and initializers; for datasets and files; and for
+// Fit, its callbacks, checkpoints, summaries and strategies.
 std::vector<NumericRow> GraphRows();
 std::vector<NumericRow> DataRows();
 std::vector<NumericRow> TrainingRows();
@@ -35,7 +36,7 @@ using Numbers = std::vector<double>;
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// A real number: NaN and infinities are also errors.
+// Makes a row for a real number; NaN and infinities are also errors.
 inline NumericRow Real(std::string name, Numbers bad, Numbers good,
                        std::function<absl::Status(double)> status_with) {
   bad.insert(bad.end(), {kNan, kInf, -kInf});

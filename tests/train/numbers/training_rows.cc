@@ -20,7 +20,7 @@ using namespace numeric_rows;  // NOLINT: each row names one of them
 
 Tensor Column() { return Tensor::Of<float>({4, 1}, std::vector<float>{1, 2, 3, 4}); }
 
-// Calls `use` with the trainer of a line, whose learning rate is Adjustable.
+// Calls `use` with a trainer that fits a line and whose learning rate is Adjustable.
 template <typename Use>
 absl::Status WithTrainer(Use use) {
   const auto strategy = OneDeviceStrategy::Create();
@@ -73,7 +73,7 @@ absl::Status StatusOf(MultiWorkerMirroredStrategy::Options options) {
   return MultiWorkerMirroredStrategy::Create(options).status();
 }
 
-// A timeout in seconds, which may be infinite.
+// Makes a row for a timeout in seconds, which may be infinite.
 NumericRow Timeout(std::string name, std::function<absl::Status(absl::Duration)> status_with) {
   return {std::move(name), {0, -1, -kInf}, {1, kInf}, [=](double seconds) {
             return status_with(absl::Seconds(seconds));
@@ -96,7 +96,7 @@ std::vector<NumericRow> FitRows() {
   };
   return {
       SIZE("FitOptions.epochs", FitWith({.epochs = v})),
-      // 0 epochs are allowed if `steps` limits the run.
+      // 0 epochs are legal if `steps` limits the run.
       COUNT("FitOptions.epochs", FitWith({.epochs = v, .steps = 1})),
       COUNT("FitOptions.steps", FitWith({.steps = v})),
       COUNT("FitOptions.validation_steps", FitWith({.validation_steps = v})),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient reduction hooks: they train like the formulas and like PyTorch's hooks, on any number of
-// replicas, and preserve the guarantees of an optimizer.
+// Tests that training with communication hooks matches the formulas and PyTorch's hooks on any
+// number of replicas, and that hooks preserve an optimizer's guarantees.
 #include "train/optimizers/communication_hooks.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ using Arrays = std::map<std::string, Tensor>;
 constexpr int kSteps = 5;
 constexpr Tolerance kRounding{.relative = 2e-5, .absolute = 2e-6};
 
-// Written by tests/references/make_communication_hooks.py.
+// Returns arrays that tests/references/make_communication_hooks.py wrote.
 const Arrays& Reference(const std::string& source) {
   static auto* const files = new std::map<std::string, Arrays>();
   Arrays& arrays = (*files)[source];
@@ -45,7 +45,7 @@ const Arrays& Reference(const std::string& source) {
   return arrays;
 }
 
-// Returns element `i` of the first dimension.
+// Returns slice `i` along the first dimension.
 Tensor At(const Tensor& tensor, int64_t i) {
   const Tensor row = SliceAlong(tensor, 0, i, i + 1);
   const absl::Span<const int64_t> dims = row.shape().dims();
@@ -54,7 +54,7 @@ Tensor At(const Tensor& tensor, int64_t i) {
   return result;
 }
 
-// The linear regression of the references.
+// The linear regression that the references train.
 struct Regression {
   Graph graph;
   Scope root{&graph};
@@ -76,7 +76,7 @@ struct Regression {
   }
 };
 
-// A session of a Regression with the initial values of the references.
+// A session for a Regression, with the references' initial values.
 struct Training {
   std::unique_ptr<Session> session;
   Step step;
@@ -104,13 +104,13 @@ struct Training {
     return step.Run({x, y}, {.replica_rows = rows}).status();
   }
   absl::Status Run() {
-    const Arrays& arrays = Reference("numpy");  // both have the same batch
+    const Arrays& arrays = Reference("numpy");  // NumPy and PyTorch use the same batch
     return Run(arrays.at("x"), arrays.at("y"));
   }
   Tensor Read(const std::string& name) const { return session->ReadVariable(name).value(); }
 };
 
-// Trains, and returns the first difference from the reference, or "".
+// Trains and returns the first difference from the reference, or "" if there is none.
 absl::StatusOr<std::string> DifferenceFrom(const std::string& source, const std::string& name,
                                            const GradientReducer& reduce, const Rows& rows,
                                            int rank = 0, bool queued = false) {
@@ -179,7 +179,8 @@ std::vector<HookCase> HookCases() {
        hooks::PowerSGD({.matrix_approximation_rank = 2, .start_powersgd_iter = 2}),
        {4, 4},
        2},
-      // Only the sum over the replicas matters.
+      // The result depends only on the sum over the replicas, so this division of the rows gives
+      // the same one.
       {"pytorch",
        "powersgd2_2",
        hooks::PowerSGD({.matrix_approximation_rank = 2, .start_powersgd_iter = 2}),
@@ -195,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Hooks, testing::ValuesIn(HookCases()), [](const 
   return name;
 });
 
-TEST_P(Hooks, TrainAsReferenceDoes) {
+TEST_P(Hooks, TrainingMatchesReference) {
   const HookCase& c = GetParam();
   for (const bool queued : {false, true}) {
     const auto difference = DifferenceFrom(c.source, c.name, c.reduce, c.rows, c.rank, queued);
@@ -206,12 +207,12 @@ TEST_P(Hooks, TrainAsReferenceDoes) {
 
 // ---- Planted bugs ----------------------------------------------------------------------------
 
-// Expects that the tests above detect a hook with a bug.
+// Expects the comparison with the reference to detect a hook with a planted bug.
 void ExpectCaught(const char* source, const char* name, const GradientReducer& reduce,
                   const Rows& rows, int rank = 0) {
   const auto difference = DifferenceFrom(source, name, reduce, rows, rank);
   ASSERT_TRUE(difference.ok()) << difference.status();
-  EXPECT_NE(*difference, "") << "not noticed: " << source << " " << name;
+  EXPECT_NE(*difference, "") << "not detected: " << source << " " << name;
 }
 
 TEST(PlantedBugs, ForgottenErrorFeedbackIsCaught) {
@@ -270,7 +271,7 @@ TEST(HookErrors, UnreducedResultIsReported) {
   const absl::Status status = PrepareWith([](GradientReduction& r) { return r.gradient(); });
   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "gradient of variable '",
                               "is partial(sum)"));
-  // With one replica, the gradient is already complete.
+  // One replica's gradient is already complete.
   EXPECT_TRUE(PrepareWith([](GradientReduction& r) { return r.gradient(); }, 1).ok());
 }
 
@@ -280,7 +281,7 @@ TEST(HookErrors, ScatteredResultIsReported) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "is sharded("));
 }
 
-TEST(HookErrors, ResultOfOtherDtypeOrShapeIsReported) {
+TEST(HookErrors, ResultWithWrongDtypeOrShapeIsReported) {
   const auto building = [](const GradientReducer& reduce) {
     return Regression(reduce).graph.status();
   };
@@ -306,7 +307,7 @@ TEST(HookErrors, OptionsOutOfRangeAreReported) {
               IsError(absl::StatusCode::kInvalidArgument, "got -1"));
 }
 
-// ---- Guarantees of an optimizer --------------------------------------------------------------
+// ---- An optimizer's guarantees --------------------------------------------------------------
 
 std::map<std::string, GradientReducer> AllHooks() {
   return {{"allreduce", hooks::AllReduce()},
@@ -362,7 +363,7 @@ TEST(HookedStep, NormOfReducedGradientIsClipped) {
   }
 }
 
-// A factor of zeros would remain zero.
+// A PowerSGD factor that became all zeros would stay zero.
 TEST(HookedStep, PowerSgdRecoversFromZeroGradient) {
   for (const int64_t start : {0, 1}) {
     const Regression r(hooks::PowerSGD({.start_powersgd_iter = start}));
@@ -379,8 +380,9 @@ TEST(HookedStep, PowerSgdRecoversFromZeroGradient) {
   }
 }
 
-// Under a strategy, replicas share the variables that only the optimizer writes.
-TEST(HookedStep, StrategyTrainsLikeSessionOfTests) {
+// A strategy differs from a test session: its replicas share the variables that only the optimizer
+// writes.
+TEST(HookedStep, StrategyTrainsLikeTestSession) {
   const Arrays& arrays = Reference("numpy");
   for (const auto& [name, reduce] : AllHooks()) {
     const auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
@@ -433,9 +435,9 @@ TEST(HookedStep, MixedPrecisionTrains) {
   }
 }
 
-// Sends a gradient element that bfloat16 cannot represent twice. What rounding removed arrives
-// later.
-TEST(HookedStep, ErrorFeedbackDeliversWhatRoundingTook) {
+// Both replicas send a gradient that bfloat16 cannot represent. Later steps deliver what rounding
+// removed.
+TEST(HookedStep, ErrorFeedbackDeliversRoundingErrorsLater) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {-1});
@@ -445,7 +447,7 @@ TEST(HookedStep, ErrorFeedbackDeliversWhatRoundingTook) {
       GradientDescent({.learning_rate = 1}).Minimize(root, loss, {.reduce = hooks::Bf16Compress()});
   const auto session = CreateTestSession(graph, {.replicas = 2}).value();
   Step step = session->Prepare({x}, {}, {train}).value();
-  const float gradient = 1 + 1 / 512.0f;  // bfloat16 has 8 bits
+  const float gradient = 1 + 1 / 512.0f;  // bfloat16 has 8 significant bits
   for (int k = 0; k < 64; ++k) {
     ASSERT_TRUE(step.Run({Tensor::Vector<float>({gradient, gradient})}).ok());
     const float sent = -session->ReadVariable("v")->scalar<float>();
@@ -455,8 +457,8 @@ TEST(HookedStep, ErrorFeedbackDeliversWhatRoundingTook) {
   }
 }
 
-// Gradients accumulate in a kOnRead variable without communication. The hook then reduces them
-// once.
+// Gradients accumulate in a kOnRead variable without communication. At the end, the hook reduces
+// the sum once.
 TEST(HookedStep, AccumulatedGradientIsReduced) {
   Tensor results[2];
   for (const bool accumulates : {false, true}) {
@@ -499,7 +501,7 @@ TEST(HookedStep, AccumulatedGradientIsReduced) {
   EXPECT_EQ(Difference(results[0], results[1], kRounding), "");
 }
 
-TEST(HookedStep, LoadedGraphTrainsTheSame) {
+TEST(HookedStep, LoadedGraphTrainsLikeTheOriginal) {
   for (const auto& [name, reduce] : AllHooks()) {
     Regression regression(reduce);
     const auto def = ToGraphDef(regression.graph);
@@ -547,7 +549,7 @@ TEST(HookedStep, CheckpointKeepsErrorForAnyNumberOfReplicas) {
 }
 
 // The interpreter runs the graph on one device. It is a valid oracle because PowerSGD communicates
-// only sums and computes with them.
+// only sums and computes only with these.
 TEST(HookedStep, PowerSgdMatchesInterpreter) {
   const Regression r(hooks::PowerSGD({.matrix_approximation_rank = 2, .start_powersgd_iter = 1}));
   auto t = Training::Create(r, {3, 0, 5});
@@ -567,7 +569,7 @@ TEST(HookedStep, PowerSgdMatchesInterpreter) {
   }
 }
 
-// ---- What is communicated --------------------------------------------------------------------
+// ---- Communication --------------------------------------------------------------------
 
 // Counts the elements of all collectives, by kind, dtype and reduction.
 std::map<std::string, int64_t> Communicated(const GradientReducer& reduce) {
@@ -586,14 +588,15 @@ std::map<std::string, int64_t> Communicated(const GradientReducer& reduce) {
   return elements;
 }
 
-TEST(HookedStep, CommunicatesWhatItsHookSays) {
+TEST(HookedStep, CommunicatesWhatTheHookRequires) {
   using Elements = std::map<std::string, int64_t>;
   EXPECT_EQ(Communicated(hooks::Bf16Compress()), (Elements{{"AllReduce bfloat16", 130}}));
   EXPECT_EQ(Communicated(hooks::Fp16Compress()), (Elements{{"AllReduce half", 130}}));
-  // P [12,2] and Q [10,2]. The update of the bias reduces its gradient.
+  // The factors of w are P [12,2] and Q [10,2]. The update of b reduces its own gradient.
   EXPECT_EQ(Communicated(hooks::PowerSGD(FromStart(2))),
             (Elements{{"AllReduce float", 2 * (12 + 10)}}));
-  // For each of the two variables: the gradients of two replicas, four dot products, the result.
+  // Each of the two variables takes the gradients of two replicas, four dot products and the
+  // result.
   EXPECT_EQ(Communicated(hooks::Adasum()), (Elements{{"ReduceScatter float", 2 * 130},
                                                      {"AllReduce float", 2 * 4},
                                                      {"AllGather float", 130}}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient accumulation and loss scaling.
+// Tests gradient accumulation and loss scaling.
 #include "train/optimizers/gradient_accumulation.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Gt;
 
-// Counts the collectives of one rank.
+// Counts one rank's collectives.
 class CountingCommunicator final : public Communicator {
  public:
   CountingCommunicator(std::unique_ptr<Communicator> inner, int* count)
@@ -106,8 +106,8 @@ void ExpectEqualVariables(const Regression& want, const Regression& got) {
   }
 }
 
-// On one device, on replicas that share one copy of the variables, and on devices with their own
-// copies.
+// Runs each test on one device, on replicas that share one copy of the variables, and on devices
+// with their own copies.
 class AccumulationTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
  protected:
   TestSessionOptions Devices() const {
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, AccumulationTest,
                          ::testing::Values(std::tuple(1, false), std::tuple(3, false),
                                            std::tuple(3, true)));
 
-TEST_P(AccumulationTest, EqualsOneBatchOfAllRows) {
+TEST_P(AccumulationTest, AccumulationEqualsOneBatchOfAllRows) {
   const std::pair<std::shared_ptr<Optimizer>, MinimizeOptions> cases[] = {
       {std::make_shared<Momentum>(Momentum::Options{0.3}), {}},
       {std::make_shared<Adam>(Adam::Options{0.1}), {.global_clipnorm = 0.5, .weight_decay = 0.1}},
@@ -147,7 +147,7 @@ TEST_P(AccumulationTest, EqualsOneBatchOfAllRows) {
   }
 }
 
-TEST_P(AccumulationTest, NonFiniteLossOfOneStepDropsTheWindow) {
+TEST_P(AccumulationTest, NonFiniteLossInOneStepDropsTheWindow) {
   Regression clean, dropped;
   const MinimizeOptions options = {.accumulate_steps = 2};
   ASSERT_TRUE(clean.Make(Adam({0.1}), options, Devices()).ok());
@@ -207,7 +207,7 @@ TEST(AccumulationWeight, GivenWeightReplacesTheNumberOfRows) {
   EXPECT_EQ((*session)->ReadVariable("w")->scalar<float>(), -5);  // -(8 + 3 * 4) / 4
 }
 
-TEST(AccumulationOptions, OutOfRangeAreRejected) {
+TEST(AccumulationOptions, OptionsOutOfRangeAreRejected) {
   const std::pair<MinimizeOptions, const char*> cases[] = {
       {{.accumulate_steps = 0}, "minimize: accumulate_steps:"},
       {{.reduce = hooks::AllReduce(), .accumulate_steps = 2}, "minimize: accumulate_steps cannot "},
@@ -221,7 +221,8 @@ TEST(AccumulationOptions, OutOfRangeAreRejected) {
   }
 }
 
-// w [], which starts at 1, and the loss factor * Σ x * half(w), where x and w are half precision.
+// A scalar variable w, which starts at 1, and the loss factor * Σ x * half(w), computed in half
+// precision.
 struct HalfLine {
   absl::Status Make(const Optimizer& optimizer, const MinimizeOptions& options, double factor,
                     int replicas = 1) {
@@ -236,7 +237,7 @@ struct HalfLine {
     MF_ASSIGN_OR_RETURN(step, session->Prepare({x}, {}, {train}));
     return absl::OkStatus();
   }
-  // Runs a step on halves with these bits.
+  // Runs a step on half-precision inputs with these bits.
   void Run(const std::vector<uint16_t>& bits) {
     Tensor batch = Tensor::Allocate(DT_HALF, Shape({static_cast<int64_t>(bits.size())})).value();
     std::copy(bits.begin(), bits.end(), reinterpret_cast<uint16_t*>(batch.raw()));
@@ -257,7 +258,7 @@ constexpr uint16_t kOne = 0x3c00, kLarge = 0x7bff;  // 65504, the largest half
 class LossScaleTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Replicas, LossScaleTest, ::testing::Values(1, 2));
 
-TEST_P(LossScaleTest, KeepsGradientsThatAHalfCannotHold) {
+TEST_P(LossScaleTest, KeepsGradientsThatHalfCannotRepresent) {
   for (const bool scaled : {false, true}) {
     HalfLine line;
     MinimizeOptions options;
@@ -268,7 +269,7 @@ TEST_P(LossScaleTest, KeepsGradientsThatAHalfCannotHold) {
   }
 }
 
-TEST_P(LossScaleTest, GrowsAfterFiniteStepsAndHalvesAfterANonFiniteOne) {
+TEST_P(LossScaleTest, ScaleGrowsAfterFiniteStepsAndHalvesAfterANonFiniteOne) {
   HalfLine line;
   const MinimizeOptions options = {
       .loss_scale = LossScaleOptions{.initial_scale = 4, .dynamic_growth_steps = 3}};

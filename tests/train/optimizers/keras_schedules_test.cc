@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The learning rates of every Keras schedule compared with those stored by
-// tests/references/make_optimizer_steps.py, in training on 1 and on 3 replicas.
+// Compares the learning rates of every schedule, in training on 1 and on 3 replicas, with those
+// that tests/references/make_optimizer_steps.py stored from Keras.
 #include <map>
 #include <string>
 #include <vector>
@@ -62,8 +62,8 @@ std::map<std::string, LearningRateSchedule> Schedules() {
   };
 }
 
-// Returns the rates of `count` steps. Each step starts with w = 0 and minimises the mean of w * x:
-// with rows x = -1, it adds its learning rate.
+// Returns the learning rates of `count` steps. Each step starts at w = 0 and minimises the mean of
+// w * x. All rows are x = -1, so the step adds its learning rate to w.
 absl::StatusOr<Tensor> Rates(const LearningRateSchedule& schedule, int64_t count, int replicas) {
   Graph graph;
   const Scope root(&graph);
@@ -77,7 +77,7 @@ absl::StatusOr<Tensor> Rates(const LearningRateSchedule& schedule, int64_t count
   std::vector<float> rates;
   for (int64_t i = 0; i < count; ++i) {
     MF_RETURN_IF_ERROR(session->AssignVariable("w", Tensor::Scalar<float>(0)));
-    // 3, 2 and 2 rows on 3 replicas.
+    // Three replicas get 3, 2 and 2 rows.
     MF_RETURN_IF_ERROR(step.Run({Tensor::Vector<float>({-1, -1, -1, -1, -1, -1, -1})}).status());
     MF_ASSIGN_OR_RETURN(const Tensor rate, session->ReadVariable("w", replicas - 1));
     rates.push_back(rate.scalar<float>());
@@ -100,7 +100,7 @@ TEST_P(KerasSchedules, RatesMatchKeras) {
     EXPECT_EQ(Difference(want, *got, {.relative = 2e-6, .absolute = 1e-6}), "") << name;
     schedules.erase(name);
   }
-  for (const auto& [name, schedule] : schedules) ADD_FAILURE() << name << " is not stored";
+  for (const auto& [name, schedule] : schedules) ADD_FAILURE() << name << " has no stored rates";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of every optimizer compared with those of Keras, stored by
-// tests/references/make_optimizer_steps.py.
+// Compares every optimizer's steps with those that tests/references/make_optimizer_steps.py stored
+// from Keras.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -91,8 +91,8 @@ std::vector<KerasCase> RuleCases() {
   };
 }
 
-// Each option with one of the optimizers. The limits lie above some gradient norms and below
-// others.
+// Returns cases that test each option with one of the optimizers. The clipping limits are above
+// some gradient norms and below others.
 std::vector<KerasCase> OptionCases() {
   return {
       {"clipvalue", Make<SGD>({0.05}), {.clipvalue = 0.8}},
@@ -117,7 +117,8 @@ std::vector<KerasCase> Cases() {
   return cases;
 }
 
-// Not all steps update variables, and a loss that is not finite also discards other steps.
+// Returns the accumulation cases. They are separate because only some steps update variables, and a
+// non-finite loss also discards other steps.
 std::vector<KerasCase> AccumulationCases() {
   return {
       {"accumulation",
@@ -135,14 +136,14 @@ const std::map<std::string, Tensor>& Stored() {
 
 const Tensor& Stored(const std::string& name) { return Stored().at(name); }
 
-// Returns row `i` of the stored array.
+// Returns row `i` of a stored array.
 Tensor StoredRow(const std::string& name, int i) {
   const Tensor row = SliceAlong(Stored(name), 0, i, i + 1);
   const auto dims = Stored(name).shape().dims();
   return row.Reshaped(Shape(std::vector<int64_t>(dims.begin() + 1, dims.end())));
 }
 
-// The three regressions of make_optimizer_steps.py.
+// The three regressions in make_optimizer_steps.py.
 struct Regressions {
   std::unique_ptr<Session> session;
   Step step;
@@ -223,7 +224,7 @@ std::string CaseName(const testing::TestParamInfo<std::tuple<KerasCase, int>>& i
   return absl::StrCat(std::get<0>(info.param).name, "_on_", std::get<1>(info.param));
 }
 
-// With 3 replicas, the 5 rows are divided unevenly.
+// Three replicas divide the 5 rows unevenly.
 INSTANTIATE_TEST_SUITE_P(Replicas, KerasStepsTest,
                          ::testing::Combine(::testing::ValuesIn(Cases()), ::testing::Values(1, 3)),
                          CaseName);
@@ -240,7 +241,7 @@ TEST_P(KerasStepsTest, StepWithNonFiniteLossChangesNothingAndDoesNotCount) {
     const std::vector<Tensor> before = regressions_.AllVariables();
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 1e30f}) {
       std::vector<Tensor> batch = Batch(i);
-      batch[1].data<float>()[i] = bad;  // on one replica; the square of 1e30 overflows
+      batch[1].data<float>()[i] = bad;  // affects one replica; the square of 1e30 overflows
       regressions_.Run(batch);
       const std::vector<Tensor> after = regressions_.AllVariables();
       for (size_t v = 0; v < before.size(); ++v) {

@@ -15,8 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-// Trains w, which starts at 0, by plain gradient descent on the loss w * x. With x = -1, each step
-// adds its learning rate to w.
+// Trains w, which starts at 0, by plain gradient descent on the loss w * x. Because x is -1, each
+// step adds its learning rate to w.
 struct Line {
   std::unique_ptr<Session> session;
   Step step;
@@ -97,8 +97,8 @@ TEST(WarmUp, RisesToConstantRate) {
 TEST(OneCycle, MatchesPyTorch) {
   absl::StatusOr<Line> line = MakeLine({.max_learning_rate = 1, .total_steps = 10});
   ASSERT_TRUE(line.ok()) << line.status();
-  // The formula of torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10) in double
-  // precision.
+  // Computed in double precision by the formula of torch.optim.lr_scheduler.OneCycleLR(max_lr=1,
+  // total_steps=10).
   const double expected[] = {0.04,     0.52,     1.0,       0.9504846, 0.8117457,
                              0.611262, 0.388742, 0.1882583, 0.0495194, 4e-06};
   double before = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all optimizers share. keras_steps_test.cc compares some of them with Keras.
+// Tests the options that all optimizers share. keras_steps_test.cc compares some of them with
+// Keras.
 #include "train/optimizers/minimize_options.h"
 
 #include <limits>
@@ -58,7 +59,7 @@ TEST(ClipTest, GlobalNormKeepsGradientsBelowLimit) {
   }
 }
 
-TEST(ClipTest, GlobalNormScalesAllGradientsByOneFactorAboveLimit) {
+TEST(ClipTest, GlobalNormAboveLimitScalesAllGradientsByOneFactor) {
   const std::vector<Tensor> clipped =
       Clip(ClipByGlobalNorm, {Tensor::Of<double>({2}, {3, 0}), Tensor::Of<double>({1, 2}, {0, -4})},
            0.5);
@@ -117,8 +118,8 @@ TEST(MinimizeOptionsTest, OptionsOutOfRangeAreRejected) {
   }
 }
 
-// Variables "a", "b" and "layer/bias", which start at 1, and the loss x * (a + b + bias), whose
-// gradients are all x.
+// A graph with variables "a", "b" and "layer/bias", which start at 1, and the loss x * (a + b +
+// bias). All gradients are x.
 struct Sum {
   explicit Sum(int replicas = 1) : replicas(replicas) {}
 
@@ -194,7 +195,7 @@ TEST(MinimizeOptionsTest, WeightDecayExcludesByHandleAndByName) {
   }
 }
 
-TEST(MinimizeOptionsTest, WeightDecayOptionReplacesThatOfTheOptimizer) {
+TEST(MinimizeOptionsTest, WeightDecayOptionReplacesTheOptimizersOwn) {
   Sum m;
   ASSERT_TRUE(m.Prepare(AdamW({.learning_rate = 0.5, .weight_decay = 0.5})
                             .Minimize(m.root, m.loss, {.weight_decay = 0}))
@@ -203,7 +204,7 @@ TEST(MinimizeOptionsTest, WeightDecayOptionReplacesThatOfTheOptimizer) {
   EXPECT_EQ(m.Value("a"), 1);
 }
 
-TEST(MinimizeOptionsTest, ApplyGradientsTakesTheOptions) {
+TEST(MinimizeOptionsTest, ApplyGradientsObeysTheOptions) {
   Sum m;
   const auto gradients = Optimizer::ComputeGradients(m.root, m.loss, {m.a.handle, m.bias.handle});
   ASSERT_TRUE(m.Prepare(SGD({.learning_rate = 1})
@@ -228,7 +229,7 @@ TEST_P(MovingAverageTest, EvaluationAndFinalValuesUseTheAverages) {
   const Output averaged = WithMovingAverages(m.root, ForInference(m.root, product));
   const Operation finalize = FinalizeVariableValues(m.root);
   ASSERT_TRUE(m.Prepare(train).ok()) << m.graph.status();
-  // Before the first update there are no averages, and all values remain.
+  // Before the first update, there are no averages, so finalizing changes no value.
   ASSERT_TRUE(m.session->Run({}, {}, {finalize}).ok());
   EXPECT_EQ(m.Value("a"), 1);
   m.Run(1);   // a = b = 0, and so are the averages

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every number among the options of optimizers, schedules, clipping, loss scaling, moving averages
-// and regularizers: values out of range, NaN and infinities are errors that name the option.
+// Tests every numeric option of optimizers, schedules, clipping, loss scaling, moving averages and
+// regularizers: values out of range, NaN and infinities are errors that name the option.
 #include "train/numeric_options.h"
 
 #include <cmath>
@@ -41,7 +41,7 @@ void Set(Number& option, double value) {
   }
 }
 
-// Returns the status of a graph in which the optimizer minimises the square of a matrix.
+// Returns the status of a graph in which `optimizer` minimises the square of a matrix.
 absl::Status StatusOf(const Optimizer& optimizer, const MinimizeOptions& options = {}) {
   Graph graph;
   const Scope root(&graph);
@@ -73,14 +73,14 @@ absl::Status StatusOf(Clip clip, double limit) {
 }
 
 struct Row {
-  std::string name;  // name of the option
+  std::string name;  // the option's name
   bool is_integer;
   std::vector<double> bad, good;
   std::function<absl::Status(double value)> status_with;
 };
 using Numbers = std::vector<double>;
 
-// An option of an optimizer.
+// Makes a row for an optimizer's option.
 #define RULE(Optimizer, option, bad, good)                                            \
   Row {                                                                               \
 #option, std::is_integral_v<decltype(Optimizer::Options::option)>, Numbers bad,     \
@@ -90,8 +90,8 @@ using Numbers = std::vector<double>;
           return StatusOf(Optimizer(options));                                          \
         } \
   }
-// An option of a function that returns a schedule, a hook or a regularizer. All other options must
-// be valid.
+// Makes a row for an option of a function that returns a schedule, a hook or a regularizer. The
+// arguments must make all other options valid.
 #define OPTION(Function, Options, option, bad, good, ...)                             \
   Row {                                                                               \
 #option, std::is_integral_v<decltype(Options::option)>, Numbers bad, Numbers good,  \
@@ -306,7 +306,7 @@ std::vector<Row> AllRows() {
   return rows;
 }
 
-TEST(NumericOptions, OutOfRangeAreErrorsThatNameTheOption) {
+TEST(NumericOptions, ValuesOutOfRangeAreErrorsThatNameTheOption) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const Row& row : AllRows()) {
     Numbers bad = row.bad;
@@ -323,13 +323,13 @@ TEST(NumericOptions, OutOfRangeAreErrorsThatNameTheOption) {
   }
 }
 
-// A new option needs a row in the table above.
-TEST(NumericOptions, TableHasEveryNumberOfTheHeaders) {
+// If this fails, add a row for the new option to the table above.
+TEST(NumericOptions, TableHasEveryNumberInTheHeaders) {
   std::set<std::string> in_table;
   for (const Row& row : AllRows()) in_table.insert(row.name);
-  // MinimizeOptions sets these under other names.
+  // Rows for MinimizeOptions set these through options with other names.
   in_table.insert({"multiplier", "overwrite_frequency"});
-  // The value of a constant LearningRate, and the operands of update formulas.
+  // These are the value of a constant LearningRate, and operands of update formulas.
   in_table.insert({"value", "x", "y", "decay"});
   std::set<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("train/optimizers")) {
@@ -340,7 +340,8 @@ TEST(NumericOptions, TableHasEveryNumberOfTheHeaders) {
     }
   }
   EXPECT_GT(found.size(), 40u);
-  for (const std::string& name : found) EXPECT_EQ(in_table.count(name), 1u) << "no row of " << name;
+  for (const std::string& name : found)
+    EXPECT_EQ(in_table.count(name), 1u) << "no row for " << name;
 }
 
 TEST(NumericOptions, ErrorsSayWhichNumbersAreLegal) {

@@ -38,7 +38,7 @@ std::vector<std::string> VariableNames(const Optimizer& optimizer) {
   return names;
 }
 
-// Checkpoints contain these names.
+// Checkpoints contain these names, so they must not change.
 TEST(OptimizerSlotsTest, SlotsAreNamedAfterTheirVariable) {
   using ::testing::ElementsAre;
   using ::testing::UnorderedElementsAre;
@@ -60,8 +60,9 @@ TEST(OptimizerSlotsTest, SlotsAreNamedAfterTheirVariable) {
                                    "train/beta2_power"));
 }
 
-// The defaults of Keras 3.15. keras_steps_test.cc tests those of the other options.
-TEST(OptimizerOptionsTest, DefaultsAreThoseOfKeras) {
+// Expected values are the defaults of Keras 3.15. keras_steps_test.cc covers the other options'
+// defaults.
+TEST(OptimizerOptionsTest, DefaultsMatchKeras) {
   EXPECT_EQ(GradientDescent::Options().learning_rate.value(), 0.01);
   EXPECT_EQ(Momentum::Options().learning_rate.value(), 0.01);
   EXPECT_EQ(Adam::Options().learning_rate.value(), 0.001);

@@ -14,7 +14,7 @@ std::string FormatOne(absl::string_view name, const Tensor& tensor) {
   return FormatSafetensorsHeader({{std::string(name), tensor}}, {}, &order).value_or("error");
 }
 
-TEST(FormatSafetensorsHeaderTest, MatchesGoldenVectorsOfReference) {
+TEST(FormatSafetensorsHeaderTest, MatchesReferenceGoldenHeaders) {
   std::vector<const Tensor*> order;
   EXPECT_EQ(*FormatSafetensorsHeader({}, {}, &order), "{}      ");
   const std::string attn0 = FormatOne("attn.0", *Tensor::Allocate(DT_FLOAT, {1, 2, 3}));
@@ -68,13 +68,13 @@ TEST(ParseSafetensorsHeaderTest, SkipsUnknownFields) {
 // Returns a header with one tensor that has these fields.
 std::string One(absl::string_view fields) { return absl::StrCat(R"({"a":{)", fields, "}}"); }
 
-TEST(ParseSafetensorsHeaderTest, RejectionNamesBrokenRule) {
+TEST(ParseSafetensorsHeaderTest, ErrorNamesBrokenRule) {
   std::string deep = R"({"a":{"x":)";
   for (int i = 0; i < 200'000; ++i) deep += '[';
   const struct {
     std::string header;
     uint64_t data_bytes;
-    std::vector<const char*> tokens;  // the first one is the broken rule
+    std::vector<const char*> tokens;  // the first token names the broken rule
   } cases[] = {
       {"", 0, {"InvalidHeaderStart", "got nothing"}},
       {"[]", 0, {"InvalidHeaderStart", "got \"["}},
@@ -204,7 +204,7 @@ TEST(ParseSafetensorsHeaderTest, RejectionNamesBrokenRule) {
   }
 }
 
-TEST(ParseSafetensorsHeaderTest, LegalTensorThatNoTensorCanHoldIsUnreadable) {
+TEST(ParseSafetensorsHeaderTest, LegalTensorThatTensorCannotHoldIsUnreadable) {
   const struct {
     std::string fields;
     uint64_t bytes;

@@ -54,7 +54,8 @@ Safetensors Everything() {
           {{"k\t\x01\x7f", "€/\\"}}};
 }
 
-// Written by safetensors 0.8.0: numpy's save() of the same tensors, with bfloat16 from ml_dtypes.
+// Returns what safetensors 0.8.0's numpy save() writes for the same tensors, with bfloat16 from
+// ml_dtypes.
 std::string EverythingByTheReference() {
   const std::string header =
       "{\"__metadata__\":{\"k\\t\\u0001\x7f\":\"€/\\\\\"},"
@@ -124,7 +125,7 @@ TEST(SafetensorsTest, TensorsAreAlignedAndOutliveFile) {
   ExpectEqual(*got, Everything());
 }
 
-TEST(SafetensorsTest, InvalidArgumentKeepsOldFile) {
+TEST(SafetensorsTest, InvalidTensorLeavesOldFileUnchanged) {
   const std::string path = TemporaryPath("kept.safetensors");
   ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
   const absl::Status status = WriteSafetensors(path, {{{"x", Tensor()}}, {}});

@@ -19,7 +19,8 @@ T Number(absl::string_view bytes) {
   return number;
 }
 
-// Bitwise, with the reflected polynomial of CRC-32C from RFC 3720.
+// Computes CRC-32C bit by bit, with the reflected polynomial from RFC 3720, and masks it as
+// TFRecord files do.
 uint32_t MaskedChecksum(absl::string_view bytes) {
   uint32_t crc = ~0u;
   for (const unsigned char byte : bytes) {
@@ -38,7 +39,7 @@ uint64_t Varint(absl::string_view* bytes) {
     number |= uint64_t{byte & 0x7fu} << shift;
     if (byte < 0x80) return number;
   }
-  ADD_FAILURE() << "a varint has no end";
+  ADD_FAILURE() << "unterminated varint";
   return 0;
 }
 
@@ -69,7 +70,7 @@ WireMessage::WireMessage(absl::string_view bytes) {
         return;
     }
     if (size > bytes.size()) {
-      ADD_FAILURE() << "a field is cut short";
+      ADD_FAILURE() << "truncated field";
       return;
     }
     values.emplace_back(bytes.substr(0, size));
@@ -113,7 +114,7 @@ std::vector<WireMessage> ReadEvents(const std::string& path, bool is_growing) {
   std::vector<WireMessage> events;
   while (!rest.empty()) {
     if (rest.size() < 16 || Number<uint64_t>(rest) > rest.size() - 16) {
-      EXPECT_TRUE(is_growing) << path << ": a record is cut short";
+      EXPECT_TRUE(is_growing) << path << ": truncated record";
       break;
     }
     const size_t size = Number<uint64_t>(rest);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads event files without the library: decodes framing, checksums and wire format as TensorFlow's
-// and protobuf's documentation describes them.
+// Reads event files without library code: decodes framing, checksums and wire format as the
+// documentation of TensorFlow and protobuf describes them.
 #ifndef MIRRORFLOW_TESTS_TRAIN_SUMMARY_EVENT_FILE_H_
 #define MIRRORFLOW_TESTS_TRAIN_SUMMARY_EVENT_FILE_H_
 
@@ -14,10 +14,10 @@
 
 namespace mirrorflow {
 
-// A message in its wire format.
+// A protobuf message, decoded from its wire format.
 class WireMessage {
  public:
-  // Fails the test if the bytes are malformed.
+  // Decodes `bytes`. Fails the test if they are malformed.
   explicit WireMessage(absl::string_view bytes);
 
   bool Has(int field) const { return fields_.count(field) != 0; }
@@ -30,7 +30,7 @@ class WireMessage {
   std::vector<double> PackedDoubles(int field) const;
 
  private:
-  std::map<int, std::vector<std::string>> fields_;  // numbers as their bytes
+  std::map<int, std::vector<std::string>> fields_;  // numbers are stored as bytes
 };
 
 // Returns the records of a TFRecord file. Fails the test for a wrong checksum and, unless

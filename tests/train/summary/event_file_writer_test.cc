@@ -48,7 +48,7 @@ proto::Event EventOfStep(int64_t step, size_t bytes = 0) {
   return event;
 }
 
-// Waits until the file has the event of `step`, which another thread writes.
+// Waits until another thread has written the event for `step`. Returns false if it takes too long.
 bool HasStepSoon(const std::string& path, int64_t step) {
   const absl::Time deadline = absl::Now() + absl::Seconds(60);
   while (absl::Now() < deadline) {
@@ -59,7 +59,7 @@ bool HasStepSoon(const std::string& path, int64_t step) {
   return false;
 }
 
-TEST(EventFileWriterTest, FileHasTheNameAndTheFirstEventThatTensorBoardExpects) {
+TEST(EventFileWriterTest, FileNameAndFirstEventAreWhatTensorBoardExpects) {
   const std::string directory = NewDirectory("named/logs");
   const absl::Time before = absl::Now();
   auto writer = OpenOrDie(directory, {.filename_suffix = ".mine"});
@@ -68,7 +68,7 @@ TEST(EventFileWriterTest, FileHasTheNameAndTheFirstEventThatTensorBoardExpects) 
       AllOf(MatchesRegex(absl::StrCat(directory, "/events\\.out\\.tfevents\\.[0-9]+\\..+\\.",
                                       getpid(), "\\.[0-9]+\\.v2\\.mine")),
             EndsWith(".v2.mine")));
-  // Before any event and any flush.
+  // The first event is in the file before any other event is added or flushed.
   const std::vector<WireMessage> events = ReadEvents(writer->path());
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].String(kFileVersion), "brain.Event:2");
@@ -88,7 +88,7 @@ TEST(EventFileWriterTest, PurgeStepStartsASession) {
 }
 
 // Readers process the files in name order.
-TEST(EventFileWriterTest, FileThatPurgesComesAfterAllOthers) {
+TEST(EventFileWriterTest, FileThatPurgesSortsAfterAllOthers) {
   const std::string directory = NewDirectory("order");
   std::filesystem::create_directories(directory);
   const std::string future = directory + "/events.out.tfevents.9999999998.host.1.0.v2";
@@ -97,7 +97,7 @@ TEST(EventFileWriterTest, FileThatPurgesComesAfterAllOthers) {
   EXPECT_GT(OpenOrDie(directory, {.purge_step = 0})->path(), future);
 }
 
-TEST(EventFileWriterTest, EventsOfTheLastStepAreKeptAndCanBeAddedAgain) {
+TEST(EventFileWriterTest, LastStepsEventsAreKeptAndCanBeAddedAgain) {
   auto writer = OpenOrDie(NewDirectory("last"), {.keep_last_step = true});
   EXPECT_TRUE(writer->EventsOfStep(0).empty());
   for (const int step : {3, 5, 4, 5}) {
@@ -108,11 +108,11 @@ TEST(EventFileWriterTest, EventsOfTheLastStepAreKeptAndCanBeAddedAgain) {
   ASSERT_TRUE(writer->Purge(5).ok());
   EXPECT_TRUE(writer->EventsOfStep(3).empty());
   const std::vector<std::string> last = writer->EventsOfStep(5);
-  ASSERT_EQ(last.size(), 2u) << "of step 5";
+  ASSERT_EQ(last.size(), 2u) << "events of step 5";
   ASSERT_TRUE(writer->AddSerializedEvent(last[1]).ok());
   EXPECT_EQ(writer->EventsOfStep(5).size(), 3u);
   EXPECT_EQ(writer->AddSerializedEvent("\xff").code(), absl::StatusCode::kInvalidArgument);
-  // summary { value {} value {} … }, with values of 2 bytes each.
+  // The bytes encode `summary { value {} value {} … }`; each value takes 2 bytes.
   std::string values;
   for (int i = 0; i < 16 << 20; ++i) values += std::string("\x0a\0", 2);
   const std::string many = absl::StrCat("\x2a\x80\x80\x80\x10", values);
@@ -150,7 +150,7 @@ TEST(EventFileWriterTest, EventsAreWrittenAfterTheIntervalWithoutAFlush) {
   EXPECT_TRUE(HasStepSoon(writer->path(), 8));
 }
 
-TEST(EventFileWriterTest, EventsWaitForTheInterval) {
+TEST(EventFileWriterTest, EventsAreNotWrittenBeforeTheInterval) {
   auto writer = OpenOrDie(NewDirectory("long_interval"), {.flush_interval = absl::Hours(1)});
   ASSERT_TRUE(writer->AddEvent(EventOfStep(7)).ok());
   absl::SleepFor(absl::Milliseconds(50));
@@ -160,7 +160,8 @@ TEST(EventFileWriterTest, EventsWaitForTheInterval) {
 TEST(EventFileWriterTest, FullQueueIsWrittenBeforeTheInterval) {
   auto writer =
       OpenOrDie(NewDirectory("full"), {.max_queue_bytes = 1000, .flush_interval = absl::Hours(1)});
-  // Each call except the first finds the queue full, and the last event is larger than the queue.
+  // Every call except the first finds the queue full. The last event is larger than the whole
+  // queue.
   for (int i = 1; i <= 50; ++i) ASSERT_TRUE(writer->AddEvent(EventOfStep(i, 900)).ok());
   ASSERT_TRUE(writer->AddEvent(EventOfStep(51, 5000)).ok());
   EXPECT_TRUE(HasStepSoon(writer->path(), 51));
@@ -186,12 +187,12 @@ TEST(EventFileWriterTest, ManyThreadsAddAndFlush) {
   ASSERT_EQ(events.size(), 1u + kThreads * kEvents);
   for (size_t i = 1; i < events.size(); ++i) {
     const int64_t step = events[i].Int(kStep);
-    EXPECT_GT(step % kEvents, last[step / kEvents]);  // the events of each thread keep their order
+    EXPECT_GT(step % kEvents, last[step / kEvents]);  // each thread's events stay in order
     last[step / kEvents] = step % kEvents;
   }
 }
 
-TEST(EventFileWriterTest, RefusesEventsAfterClose) {
+TEST(EventFileWriterTest, EventsAfterCloseAreErrors) {
   auto writer = OpenOrDie(NewDirectory("close"));
   ASSERT_TRUE(writer->AddEvent(EventOfStep(1)).ok());
   ASSERT_TRUE(writer->Close().ok());
@@ -202,7 +203,7 @@ TEST(EventFileWriterTest, RefusesEventsAfterClose) {
   EXPECT_EQ(ReadEvents(writer->path()).size(), 2u);
 }
 
-// A limit on file sizes simulates a full disk.
+// Simulates a full disk by a limit on file sizes.
 class FullDiskTest : public testing::Test {
  protected:
   FullDiskTest() {
@@ -220,12 +221,12 @@ class FullDiskTest : public testing::Test {
   rlimit before_;
 };
 
-TEST_F(FullDiskTest, ErrorOfTheDiskIsReturnedByEachLaterCall) {
+TEST_F(FullDiskTest, DiskErrorIsReturnedByEachLaterCall) {
   auto writer = OpenOrDie(NewDirectory("disk"), {.max_queue_bytes = 4000});
   ASSERT_TRUE(writer->AddEvent(EventOfStep(1)).ok());
   ASSERT_TRUE(writer->Flush().ok());
   SetLimit(2000);
-  // None of these calls may wait for room that never becomes free.
+  // None of these calls may block until the queue has room, which would never happen.
   absl::Status status;
   for (int i = 2; i < 1000 && status.ok(); ++i) status = writer->AddEvent(EventOfStep(i, 900));
   EXPECT_THAT(status,
@@ -234,7 +235,7 @@ TEST_F(FullDiskTest, ErrorOfTheDiskIsReturnedByEachLaterCall) {
   EXPECT_EQ(writer->AddEvent(EventOfStep(0)), status);
   EXPECT_EQ(writer->Close(), status);
   SetLimit(RLIM_INFINITY);
-  EXPECT_FALSE(ReadEvents(writer->path()).empty());  // only complete records
+  EXPECT_FALSE(ReadEvents(writer->path()).empty());  // also checks that all records are complete
 }
 
 TEST_F(FullDiskTest, OpenFailsOnAFullDisk) {
@@ -243,7 +244,7 @@ TEST_F(FullDiskTest, OpenFailsOnAFullDisk) {
               IsError(absl::StatusCode::kResourceExhausted, "full_disk", "cannot write"));
 }
 
-TEST(EventFileWriterTest, OpenNamesBadDirectoryAndBadOption) {
+TEST(EventFileWriterTest, OpenErrorsNameBadDirectoryAndOption) {
   auto error = [](absl::string_view directory, const EventFileOptions& options = {}) {
     return EventFileWriter::Open(directory, options).status();
   };
@@ -252,7 +253,7 @@ TEST(EventFileWriterTest, OpenNamesBadDirectoryAndBadOption) {
   EXPECT_THAT(error(file), IsError(absl::StatusCode::kFailedPrecondition, file));
   EXPECT_THAT(error("/proc/logs"),
               IsError(absl::StatusCode::kNotFound, "/proc/logs:", "cannot create directory"));
-  EXPECT_THAT(error(""), IsError(kInvalid, "the directory is empty"));
+  EXPECT_THAT(error(""), IsError(kInvalid, "empty"));
   const std::string directory = NewDirectory("bad_options");
   EXPECT_THAT(error(directory, {.max_queue_bytes = 0}), IsError(kInvalid, "max_queue_bytes"));
   EXPECT_THAT(error(directory, {.flush_interval = -absl::Seconds(1)}),

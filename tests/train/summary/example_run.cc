@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes an event file with a value of each kind: `example_run DIRECTORY`. Tests of its readers
+// Writes an event file with a value of each kind: `example_run DIRECTORY`. The tests that read it
 // expect these values (tests/references/check_event_files.py, tests/tools/report_test.py).
 #include <cstdio>
 #include <string>
@@ -30,7 +30,7 @@ absl::Status WriteRun(const std::string& directory) {
     MF_RETURN_IF_ERROR(
         writer->AddHistogram("weights", Tensor::Vector<float>(weights), step, {.buckets = 10}));
   }
-  // Red, with a green bottom row.
+  // The image is red, with a green bottom row.
   std::vector<float> pixels;
   for (int row = 0; row < 4; ++row) {
     for (int column = 0; column < 6; ++column) {

@@ -20,8 +20,8 @@ proto::HistogramProto HistogramOf(const Tensor& values, int buckets) {
   return histogram.value_or(proto::HistogramProto());
 }
 
-TEST(HistogramSummaryTest, HasTheBucketsOfTensorBoard) {
-  // histogram_pb of tensorboard.plugins.histogram.summary_v2 returns the same edges and counts.
+TEST(HistogramSummaryTest, BucketsMatchTensorBoard) {
+  // tensorboard.plugins.histogram.summary_v2.histogram_pb returns the same edges and counts.
   const Tensor values = Tensor::Of<float>({7}, {0, 0.5, 1, 1, 2, 3, 10});
   const proto::HistogramProto histogram = HistogramOf(values, 4);
   EXPECT_THAT(histogram.bucket_limit(), ElementsAre(2.5, 5, 7.5, 10));
@@ -55,7 +55,7 @@ TEST(HistogramSummaryTest, CountsEveryNumericDtype) {
               ElementsAre(1, 2));
 }
 
-TEST(HistogramSummaryTest, NonFiniteElementsAreLeftOut) {
+TEST(HistogramSummaryTest, NonFiniteElementsAreIgnored) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const proto::HistogramProto histogram =
       HistogramOf(Tensor::Of<float>({5}, {kInfinity, 1, NAN, 2, -kInfinity}), 2);
@@ -71,7 +71,7 @@ TEST(HistogramSummaryTest, EqualElementsAreInOneBucket) {
   EXPECT_EQ(HistogramOf(Tensor::Scalar<float>(1), 30).num(), 1);
 }
 
-TEST(HistogramSummaryTest, NothingToCountGivesNoBucket) {
+TEST(HistogramSummaryTest, NoFiniteElementsGiveNoBuckets) {
   for (const Tensor& values : {Tensor::Of<float>({0, 3}, {}), Tensor::Of<float>({1}, {NAN})}) {
     const proto::HistogramProto histogram = HistogramOf(values, 30);
     EXPECT_THAT(histogram.bucket(), IsEmpty());
@@ -80,17 +80,17 @@ TEST(HistogramSummaryTest, NothingToCountGivesNoBucket) {
   }
 }
 
-TEST(HistogramSummaryTest, CountsTheWholeRangeOfDouble) {
+TEST(HistogramSummaryTest, CountsTheFullRangeOfDouble) {
   constexpr double kMax = std::numeric_limits<double>::max();
   const proto::HistogramProto histogram = HistogramOf(Tensor::Of<double>({3}, {-kMax, 0, kMax}), 2);
   EXPECT_THAT(histogram.bucket_limit(), ElementsAre(0, kMax));
   EXPECT_THAT(histogram.bucket(), ElementsAre(1, 2));
-  // The range is too small to divide.
+  // The range is too small to be divided into buckets.
   constexpr double kTiny = std::numeric_limits<double>::denorm_min();
   EXPECT_EQ(HistogramOf(Tensor::Of<double>({2}, {0, kTiny}), 30).bucket_size(), 1);
 }
 
-TEST(HistogramSummaryTest, NamesBadDtypeAndBadBuckets) {
+TEST(HistogramSummaryTest, ErrorsNameBadDtypeAndBucketCount) {
   const Tensor complex = *Tensor::Allocate(DT_COMPLEX64, {2});
   EXPECT_THAT(HistogramSummary(complex, 30).status(),
               IsError(absl::StatusCode::kInvalidArgument, "values", "got complex64[2]"));

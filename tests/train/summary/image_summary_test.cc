@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Returns the pixels as RGBA, whatever the file's format.
+// Decodes a PNG of any pixel format to RGBA.
 std::vector<int> Decode(const std::string& bytes) {
   png_image png = {};
   png.version = PNG_IMAGE_VERSION;
@@ -36,7 +36,7 @@ absl::Status ErrorOf(const Tensor& image, absl::string_view data_format) {
   return ImageSummary(image, data_format).status();
 }
 
-TEST(ImageSummaryTest, KeepsEveryPixelOfEachNumberOfChannels) {
+TEST(ImageSummaryTest, KeepsEveryPixelWithAnyNumberOfChannels) {
   const proto::Summary::Image rgb =
       Encode(Tensor::Of<uint8_t>({1, 2, 3}, {255, 0, 0, 10, 20, 30}), "HWC");
   EXPECT_EQ(rgb.height(), 1);
@@ -70,7 +70,7 @@ TEST(ImageSummaryTest, ScalesClipsAndRoundsFloatingElements) {
   EXPECT_THAT(grey, ElementsAre(0, 0, 128, 255, 255, 0));
 }
 
-TEST(ImageSummaryTest, NamesBadShapeFormatAndDtype) {
+TEST(ImageSummaryTest, ErrorsNameBadShapeFormatAndDtype) {
   const Tensor rgb = Tensor::Of<uint8_t>({1, 2, 3}, {0, 0, 0, 0, 0, 0});
   EXPECT_THAT(ErrorOf(rgb, "NHWC"),
               IsError(absl::StatusCode::kInvalidArgument, "HWC, CHW or HW", "got 'NHWC'"));

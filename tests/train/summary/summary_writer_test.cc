@@ -42,7 +42,7 @@ class SummaryWriterTest : public testing::Test {
     events.erase(events.begin());
     return events;
   }
-  // Returns the values of the only event.
+  // Returns the values in the only event.
   std::vector<WireMessage> Values() {
     const std::vector<WireMessage> events = Events();
     EXPECT_EQ(events.size(), 1u);
@@ -131,7 +131,7 @@ TEST_F(SummaryWriterTest, GraphIsAGraphDef) {
   EXPECT_THAT(names, ElementsAre("in", "minus"));
 }
 
-TEST_F(SummaryWriterTest, ErrorOfTheGraphIsReturned) {
+TEST_F(SummaryWriterTest, GraphErrorIsReturned) {
   Graph graph;
   Scope root(&graph);
   ops::Add(root.WithName("sum"), ops::Placeholder(root, DT_FLOAT, {2}),
@@ -156,7 +156,8 @@ TEST_F(SummaryWriterTest, HparamsDescribeTheExperimentAndTheSession) {
   }
   ASSERT_THAT(tags, ElementsAre("_hparams_/experiment", "_hparams_/session_start_info",
                                 "_hparams_/session_end_info"));
-  // Fields of TensorBoard's HParamsPluginData, Experiment, HParamInfo and MetricInfo.
+  // The numbers below are fields of TensorBoard's HParamsPluginData, Experiment, HParamInfo and
+  // MetricInfo.
   const WireMessage experiment = data[0].Message(2);
   std::vector<std::pair<std::string, int64_t>> infos;
   for (const std::string& info : experiment.All(4)) {
@@ -171,7 +172,7 @@ TEST_F(SummaryWriterTest, HparamsDescribeTheExperimentAndTheSession) {
   for (const std::string& entry : session.All(1)) {
     values.emplace(WireMessage(entry).String(1), WireMessage(entry).Message(2));
   }
-  // google.protobuf.Value: number_value, string_value, bool_value.
+  // In google.protobuf.Value: number_value, string_value, bool_value.
   EXPECT_EQ(values.at("batch").Double(2), 64);
   EXPECT_EQ(values.at("lr").Double(2), 0.5);
   EXPECT_EQ(values.at("loss").String(3), "mse");

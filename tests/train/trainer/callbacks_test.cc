@@ -33,8 +33,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 
-// Fits y = w x, whose gradient is constant: each epoch is one step, which changes w by the learning
-// rate.
+// Trains w with a constant gradient: each epoch is one step, which changes w by the learning rate.
 class CallbacksTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -99,7 +98,7 @@ TEST_F(CallbacksTest, EarlyStoppingWaitsForItsPatience) {
   EarlyStopping stop({.monitor = "score", .patience = 2});
   const auto result = Fit(7, {&scores, &stop});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->steps, 6) << "3 is best in epoch 4, followed by two others";
+  EXPECT_EQ(result->steps, 6) << "the best score, 3, is in epoch 4; two worse epochs follow";
   EXPECT_EQ(*result->stopped, "early stopping: score has not improved from 3 for 2 epochs");
   EXPECT_EQ(Kernel(), -6);
 }
@@ -109,15 +108,15 @@ TEST_F(CallbacksTest, EarlyStoppingRestoresBestWeights) {
   EarlyStopping stop({.monitor = "score", .patience = 2, .restore_best_weights = true});
   ASSERT_TRUE(Fit(6, {&scores, &stop}).ok());
   EXPECT_EQ(Kernel(), -3);
-  // Also if training ends before patience runs out.
+  // The best weights are restored even if training ends before patience runs out.
   Scores rising({1, 2});
   ASSERT_TRUE(Fit(2, {&rising, &stop}).ok());
   EXPECT_EQ(Kernel(), -4);
 }
 
 TEST_F(CallbacksTest, ReduceLROnPlateauFollowsKeras) {
-  // Reduced after epochs 3 and 6, each time after two epochs without improvement. Epoch 4 is the
-  // cooldown.
+  // The rate is reduced after epochs 3 and 6, each time after two epochs without improvement. Epoch
+  // 4 is the cooldown.
   Scores scores({5, 5, 5, 5, 5, 5, 5});
   ReduceLROnPlateau reduce(
       {.monitor = "score", .factor = 0.5, .patience = 2, .cooldown = 2, .min_lr = 0.3});
@@ -151,7 +150,7 @@ TEST_F(CallbacksTest, ModelCheckpointKeepsTheBest) {
   EXPECT_EQ(Kernel(), -3);
 }
 
-TEST_F(CallbacksTest, CsvLogHasOneLineForEachEpoch) {
+TEST_F(CallbacksTest, CsvLogHasOneLinePerEpoch) {
   const std::string path = TemporaryPath("log.csv");
   Scores scores({0.5, 0.25});
   CsvLog log(path);
@@ -161,8 +160,8 @@ TEST_F(CallbacksTest, CsvLogHasOneLineForEachEpoch) {
   EXPECT_EQ(Fit(1, {&nowhere}).status().code(), absl::StatusCode::kNotFound);
 }
 
-// Another user may be able to write to the log's folder.
-TEST_F(CallbacksTest, CsvLogFollowsNoLink) {
+// Another user who can write to the log's folder may plant a link there.
+TEST_F(CallbacksTest, CsvLogDoesNotFollowLinks) {
   class Link final : public Callback {
    public:
     Link(std::string target, std::string path)
@@ -183,7 +182,7 @@ TEST_F(CallbacksTest, CsvLogFollowsNoLink) {
   std::filesystem::create_symlink(victim, path);
   CsvLog log(path);
   ASSERT_TRUE(Fit(1, {&log}).ok());
-  EXPECT_FALSE(std::filesystem::is_symlink(path)) << "the log has replaced it";
+  EXPECT_FALSE(std::filesystem::is_symlink(path)) << "the log must replace the link";
   Link link(victim, path);
   const absl::Status status = Fit(3, {&link, &log}).status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kFailedPrecondition, path));
@@ -200,7 +199,7 @@ TEST_F(CallbacksTest, ProgressBarShowsEpochs) {
   EXPECT_THAT(text, ContainsRegex("epoch=2 step=1/1 .*loss=-1.*score=0.25"));
 }
 
-TEST_F(CallbacksTest, TensorBoardHasValuesOfStepsAndEpochs) {
+TEST_F(CallbacksTest, TensorBoardLogsValuesOfStepsAndEpochs) {
   const std::string folder = TemporaryPath("logs");
   std::filesystem::remove_all(folder);
   Scores scores({0.5, 0.25});
@@ -243,7 +242,7 @@ TEST_F(CallbacksTest, StopOnSignalEndsBeforeNextStep) {
   EXPECT_EQ(stop.signal(), SIGTERM);
   EXPECT_EQ(*result->stopped, "stopped by a signal");
   EXPECT_EQ(result->steps, steps);
-  EXPECT_TRUE(result->history.empty()) << "no epoch has ended";
+  EXPECT_TRUE(result->history.empty()) << "no epoch may have ended";
 }
 
 }  // namespace

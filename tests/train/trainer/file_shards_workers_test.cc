@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training on two workers, threads of this process, which each read their own files.
+// Tests training on two workers that each read their own files. The workers are threads of this
+// process.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -32,7 +33,8 @@ constexpr int kWorkers = 2;  // with one replica each
 constexpr int64_t kBatch = 4;
 const DistributeOptions kByFile = {.auto_shard_policy = AutoShardPolicy::kFile};
 
-// Writes files with these numbers of points of y = 2 x - 1. The x of a row is its number / 16.
+// Writes one file per entry of `rows`, with that many points of y = 2 x - 1. The x of a row is its
+// row number / 16.
 std::string WriteLine(absl::string_view name, const std::vector<int>& rows) {
   const std::string directory = TemporaryPath(name);
   std::filesystem::remove_all(directory);
@@ -57,7 +59,7 @@ Dataset Line(const std::string& pattern) {
   });
 }
 
-// Returns the numbers of the rows in a batch of Line().
+// Returns the row numbers in a batch of Line().
 std::vector<int> RowsOf(absl::Span<const Tensor> components) {
   std::vector<int> rows;
   for (const float x : components[0].flat<float>()) {
@@ -66,7 +68,7 @@ std::vector<int> RowsOf(absl::Span<const Tensor> components) {
   return rows;
 }
 
-constexpr float kSlow = 1e-3f;  // converges even with many rows, whose x are larger
+constexpr float kSlow = 1e-3f;  // converges even with many rows, which have larger x
 
 struct Training {
   static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy,
@@ -120,7 +122,7 @@ std::vector<absl::Status> OnEach(
   return statuses;
 }
 
-// The rows of each step, by worker.
+// The row numbers of each step; the outer index is the worker.
 using Steps = std::vector<std::vector<int>>;
 struct Read {
   Steps steps;
@@ -153,7 +155,7 @@ TEST(FileShardsWorkersTest, EveryRowIsReadOnceAndUnevenFilesEndTogether) {
                 ElementsAre(ElementsAre(2, 1), ElementsAre(2, 0), ElementsAre(2, 0),
                             ElementsAre(2, 0), ElementsAre(2, 0)));
   }
-  for (const int64_t epoch : {0, 1}) {  // shuffled
+  for (const int64_t epoch : {0, 1}) {  // each epoch is shuffled
     std::multiset<int> all;
     for (const Read& of_worker : ReadOnEach(Line(pattern).Shuffle(3).Batch(kBatch), epoch)) {
       for (const auto& rows : of_worker.steps) all.insert(rows.begin(), rows.end());
@@ -162,7 +164,8 @@ TEST(FileShardsWorkersTest, EveryRowIsReadOnceAndUnevenFilesEndTogether) {
   }
 }
 
-// Five rows, then three.
+// Worker 0's file has five rows and worker 1's has three, so they contribute different numbers of
+// rows.
 TEST(FileShardsWorkersTest, EachRowOfAStepHasTheSameWeight) {
   const std::string pattern = WriteLine("weights", {5, 3});
   std::vector<float> expected;
@@ -200,8 +203,8 @@ TEST(FileShardsWorkersTest, EachRowOfAStepHasTheSameWeight) {
   EXPECT_THAT(statuses, Each(absl::OkStatus()));
 }
 
-// The files of worker 1 do not exist where worker 0 runs, and vice versa.
-TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
+// Worker 0 has no access to worker 1's files, and vice versa.
+TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsOwnFiles) {
   for (int worker = 0; worker < kWorkers; ++worker) {
     WriteLine(absl::StrCat("own_files_", worker), {4, 4});
     const int other = 1 - worker;
@@ -227,8 +230,8 @@ TEST(FileShardsWorkersTest, WorkerNeedsOnlyItsFiles) {
   }
 }
 
-// Trains on both workers until `options` end it, and returns the variables. If `directory` is not
-// empty, resumes from its checkpoints, and saves one there at the end.
+// Trains on both workers until `options` end training. Returns the variables. If `directory` is not
+// empty, resumes from its newest checkpoint, and saves one there at the end.
 std::vector<float> TrainOnEach(const Dataset& dataset, const FitOptions& options,
                                const std::string& directory) {
   std::vector<float> variables;
@@ -252,16 +255,16 @@ std::vector<float> TrainOnEach(const Dataset& dataset, const FitOptions& options
   return variables;
 }
 
-// Covers steps at which the workers agree on the next ones and steps in between, uneven files, and
-// a validation in the middle.
-TEST(FileShardsWorkersTest, ResumesWhereverItWasStopped) {
+// Training stops at steps at which the workers agree on further steps and between those, with
+// uneven files, and with a validation within an epoch.
+TEST(FileShardsWorkersTest, ResumedTrainingMatchesWhereverItStopped) {
   const Dataset dataset = Line(WriteLine("stopped", {70, 33, 9})).Shuffle(50).Batch(kBatch);
   const Dataset validation = Line(WriteLine("stopped_validation", {6, 6})).Batch(kBatch);
   const std::string directory = TemporaryPath("stopped_checkpoints");
   std::filesystem::remove_all(directory);
   FitOptions options{.epochs = 2, .validation = validation, .validation_steps = 5};
   const std::vector<float> whole = TrainOnEach(dataset, options, "");
-  for (const int64_t steps : {9, 10, 11, 12, 13, 30, 45}) {  // of the 40 in an epoch
+  for (const int64_t steps : {9, 10, 11, 12, 13, 30, 45}) {  // out of 40 in an epoch
     options.steps = steps;
     EXPECT_NE(TrainOnEach(dataset, options, directory), whole);
   }
@@ -269,7 +272,7 @@ TEST(FileShardsWorkersTest, ResumesWhereverItWasStopped) {
   EXPECT_EQ(TrainOnEach(dataset, options, directory), whole);
 }
 
-TEST(FileShardsWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
+TEST(FileShardsWorkersTest, ResumesWithinAnEpochOnlyOnTheSameNumberOfWorkers) {
   const Dataset dataset = Line(WriteLine("resumed", {7, 2, 1, 3})).Shuffle(5).Batch(kBatch);
   const std::string directory = TemporaryPath("resumed_checkpoints");
   std::filesystem::remove_all(directory);
@@ -293,7 +296,7 @@ TEST(FileShardsWorkersTest, ResumesInTheMiddleOfAnEpochOnAsManyWorkers) {
   EXPECT_EQ(TrainOnEach(dataset, {.epochs = 2}, directory), whole);
 }
 
-// The rows of worker 1 are bad from the 31st on. It reads them long before their step.
+// Worker 1's rows are bad from the 31st on. It reads them long before the step that uses them.
 TEST(FileShardsWorkersTest, BadRowEndsBothWorkersAtItsStep) {
   const Dataset dataset = Line(WriteLine("bad_row", {60, 60}))
                               .Map([](Row* row) -> absl::Status {
@@ -315,7 +318,7 @@ TEST(FileShardsWorkersTest, BadRowEndsBothWorkersAtItsStep) {
   EXPECT_THAT(statuses[1], IsError(absl::StatusCode::kDataLoss, "row 30 of part-1"));
 }
 
-TEST(FileShardsWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
+TEST(FileShardsWorkersTest, WorkerStopsWaitingIfTheOtherLeaves) {
   const Dataset dataset = Line(WriteLine("leaves", {20, 20})).Batch(kBatch);
   const MonotonicTime begin = MonotonicTime::Now();
   const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
@@ -329,7 +332,7 @@ TEST(FileShardsWorkersTest, WorkerThatLeavesEndsTheWaitOfTheOther) {
   EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(60));  // well before the step timeout
 }
 
-TEST(FileShardsWorkersTest, ErrorsAreThoseOfAllWorkers) {
+TEST(FileShardsWorkersTest, AllWorkersReturnTheSameError) {
   const std::string pattern = WriteLine("errors", {3});
   const auto error_of = [](const Dataset& dataset) {
     const auto statuses = OnEach([&](const Strategy& strategy, int) -> absl::Status {
@@ -343,7 +346,7 @@ TEST(FileShardsWorkersTest, ErrorsAreThoseOfAllWorkers) {
               IsError(absl::StatusCode::kInvalidArgument, "files than workers", "got 1"));
   EXPECT_THAT(error_of(Dataset::FromTensors({Tensor::Vector<float>({1, 2})}).Batch(2)),
               IsError(absl::StatusCode::kInvalidArgument, "list of files"));
-  // Worker 1 has one more file.
+  // Worker 1 has an additional file.
   const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
     WriteLine(absl::StrCat("errors_", worker), std::vector<int>(2 + worker, 4));
     const std::string own = absl::StrCat(TemporaryPath(absl::StrCat("errors_", worker)), "/*.csv");
@@ -352,8 +355,7 @@ TEST(FileShardsWorkersTest, ErrorsAreThoseOfAllWorkers) {
     EXPECT_FALSE(input.Next(&batch));
     return input.status();
   });
-  EXPECT_THAT(statuses[0],
-              IsError(absl::StatusCode::kInvalidArgument, "workers have different lists"));
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kInvalidArgument, "different lists"));
   EXPECT_EQ(statuses[1], statuses[0]);
 }
 

@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Returns an empty answer if no process listens there.
+// Returns the server's answer, or "" if no process listens on `port`.
 std::string Get(int port, const std::string& path) {
   const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -50,14 +50,14 @@ std::string Get(int port, const std::string& path) {
   return all;
 }
 
-// Returns the first of two ports, at least one of which was free a moment ago.
+// Returns a port p such that p or p + 1 was free a moment ago.
 int TwoFreePorts() {
   const auto server = MetricsServer::Start({.address = "0"});
   EXPECT_TRUE(server.ok()) << server.status();
   return (*server)->port() / 2 * 2;
 }
 
-TEST(MetricsServerTest, PortAloneIsOnLoopback) {
+TEST(MetricsServerTest, PortAloneListensOnLoopback) {
   for (const char* const address : {"0", ":0", "127.0.0.1:0", "localhost:0"}) {
     const auto server = MetricsServer::Start({.address = address});
     ASSERT_TRUE(server.ok()) << server.status();
@@ -65,13 +65,13 @@ TEST(MetricsServerTest, PortAloneIsOnLoopback) {
   }
   const auto server = MetricsServer::Start({.address = "0"});
   ASSERT_TRUE(server.ok()) << server.status();
-  // The server does not listen on another address of the loopback device.
+  // The server does not listen on any other loopback address.
   const auto other =
       MetricsServer::Start({.address = "127.0.0.2:" + std::to_string((*server)->port())});
   EXPECT_TRUE(other.ok()) << other.status();
 }
 
-TEST(MetricsServerTest, WorkersOfAHostHaveDifferentPorts) {
+TEST(MetricsServerTest, WorkersOnOneHostHaveDifferentPorts) {
   const std::string port = std::to_string(TwoFreePorts());
   const auto second = MetricsServer::Start(
       {.address = port, .cluster = {.num_workers = 2, .task_index = 5, .local_rank = 1}});
@@ -91,7 +91,7 @@ TEST(MetricsServerTest, BadAddressIsAnError) {
               IsError(absl::StatusCode::kInvalidArgument, "65535", "65536"));
 }
 
-TEST(MetricsServerTest, ReportsFit) {
+TEST(MetricsServerTest, ReportsProgressOfFit) {
   const auto server = MetricsServer::Start({.address = "0", .job = "line"});
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
@@ -115,7 +115,7 @@ TEST(MetricsServerTest, ReportsFit) {
   const auto checkpoints = CheckpointManager::Create(
       (*trainer)->session(), {.directory = TemporaryPath("metrics_server_checkpoints")});
   ASSERT_TRUE(checkpoints.ok()) << checkpoints.status();
-  std::string first;  // the metrics as seen inside the first step
+  std::string first;  // the metrics that are served during the first step
   const auto fitted = (*trainer)->Fit(dataset.Batch(2), {.epochs = 4,
                                                          .callbacks = {server->get()},
                                                          .on_step =

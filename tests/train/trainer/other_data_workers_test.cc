@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers with different data must fail before the first step, instead of training a wrong model.
-// The workers are threads of this process.
+// Workers with different data must fail before the first step rather than train a wrong model. The
+// workers are threads of this process.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -62,7 +62,7 @@ std::vector<absl::Status> OnEach(
   return statuses;
 }
 
-// OnEach with a trainer of a linear model.
+// Like OnEach, but also passes each worker a trainer for a linear model.
 std::vector<absl::Status> WithTrainers(
     const std::function<absl::Status(Trainer&, int worker)>& work) {
   return OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
@@ -85,7 +85,7 @@ std::vector<absl::Status> WithTrainers(
 
 struct Training {
   std::vector<absl::Status> statuses;
-  int steps = 0;  // of all workers
+  int steps = 0;  // summed over all workers
 };
 
 // Trains each worker on its own dataset.
@@ -106,7 +106,7 @@ Training Train(const std::function<Dataset(int worker)>& dataset,
   return training;
 }
 
-// Expects both workers to end with the same error, which blames worker 1 and names the difference.
+// Expects both workers to end with the same error, which names worker 1 and the difference.
 void ExpectDifference(const std::vector<absl::Status>& statuses, const std::string& what) {
   for (const absl::Status& status : statuses) {
     EXPECT_THAT(status,
@@ -150,7 +150,7 @@ TEST(OtherDataTest, WorkerWithFileOfDifferentSizeEndsTraining) {
   ExpectDifference(training.statuses, "files");
 }
 
-TEST(OtherDataTest, FilesThatTheUserNamesMayHaveOtherNames) {
+TEST(OtherDataTest, FilesNamedByTheUserMayHaveDifferentNames) {
   std::string contents = "x,y\n";
   for (int i = 0; i < kRows; ++i) absl::StrAppend(&contents, i, ".5,", i, ".5\n");
   const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
@@ -176,7 +176,7 @@ TEST(OtherDataTest, WorkerWithDifferentLastBatchEndsTraining) {
   EXPECT_EQ(training.steps, 0);
 }
 
-TEST(OtherDataTest, WorkerWithDifferentPolicyEndsAll) {
+TEST(OtherDataTest, WorkerWithDifferentPolicyEndsAllWorkers) {
   for (const char* name : {"other_policy/a.csv", "other_policy/b.csv"}) {
     WriteTemporary(name, "x,y\n1.5,2.5\n3.5,4.5\n");
   }
@@ -206,7 +206,7 @@ TEST(OtherDataTest, WorkerWithDifferentValidationDataEndsTraining) {
   ExpectDifference(training.statuses, "first batch");
 }
 
-TEST(OtherDataTest, ErrorInTheFirstBatchOfOneWorkerEndsAll) {
+TEST(OtherDataTest, ErrorInOneWorkersFirstBatchEndsAllWorkers) {
   const Training training = Train([](int worker) {
     return Line()
         .Map([worker](Row*) -> absl::Status {
@@ -219,7 +219,7 @@ TEST(OtherDataTest, ErrorInTheFirstBatchOfOneWorkerEndsAll) {
   EXPECT_EQ(training.statuses[1].code(), absl::StatusCode::kDataLoss) << training.statuses[1];
 }
 
-TEST(OtherDataTest, DatasetThatOneWorkerCannotOpenEndsAll) {
+TEST(OtherDataTest, DatasetThatOneWorkerCannotOpenEndsAllWorkers) {
   const auto statuses = OnEach([](const Strategy& strategy, int worker) {
     const Dataset rows = worker == 0 ? Line() : Dataset::FromNpy({"/no/such.npy"});
     DistributedDataset input = strategy.Distribute(rows.Batch(kBatch));
@@ -244,7 +244,7 @@ TEST(OtherDataTest, DifferentOrderOfDatasetsIsAnError) {
   EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kInvalidArgument, "the same order"));
 }
 
-TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedInTime) {
+TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedAfterTheTimeout) {
   std::atomic<bool> other_has_failed{false};
   const auto statuses = OnEach(
       [&](const Strategy& strategy, int worker) {
@@ -264,7 +264,7 @@ TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedInTime) {
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1) << statuses[0];
 }
 
-// Batches of a user-defined type, which each worker reads as a whole.
+// A user-defined batch provider from which each worker reads whole batches.
 class OwnBatches final : public BatchProvider {
  public:
   explicit OwnBatches(float value) : value_(value) {}
@@ -289,7 +289,7 @@ class OwnBatches final : public BatchProvider {
   const float value_;
 };
 
-TEST(OtherDataTest, WholeBatchesOfUserTypesAreCompared) {
+TEST(OtherDataTest, WholeBatchesFromUserTypesAreCompared) {
   for (const bool same : {true, false}) {
     const auto statuses = OnEach([&](const Strategy& strategy, int worker) {
       DistributedDataset input = strategy.Distribute(OwnBatches(same ? 0 : 1.0f * worker));
@@ -309,7 +309,7 @@ TEST(OtherDataTest, WholeBatchesOfUserTypesAreCompared) {
   }
 }
 
-// Batches of a user-defined type, of which each worker provides only its own rows.
+// A user-defined batch provider that yields only the worker's own rows of each batch.
 class OwnShards final : public BatchProvider {
  public:
   explicit OwnShards(int64_t rows = 3, DataType dtype = DT_FLOAT) : rows_(rows), dtype_(dtype) {}
@@ -341,7 +341,7 @@ class OwnShards final : public BatchProvider {
   const DataType dtype_;
 };
 
-TEST(OtherDataTest, ShardsOfUserTypesAreComparedByRowsAndTypes) {
+TEST(OtherDataTest, ShardsFromUserTypesAreComparedByRowsAndTypes) {
   const struct {
     OwnShards other;
     const char* difference;
@@ -367,8 +367,8 @@ TEST(OtherDataTest, ShardsOfUserTypesAreComparedByRowsAndTypes) {
   }
 }
 
-// Immediately, and not after the time limit of a step.
-TEST(OtherDataTest, DatasetAndUserTypeAreAnError) {
+// The error occurs immediately, not after the step timeout.
+TEST(OtherDataTest, DatasetOnOneWorkerAndUserTypeOnAnotherIsError) {
   const auto statuses = OnEach([](const Strategy& strategy, int worker) {
     DistributedDataset input =
         worker == 0 ? strategy.Distribute(Line().Batch(kBatch)) : strategy.Distribute(OwnShards());
@@ -402,7 +402,7 @@ TEST(OtherDataTest, ComparisonOfValidationDataCanBeDisabled) {
   }
 }
 
-TEST(OtherDataTest, EvaluateAndPredictCompareDataUnlessToldOtherwise) {
+TEST(OtherDataTest, EvaluateAndPredictCompareDataUnlessDisabled) {
   for (const bool compares : {true, false}) {
     const InferenceOptions options = {.compare_data = compares};
     const auto data = [](int worker) { return Line(worker == 0 ? 2 : 3).Batch(kBatch); };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// //tests/tools:restarts_test sends signals to worker processes.
+// Tests the stop requests of PreemptionHandler within one process. //tests/tools:restarts_test
+// sends signals to worker processes.
 #include "train/trainer/preemption.h"
 
 #include <csignal>
@@ -30,9 +31,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The coordination service may have no room for the announcement that training has ended. No worker
-// must wait for it then.
-TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
+// The coordination service may have no room to announce that training has ended. In that case, no
+// worker may wait for the announcement.
+TEST(PreemptionHandlerTest, EndsIfTheServiceHasNoRoomForTheAnnouncement) {
   const Graph graph;
   const auto workers = TestWorkers::Create([&](int) -> const Graph& { return graph; },
                                            {.workers = 2, .replicas = 1});
@@ -47,7 +48,7 @@ TEST(PreemptionHandlerTest, EndsWithoutRoomToTellTheOthers) {
     ASSERT_TRUE(handler.ok()) << handler.status();
     EXPECT_TRUE((*handler)->MayBegin());
   }
-  // The other worker learns the reason.
+  // The other worker receives the reason.
   WorkerGroup& other = *(*workers)->session(1).connection().workers();
   EXPECT_TRUE(absl::IsResourceExhausted(other.Get("never put", deadline).status()));
 }
@@ -68,7 +69,7 @@ class WatchedGroup final : public ForwardingWorkerGroup {
     return ForwardingWorkerGroup::AllGather(name, std::move(value), deadline);
   }
   void AllowStop() { allowed_.count_down(); }
-  // Returns the name of the exchange that the others join.
+  // Blocks until the handler joins the exchange of run counts, and returns that exchange's name.
   std::string AwaitGather() { return gather_.get_future().get(); }
 
  private:
@@ -77,7 +78,7 @@ class WatchedGroup final : public ForwardingWorkerGroup {
 };
 
 // The last worker has a handler, is in its first step, and receives SIGTERM. A process can have
-// only one handler, so the test makes the other workers' calls.
+// only one handler, so the test itself makes the other workers' calls.
 class StopRequestTest : public testing::Test {
  protected:
   void Start(int num_workers) {
@@ -97,13 +98,14 @@ class StopRequestTest : public testing::Test {
     ASSERT_TRUE(handler.ok()) << handler.status();
     handler_ = *std::move(handler);
     EXPECT_TRUE(handler_->MayBegin());
-    // The process keeps the signal for all later handlers. A second signal would end the process.
+    // The process remembers the signal for all later handlers, and a second signal would end it.
+    // Therefore the signal is raised only once.
     static const int raised = raise(SIGTERM);
     ASSERT_EQ(raised, 0);
     watched_->AllowStop();
     gather_ = watched_->AwaitGather();
-    // The key must not contain a handler count of the process, because another worker may have been
-    // restarted.
+    // The key must not contain the number of handlers that this process has created, because
+    // another worker may have been restarted.
     EXPECT_EQ(gather_, "stop 0: runs");
   }
   WorkerGroup& Group(int worker) { return *workers_->session(worker).connection().workers(); }
@@ -116,10 +118,10 @@ class StopRequestTest : public testing::Test {
 };
 
 // A worker can spend minutes loading data before it creates its handler.
-TEST_F(StopRequestTest, WaitsForLateWorker) {
+TEST_F(StopRequestTest, HandlerWaitsForSlowWorker) {
   Start(2);
   MonotonicTime::AdvanceForTest(absl::Minutes(5));
-  // A call that times out also ends all other calls whose deadlines have passed.
+  // When the service times out this call, it also fails every other call whose deadline has passed.
   const absl::Status never = Group(0).Get("never put", MonotonicTime::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(never)) << never;
   const auto runs = Group(0).AllGather(gather_, "0", MonotonicTime::Now() + absl::Seconds(30));
@@ -131,8 +133,8 @@ TEST_F(StopRequestTest, WaitsForLateWorker) {
   EXPECT_EQ(*stopped, SIGTERM);
 }
 
-// A worker that hangs must not keep the job from ending.
-TEST_F(StopRequestTest, GivesUpOnLateWorkerAfterPrepareTimeout) {
+// A worker that hangs must not prevent the job from ending.
+TEST_F(StopRequestTest, HandlerGivesUpOnSlowWorkerAfterPrepareTimeout) {
   Start(2);
   MonotonicTime::AdvanceForTest(absl::Minutes(31));
   const absl::Status never = Group(0).Get("never put", MonotonicTime::Now()).status();
@@ -142,7 +144,7 @@ TEST_F(StopRequestTest, GivesUpOnLateWorkerAfterPrepareTimeout) {
   EXPECT_THAT(stopped, IsError(absl::StatusCode::kDeadlineExceeded, "missing worker 0"));
   ASSERT_TRUE(FailureOf(stopped).has_value()) << stopped;
   EXPECT_EQ(FailureOf(stopped)->worker, 0);
-  // If it arrives after all, it gets the reason.
+  // If worker 0 arrives after all, it receives the same error.
   const MonotonicTime deadline = MonotonicTime::Now() + absl::Seconds(30);
   EXPECT_EQ(Group(0).AllGather(gather_, "0", deadline).status(), stopped);
 }
@@ -157,13 +159,13 @@ TEST_F(StopRequestTest, MalformedCountOfRunsIsError) {
 }
 
 // Worker 1 gives up before worker 0 arrives.
-TEST_F(StopRequestTest, EndsWithTheFailureOfWorkerThatGaveUp) {
+TEST_F(StopRequestTest, HandlerReturnsTheFailureOfTheWorkerThatGaveUp) {
   Start(3);
   const absl::Status gave_up = Group(1).AllGather(gather_, "9", MonotonicTime::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(gave_up)) << gave_up;
   ASSERT_TRUE(FailureOf(gave_up).has_value()) << gave_up;
   EXPECT_EQ(FailureOf(gave_up)->worker, 0);
-  // By now every worker has arrived, but never all at the same time.
+  // By now, every worker has called AllGather, but never all at the same time.
   const MonotonicTime moment = MonotonicTime::Now() + absl::Milliseconds(50);
   const absl::Status late = Group(0).AllGather(gather_, "0", moment).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;

@@ -75,7 +75,7 @@ TEST(LogLineTest, TextAndJsonHaveSameFields) {
                                     {"acc", nullptr}}));
 }
 
-TEST(BarLineTest, BarFillsInProportion) {
+TEST(BarLineTest, BarFillsProportionally) {
   EXPECT_EQ(BarLine(kHead, 412, 937, "  18.2 ms/step", 80),
             "Epoch  3/10   412/937 [########------------]  44%  18.2 ms/step");
   EXPECT_EQ(BarLine("", 0, 10, "", 80), " [--------------------]   0%");
@@ -85,7 +85,8 @@ TEST(BarLineTest, BarFillsInProportion) {
 
 TEST(BarLineTest, BarIsFullOnlyAtTotal) {
   EXPECT_EQ(BarLine("", 9'999, 10'000, "", 80), " [###################-]  99%");
-  EXPECT_EQ(BarLine("", 12, 10, "", 80), " [####################] 100%") << "more than announced";
+  EXPECT_EQ(BarLine("", 12, 10, "", 80), " [####################] 100%")
+      << "more steps than the total";
 }
 
 TEST(BarLineTest, UnknownTotalHasNoBar) {

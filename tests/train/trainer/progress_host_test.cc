@@ -65,7 +65,7 @@ TEST(StderrHostTest, DumbTerminalDoesNotCountAsTerminal) {
   StderrIs redirected(terminal.slave);
   EXPECT_FALSE(StderrHost()->IsTerminal());
   EXPECT_FALSE(StderrHost()->UseColor());
-  EXPECT_EQ(StderrHost()->Columns(), 80) << "the terminal does not know its width";
+  EXPECT_EQ(StderrHost()->Columns(), 80) << "80 columns if the terminal reports no width";
 }
 
 TEST(StderrHostTest, NonEmptyNoColorDisablesColour) {
@@ -81,7 +81,7 @@ TEST(StderrHostTest, NonEmptyNoColorDisablesColour) {
   unsetenv("NO_COLOR");
 }
 
-TEST(StderrHostTest, PipeIsNotTerminalAndGetsUnbufferedOutput) {
+TEST(StderrHostTest, PipeIsNotATerminalAndReceivesUnbufferedOutput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {

@@ -17,8 +17,8 @@ namespace {
 int64_t allocations = 0;
 }  // namespace
 
-// Counts allocations; the tests below expect none. When GCC 12 inlines these, it sees only one half
-// of each pair.
+// These operators count allocations. When GCC 12 inlines them, it sees only one half of each
+// new/delete pair and warns.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t size) {
   ++allocations;
@@ -44,8 +44,8 @@ class FakeHost final : public ProgressHost {
   int Columns() override { return columns; }
   void Write(absl::string_view text) override { output.append(text.data(), text.size()); }
 
-  // Returns the output since the last call. A `<` stands for the carriage return before a redrawn
-  // bar; the escape sequence that clears the rest of the line is removed.
+  // Returns the output since the last call. Replaces the carriage return before a redrawn bar with
+  // `<`, and removes the escape sequence that clears the rest of the line.
   std::string Take() {
     const std::string taken = absl::StrReplaceAll(output, {{"\r", "<"}, {"\x1b[K", ""}});
     output.clear();
@@ -75,7 +75,7 @@ TEST_F(ProgressTest, BarShowsRatesRemainingTimeAndMetrics) {
   Progress progress(host_, {.epochs = 10});
   progress.BeginEpoch(3, 11);
   EXPECT_EQ(host_.Take(), "<Epoch  3/10    0/11 [--------------------]   0%");
-  Step(progress, 5'000);  // this step compiles
+  Step(progress, 5'000);  // the first step compiles
   EXPECT_EQ(host_.Take(), "<Epoch  3/10    1/11 [#-------------------]   9%  loss 0.5");
   Step(progress, 200);
   EXPECT_EQ(host_.Take(),
@@ -116,7 +116,7 @@ TEST_F(ProgressTest, FinishedEpochLeavesOneLineWithItsTime) {
   Step(progress, 1'000);
   Step(progress, 500);
   host_.Take();
-  host_.uptime += absl::Seconds(100);  // a validation is not training time
+  host_.uptime += absl::Seconds(100);  // validation does not count as training time
   progress.EndEpoch({{"val_acc", 0.9}});
   EXPECT_EQ(host_.Take(),
             "<Epoch 1/2   2/2 [####################] 100%  500 ms/step  128 ex/s  time 0:01  "
@@ -124,8 +124,7 @@ TEST_F(ProgressTest, FinishedEpochLeavesOneLineWithItsTime) {
   progress.BeginEpoch(2, 2);
   EXPECT_EQ(host_.Take(), "<Epoch 2/2   0/2 [--------------------]   0%");
   Step(progress, 250);
-  EXPECT_THAT(host_.Take(), HasSubstr("250 ms/step"))
-      << "only the first step of a run is not timed";
+  EXPECT_THAT(host_.Take(), HasSubstr("250 ms/step")) << "only a run's first step is not timed";
 }
 
 TEST_F(ProgressTest, UnknownTotalsShowElapsedTime) {
@@ -147,7 +146,7 @@ TEST_F(ProgressTest, UnknownTotalsShowElapsedTime) {
             "elapsed_s=11 loss=0.5\n");
 }
 
-TEST_F(ProgressTest, WithoutTerminalLinesComeEveryTenSecondsAndPerEpoch) {
+TEST_F(ProgressTest, WithoutTerminalPrintsALineEveryTenSecondsAndPerEpoch) {
   Progress progress(host_, {.epochs = 10});
   progress.BeginEpoch(3, 50);
   for (int i = 0; i < 50; ++i) Step(progress, 500, 0.31274);
@@ -248,7 +247,7 @@ TEST_F(ProgressTest, BarFollowsWidthOfTerminal) {
   EXPECT_EQ(host_.Take(), "<Epoch 1/?    1/10  10%  loss ");
 }
 
-TEST_F(ProgressTest, LeavesTerminalOnFreshLine) {
+TEST_F(ProgressTest, LeavesCursorAtStartOfLine) {
   host_.terminal = true;
   {
     Progress progress(host_, {});
@@ -326,7 +325,7 @@ TEST_F(ProgressTest, OtherWorkersAreSilentByDefault) {
   EXPECT_EQ(host_.Take(), "");
   Progress progress(host_, {.format = LogFormat::kText, .worker = 1});
   progress.Start({.version = "0.1"});
-  EXPECT_EQ(host_.Take(), "") << "only worker 0 prints the banner";
+  EXPECT_EQ(host_.Take(), "") << "only worker 0 may print the banner";
   progress.BeginEpoch(1, 1);
   progress.EndEpoch();
   EXPECT_THAT(host_.Take(), HasSubstr("worker=1 epoch=1"));

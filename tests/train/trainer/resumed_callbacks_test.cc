@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In a resumed run, callbacks remember what they have seen, and their files continue.
+// Tests that callbacks in a resumed run keep their state and continue their files.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -32,8 +32,8 @@ using ResumedCallbacksTest = ResumedTraining;
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ResumedCallbacksTest, testing::Values(1, 2));
 
-// A callback never loads the state of one with another file, metric or direction.
-TEST_P(ResumedCallbacksTest, BestFileIsReplacedOnlyByABetterOneWhateverElseThereIs) {
+// A callback never loads the state of a callback with a different file, metric or direction.
+TEST_P(ResumedCallbacksTest, BestFileIsReplacedOnlyByABetterOneWhateverOtherCallbacksRun) {
   const std::string first = TemporaryPath("first"), second = TemporaryPath("second");
   std::filesystem::remove(second);
   const auto train = [&](int64_t epochs, bool has_both) {
@@ -47,13 +47,14 @@ TEST_P(ResumedCallbacksTest, BestFileIsReplacedOnlyByABetterOneWhateverElseThere
     ASSERT_TRUE(Train(Line().Batch(4), options).result.ok());
   };
   train(3, /*has_both=*/true);
-  const std::string best = TextIn(second);  // of the third epoch
+  const std::string best = TextIn(second);  // the weights of the third epoch
   train(4, /*has_both=*/false);
   EXPECT_EQ(TextIn(second), best);
 }
 
-// The checkpoint has the variables of training; the best ones are only a result.
-TEST_P(ResumedCallbacksTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
+// The checkpoint keeps the variables that training ended with; the best ones are only part of the
+// result.
+TEST_P(ResumedCallbacksTest, RestoredBestWeightsAreNotInTheCheckpoint) {
   const auto train = [&](int64_t interrupt_at, int64_t epochs, int64_t patience = 3) {
     Scores scores({5, 4, 6, 6, 3, 6, 6, 6, 2, 6});
     EarlyStopping early({.monitor = "score", .patience = patience, .restore_best_weights = true});
@@ -65,19 +66,20 @@ TEST_P(ResumedCallbacksTest, RestoredBestWeightsDoNotEnterTheCheckpoint) {
   };
   const Run whole = train(-1, 10);
   ASSERT_TRUE(whole.result.ok()) << whole.result.status();
-  EXPECT_EQ(whole.result->steps, 8 * 3) << "three epochs after the best one, the fifth";
+  EXPECT_EQ(whole.result->steps, 8 * 3)
+      << "the fifth epoch is best; training stops three epochs later";
   SetUp();
   train(4, 10);
   train(10, 10);
   const Run rest = train(-1, 10);
   EXPECT_EQ(rest.variables, whole.variables);
   EXPECT_EQ(rest.result->stopped, whole.result->stopped);
-  // Running the finished program again gives the same result and does not train further.
+  // Rerunning the finished program gives the same result without further training.
   const Run again = train(-1, 10);
   EXPECT_EQ(again.result->steps, 8 * 3);
   EXPECT_EQ(again.variables, whole.variables);
   EXPECT_EQ(again.result->stopped, whole.result->stopped);
-  // With more patience, training continues from the last variables and finds better ones.
+  // With more patience, training continues from its last variables and finds better ones.
   const Run more = train(-1, 10, /*patience=*/4);
   SetUp();
   const Run patient = train(-1, 10, /*patience=*/4);
@@ -97,10 +99,10 @@ TEST_P(ResumedCallbacksTest, StoppedTrainingStaysStoppedUntilItsCallbackAllowsMo
   EXPECT_EQ(train(1), 2 * 3);
   EXPECT_EQ(train(1), 2 * 3);
   EXPECT_EQ(train(3), 4 * 3);
-  EXPECT_EQ(train(0), 6 * 3) << "without the callback that stopped it";
+  EXPECT_EQ(train(0), 6 * 3) << "training continues without the callback that stopped it";
 }
 
-TEST_P(ResumedCallbacksTest, CallbacksRememberWhatTheyHaveSeen) {
+TEST_P(ResumedCallbacksTest, CallbacksKeepTheirState) {
   const std::string best = TemporaryPath("best"), log = TemporaryPath("log.csv");
   const auto train = [&](int64_t epochs) {
     Scores scores({0.5, 0.9, 0.1, 0.2, 0.3, 0.4, 0.4, 0.4});
@@ -122,13 +124,13 @@ TEST_P(ResumedCallbacksTest, CallbacksRememberWhatTheyHaveSeen) {
   std::filesystem::remove(best);
   Run rest;
   for (int64_t epochs = 1; epochs <= 8; ++epochs) rest = train(epochs);
-  EXPECT_EQ(rest.variables, whole.variables) << "among them the learning rate";
+  EXPECT_EQ(rest.variables, whole.variables) << "these include the learning rate";
   EXPECT_EQ(TextIn(best), best_of_whole);
   EXPECT_EQ(TextIn(log), log_of_whole);
 }
 
-// Interrupted events are called again, so their effects must not persist. Otherwise, the learning
-// rate would be reduced twice.
+// The resumed run repeats an interrupted event, so the first call's effects must not persist.
+// Otherwise, the learning rate would be reduced twice.
 TEST_P(ResumedCallbacksTest, InterruptedEventsLeaveNoTrace) {
   int interrupted_epoch = -1;
   const auto train = [&] {
@@ -160,8 +162,8 @@ TEST_P(ResumedCallbacksTest, InterruptedEventsLeaveNoTrace) {
   }
 }
 
-// Callbacks and datasets can be used in several calls of Fit. Each call starts fresh.
-TEST_P(ResumedCallbacksTest, CallbacksMayBeUsedAgain) {
+// Callbacks and datasets can be passed to several calls of Fit. Each call starts fresh.
+TEST_P(ResumedCallbacksTest, CallbacksMayBeReused) {
   Scores scores({0.5, 0.9, 0.1, 0.2, 0.3});
   EarlyStopping early({.monitor = "score", .patience = 2, .mode = MonitorMode::kMax});
   CsvLog csv(TemporaryPath("again.csv"));
@@ -176,7 +178,7 @@ TEST_P(ResumedCallbacksTest, CallbacksMayBeUsedAgain) {
   EXPECT_EQ(second.result->history, first.result->history);
 }
 
-// Returns all scalars except the speed.
+// Returns all scalars in the folder's event files except the speed.
 std::vector<std::string> Scalars(const std::string& folder) {
   std::vector<std::string> scalars = EventScalars(folder);
   std::erase_if(scalars, [](const std::string& scalar) {
@@ -185,10 +187,11 @@ std::vector<std::string> Scalars(const std::string& folder) {
   return scalars;
 }
 
-// Each value appears once, even at the checkpoint's step, where some values were written before it.
+// Each value appears once, even at the checkpoint's step, at which some values were written before
+// the checkpoint.
 TEST_P(ResumedCallbacksTest, EventFilesHaveEachValueOnce) {
   const std::string folder = TemporaryPath("board");
-  int64_t update_freq = 0;  // only the ends of epochs
+  int64_t update_freq = 0;  // values are written only at the end of each epoch
   const auto train = [&](absl::string_view kind, int n, bool kills) {
     int count = 0;
     Watch watch(ActAt(kind, n, &count, kills ? Kill : Interrupt));
@@ -220,8 +223,8 @@ TEST_P(ResumedCallbacksTest, EventFilesHaveEachValueOnce) {
   }
 }
 
-// A run that was killed has written lines after its last checkpoint, the last of them incomplete.
-TEST_P(ResumedCallbacksTest, LogContinuesWhereTheCheckpointIs) {
+// The killed run wrote lines after its last checkpoint, the last of them incomplete.
+TEST_P(ResumedCallbacksTest, LogContinuesFromTheCheckpoint) {
   const std::string path = TemporaryPath("continued.csv");
   const auto train = [&](int64_t epochs) {
     CsvLog csv(path);
@@ -236,8 +239,8 @@ TEST_P(ResumedCallbacksTest, LogContinuesWhereTheCheckpointIs) {
   EXPECT_EQ(TextIn(path), whole);
 }
 
-// A spreadsheet program has saved the log between two runs.
-TEST_P(ResumedCallbacksTest, LogOfAnotherSystemKeepsItsLines) {
+// Between the two runs, a spreadsheet program saved the log.
+TEST_P(ResumedCallbacksTest, LogSavedByAnotherProgramKeepsItsLines) {
   const std::string path = TemporaryPath("edited.csv");
   const auto train = [&](int64_t epochs) {
     CsvLog csv(path);
@@ -255,7 +258,7 @@ TEST_P(ResumedCallbacksTest, LogOfAnotherSystemKeepsItsLines) {
   }
 }
 
-TEST_P(ResumedCallbacksTest, LargeLogIsRefusedOnResume) {
+TEST_P(ResumedCallbacksTest, LargeLogIsRejectedOnResume) {
   const std::string path = TemporaryPath("huge.csv");
   const auto train = [&](int64_t epochs) {
     CsvLog csv(path);
@@ -267,7 +270,7 @@ TEST_P(ResumedCallbacksTest, LargeLogIsRefusedOnResume) {
   EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, path));
 }
 
-// Folders can have any name, and callbacks can be equal: each still finds its own state.
+// Each callback finds its own state even if folders have unusual names or two callbacks are equal.
 TEST_P(ResumedCallbacksTest, EachCallbackFindsItsOwnState) {
   class Named final : public Callback {
    public:
@@ -306,7 +309,7 @@ TEST_P(ResumedCallbacksTest, EachCallbackFindsItsOwnState) {
   EXPECT_EQ(train(2, 0), saved);
 }
 
-TEST_P(ResumedCallbacksTest, StateOfMissingCallbackIsReported) {
+TEST_P(ResumedCallbacksTest, MissingCallbackOfSavedStateIsReported) {
   EarlyStopping early({.monitor = "loss", .patience = 9});
   CsvLog csv(TemporaryPath("missing.csv"));
   ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2, .callbacks = {&early, &csv}}).result.ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training that is interrupted at a chosen point and resumed from its checkpoint, in one process.
+// Interrupts training at a chosen point and resumes it from its checkpoint, in one process.
 // //tests/tools:resume_test kills processes at random points.
 #ifndef MIRRORFLOW_TESTS_TRAIN_TRAINER_RESUMED_TRAINING_H_
 #define MIRRORFLOW_TESTS_TRAIN_TRAINER_RESUMED_TRAINING_H_
@@ -22,7 +22,8 @@
 
 namespace mirrorflow {
 
-// Returns y = 2 x - 1 at 10 points: an epoch has 3 batches, of 4, 4 and 2 rows.
+// Returns `rows` points of y = 2 x - 1. With 10 points and batches of 4, an epoch has 3 batches, of
+// 4, 4 and 2 rows.
 inline Dataset Line(int64_t rows = 10) {
   std::vector<float> x, y;
   for (int64_t i = 0; i < rows; ++i) {
@@ -37,7 +38,7 @@ inline std::string TextIn(const std::string& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Calls a function in each event.
+// Calls a function at each event.
 class Watch final : public Callback {
  public:
   using Act = std::function<absl::Status(absl::string_view event, TrainingState&)>;
@@ -54,7 +55,7 @@ class Watch final : public Callback {
   const Act act_;
 };
 
-// Training that ends early and is resumed. The parameter is the number of replicas.
+// A fixture for training that ends early and is resumed. The parameter is the number of replicas.
 class ResumedTraining : public testing::TestWithParam<int> {
  protected:
   void SetUp() override { std::filesystem::remove_all(directory_); }
@@ -77,7 +78,7 @@ class ResumedTraining : public testing::TestWithParam<int> {
     const Output y = ops::Placeholder(root.WithName("y"), DT_FLOAT, {-1, 1});
     const Output predicted = layers::Dense(root, layers::Dropout(root, x, 0.1), 1);
     const Output loss = losses::MeanSquaredError(root, predicted, y);
-    // Evaluate and Predict draw random numbers, too. A repeated call draws the same numbers.
+    // Evaluate and Predict also draw random numbers; a repeated call draws the same ones.
     const Output noise = ops::RandomUniform(root, ops::Shape(root, predicted), DT_FLOAT);
     const Output noisy = ops::Mul(root, predicted, noise);
     Model model = {.inputs = {x, y}, .loss = loss, .predictions = noisy};
@@ -108,11 +109,11 @@ class ResumedTraining : public testing::TestWithParam<int> {
   int64_t accumulate_steps_ = 1;
   GradientReducer reduce_ = nullptr;
   int replicas_ = GetParam();
-  Trainer* trainer_ = nullptr;  // the one in Fit()
+  Trainer* trainer_ = nullptr;  // the trainer that runs Fit()
   const CapturedLog log_;
 };
 
-// Acts in the n-th event of a kind.
+// Calls `act` at the n-th event of a kind.
 inline Watch::Act ActAt(absl::string_view kind, int n, int* count, const Watch::Act& act) {
   return [=](absl::string_view event, TrainingState& state) {
     return event == kind && ++*count == n ? act(event, state) : absl::OkStatus();
@@ -124,7 +125,7 @@ inline absl::Status Interrupt(absl::string_view, TrainingState& state) {
   return absl::OkStatus();
 }
 
-// Leaves what a killed process leaves: the checkpoints so far.
+// Ends training as if the process had been killed: only the checkpoints saved so far remain.
 inline absl::Status Kill(absl::string_view, TrainingState&) { return absl::AbortedError("killed"); }
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A resumed run ends like an uninterrupted one, wherever the first run ended.
+// Tests that a resumed run ends like an uninterrupted one, wherever the first run ended.
 #include "tests/train/trainer/resumed_training.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ using ResumedTrainingTest = ResumedTraining;
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ResumedTrainingTest, testing::Values(1, 2));
 
-// Interrupts or kills the run at each event in turn.
-TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItEnds) {
+// The run is interrupted or killed at each event in turn.
+TEST_P(ResumedTrainingTest, EqualsUninterruptedRunWhereverItEnds) {
   accumulate_steps_ = 2;
   const Dataset dataset = Line().Shuffle(1).Batch(4);
   const FitOptions epochs = {.epochs = 3, .validation = Line(6).Batch(2), .validation_steps = 2};
@@ -79,9 +79,9 @@ TEST_P(ResumedTrainingTest, EqualsUndisturbedWhereverItEnds) {
   }
 }
 
-// If a run is killed at a step limit, or in a validation that stops training, the resumed run ends
-// the epoch.
-TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostWithTheRunThatReachedIt) {
+// If a run is killed at a step limit or in a validation that stops training, the resumed run still
+// ends the epoch.
+TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostIfTheRunIsKilled) {
   for (const bool stops : {false, true}) {
     SetUp();
     std::vector<std::string> events;
@@ -115,7 +115,8 @@ TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostWithTheRunThatReachedIt) {
   }
 }
 
-// In any order of the callbacks, and also after a signal: the end of training is not interrupted.
+// This works with callbacks in any order and even after a signal, because the end of training is
+// not interrupted.
 TEST_P(ResumedTrainingTest, CallbackMayEvaluateWhenTrainingEnds) {
   for (const bool interrupts : {false, true}) {
     SetUp();
@@ -133,7 +134,7 @@ TEST_P(ResumedTrainingTest, CallbackMayEvaluateWhenTrainingEnds) {
   }
 }
 
-TEST_P(ResumedTrainingTest, InterruptionWithinValidationEndsAfterTheBatch) {
+TEST_P(ResumedTrainingTest, InterruptedValidationEndsAfterTheBatch) {
   int count = 0;
   Watch watch([&](absl::string_view event, TrainingState& state) {
     if (event == "inference" && ++count == 2) state.Interrupt("test");
@@ -142,7 +143,7 @@ TEST_P(ResumedTrainingTest, InterruptionWithinValidationEndsAfterTheBatch) {
   const Run part =
       Train(Line().Batch(4), {.epochs = 1, .validation = Line().Batch(1), .callbacks = {&watch}});
   ASSERT_TRUE(part.result.ok()) << part.result.status();
-  EXPECT_EQ(count, 2) << "of 10 batches";
+  EXPECT_EQ(count, 2) << "validation must stop after 2 of its 10 batches";
   EXPECT_THAT(part.result->history, IsEmpty());
   EXPECT_EQ(part.result->stopped, "test");
   std::vector<std::string> events;
@@ -157,9 +158,9 @@ TEST_P(ResumedTrainingTest, InterruptionWithinValidationEndsAfterTheBatch) {
               ElementsAre("inference", "inference", "validation ends", "epoch ends", "train ends"));
 }
 
-// A callback that predicts at the end of an epoch sees the interruption as an error of Predict. The
+// If a callback predicts at the end of an epoch, Predict returns the interruption as an error. The
 // resumed run calls OnEpochEnd of all callbacks again, with their states from before the event.
-TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEvent) {
+TEST_P(ResumedTrainingTest, InterruptionInACallbacksPredictionRepeatsTheEvent) {
   class Count final : public Callback {
    public:
     absl::Status OnEpochEnd(TrainingState&) override { return ++epochs, absl::OkStatus(); }
@@ -192,7 +193,7 @@ TEST_P(ResumedTrainingTest, InterruptionWithinACallbacksPredictionRepeatsTheEven
 }
 
 TEST_P(ResumedTrainingTest, RepeatedPredictionDrawsTheSameNumbers) {
-  std::vector<float> predictions;  // at the ends of all epochs
+  std::vector<float> predictions;  // made at the end of each epoch
   int batches = 0, interrupted_batch = -1;
   Watch watch([&](absl::string_view event, TrainingState& state) -> absl::Status {
     if (event == "inference" && ++batches == interrupted_batch) state.Interrupt("test");
@@ -208,7 +209,7 @@ TEST_P(ResumedTrainingTest, RepeatedPredictionDrawsTheSameNumbers) {
   EXPECT_EQ(whole.size(), 3u * 10);
   SetUp();
   batches = 0;
-  interrupted_batch = 4;  // the last one of the second epoch
+  interrupted_batch = 4;  // the second epoch's last batch
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "test");
   ASSERT_TRUE(Train(Line().Batch(4), options).result.ok());
   EXPECT_EQ(predictions, whole);
@@ -228,21 +229,21 @@ TEST_P(ResumedTrainingTest, StepLimitInsideAnEpochEndsItOnce) {
     losses.push_back(run.result->loss);
   }
   EXPECT_THAT(ended, ElementsAre(3, 6));
-  EXPECT_EQ(losses[0], losses[1]) << "of the two steps of the first epoch";
+  EXPECT_EQ(losses[0], losses[1]) << "the loss must cover the first epoch's two steps";
   SetUp();
   const Run whole = Train(Line().Batch(4), {.epochs = 2});
   EXPECT_EQ(losses[2], whole.result->history[0].at("loss"));
   EXPECT_EQ(losses[4], whole.result->history[1].at("loss"));
 }
 
-// Counts the events of each kind. No event is lost or comes twice, wherever a run ends.
+// Counts the events of each kind, which must be neither lost nor repeated wherever a run ends.
 class CountEvents final : public Callback {
  public:
   explicit CountEvents(Trainer*& trainer) : trainer_(trainer) {}
   absl::Status OnTrainBegin(TrainingState&) override { return counts_.clear(), absl::OkStatus(); }
   absl::Status OnEpochBegin(TrainingState&) override { return Count("epoch begins"); }
   absl::Status OnStepBegin(TrainingState&) override { return Count("step begins"); }
-  // A prediction in a step's event runs to the end, even if training is interrupted.
+  // A prediction in OnStep runs to its end even if training is interrupted.
   absl::Status OnStep(TrainingState& state) override {
     MF_RETURN_IF_ERROR(trainer_->Predict(Line(4).Batch(2)).status());
     return state.position.step % 2 == 0 ? Count("even step") : Count("odd step");
@@ -268,7 +269,7 @@ class CountEvents final : public Callback {
   std::map<std::string, int64_t> counts_;
 };
 
-TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
+TEST_P(ResumedTrainingTest, EachEventOccursOnceWhereverARunEnds) {
   for (const bool is_first : {true, false}) {
     const auto train = [&](absl::string_view kind, int n, bool kills, int* count) {
       Watch watch(ActAt(kind, n, count, kills ? Kill : Interrupt));
@@ -296,7 +297,7 @@ TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
           SetUp();
           count = 0;
           train(kind, n, kills, &count);
-          if (count < n) break;  // there are no more of this kind
+          if (count < n) break;  // no more events of this kind
           int none = 0;
           EXPECT_EQ(train("", 0, false, &none), whole);
         }
@@ -305,9 +306,9 @@ TEST_P(ResumedTrainingTest, EachEventComesOnceWhereverARunEnds) {
   }
 }
 
-// With error feedback, hooks carry rounding errors over to the next step, and checkpoints save
+// Hooks with error feedback carry rounding errors over to the next step, so checkpoints must save
 // them.
-TEST_P(ResumedTrainingTest, ErrorsThatHooksKeepAreRestored) {
+TEST_P(ResumedTrainingTest, ErrorFeedbackOfHooksIsRestored) {
   const std::pair<const char*, GradientReducer> reducers[] = {
       {"AllReduce", hooks::AllReduce()},
       {"Bf16Compress", hooks::Bf16Compress()},
@@ -330,8 +331,8 @@ TEST_P(ResumedTrainingTest, ErrorsThatHooksKeepAreRestored) {
   }
 }
 
-// Both with and without an existing checkpoint of the step.
-TEST_P(ResumedTrainingTest, StopBeforeAStepStays) {
+// This must hold whether or not a checkpoint of the step already exists.
+TEST_P(ResumedTrainingTest, StopBeforeAStepPersists) {
   for (const int64_t every : {1, 2, 3}) {
     SetUp();
     std::vector<int64_t> ended;
@@ -347,12 +348,12 @@ TEST_P(ResumedTrainingTest, StopBeforeAStepStays) {
       EXPECT_EQ(run.result->steps, 2);
       EXPECT_EQ(run.result->stopped, "enough");
     }
-    EXPECT_THAT(ended, ElementsAre(2)) << "the epoch in which training stopped";
+    EXPECT_THAT(ended, ElementsAre(2)) << "only the epoch in which training stopped must end, once";
   }
 }
 
-// An epoch that a stop has ended is over, even if the stop is revoked.
-TEST_P(ResumedTrainingTest, RevokedStopGoesOnWithNextEpoch) {
+// An epoch that a stop has ended is over, even if the resumed run does not stop.
+TEST_P(ResumedTrainingTest, WithoutTheStopTrainingContinuesWithTheNextEpoch) {
   for (const int64_t step : {2, 3}) {
     SetUp();
     std::vector<std::string> ended;
@@ -387,7 +388,7 @@ TEST_P(ResumedTrainingTest, RevokedStopGoesOnWithNextEpoch) {
 }
 
 // A stop is not lost if the validation that follows it is interrupted.
-TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
+TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationPersists) {
   bool interrupts = true;
   std::vector<std::string> events;
   Watch watch([&](absl::string_view event, TrainingState& state) {
@@ -404,15 +405,16 @@ TEST_P(ResumedTrainingTest, StopBeforeAnInterruptedValidationStays) {
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
   EXPECT_THAT(events,
               ElementsAre("inference 2", "validation ends 2", "epoch ends 2", "train ends 2"));
-  // Running the finished program again leaves the log unchanged.
+  // Rerunning the finished program leaves the log unchanged.
   const std::string log = TextIn(TemporaryPath("stopped.csv"));
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
   EXPECT_EQ(Train(Line().Batch(4), options).result->stopped, "enough");
   EXPECT_EQ(TextIn(TemporaryPath("stopped.csv")), log);
 }
 
-// On another number of replicas, the parts of sums are added up, and the training metrics continue.
-TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
+// When the number of replicas changes, the replicas' partial sums are added up, so the training
+// metrics continue.
+TEST_P(ResumedTrainingTest, ContinuesOnADifferentNumberOfReplicas) {
   const FitOptions options = {.epochs = 2, .validation = Line(6).Batch(2)};
   const Run whole = Train(Line().Batch(4), options, /*has_checkpoints=*/false);
   replicas_ = 3 - GetParam();
@@ -429,7 +431,7 @@ TEST_P(ResumedTrainingTest, ContinuesOnAnotherNumberOfReplicas) {
 }
 
 // Version 1 manifests have no state, but training continues from their variables.
-TEST_P(ResumedTrainingTest, CheckpointOfFirstVersionIsResumed) {
+TEST_P(ResumedTrainingTest, Version1CheckpointIsResumed) {
   const Run whole = Train(Line().Batch(4), {.epochs = 2}, /*has_checkpoints=*/false);
   ASSERT_TRUE(Train(Line().Batch(4), {.steps = 2}).result.ok());
   const std::string path = absl::StrCat(CheckpointPath(directory_, 2), "/manifest.json");
@@ -476,10 +478,12 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     std::vector<float> rows;
     std::string step, name;
   } cases[] = {
-      // In the last step, or in an earlier one; then the losses after it are not finite either.
+      // The bad step is the last one or an earlier one, after which the losses are not finite
+      // either.
       {{}, {1, 1, 1, 1, 1, 0}, "step 6: ", "'dense/kernel'"},
       {{}, {1, 1, 1, 1, 1, 0, 1}, "step 7: the loss", "'dense/kernel'"},
-      // Inside an accumulation window, before the update that would apply it.
+      // The bad step is inside an accumulation window, before the update that would apply its
+      // gradient.
       {{.accumulate_steps = 4}, {1, 1, 1, 1, 1, 0, 1}, "step 6: ", "'accumulate/dense/kernel'"},
   };
   for (const auto& c : cases) {
@@ -497,7 +501,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
   EXPECT_THAT(*ListCheckpoints(directory_), ElementsAre(8, 10));
 }
 
-TEST_P(ResumedTrainingTest, OtherDatasetIsNoticed) {
+TEST_P(ResumedTrainingTest, DifferentDatasetIsReported) {
   ASSERT_TRUE(Train(Line().Shuffle(1).Batch(4), {.steps = 2}).result.ok());
   const Dataset others[] = {Line().Shuffle(1).Batch(5), Line().Shuffle(2).Batch(4),
                             Line(11).Shuffle(1).Batch(4), Line().Batch(4),

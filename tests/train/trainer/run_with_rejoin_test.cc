@@ -57,13 +57,13 @@ struct Victim {
   bool returns = true;
 };
 
-// Blocks victims until all of them have reached their kill point. Otherwise the loss of the first
-// would fail the others' steps before they get there.
+// Blocks victims until all of them have reached their kill points. Otherwise, the loss of the first
+// one would fail the others' steps before they reach theirs.
 class Victims {
  public:
   explicit Victims(size_t count) : num_missing_(count) {}
 
-  // Returns whether the others have arrived in time.
+  // Blocks until all victims have arrived. Returns false if that takes too long.
   bool Await() {
     MutexLock lock(&mutex_);
     if (--num_missing_ == 0) all_here_.NotifyAll();
@@ -78,11 +78,11 @@ class Victims {
   size_t num_missing_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Counts the events in the life of a worker.
+// Counts a worker's events.
 struct Record {
   absl::Status status;
-  int starts = 0;  // starts of the worker
-  int runs = 0;    // runs of the function
+  int starts = 0;  // how often the worker started
+  int runs = 0;    // how often the function ran
   int losses = 0;  // losses passed to on_loss
   std::vector<Tensor> variables;
 };
@@ -150,7 +150,7 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
         Trainer::Create(strategy, graph, {.inputs = {x, y}, .loss = loss, .train = train}));
     Session& session = trainer->session();
     const auto is_killed_at = [&](Place place) { return kill != nullptr && kill->place == place; };
-    // Looks to the others as if this worker had died.
+    // Makes this worker look dead to the others.
     const auto die = [&]() -> absl::Status {
       if (!all.Await()) return absl::InternalError("another victim is missing");
       *killed = true;
@@ -180,7 +180,7 @@ class RunWithRejoinTest : public testing::TestWithParam<CollectiveKind> {
     return absl::OkStatus();
   }
 
-  // Checks that the job has ended as if no worker had been killed.
+  // Expects the job to have ended as if no worker had been killed.
   void ExpectUndisturbed(const std::vector<Record>& records, const std::vector<Victim>& victims) {
     const std::vector<Record> expected = Train({});
     for (int worker = 0; worker < kWorkers; ++worker) {
@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(, RunWithRejoinTest,
                                          CollectiveKind::kTcp),
                          [](const auto& info) { return CollectiveKindName(info.param); });
 
-TEST_P(RunWithRejoinTest, LostWorkerReturnsAndVariablesAreUndisturbed) {
+TEST_P(RunWithRejoinTest, LostWorkerReturnsAndVariablesMatchUninterruptedTraining) {
   for (int worker = 0; worker < kWorkers; ++worker) {
     SCOPED_TRACE(absl::StrCat("victim ", worker));
     const std::vector<Victim> victims = {{.worker = worker}};
@@ -225,7 +225,7 @@ TEST_P(RunWithRejoinTest, WorkerMayBeLostAtAnyPlace) {
   }
 }
 
-TEST_P(RunWithRejoinTest, LossBeforeTheFirstCheckpointStartsAgain) {
+TEST_P(RunWithRejoinTest, LossBeforeTheFirstCheckpointRestartsTraining) {
   const std::vector<Victim> victims = {{.worker = 2, .step = 1}};
   ExpectUndisturbed(Train(victims), victims);
 }
@@ -235,7 +235,7 @@ TEST_P(RunWithRejoinTest, SeveralWorkersMayBeLostAtOnce) {
   ExpectUndisturbed(Train(victims), victims);
 }
 
-TEST_P(RunWithRejoinTest, WorkersEndIfTheLostOneDoesNotReturn) {
+TEST_P(RunWithRejoinTest, WorkersEndIfTheLostWorkerDoesNotReturn) {
   const std::vector<Record> records = Train({{.worker = 1, .returns = false}}, absl::Seconds(1));
   for (const int worker : {0, 2}) {
     EXPECT_THAT(records[worker].status,
@@ -245,7 +245,7 @@ TEST_P(RunWithRejoinTest, WorkersEndIfTheLostOneDoesNotReturn) {
   }
 }
 
-TEST_P(RunWithRejoinTest, WorkersEndAtOnceWithoutTimeout) {
+TEST_P(RunWithRejoinTest, WorkersEndImmediatelyWithoutTimeout) {
   const std::vector<Record> records =
       Train({{.worker = 1, .returns = false}}, absl::ZeroDuration());
   for (const int worker : {0, 2}) {
@@ -287,7 +287,7 @@ std::vector<absl::Status> OnTwoWorkers(
 
 const absl::Status kLost = WithFailure(absl::UnavailableError("lost"), {.worker = 1});
 
-TEST(RejoinTest, ErrorsOfTheProgramEndIt) {
+TEST(RejoinTest, ProgramErrorsEndTheRun) {
   const absl::Status errors[] = {
       absl::InvalidArgumentError("wrong"), absl::UnavailableError("of no worker"),
       NumericError(WithFailure(absl::AbortedError("infinite"), {.worker = 1}))};
@@ -299,15 +299,15 @@ TEST(RejoinTest, ErrorsOfTheProgramEndIt) {
   }
 }
 
-// Workers that fail every time, without the loss of a process, eventually give up.
-TEST(RejoinTest, EndsIfNoProcessIsReplaced) {
+// Workers that fail on every run although no process was lost eventually give up.
+TEST(RejoinTest, GivesUpIfNoProcessIsReplaced) {
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
     return RunWithRejoin(strategy, [] { return kLost; });
   });
   EXPECT_THAT(statuses, Each(IsError(absl::StatusCode::kUnavailable, "lost", "new process")));
 }
 
-TEST(RejoinTest, RefusesSessionOutsideTheFunction) {
+TEST(RejoinTest, SessionOutsideTheFunctionIsError) {
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) -> absl::Status {
     MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(Graph()));
     return RunWithRejoin(strategy, [] { return kLost; });
@@ -316,7 +316,7 @@ TEST(RejoinTest, RefusesSessionOutsideTheFunction) {
                                      "DistributedDataset", "lost")));
 }
 
-TEST(RejoinTest, RefusesDistributedDatasetOutsideTheFunction) {
+TEST(RejoinTest, DistributedDatasetOutsideTheFunctionIsError) {
   const Dataset line = Line();
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) -> absl::Status {
     const DistributedDataset input = strategy.Distribute(line);
@@ -325,13 +325,13 @@ TEST(RejoinTest, RefusesDistributedDatasetOutsideTheFunction) {
   EXPECT_THAT(statuses, Each(IsError(absl::StatusCode::kFailedPrecondition, "rejoin")));
 }
 
-// The input of each run is compared with that of the other worker.
-TEST(RejoinTest, NumbersInputsFromTheStartAgain) {
+// The workers compare their inputs by number, and the numbers restart with each run.
+TEST(RejoinTest, InputNumbersRestartWithEachRun) {
   const Dataset line = Line();
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
     int runs = 0;
     return RunWithRejoin(strategy, [&]() -> absl::Status {
-      // A restarted worker would have made fewer inputs.
+      // In the first run, worker 1 makes fewer inputs, as if it had been restarted.
       const int inputs = ++runs == 1 && strategy.worker() == 0 ? 3 : 1;
       if (runs > 2) return absl::InternalError("the second run has failed");
       for (int i = 0; i < inputs; ++i) {
@@ -345,7 +345,8 @@ TEST(RejoinTest, NumbersInputsFromTheStartAgain) {
   EXPECT_THAT(statuses, Each(absl::OkStatus()));
 }
 
-// Worker 0 ends because another job has its directory, so the others do not wait for it.
+// Saves a checkpoint on two workers. Worker 0 ends because another job owns its directory. The
+// other worker must not wait for it.
 std::vector<absl::Status> SaveOnTwoWorkers(const CheckpointManager::Options& options,
                                            const std::function<absl::Status()>& before_save) {
   return OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {
@@ -369,7 +370,7 @@ TEST(RejoinTest, LostDirectoryEndsAllWorkersAtOnce) {
     return absl::OkStatus();
   };
   EXPECT_THAT(SaveOnTwoWorkers({.directory = directory}, take_over),
-              Each(IsError(absl::StatusCode::kAborted, "lost", "no longer owns it")));
+              Each(IsError(absl::StatusCode::kAborted, "lost", "owns")));
 }
 
 TEST(RejoinTest, DirectoryOfAnotherJobEndsAllWorkersAtOnce) {
@@ -391,7 +392,7 @@ TEST(RejoinTest, StrategyCannotBeUsedAfterFailedRejoin) {
         return strategy.NewSession(Graph()).status();
       },
       {absl::Milliseconds(300), absl::Milliseconds(300)});
-  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kFailedPrecondition, "has left its cluster"));
+  EXPECT_THAT(statuses[0], IsError(absl::StatusCode::kFailedPrecondition, "cluster"));
 }
 
 TEST(RejoinTest, WorkersMustAgreeOnRejoining) {

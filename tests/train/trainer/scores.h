@@ -9,7 +9,7 @@
 
 namespace mirrorflow {
 
-// Sets the metric `score` to these values, one per epoch.
+// Sets the metric `score` to the given values, one per epoch.
 class Scores final : public Callback {
  public:
   explicit Scores(std::vector<double> scores) : scores_(std::move(scores)) {}

@@ -28,7 +28,8 @@ using ::testing::UnorderedElementsAreArray;
 
 constexpr int64_t kRows = 10;
 
-// Returns y = 2 x - 1 at kRows points. An epoch has three batches, of 4, 4 and 2 rows.
+// Returns kRows points of y = 2 x - 1, except that the last y is `last_y`. With batches of 4, an
+// epoch has three batches, of 4, 4 and 2 rows.
 Dataset Line(float last_y = 2 * 9 * 0.25f - 1) {
   std::vector<float> x, y;
   for (int64_t i = 0; i < kRows; ++i) {
@@ -93,12 +94,12 @@ class TrainerTest : public ::testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, TrainerTest, ::testing::Values(0, 2, 3));
 
-TEST_P(TrainerTest, VisitsDatasetOncePerEpoch) {
+TEST_P(TrainerTest, FitReadsDatasetOncePerEpoch) {
   const auto result = Train(Line().Batch(4), {.epochs = 2});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->steps, 6);
   EXPECT_THAT(steps_, ElementsAre(1, 2, 3, 4, 5, 6));
-  // The loss is the mean over the rows of the last epoch.
+  // The loss is the mean over the last epoch's rows.
   EXPECT_FLOAT_EQ(result->loss, (4 * losses_[3] + 4 * losses_[4] + 2 * losses_[5]) / 10);
   ASSERT_EQ(result->history.size(), 2u);
   EXPECT_EQ(result->history[1].at("loss"), result->loss);
@@ -106,7 +107,7 @@ TEST_P(TrainerTest, VisitsDatasetOncePerEpoch) {
   EXPECT_FLOAT_EQ(result->examples_per_s, 4 * 1000 / result->median_step_ms);
 }
 
-TEST_P(TrainerTest, ChecksReplicas) {
+TEST_P(TrainerTest, ReplicaChecksFindNoDifference) {
   const auto result = Train(Line().Batch(4), {.check_replicas = 1});
   EXPECT_TRUE(result.ok()) << result.status();
 }
@@ -140,8 +141,8 @@ TEST_P(TrainerTest, ReducesLossAndFitsLine) {
   }
 }
 
-// With fixed variables, each row has its own loss, so the losses show the order.
-TEST_P(TrainerTest, EpochsHaveDifferentOrdersThatRepeatInEveryRun) {
+// With fixed variables, each row has a different loss, so the losses reveal the order.
+TEST_P(TrainerTest, OrderDiffersBetweenEpochsButNotBetweenRuns) {
   const Scope root(&graph_);
   const auto scope = strategy_->scope();
   MakeTrainer({.inputs = {x_, y_},
@@ -169,7 +170,7 @@ TEST_P(TrainerTest, ErrorFromOnStepEndsTraining) {
   EXPECT_EQ(calls, 4);
 }
 
-TEST_P(TrainerTest, NonFiniteLossEndsTrainingWithStepAndChangesNothing) {
+TEST_P(TrainerTest, NonFiniteLossEndsTrainingAndChangesNothing) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     std::vector<Tensor> before;
@@ -185,7 +186,7 @@ TEST_P(TrainerTest, NonFiniteLossEndsTrainingWithStepAndChangesNothing) {
     const auto result = Train(Line(bad).Batch(4), options);  // the last row is in step 3
     EXPECT_THAT(result.status(),
                 IsError(absl::StatusCode::kOutOfRange, "step 3:", "loss", "expected a number"));
-    ASSERT_EQ(losses.size(), 3u) << "expected on_step to get the bad loss too";
+    ASSERT_EQ(losses.size(), 3u) << "on_step must also receive the bad loss";
     EXPECT_FALSE(std::isfinite(losses[2]));
     for (int r = 0; r < trainer_->session().num_local_replicas(); ++r) {
       EXPECT_TRUE(
@@ -227,11 +228,11 @@ TEST_P(TrainerTest, StepWithoutScalarFloatLossIsRejected) {
               IsError(absl::StatusCode::kInvalidArgument, "differs between replicas"));
 }
 
-TEST_P(TrainerTest, EvaluatesAndPredictsEveryRowOnce) {
+TEST_P(TrainerTest, EvaluateAndPredictReadEveryRowOnce) {
   ASSERT_TRUE(
       trainer_->session().AssignVariable("dense/kernel", Tensor::Of<float>({1, 1}, {2})).ok());
   ASSERT_TRUE(trainer_->session().AssignVariable("dense/bias", Tensor::Vector<float>({1})).ok());
-  // Each row is wrong by 2, except the last, whose error is 5. The last batch has 1 row.
+  // Each row's error is 2, except for the last one, whose error is 5. The last batch has 1 row.
   const Dataset data = Line(2 * 9 * 0.25f - 4).Batch(3);
   for (int time = 0; time < 2; ++time) {
     const auto logs = trainer_->Evaluate(data);
@@ -282,7 +283,7 @@ TEST_P(TrainerTest, ValidatesAfterEachEpochAndEveryFewSteps) {
   EXPECT_THAT(count.at, ElementsAre(2, 3, 4, 6, 6));
 }
 
-// Validation does not change the random numbers or the metrics of training.
+// Validation affects neither the random numbers nor the metrics of training.
 TEST_P(TrainerTest, ValidationDoesNotChangeTraining) {
   const auto train = [&](std::optional<Dataset> validation) {
     SetUp();
@@ -307,7 +308,7 @@ TEST_P(TrainerTest, ValidationDoesNotChangeTraining) {
 }
 
 // A model that does not learn has the same metric in every epoch, unless the metric also counts
-// rows of the previous epoch or validation.
+// rows from the previous epoch or from validation.
 TEST_P(TrainerTest, MetricsOfEpochsCoverTheirOwnRows) {
   Graph graph;
   const Scope root(&graph);
@@ -355,7 +356,7 @@ TEST_P(TrainerTest, MetricsAreEvaluatedInInferenceForm) {
   EXPECT_EQ(logs->at("error"), 0);
 }
 
-TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
+TEST_P(TrainerTest, CallbacksReceiveEventsInOrder) {
   class Record final : public Callback {
    public:
     absl::Status OnTrainBegin(TrainingState& s) override { return Add("train begins", s); }
@@ -386,7 +387,7 @@ TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
   EXPECT_EQ(Train(Line().Batch(8), {.callbacks = {&failed}}).status(),
             absl::CancelledError("failed"));
   EXPECT_EQ(failed.events.back(), "failed 0 1");
-  // The epoch also ends, if it has had a step.
+  // A stopped epoch also ends if it had at least one step.
   Record stopped;
   stopped.stop_at = 4;
   const auto result = Train(Line().Batch(8), {.epochs = 5, .callbacks = {&stopped}});
@@ -401,12 +402,12 @@ TEST_P(TrainerTest, CallbacksSeeTheCourseOfTraining) {
     const auto ended = Train(Line().Batch(8), {.epochs = 5, .callbacks = {&early}});
     ASSERT_TRUE(ended.ok()) << ended.status();
     EXPECT_EQ(ended->steps, at == 2 ? 0 : 1);
-    EXPECT_EQ(early.events.size(), at == 2 ? 3 : 7) << "no step follows";
+    EXPECT_EQ(early.events.size(), at == 2 ? 3 : 7) << "no step may follow";
   }
 }
 
-// If the loss is not finite, only Minimize's updates are skipped; the trainer does not know which
-// variables they cover.
+// A non-finite loss skips only Minimize's updates. The trainer cannot tell which variables these
+// cover, so the error must not claim that no variable changed.
 TEST_P(TrainerTest, NonFiniteLossDoesNotClaimUnchangedVariables) {
   const Scope root(&graph_);
   Variable count;

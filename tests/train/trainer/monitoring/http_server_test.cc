@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server's clients are sockets of this test, which can send anything or nothing.
+// Tests HttpServer. The clients are plain sockets, so they can send anything or nothing.
 #include "train/trainer/monitoring/http_server.h"
 
 #include <arpa/inet.h>
@@ -70,12 +70,12 @@ class HttpServerTest : public ::testing::Test {
     return Ask(absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"));
   }
 
-  static constexpr size_t kBig = 8 << 20;  // more than the buffers of a connection
+  static constexpr size_t kBig = 8 << 20;  // more than a connection's buffers hold
   std::atomic<int> calls_{0};
   std::unique_ptr<HttpServer> server_;
 };
 
-TEST_F(HttpServerTest, GetReturnsTheReplyOfThePath) {
+TEST_F(HttpServerTest, GetReturnsTheReplyForThePath) {
   const std::string reply = Get("/green");
   EXPECT_THAT(reply, StartsWith("HTTP/1.0 200 OK\r\n"));
   EXPECT_THAT(reply, HasSubstr("\r\nContent-Length: 3\r\n"));
@@ -92,14 +92,14 @@ TEST_F(HttpServerTest, HeadHasNoBody) {
   EXPECT_THAT(reply, EndsWith("\r\n\r\n"));
 }
 
-TEST_F(HttpServerTest, OtherMethodsAreRefused) {
+TEST_F(HttpServerTest, OtherMethodsAreRejected) {
   const std::string reply = Ask("POST /green HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
   EXPECT_THAT(reply, StartsWith("HTTP/1.0 405 "));
   EXPECT_THAT(reply, HasSubstr("\r\nAllow: GET, HEAD\r\n"));
   EXPECT_EQ(calls_, 0);
 }
 
-TEST_F(HttpServerTest, MalformedRequestsAreRefused) {
+TEST_F(HttpServerTest, MalformedRequestsAreRejected) {
   for (const char* const request :
        {"\r\n\r\n", "GET\r\n\r\n", "GET /green\r\n\r\n", "GET  /green HTTP/1.1\r\n\r\n",
         "GET green HTTP/1.1\r\n\r\n", "GET /green HTTP/2\r\n\r\n",
@@ -109,13 +109,13 @@ TEST_F(HttpServerTest, MalformedRequestsAreRefused) {
   EXPECT_EQ(calls_, 0);
 }
 
-TEST_F(HttpServerTest, RequestMayComeInParts) {
+TEST_F(HttpServerTest, RequestMayArriveInParts) {
   const OwnedSocket client = Connect();
   for (const char c : std::string("GET /green HTTP/1.1\r\n\r\n")) Send(client, {&c, 1});
   EXPECT_THAT(ReadAll(client), EndsWith("ok\n"));
 }
 
-TEST_F(HttpServerTest, HugeRequestIsRefusedBeforeItsEnd) {
+TEST_F(HttpServerTest, HugeRequestIsRejectedBeforeItEnds) {
   const OwnedSocket client = Connect();
   Send(client, "GET /green HTTP/1.1\r\nX: ");
   Send(client, std::string(HttpServer::kMaxRequestBytes, 'x'));
@@ -123,7 +123,7 @@ TEST_F(HttpServerTest, HugeRequestIsRefusedBeforeItsEnd) {
   EXPECT_EQ(calls_, 0);
 }
 
-TEST_F(HttpServerTest, EndlessRequestIsCutOff) {
+TEST_F(HttpServerTest, EndlessRequestIsDropped) {
   const OwnedSocket client = Connect();
   const std::string part(1 << 16, 'x');
   size_t sent = 0;
@@ -135,12 +135,12 @@ TEST_F(HttpServerTest, EndlessRequestIsCutOff) {
   EXPECT_LT(sent, kBig);
 }
 
-TEST_F(HttpServerTest, ReplyLargerThanTheBuffersArrivesWhole) {
+TEST_F(HttpServerTest, ReplyLargerThanTheBuffersArrivesComplete) {
   const std::string reply = Get("/big");
   EXPECT_EQ(reply.size() - reply.find("\r\n\r\n") - 4, kBig);
 }
 
-TEST_F(HttpServerTest, ClientsThatSendNothingDelayNoOther) {
+TEST_F(HttpServerTest, IdleClientsDoNotDelayOthers) {
   std::vector<OwnedSocket> silent;
   for (int i = 0; i < 10; ++i) silent.push_back(Connect());
   Send(silent[0], "GET /gr");
@@ -165,18 +165,18 @@ TEST_F(HttpServerTest, ClientThatReadsNothingIsDropped) {
   EXPECT_THAT(Get("/green"), EndsWith("ok\n"));
 }
 
-TEST_F(HttpServerTest, CrowdReplacesTheOldestClients) {
+TEST_F(HttpServerTest, OldestClientsAreDroppedIfThereAreTooMany) {
   std::vector<OwnedSocket> crowd;
   for (size_t i = 0; i < HttpServer::kMaxClients + 8; ++i) crowd.push_back(Connect());
   const MonotonicTime began = MonotonicTime::Now();
   EXPECT_THAT(Get("/green"), EndsWith("ok\n"));
-  EXPECT_EQ(ReadAll(crowd[0]), "");  // closed before its time is up
+  EXPECT_EQ(ReadAll(crowd[0]), "");  // dropped before its time limit
   EXPECT_LT(MonotonicTime::Now() - began, HttpServer::kTimeout / 2);
   Send(crowd.back(), "GET /green HTTP/1.1\r\n\r\n");
   EXPECT_THAT(ReadAll(crowd.back()), EndsWith("ok\n"));
 }
 
-TEST_F(HttpServerTest, ManyThreadsAskAtATime) {
+TEST_F(HttpServerTest, ManyThreadsMaySendRequestsAtOnce) {
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
   for (int t = 0; t < 8; ++t) {
@@ -188,7 +188,7 @@ TEST_F(HttpServerTest, ManyThreadsAskAtATime) {
   EXPECT_EQ(right, 8 * 50);
 }
 
-TEST_F(HttpServerTest, EndsWhileClientsAreConnected) {
+TEST_F(HttpServerTest, DestructorReturnsWhileClientsAreConnected) {
   const OwnedSocket client = Connect();
   Send(client, "GET /gr");
   server_ = nullptr;

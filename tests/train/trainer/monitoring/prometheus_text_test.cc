@@ -39,7 +39,7 @@ TEST(PrometheusTextTest, LabelsAreEscaped) {
             "g{job=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD é\"} 1\n");
 }
 
-TEST(PrometheusTextTest, NumbersKeepTheirValue) {
+TEST(PrometheusTextTest, NumbersRoundTrip) {
   const auto written = [](double value) {
     PrometheusText text(Labels{});
     text.AddGauge("g", "", value);
@@ -56,7 +56,7 @@ TEST(PrometheusTextTest, NumbersKeepTheirValue) {
             std::numeric_limits<double>::min());
 }
 
-TEST(PrometheusTextTest, HistogramIsCumulativeAndEndsWithInfinity) {
+TEST(PrometheusTextTest, HistogramBucketsAreCumulativeAndEndWithInfinity) {
   PrometheusText text(Labels{{"worker", "0"}});
   text.AddHistogram("h", "Durations.", {0.5, 10}, {3, 0, 2}, 31.25);
   EXPECT_EQ(text.Take(),

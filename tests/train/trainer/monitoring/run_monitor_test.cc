@@ -32,7 +32,7 @@ auto Says(int code, const std::string& part) {
 }
 const auto kYes = Says(200, "ok");
 
-TEST(RunMonitorTest, FirstStepMakesItReady) {
+TEST(RunMonitorTest, ReadyAfterTheFirstStep) {
   RunMonitor monitor({.num_workers = 2});
   monitor.SetWaiting("both workers");
   EXPECT_THAT(monitor.Answer("/readyz"), Says(503, "both workers"));
@@ -45,7 +45,7 @@ TEST(RunMonitorTest, FirstStepMakesItReady) {
   EXPECT_THAT(monitor.Answer("/metrics").body, HasSubstr("mirrorflow_ready{worker=\"0\"} 1\n"));
 }
 
-TEST(RunMonitorTest, UnreadyProcessSaysWhereItsPartsAre) {
+TEST(RunMonitorTest, UnreadyReplyDescribesTheProcessState) {
   int asked = 0;
   const StateReport report([&] {
     return std::vector<std::string>{absl::StrCat("2 workers: ", ++asked, " missing\033[2J"),
@@ -56,14 +56,14 @@ TEST(RunMonitorTest, UnreadyProcessSaysWhereItsPartsAre) {
   const HttpReply unready = monitor.Answer("/readyz");
   EXPECT_EQ(unready.code, 503);
   EXPECT_EQ(unready.body, "waiting: both workers\n2 workers: 1 missing\\033[2J\n");
-  // Requests do not determine how often the state is sampled.
+  // Frequent requests do not sample the state more often.
   for (int i = 0; i < 1000; ++i) monitor.Answer("/readyz");
   EXPECT_LT(asked, 1000);
   monitor.EndStep(kFirstStep);
   EXPECT_THAT(monitor.Answer("/readyz"), kYes);
 }
 
-TEST(RunMonitorTest, LostWorkerMakesItUnready) {
+TEST(RunMonitorTest, LostWorkerMakesProcessUnready) {
   RunMonitor monitor({.num_workers = 2});
   const auto before = std::make_shared<RunProgress>(1), after = std::make_shared<RunProgress>(1);
   monitor.Watch(before);
@@ -73,13 +73,13 @@ TEST(RunMonitorTest, LostWorkerMakesItUnready) {
   EXPECT_THAT(monitor.Answer("/healthz"), kYes);
   monitor.Watch(after);
   EXPECT_THAT(monitor.Answer("/readyz"), kYes);
-  // The code that handles the loss sets what the worker waits for.
+  // The code that handles a lost worker also sets what this worker waits for.
   after->SetBroken();
   monitor.SetWaiting("all workers to return");
   EXPECT_THAT(monitor.Answer("/readyz"), Says(503, "waiting: all workers to return"));
 }
 
-TEST(RunMonitorTest, FailureIsOneLine) {
+TEST(RunMonitorTest, FailureIsReportedOnOneLine) {
   RunMonitor monitor({});
   monitor.EndStep(kFirstStep);
   monitor.Fail(absl::InternalError(std::string("first\nsecond \033[2J") + std::string(5000, 'x')));
@@ -92,7 +92,7 @@ TEST(RunMonitorTest, FailureIsOneLine) {
   }
 }
 
-TEST(RunMonitorTest, StepWithoutProgressHangs) {
+TEST(RunMonitorTest, StepWithoutProgressIsReportedAsHanging) {
   RunMonitor monitor({.progress_timeout = kLimit});
   const auto progress = std::make_shared<RunProgress>(2);
   monitor.Watch(progress);
@@ -114,7 +114,7 @@ TEST(RunMonitorTest, StepWithoutProgressHangs) {
   EXPECT_THAT(monitor.Answer("/healthz"), kYes);
 }
 
-TEST(RunMonitorTest, TimeBetweenStepsIsNoHang) {
+TEST(RunMonitorTest, TimeBetweenStepsDoesNotCountAsHanging) {
   RunMonitor monitor({.progress_timeout = kLimit});
   const auto progress = std::make_shared<RunProgress>(1);
   monitor.Watch(progress);
@@ -124,10 +124,10 @@ TEST(RunMonitorTest, TimeBetweenStepsIsNoHang) {
     MonotonicTime::AdvanceForTest(2 * kLimit);
   }
   const RunProgress::Run run(*progress, 2);
-  EXPECT_THAT(monitor.Answer("/healthz"), kYes);  // it has just begun
+  EXPECT_THAT(monitor.Answer("/healthz"), kYes);  // the step has just begun
 }
 
-TEST(RunMonitorTest, WaitForOtherRanksIsNoHang) {
+TEST(RunMonitorTest, WaitingForOtherRanksDoesNotCountAsHanging) {
   RunMonitor monitor({.progress_timeout = kLimit});
   const auto progress = std::make_shared<RunProgress>(1);
   monitor.Watch(progress);
@@ -183,7 +183,7 @@ TEST(RunMonitorTest, MetricsShowTheSteps) {
   EXPECT_THAT(reply.body, HasSubstr("mirrorflow_checkpoint_age_seconds" + labels + " 190."));
 }
 
-TEST(RunMonitorTest, ExposedCommunicationAddsUpOverConnections) {
+TEST(RunMonitorTest, ExposedCommunicationIsSummedOverConnections) {
   RunMonitor monitor({});
   const auto seconds = [&] {
     const std::string body = monitor.Answer("/metrics").body;
@@ -195,7 +195,7 @@ TEST(RunMonitorTest, ExposedCommunicationAddsUpOverConnections) {
     MonotonicTime::AdvanceForTest(duration);
   };
   const auto first = std::make_shared<RunProgress>(2), second = std::make_shared<RunProgress>(2);
-  wait(*first, 0, absl::Hours(1));  // not watched yet
+  wait(*first, 0, absl::Hours(1));  // before Watch, so not counted
   monitor.Watch(first);
   wait(*first, 0, absl::Seconds(2));
   wait(*first, 1, absl::Seconds(4));
@@ -206,7 +206,7 @@ TEST(RunMonitorTest, ExposedCommunicationAddsUpOverConnections) {
   EXPECT_NEAR(seconds(), 8, 0.1);
 }
 
-TEST(RunMonitorTest, MayBeAskedWhileItIsTold) {
+TEST(RunMonitorTest, MayBeQueriedDuringUpdates) {
   RunMonitor monitor({});
   std::atomic<bool> ended{false};
   std::thread trains([&] {
