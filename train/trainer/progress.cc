@@ -41,8 +41,8 @@ absl::StatusOr<LogFormat> ParseLogFormat(absl::string_view name) {
   for (const auto& row : kNames) {
     if (row.name == name) return row.format;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("log_format: unknown value; expected auto, bar, text, json or off, got ", name));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "log_format: unknown format; expected auto, bar, text, json or off, got ", name));
 }
 
 Progress::Progress(ProgressHost& host, const ProgressOptions& options)
@@ -95,7 +95,7 @@ void Progress::BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t d
   steps_ = steps;
   step_ = done;
   timed_steps_ = timed_examples_ = 0;
-  // Drop the metrics of a validation, which belong to the previous epoch.
+  // Drop the metrics of the previous epoch's validation.
   metrics_.clear();
   if (format_ != LogFormat::kBar) {
     if (!last_shown_) last_shown_ = now_;
