@@ -95,7 +95,7 @@ Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape&
     if (s->is_first_) continue;
     scope.Fail(absl::InvalidArgumentError(absl::StrCat(
         s->piece_, ": expected no new variables after the first application, got '", name, "' of ",
-        sharing->piece_, "; create ", sharing->piece_, " outside ", s->piece_)));
+        sharing->piece_, "; create that variable outside ", s->piece_)));
     return Variable();
   }
   const Variable variable = CreateNewVariable(scope, name, shape, initializer, dtype, options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FileDataset: the rows of a list of files, which the workers may divide (AutoShardPolicy::kFile).
-// Lists and opens the files when their rows are first needed.
+// FileDataset: the rows of a list of files, which the workers can divide among themselves
+// (AutoShardPolicy::kFile). Lists and opens the files when their rows are first needed.
 #ifndef MIRRORFLOW_TRAIN_DATA_FILE_DATASET_H_
 #define MIRRORFLOW_TRAIN_DATA_FILE_DATASET_H_
 
@@ -40,7 +40,8 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
 
   FileDataset(std::string description, bool batched, std::shared_ptr<FileList> files,
               MakeRows make);
-  // Opens the rows of a shard once and keeps them, because they own the data that Cache() has read.
+  // Returns a shard's rows. Opens them only once and keeps them, because they own the data that
+  // Cache() has read.
   const absl::StatusOr<RowPipeline>& RowsOf(const FileShard& shard) const;
 
   const std::shared_ptr<FileList> files_;
@@ -50,8 +51,9 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
   mutable std::deque<std::pair<FileShard, absl::StatusOr<RowPipeline>>> made_ ABSL_GUARDED_BY(mu_);
 };
 
-// Describe files for DatasetFingerprint::files, by name or by size. Files that are not in `named`
-// came from a pattern; their names also count, because they determine the order.
+// Describe files for DatasetFingerprint::files, by name or by size. Descriptions by size include
+// the names of files that are not in `named`: those files match a pattern, and their names
+// determine the order.
 std::string IdentityOfNames(const std::vector<std::string>& names);
 std::string IdentityOfFiles(const std::vector<std::string>& paths,
                             const std::vector<std::string>& named);

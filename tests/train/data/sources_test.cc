@@ -301,10 +301,10 @@ TEST(FromImageFolderTest, PipesDevicesAndFoldersNamedLikeImagesAreReported) {
   const std::string printed = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(files.ok()) << files.status();
   EXPECT_EQ(files->paths.size(), 3u);
-  EXPECT_THAT(printed, HasSubstr("left out 3 entries that are named like images but are not files, "
+  EXPECT_THAT(printed, HasSubstr("skipped 3 entries that are named like images but are not files, "
                                  "such as"));
   EXPECT_THAT(printed, HasSubstr("roses/device.png\n"));
-  EXPECT_THAT(printed, HasSubstr("left out 1 links to folders, which are not followed, such as"));
+  EXPECT_THAT(printed, HasSubstr("skipped 1 links to folders, which are not followed, such as"));
   EXPECT_THAT(printed, HasSubstr("roses/link\n"));
 }
 
@@ -322,7 +322,7 @@ TEST(FromImageFolderTest, BadFoldersAndFilesAreErrors) {
   EXPECT_THAT(ErrorOf(rows), IsError(kInvalid, "row 1", "roses/b.PNG"));
   testing::internal::CaptureStderr();
   EXPECT_THAT(Column(rows.IgnoreErrors(1), 1), ElementsAre(0, 1));
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: left out 1 bad records\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: skipped 1 bad records\n");
 }
 
 }  // namespace
