@@ -28,8 +28,7 @@ struct RecurrenceOptions {
   // result, or returns zeros if there is none.
   Output mask = {};
   bool zero_output_for_mask = false;  // with return_sequences, masked results are zeros
-  bool starts_at_zeros = false;       // the initial first state is zeros, and so is the result
-                                      // before the first step
+  bool starts_at_zeros = false;       // states[0] is zeros, like the result before the first step
 };
 
 // Runs `step` for each element of x [batch, n, width]; n must be known. The results are in step

@@ -60,9 +60,9 @@ absl::StatusOr<bool> Monitor::Improves(const Logs& logs) {
   const auto it = logs.find(name_);
   if (it == logs.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "callback: the monitored metric '", name_, "' does not exist; expected one of the metrics ",
+        "callback: metric '", name_, "' is missing; got ",
         absl::StrJoin(logs, ", ", [](std::string* out, const auto& log) { *out += log.first; }),
-        absl::StartsWith(name_, "val_") ? " (val_ metrics require FitOptions::validation)" : ""));
+        absl::StartsWith(name_, "val_") ? "; val_ metrics require FitOptions::validation" : ""));
   }
   const bool better = larger_is_better_ ? it->second - min_delta_ > best_  //
                                         : it->second + min_delta_ < best_;

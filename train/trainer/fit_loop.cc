@@ -226,9 +226,8 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
   MF_RETURN_IF_ERROR(Call(&Callback::OnStep));
   if (options_.on_step) MF_RETURN_IF_ERROR(options_.on_step(at.step, state_.loss));
   if (!std::isfinite(state_.loss)) {
-    return EndTogether(NumericError(absl::OutOfRangeError(
-        absl::StrCat("step ", at.step, ": the loss is not finite; expected a finite number, got ",
-                     state_.loss))));
+    return EndTogether(NumericError(absl::OutOfRangeError(absl::StrCat(
+        "step ", at.step, ": the loss is not finite; expected a number, got ", state_.loss))));
   }
   if (is_due(options_.check_replicas)) {
     const absl::Status same = trainer_.session_->CheckReplicas();

@@ -55,8 +55,8 @@ absl::Status CheckModel(const Graph& graph, const Model& model) {
   const auto error = [](absl::string_view expected, absl::string_view got) {
     return absl::InvalidArgumentError(absl::StrCat("trainer: expected ", expected, ", got ", got));
   };
-  if (model.inputs.empty()) return error("a model with inputs", "no inputs");
-  if (!model.loss.valid()) return error("a model with a loss", "no loss");
+  if (model.inputs.empty()) return error("a model with inputs", "none");
+  if (!model.loss.valid()) return error("a model with a loss", "none");
   MF_RETURN_IF_ERROR(CheckOwned(graph, model));
   const Shape& shape = graph.values().at(model.loss).shape;
   if (model.loss.dtype() != DT_FLOAT || !shape.IsCompatibleWith(Shape())) {
@@ -201,8 +201,8 @@ absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset, const InferenceOp
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, evaluate_.Run(batch));
     MF_ASSIGN_OR_RETURN(const float loss, ScalarOf(outputs[0]));
     if (!std::isfinite(loss)) {
-      return NumericError(absl::OutOfRangeError(absl::StrCat(
-          "evaluation: the loss is not finite; expected a finite number, got ", loss)));
+      return NumericError(absl::OutOfRangeError(
+          absl::StrCat("evaluation: the loss is not finite; expected a number, got ", loss)));
     }
     mean.Add(loss, batch.num_rows());
     has_batches = true;

@@ -91,7 +91,7 @@ TEST(FromCsvTest, ErrorsNameFileRecordAndColumn) {
   EXPECT_THAT(bad.status(),
               IsError(absl::StatusCode::kDataLoss, "line 3, column 'a'", "expected", "got"));
   EXPECT_THAT(ErrorOf(Dataset::FromCsv(WriteTemporary("two.csv", "a,b\n1,2\n"), {.label = "c"})),
-              IsError(kInvalid, "expected a column 'c'"));
+              IsError(kInvalid, "label column 'c'"));
 }
 
 TEST(FromNpyTest, ComponentsAreMapped) {

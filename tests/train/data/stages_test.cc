@@ -231,7 +231,7 @@ TEST(FilterTest, AllWorkersSeeTheSameBatches) {
 
 TEST(ShuffleTest, RowsOfUnknownNumberNeedABuffer) {
   EXPECT_THAT(ErrorOf(Generated(10).Shuffle(1)),
-              IsError(absl::StatusCode::kInvalidArgument, "unknown size", "buffer_size"));
+              IsError(absl::StatusCode::kInvalidArgument, "size is unknown", "buffer_size"));
   Ints values = Values(Generated(10).Shuffle(1, {.buffer_size = 4}));
   EXPECT_FALSE(std::is_sorted(values.begin(), values.end()));
   std::sort(values.begin(), values.end());

@@ -155,7 +155,7 @@ TEST(TransformerLayersTest, ErrorsReportExpectedInput) {
   };
   constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(error([](const Scope& s, Output x) { layers::LayerNormalization(s, x); }),
-              IsError(kInvalid, "last dimension is known"));
+              IsError(kInvalid, "known last dimension"));
   EXPECT_THAT(error([](const Scope& s, Output x) { layers::SelfAttention(s, x, 2); }),
               IsError(kInvalid, "expected [batch, n, width]"));
   EXPECT_THAT(

@@ -150,7 +150,7 @@ std::string RunMonitor::WhyNotReady() {
   if (std::string failure = Failure(); !failure.empty()) return failure;
   MutexLock lock(&mutex_);
   if (progress_ != nullptr && progress_->is_broken() && !loss_is_known_) {
-    return "a worker was lost or has failed";
+    return "a worker is lost or has failed";
   }
   if (has_stepped_.load(std::memory_order_relaxed)) return "";
   return ForTerminal(absl::StrCat(kWaiting, waiting_));
