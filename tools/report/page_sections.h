@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The head and the tables of the report. Each function returns HTML, which is empty if there is
-// nothing to show.
+// The report's head and tables. Each function returns HTML, or an empty string if there is nothing
+// to show.
 #ifndef MIRRORFLOW_TOOLS_REPORT_PAGE_SECTIONS_H_
 #define MIRRORFLOW_TOOLS_REPORT_PAGE_SECTIONS_H_
 
@@ -23,9 +23,9 @@ std::string ReplicaTable(const StepTimeline& timeline);
 std::string OpTable(const StepTimeline& timeline);
 // Shows the number of parameters and the checkpoint sizes.
 std::string MemorySection(const RunData& run);
-// Lists the checkpoints and the training's events.
+// Lists the checkpoints and the training events.
 std::string EventSection(const RunData& run);
-// Lists the hyperparameters and what the first line of the log says.
+// Lists the hyperparameters and the settings in the log's first line.
 std::string FactsSection(const RunData& run);
 
 }  // namespace mirrorflow

@@ -81,17 +81,16 @@ absl::Status Encode(const RowRef& ref, std::string* record) {
 
 // Returns the row, or nullopt if the record is not a row.
 std::optional<RowRef> Decode(absl::string_view record, int64_t epoch) {
-  constexpr int32_t kMost = 1 << 16;
+  constexpr int32_t kMax = 1 << 16;
   RecordParser parser(record);
   int64_t number;
   int32_t components;
   if (!parser.Take(&number) || !parser.Take(&components)) return std::nullopt;
-  if (components < 0 || components > kMost) return std::nullopt;
+  if (components < 0 || components > kMax) return std::nullopt;
   Row row;
   for (int32_t i = 0; i < components; ++i) {
     int32_t dtype, rank;
-    if (!parser.Take(&dtype) || !parser.Take(&rank) || rank < 0 || rank > kMost)
-      return std::nullopt;
+    if (!parser.Take(&dtype) || !parser.Take(&rank) || rank < 0 || rank > kMax) return std::nullopt;
     if (static_cast<size_t>(rank) > parser.left() / sizeof(int64_t)) return std::nullopt;
     std::vector<int64_t> dims(rank);
     if (!parser.Take(dims.data(), rank * sizeof(int64_t))) return std::nullopt;
