@@ -27,7 +27,7 @@ struct MeanLoss {
 };
 
 struct FitState {
-  // What the loop does next at the current position.
+  // The next action of the loop at the current position.
   enum class Stage { kStep, kValidation, kEpochEnd };
 
   MeanLoss epoch_loss;
