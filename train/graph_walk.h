@@ -20,8 +20,8 @@ namespace mirrorflow {
 // such output.
 Output FindOutput(const Graph& graph, absl::string_view name);
 
-// Returns a vector, indexed by node id, of whether `outputs` depend on the node. Ignores outputs
-// that the graph does not own.
+// Returns, for each node id, whether any of `outputs` depends on the node. Ignores outputs that the
+// graph does not own.
 std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs);
 
 struct CopyOptions {
@@ -38,7 +38,7 @@ struct CopyOptions {
 // changes.
 absl::StatusOr<Output> CopyWithChanges(const Scope& scope, const Output& output,
                                        const CopyOptions& options);
-// CopyWithChanges for an operation, or a group of operations.
+// Like CopyWithChanges above, for an operation or a group of operations.
 absl::StatusOr<Operation> CopyWithChanges(const Scope& scope, const Operation& operation,
                                           const CopyOptions& options);
 

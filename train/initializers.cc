@@ -159,8 +159,8 @@ Initializer VarianceScaling(const VarianceScalingOptions& options) {
     const double variance = options.scale / std::max(1.0, fan);
     switch (options.distribution) {
       case Distribution::kTruncatedNormal:
-        // Truncation at two standard deviations reduces the standard deviation to 0.8796 of its
-        // value.
+        // Truncation at two standard deviations reduces the standard deviation by a factor of
+        // 0.8796.
         return TruncatedNormal(std::sqrt(variance) / 0.87962566103423978)(scope, shape, dtype);
       case Distribution::kUntruncatedNormal:
         return RandomNormal(std::sqrt(variance))(scope, shape, dtype);

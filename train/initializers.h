@@ -23,7 +23,8 @@ namespace initializers {
 
 Initializer Zeros();
 Initializer Ones();
-// `value` may be infinite, for example as the start of a running minimum, but not NaN.
+// Sets all elements to `value`, which can be infinite, for example as the start of a running
+// minimum, but not NaN.
 Initializer Constant(double value);
 // Sets the diagonal to `gain` and everything else to 0. InvalidArgument unless the variable is a
 // matrix.

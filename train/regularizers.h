@@ -36,7 +36,7 @@ Regularizer L1L2(const L1L2Options& options);
 
 struct OrthogonalOptions {
   double factor = 0.01;
-  bool columns = false;  // compare columns instead of rows
+  bool columns = false;  // compares columns instead of rows
 };
 // factor * mean of |cos(a, b)| over all pairs of different rows a and b (or columns).
 // Errors:   InvalidArgument unless the value is a matrix with at least two rows (or columns).

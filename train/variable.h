@@ -32,7 +32,7 @@ struct SharedVariables {
   bool is_built = false;
 };
 
-// When the replicas' copies of a variable are combined (TensorFlow's VariableSynchronization).
+// When the replicas' copies of a variable are combined (see TensorFlow's VariableSynchronization).
 enum class VariableSynchronization {
   kOnWrite,  // all copies are equal after every step
   // Each replica adds to its own copy, and a read returns the sum of all copies (aggregation SUM).

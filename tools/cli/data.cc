@@ -182,7 +182,7 @@ absl::Status ShowData(const std::vector<std::string>& args, ExitCode* code) {
   if (absl::GetFlag(FLAGS_shuffle)) {
     dataset = dataset.Shuffle(/*seed=*/1, {.buffer_size = dataset.size() ? 0 : 10'000});
   }
-  dataset = dataset.Repeat();  // reads a small dataset several times
+  dataset = dataset.Repeat();  // small datasets are read several times
   // Only Map() can set the number of threads.
   if (threads > 1) {
     dataset = dataset.Map([](Row*) { return absl::OkStatus(); }, {.num_parallel_calls = threads});

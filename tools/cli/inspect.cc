@@ -159,7 +159,7 @@ bool IsCalled(absl::string_view pass, absl::string_view name) {
          absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", ""}}));
 }
 
-// Records the state of the compiler before and after one pass.
+// Records the compiler's state before and after one pass.
 class RecordPass final : public PassObserver {
  public:
   explicit RecordPass(std::string pass) : pass_(std::move(pass)) {}
@@ -240,7 +240,7 @@ absl::Status Convert(const Graph& graph, const std::string& path) {
   return WriteGraphFile(graph, path);
 }
 
-// Writes the step as one graph that contains the nodes of all replicas.
+// Writes the step as a single graph that contains the nodes of all replicas.
 absl::Status WriteReplicated(const Graph& graph, const StepSelection& selection, int replicas,
                              int64_t batch_size, const std::string& path) {
   MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, batch_size));

@@ -52,7 +52,7 @@ std::vector<Page> AllPages() {
   return pages;
 }
 
-// Returns the title of a page: `Matrix diag` for `matrix_diag`.
+// Returns a page's title: `Matrix diag` for `matrix_diag`.
 std::string TitleOf(absl::string_view name) {
   std::string title = absl::StrReplaceAll(name, {{"_", " "}});
   title[0] = absl::ascii_toupper(title[0]);
@@ -96,7 +96,7 @@ std::string Arguments(absl::Span<const ArgDef> args) {
   });
 }
 
-// Returns `MatMul(a: T, b: T) -> (product: T)`, on two lines if one would be too long.
+// Returns `MatMul(a: T, b: T) -> (product: T)`, on two lines if it does not fit on one.
 std::string Signature(const OpDef& op) {
   const std::string inputs = absl::StrCat(op.name, "(", Arguments(op.inputs), ")");
   const std::string outputs = absl::StrCat("-> (", Arguments(op.outputs), ")");

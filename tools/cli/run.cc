@@ -54,7 +54,7 @@ constexpr int64_t kTracedSteps = 3;
 
 // A tensor named on the command line, and the file that holds it.
 struct NamedFile {
-  std::string flag;  // as given, for error messages
+  std::string flag;  // as on the command line, for error messages
   std::string name;
   std::string path;  // may be empty
   Output output = {};

@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<Operation>> TargetsFromFlags(const Graph& graph);
 // flag.
 absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
 
-// Returns the names of the variables whose values the step reads, before or after it writes them.
+// Returns the names of the variables that the step reads, before or after it writes them.
 std::set<std::string> VariablesReadBy(const StepSelection& step);
 
 // Adds the feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown dimensions

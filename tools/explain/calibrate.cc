@@ -102,7 +102,7 @@ Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const A
   constexpr double kTrustInGuess = 0.01;
   constexpr double kUncertainNs = 200;  // added to each sample's time
   constexpr int kSweeps = 500;
-  Amounts factors;  // prices in units of the guess
+  Amounts factors;  // prices as multiples of the guess
   for (int j = 0; j < kNumResources; ++j) factors[j] = prices[j] / guess[j];
   std::vector<Amounts> rows;
   std::vector<double> errors;

@@ -25,7 +25,7 @@ namespace {
 constexpr double kRoundMs = 40;
 constexpr int kRounds = 15;
 constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
-constexpr int kShownSteps = 3;  // in the trace file
+constexpr int kShownSteps = 3;  // how many steps the trace file shows
 
 absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
                                      int64_t rows, std::unique_ptr<Strategy> strategy) {

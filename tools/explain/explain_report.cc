@@ -30,7 +30,7 @@ bool Communicates(const Plan& plan, const Instruction& instruction) {
          (Finishes(instruction.kind) && FlopsOf(plan, instruction) == 0);
 }
 
-// A row of the op table.
+// A row in the op table.
 struct OpRow {
   std::string op;
   int count = 0;

@@ -207,7 +207,7 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
       job.empty() ? cluster.job : job,
       cluster.num_workers > 1 ? std::optional<int>(cluster.task_index) : std::nullopt);
   PrintWarnings(cluster);
-  cluster.warnings.clear();  // the strategy would print them again
+  cluster.warnings.clear();  // otherwise, the strategy would also print them
   const std::string external = absl::GetFlag(FLAGS_external_coordinator);
   if (!external.empty() && cluster.num_workers == 1) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -141,7 +141,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   OpenClosedStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  // A parent that ignores SIGCHLD would otherwise keep this process from waiting for its children.
+  // Reset SIGCHLD: if the parent ignores it, this process could not wait for its children.
   std::signal(SIGCHLD, SIG_DFL);
   std::set_terminate(EndByException);
   MF_RETURN_IF_ERROR(RaiseStackLimit());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Command lines and exit codes of Mirrorflow's programs. Parses Abseil flags, but returns a Status
-// instead of exiting, as Abseil does, and reports the error that ends a program in a common format.
+// in cases in which Abseil exits, and reports the error that ends a program in a common format.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
@@ -33,7 +33,7 @@ enum ExitCode {
 
 struct CommandLine {
   std::vector<std::string> positional;
-  std::vector<std::string> flags;  // names of the flags that were given
+  std::vector<std::string> flags;  // names of the flags on the command line
   bool help = false;               // --help was given
 };
 

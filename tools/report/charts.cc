@@ -266,7 +266,7 @@ std::vector<Point> StepsPerSecond(const std::map<std::string, std::vector<Point>
   }
   std::vector<Point> rates;
   if (longest == nullptr || longest->size() < 3) return rates;
-  // Average over several points, because the times of single points vary.
+  // Average over several points, because the times between single points vary.
   const size_t stride = std::max<size_t>(1, longest->size() / kIntervals);
   for (size_t i = stride; i < longest->size(); i += stride) {
     const Point &before = (*longest)[i - stride], &after = (*longest)[i];

@@ -27,7 +27,7 @@ T Number(const char* bytes) {
 
 std::optional<double> ScalarOf(const proto::Summary::Value& value) {
   if (value.value_case() == proto::Summary::Value::kSimpleValue) return value.simple_value();
-  const proto::TensorProto& tensor = value.tensor();  // TensorFlow 2 writes tensors
+  const proto::TensorProto& tensor = value.tensor();  // TensorFlow 2 writes scalars as tensors
   const std::string& bytes = tensor.tensor_content();
   if (tensor.dtype() == proto::DT_FLOAT) {
     if (tensor.float_val_size() == 1) return tensor.float_val(0);
@@ -106,7 +106,7 @@ class EventReader {
   }
 
  private:
-  // A scalar. `series` is null if it has been dropped, or if this is a session start.
+  // A scalar or a session start. `series` is null for dropped scalars and for session starts.
   struct Scalar {
     std::vector<Point>* series;
     Point point;
@@ -168,7 +168,7 @@ class EventReader {
     scalars_.push_back(scalar);
   }
 
-  // Returns whether the run has reached one of its limits, `offset` bytes into the current file.
+  // Returns whether the run has reached one of the limits at `offset` in the current file.
   bool IsFull(uint64_t offset) {
     if (total_bytes_ + offset > limits_.max_total_bytes) {
       full_ = absl::StrCat("the run's event files are too large; expected at most ",

@@ -108,7 +108,7 @@ class LogReader {
     for (const auto& [key, value] : line.items()) {
       const bool is_metric =
           std::find(std::begin(kNotMetrics), std::end(kNotMetrics), key) == std::end(kNotMetrics);
-      // Non-finite metrics are written as null.
+      // Logs contain null for non-finite metrics.
       if (!is_metric || !(value.is_number() || value.is_null())) continue;
       run_.AddPoint(
           key, {last_step_,

@@ -112,7 +112,7 @@ std::string FormatTime(double seconds) {
 constexpr size_t kMaxEvents = 500;  // only the latest events are shown
 constexpr size_t kMaxNames = 500;
 
-// Builds a table; columns whose heading begins with `#` hold numbers.
+// Builds a table. Columns with a heading that begins with `#` hold numbers.
 class Table {
  public:
   Table(absl::string_view title, const std::vector<std::string>& headings) {

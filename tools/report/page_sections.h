@@ -13,15 +13,15 @@
 
 namespace mirrorflow {
 
-// Returns one line about the run.
+// Returns a line with the strategy, devices, precision and times of the run.
 std::string Subtitle(const RunData& run);
 // Returns the run's most important figures.
 std::string Tiles(const RunData& run, const std::vector<Chart>& charts);
-// Shows how each replica spends the step.
+// Shows how each replica spends its time during the step.
 std::string ReplicaTable(const StepTimeline& timeline);
 // Shows the kernel time by op, summed over all replicas.
 std::string OpTable(const StepTimeline& timeline);
-// Shows the number of parameters and the checkpoint sizes.
+// Shows the parameter count and the checkpoint sizes.
 std::string MemorySection(const RunData& run);
 // Lists the checkpoints and the training events.
 std::string EventSection(const RunData& run);

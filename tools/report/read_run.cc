@@ -119,7 +119,7 @@ void ReadCheckpoints(const std::string& directory, RunData* run) {
 void SortEvents(std::vector<RunEvent>* events) {
   std::stable_sort(events->begin(), events->end(),
                    [](const RunEvent& a, const RunEvent& b) { return a.time < b.time; });
-  // The launcher stores each line twice.
+  // Remove duplicates: the launcher stores each line twice.
   std::set<std::tuple<std::string, std::string, std::string>> seen;
   std::erase_if(*events, [&](const RunEvent& event) {
     return !seen.emplace(event.time, event.what, event.details).second;

@@ -65,7 +65,7 @@ struct RunData {
   std::optional<StepTimeline> timeline;
   bool finished = false;           // a log records the end of training
   std::vector<std::string> files;  // the files that were read
-  std::vector<std::string> notes;  // what could not be read
+  std::vector<std::string> notes;  // describe what could not be read
 
   // Adds a point. Drops existing points at its step and later steps, because a run that resumes
   // from a checkpoint repeats steps.

@@ -128,7 +128,7 @@ double Covered(std::vector<Range> ranges) {
   return covered;
 }
 
-// Fills in a timeline from the spans within its step.
+// Fills in a timeline with the spans of its step.
 class Builder {
  public:
   Builder(const Trace& trace, const Range& step, StepTimeline* out)
@@ -217,7 +217,7 @@ absl::StatusOr<StepTimeline> ReadStepTimeline(const std::string& json) {
   MF_ASSIGN_OR_RETURN(const Trace trace, ParseTrace(json));
   std::vector<std::pair<std::string, Range>> steps;
   for (auto& [name, range] : StepsOf(trace)) steps.emplace_back(name, range);
-  if (steps.empty()) return absl::InvalidArgumentError("the trace has no step");
+  if (steps.empty()) return absl::InvalidArgumentError("the trace has no steps");
   StepTimeline timeline;
   std::sort(steps.begin(), steps.end(),
             [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });

@@ -202,7 +202,7 @@ std::string Timeline(absl::string_view title, const std::vector<std::string>& ro
   for (size_t i = 0; i < spans.size(); ++i) {
     const TimelineSpan& span = spans[i];
     const double height = (kRow - 8) / places[i].levels;
-    // A minimum width keeps very short spans visible.
+    // Use a minimum width to keep very short spans visible.
     canvas.Box(x(span.begin), kTop + kRow * span.row + 4 + height * places[i].level,
                std::max(x(span.end) - x(span.begin), 0.5), height, Colour(span.kind), "span",
                absl::StrFormat("%s: %.3f ms", span.name, span.end - span.begin));

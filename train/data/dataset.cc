@@ -81,7 +81,8 @@ absl::Status Error(absl::string_view message) {
 // Returns how many rows of a batch come from one worker's files.
 absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
   const auto& [first_rank, num_ranks, world_size] = shard.batch;
-  if (rows > 0 && rows < world_size) {  // a worker without rows would never read its files
+  if (rows > 0 &&
+      rows < world_size) {  // some workers would have no rows and never read their files
     return Error(absl::StrCat("Batch() has fewer rows than replicas; expected at least ",
                               world_size, " with AutoShardPolicy FILE, got ", rows));
   }
@@ -423,8 +424,8 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
           "Shuffle() requires a buffer_size if the dataset's size is unknown; got 0 (all "
           "elements)");
     }
-    // Each element needs a row reference, a begin offset and an index in the order. After a huge
-    // Repeat(), they may not fit in memory.
+    // The shuffle stores a row reference, an offset and an index per element. After a huge
+    // Repeat(), these may not fit in memory.
     constexpr int64_t kBytesOfElement = sizeof(RowRef) + 2 * sizeof(int64_t);
     const int64_t most = static_cast<int64_t>(UsableMemory()) / kBytesOfElement;
     if (*rows.size > most) {
@@ -469,7 +470,7 @@ Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions 
   return Batch(rows, options)
       .Then("", [padding](RowPipeline batches) -> absl::StatusOr<RowPipeline> {
         if (batches.shard.num_workers > 1 && !padding.has_fixed_shapes()) {
-          // The longest row of the batch may be on another worker.
+          // The batch's longest row may be on another worker.
           return Error(
               "PaddedBatch() cannot pad to the longest row with AutoShardPolicy FILE; expected "
               "padded_shapes without unknown dimensions");

@@ -66,7 +66,7 @@ struct WindowOptions {
   int64_t stride = 1;  // distance between consecutive rows of a window
 };
 
-// Fills a row, or returns false at the end of the pass, after which it is not called again.
+// Fills a row, or returns false at the end of the pass; it is not called after that.
 using Generator = std::function<absl::StatusOr<bool>(Row*)>;
 
 class Dataset final : public BatchProvider {
@@ -103,15 +103,16 @@ class Dataset final : public BatchProvider {
   static Dataset FromNpz(const std::string& path, const std::vector<std::string>& names);
   static Dataset FromTFRecords(const std::vector<std::string>& paths, const TFRecordSource& source);
   static Dataset FromImageFolder(const std::string& directory, const ImageFolderSource& source);
-  // Returns rows that join the components of the datasets' rows: row i consists of the components
-  // of row i of each dataset. Ends with the shortest dataset.
+  // Joins datasets row by row: row i consists of the components of row i of each dataset. Ends with
+  // the shortest dataset.
   static Dataset Zip(std::vector<Dataset> datasets);
 
   // Applies `function` to each row.
   Dataset Map(RowFunction function, const MapOptions& options = {}) const;
   // Keeps the rows for which `keep` returns true.
   Dataset Filter(RowPredicate keep) const;
-  // Opens a dataset for each row with `open`, and takes rows from several of them in turn.
+  // Calls `open` on each row to open a dataset, and takes rows from several of these datasets in
+  // turn.
   Dataset Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> open,
                      const InterleaveOptions& options = {}) const;
   // Appends the rows of `other` to those of this dataset.
@@ -187,12 +188,12 @@ class Dataset final : public BatchProvider {
   static Dataset Of(absl::StatusOr<RowPipeline> rows);
   // Returns the dataset or, if it is an error, a dataset with that error as its status().
   static Dataset OrError(absl::StatusOr<Dataset> dataset);
-  // `named` are the paths as the user gave them. Some may be patterns.
+  // `named`: the paths as the user passed them, which can be patterns.
   static Dataset FromFiles(std::vector<std::string> named, ListFiles list, ReadFiles read);
   // Appends a stage (row_pipeline.h).
   Dataset Then(std::string name, std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply,
                bool makes_batches = false) const;
-  // Records the files of a source, with their sizes, for the fingerprint.
+  // Records a source's files, with their sizes, for the fingerprint.
   Dataset ReadFrom(const std::vector<std::string>& paths) const;
   // Records only the names, for folders with so many files that querying all sizes is too slow.
   Dataset ReadFromNames(const std::vector<std::string>& names) const;

@@ -102,7 +102,7 @@ absl::StatusOr<Tensor> LabelsOf(const IdxFile& file) {
 absl::StatusOr<Dataset> FashionMnist::Open(const Options& options) {
   const std::string directory = DirectoryOf(options);
   const absl::string_view prefix = options.split == Split::kTrain ? "train" : "t10k";
-  // Read the labels first: the file is small and reveals most mistakes.
+  // Read the labels first: their file is small, and reading it reveals most mistakes.
   MF_ASSIGN_OR_RETURN(const IdxFile label_file,
                       ReadFile(directory, absl::StrCat(prefix, "-labels-idx1-ubyte")));
   MF_ASSIGN_OR_RETURN(Tensor labels, LabelsOf(label_file));

@@ -28,7 +28,7 @@ struct FashionMnist {
   };
 
   // Returns a dataset of (images, labels): float images scaled to [0, 1], and int32 labels from 0
-  // to 9. The files may be gzip-compressed or plain.
+  // to 9. The files can be gzip-compressed.
   static absl::StatusOr<Dataset> Open(const Options& options);
 };
 

@@ -44,7 +44,7 @@ std::string IdentityOfFiles(const std::vector<std::string>& paths,
   return absl::StrCat(IdentityOfNames(texts), " and ", total, " bytes");
 }
 
-// The files of a source. Lists them when they are first needed.
+// A source's list of files, which is created when it is first needed.
 class FileDataset::FileList {
  public:
   explicit FileList(ListFiles list) : list_(std::move(list)) {}

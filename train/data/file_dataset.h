@@ -26,8 +26,8 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
   using ListFiles = std::function<absl::StatusOr<Paths>()>;
   using ReadFiles = std::function<absl::StatusOr<RowPipeline>(const Paths& paths)>;
 
-  // `named` are the paths as the user gave them; some may be patterns. `list` expands them, and
-  // `read` returns the rows of some of the files.
+  // `named`: the paths as the user passed them, which can be patterns. `list` expands the patterns,
+  // and `read` returns the rows of some of the files.
   static std::shared_ptr<const FileDataset> Create(Paths named, ListFiles list, ReadFiles read);
 
   std::shared_ptr<const DatasetBase> Then(RowStage stage) const override;
@@ -47,7 +47,7 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
   const std::shared_ptr<FileList> files_;
   const MakeRows make_;
   mutable Mutex mu_;
-  // A deque does not move its elements.
+  // A deque, because it does not move its elements: RowsOf() returns references to them.
   mutable std::deque<std::pair<FileShard, absl::StatusOr<RowPipeline>>> made_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& director
   return classes;
 }
 
-// Returns the images below a folder, in alphabetical order.
+// Returns the images in and below a folder, in alphabetical order.
 absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, LeftOut* left_out) {
   std::vector<std::string> paths;
   std::vector<std::string> named_folders;  // folders named like images

@@ -51,7 +51,7 @@ T FromDouble(double value) {
   }
 }
 
-// A view of an existing or new image.
+// Accesses the pixels of an existing or new image.
 template <typename T>
 struct Pixels {
   explicit Pixels(const Tensor& t)
@@ -134,7 +134,7 @@ void CopyMirrored(Pixels<T> from, Pixels<T> to, Channels channels) {
   }
 }
 
-// The part of [first, first + size) that lies in [0, limit).
+// The intersection of [first, first + size) and [0, limit).
 struct Range {
   Range(int64_t first, int64_t size, int64_t limit)
       : begin(std::clamp<int64_t>(first, 0, limit)),

@@ -35,8 +35,8 @@ absl::StatusOr<Tensor> Erase(const Tensor& image, int64_t y, int64_t x, int64_t 
 // tf.image.resize.
 absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width);
 
-// Rotates counter-clockwise around the centre, with bilinear interpolation. Pixels from outside the
-// image are 0.
+// Rotates counter-clockwise around the centre, with bilinear interpolation. Pixels outside the
+// image count as 0.
 absl::StatusOr<Tensor> Rotate(const Tensor& image, double radians);
 
 // Returns image + delta.

@@ -36,7 +36,7 @@ class PrefetchSource final : public BatchSource {
   }
 
   absl::StatusOr<bool> Next(SourceBatch* batch) override {
-    batch->components.clear();  // before the wait, so that the thread can reuse its buffers
+    batch->components.clear();  // before waiting, so that the thread can reuse the buffers
     MutexLock lock(&mu_);
     while (ready_ == 0) filled_.Wait(lock);
     Slot& slot = slots_[begin_];

@@ -51,7 +51,7 @@ struct RowPipeline {
                                              std::optional<int64_t> new_size) &&;
   // Returns InvalidArgument, naming the stage, if the rows are already batched.
   absl::Status CheckRows(absl::string_view stage) const;
-  // Returns a function that creates the stream of rows with their values.
+  // Returns a function that creates a stream of rows with values.
   MakeStream Values(int64_t max_errors = 0) const;
   // Returns an iterator for one pass. `fingerprint` can be null.
   absl::StatusOr<std::unique_ptr<BatchSource>> MakeIterator(
@@ -61,7 +61,8 @@ struct RowPipeline {
 
 // One stage of a Dataset.
 struct RowStage {
-  std::string name;  // as in Dataset::ToString(); empty if the elements do not change
+  std::string
+      name;  // shown in Dataset::ToString(); empty if the stage keeps the elements unchanged
   std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply;
   bool makes_batches = false;
 

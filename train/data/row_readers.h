@@ -57,7 +57,7 @@ struct WindowRange {
 // Reads row i as the rows of window i of `input`, stacked along a new leading dimension.
 RowReaderPtr WindowedRows(RowReaderPtr input, const WindowRange& range);
 
-// Stacks rows of equal dtypes and shapes along a new leading dimension.
+// Stacks rows along a new leading dimension. They must have equal dtypes and shapes.
 absl::StatusOr<Row> StackRows(absl::Span<const Row> rows);
 
 }  // namespace mirrorflow

@@ -88,7 +88,7 @@ class Shuffle final : public RowStream {
   const uint64_t seed_;
   int64_t epoch_ = 0;
   bool drained_ = false;
-  std::vector<RowRef> rows_;    // of all elements, concatenated
+  std::vector<RowRef> rows_;    // the rows of all elements, concatenated
   std::vector<size_t> begins_;  // element i is rows_[begins_[i], begins_[i + 1])
   std::vector<size_t> order_;
   size_t next_ = 0;

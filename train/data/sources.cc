@@ -93,7 +93,8 @@ absl::StatusOr<Tensor> JoinColumns(absl::Span<const Tensor> columns, int64_t row
         copy(column.flat<bool>());
         break;
       default:
-        return absl::InternalError(absl::StrCat("csv: a column of ", column.TypeString()));
+        return absl::InternalError(
+            absl::StrCat("csv: unexpected column type ", column.TypeString()));
     }
   }
   return matrix;

@@ -57,7 +57,7 @@ struct ImageFolderSource {
 struct ImageFolderFiles {
   std::vector<std::string> classes;  // names of the subfolders
   std::vector<std::string> paths;    // in alphabetical order within a class
-  std::vector<int32_t> labels;       // for each path, an index into `classes`
+  std::vector<int32_t> labels;       // the label of each path, an index into `classes`
 };
 
 // Lists the .png, .jpg and .jpeg files in and below the class folders. Skips hidden files and

@@ -32,7 +32,7 @@ std::shared_ptr<RowCache> CreateRowCache();
 std::unique_ptr<RowStream> CacheRows(std::unique_ptr<RowStream> input,
                                      std::shared_ptr<RowCache> cache);
 
-// The stages below number their results from 0 in each pass.
+// The stages below number their rows from 0 in each pass.
 //
 // Returns row i as the concatenated components of row i of each input. Ends with the shortest
 // input.

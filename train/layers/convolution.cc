@@ -55,7 +55,8 @@ bool CheckConv3D(const Scope& s, Output x, int64_t filters, Size3D kernel_size,
 }
 
 // Convolves each channel of x [batch, h, w, in] with a kernel [height, width, in,
-// depth_multiplier], a variable named `kernel_name`. Fails the scope if an option is invalid.
+// depth_multiplier]. The kernel is a variable named `kernel_name`. Fails the scope if an option is
+// invalid.
 template <typename Options>
 Output Depthwise(const Scope& s, Output x, Size2D kernel_size, const char* kernel_name,
                  const Options& options) {

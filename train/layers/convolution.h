@@ -41,8 +41,8 @@ struct Conv2DOptions {
   Size2D strides = 1;
   std::string padding = "VALID";  // or "SAME"
   Size2D dilation_rate = 1;
-  // The channels of x and of y are split into this many groups; group i of y depends only on group
-  // i of x.
+  // Splits the channels of x and y into this many groups; group i of y depends only on group i of
+  // x.
   int64_t groups = 1;
   bool use_bias = true;
   Initializer kernel_initializer = initializers::GlorotUniform();
@@ -143,8 +143,8 @@ Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t ke
 struct Conv2DTransposeOptions {
   Size2D strides = 1;
   std::string padding = "VALID";  // or "SAME"
-  // Several sizes of y have a convolution of x's size; this selects one. Must be less than the
-  // stride.
+  // A Conv2D maps several sizes of y to the size of x; this selects one of them. Must be less than
+  // the stride.
   std::optional<Size2D> output_padding = {};
   bool use_bias = true;
   Initializer kernel_initializer = initializers::GlorotUniform();

@@ -25,8 +25,8 @@ std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::
 // Like InputDepth above, for x of any rank.
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, absl::string_view layer);
 
-// Returns the number of input channels per group. Fails the scope unless x has this rank and its
-// channels, the last dimension, are known and a multiple of `groups`.
+// Returns the number of input channels per group. Fails the scope unless x has this rank, and its
+// last dimension, the channels, is known and a multiple of `groups`.
 std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_t groups,
                                   absl::string_view layer);
 

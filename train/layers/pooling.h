@@ -48,7 +48,7 @@ Output AveragePooling3D(const Scope& scope, Output x, Size3D pool_size = 2,
                         const Pooling3DOptions& options = {});
 
 struct GlobalPoolingOptions {
-  bool keepdims = false;  // keep the pooled dimensions, with size 1
+  bool keepdims = false;  // keeps the pooled dimensions, with size 1
 };
 
 // GlobalMaxPooling1D, …: the maximum of each channel over a whole example.

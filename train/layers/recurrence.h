@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop that recurrent layers run over the steps of a sequence.
+// Implements the loop of recurrent layers over the steps of a sequence.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_RECURRENCE_H_
 #define MIRRORFLOW_TRAIN_LAYERS_RECURRENCE_H_
 

@@ -29,7 +29,7 @@ Output Reshape(const Scope& scope, Output x, const Shape& target_shape);
 // Errors:   InvalidArgument unless `dims` is a permutation of 1, …, rank - 1.
 Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims);
 
-// RepeatVector: [batch, width] -> [batch, n, width].
+// RepeatVector: repeats each vector n times: [batch, width] -> [batch, n, width].
 Output RepeatVector(const Scope& scope, Output x, int64_t n);
 
 // ZeroPadding1D, ZeroPadding2D: adds `padding` zeros at both ends of each dimension between the

@@ -37,7 +37,7 @@ struct NanSources {
 Metric Accumulate(const Scope& scope, const std::vector<BatchSum>& sums, const NanSources& sources,
                   absl::FunctionRef<Output(const Scope&, absl::Span<const Output> totals)> result);
 
-// Returns the scope of a metric, named `name` or, if that is empty, `own_name`.
+// Returns a metric's scope, which is named `name` or, if `name` is empty, `own_name`.
 Scope MetricScope(const Scope& scope, const std::string& name, absl::string_view own_name);
 
 // Values, as doubles, multiplied by their weights; and the weight of each value (1 without sample

@@ -20,7 +20,7 @@ namespace mirrorflow {
 namespace metrics {
 
 struct Metric {
-  Operation update;       // adds the batch that the step feeds
+  Operation update;       // adds the step's batch
   Output result;          // the value before this step's batch; needs no feeds
   Output updated_result;  // the value including this step's batch; running it runs the update
   Operation reset;        // discards all batches

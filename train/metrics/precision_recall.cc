@@ -45,7 +45,7 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
   return false;
 }
 
-// Returns 1 for each prediction among the k largest of its row, otherwise 0.
+// Returns for each prediction whether it is among the k largest of its row.
 Output IsInTopK(const Scope& s, Output predictions, int64_t k) {
   const Shape shape = s.shape(predictions);
   const auto classes = static_cast<double>(shape.dim(shape.rank() - 1));

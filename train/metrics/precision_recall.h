@@ -43,7 +43,7 @@ Metric Recall(const Scope& scope, Output predictions, Output labels,
 
 enum class FScoreAverage {
   kNone,      // one score per class: [classes]
-  kMicro,     // one score from the counts of all classes
+  kMicro,     // one score, computed from the counts of all classes
   kMacro,     // the mean of the classes' scores
   kWeighted,  // the mean of the classes' scores, weighted by their label counts
 };

@@ -33,7 +33,7 @@ struct EventFileOptions {
   // How many bytes of events can be queued for the disk. PyTorch's max_queue counts events instead,
   // but event sizes differ too much for that.
   size_t max_queue_bytes = size_t{16} << 20;
-  // How long an event can wait to be written together with later ones.
+  // How long an event can wait to be written together with later events.
   absl::Duration flush_interval = absl::Seconds(120);
   std::string filename_suffix;
   // The step at which training resumes. Readers drop events of this step and later steps from files
@@ -76,10 +76,10 @@ class EventFileWriter {
   EventFileWriter(std::unique_ptr<TfRecordWriter> file, const EventFileOptions& options);
   absl::Status Start();
   absl::Status AddRecord(std::string record);
-  void WriteEvents();  // on thread_, until Close()
+  void WriteEvents();  // runs on thread_ until Close()
   absl::Status Write(const std::vector<std::string>& events);
 
-  const std::unique_ptr<TfRecordWriter> file_;  // only thread_ uses it while it runs
+  const std::unique_ptr<TfRecordWriter> file_;  // used only by thread_ while that runs
   const EventFileOptions options_;
 
   mutable Mutex mu_;

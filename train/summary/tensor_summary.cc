@@ -41,7 +41,7 @@ bool ForEachValue(const Tensor& tensor, Fn&& fn) {
 
 constexpr int kMaxBuckets = 1 << 20;
 
-// Sets everything except the buckets. Returns false if the elements are not real numbers.
+// Sets all fields except the buckets. Returns false if the elements are not real numbers.
 bool SetStatistics(const Tensor& values, proto::HistogramProto* histogram) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   double count = 0, sum = 0, sum_squares = 0;

@@ -40,8 +40,8 @@ struct TrainingState {
   // Whether this run saves checkpoints or resumes from one. If so, logs must be resumable.
   bool has_checkpoints = false;
   TrainingPosition position = {};               // how far training has progressed
-  float loss = 0;                               // of the last step
-  int64_t rows = 0;                             // rows of the last global batch
+  float loss = 0;                               // loss of the last step
+  int64_t rows = 0;                             // rows in the last global batch
   Logs logs = {};                               // set in OnValidationEnd, OnEpochEnd and OnTrainEnd
   std::optional<std::string> stopped = {};      // why training has ended for good
   std::optional<std::string> interrupted = {};  // why this run ends before training is complete
@@ -61,7 +61,7 @@ struct TrainingState {
   // OnInferenceStepBegin, with the exceptions listed there; otherwise after the current step or
   // epoch. All workers must make the call in the same event.
   void Interrupt(std::string why) { interrupted = std::move(why); }
-  // Whether this worker writes files and output.
+  // Returns whether this worker writes files and output.
   bool is_chief() const { return strategy.worker() == 0; }
 };
 

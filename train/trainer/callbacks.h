@@ -142,9 +142,10 @@ class CsvLog final : public Callback {
   std::string state_key() const override { return absl::StrCat("CsvLog(", path_, ")"); }
 
  private:
-  // Reads the header and the lines of epochs up to `last`. Does nothing if the file does not exist.
+  // Reads the header and the lines for epochs up to `last`. Does nothing if the file does not
+  // exist.
   absl::Status Read(int64_t last);
-  // Adds a column for each value that has none.
+  // Adds a column for each value in `logs` that has no column.
   void AddColumns(const Logs& logs);
   // Appends the last line if the file already has all other lines; otherwise rewrites the file.
   absl::Status Write();

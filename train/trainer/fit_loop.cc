@@ -84,7 +84,8 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
   // Save before OnTrainEnd, in which callbacks can replace the variables.
   result_.last_save = SaveLast();
-  if (IsNumericError(result_.last_save)) return result_.last_save;  // the variables are useless
+  // A numeric error means that the variables are unusable.
+  if (IsNumericError(result_.last_save)) return result_.last_save;
   MF_RETURN_IF_ERROR(AddPartialEpoch());
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
   return MakeResult();
@@ -181,13 +182,13 @@ absl::Status Trainer::Loop::RunEpoch() {
   return fit_.stage == Stage::kEpochEnd && !is_over() ? EndEpoch() : absl::OkStatus();
 }
 
-// Runs steps until the epoch has no more batches or training ends.
+// Runs steps until the epoch's batches are used up or training ends.
 absl::Status Trainer::Loop::RunSteps() {
   TrainingPosition& at = state_.position;
   DistributedDataset input =
       trainer_.strategy_.Distribute(dataset_.Skip(at.batch), at.epoch, options_.distribute);
-  // Check the limit only after reading a batch: if the dataset has none left, the epoch has also
-  // ended.
+  // Check the limit only after reading a batch: if the dataset has no more batches, the epoch has
+  // also ended.
   for (DistributedBatch batch; input.Next(&batch);) {
     if (is_over()) return absl::OkStatus();
     if (!std::exchange(fit_.has_begun_step, true)) MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of Trainer::Fit: runs the steps, validations and callbacks, and saves checkpoints.
-// Private to the trainer.
+// Implements one call of Trainer::Fit: runs the steps, validations and callbacks, and saves
+// checkpoints. Private to the trainer.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
 #define MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
 
@@ -31,7 +31,7 @@ class Trainer::Loop {
  private:
   using Stage = FitState::Stage;
 
-  // Restores the state from the checkpoint that FitOptions::start was restored from.
+  // Restores the state from the checkpoint to which FitOptions::start refers.
   absl::Status Resume();
   absl::Status CheckDataset(const StateDict& state) const;
   absl::Status Train();

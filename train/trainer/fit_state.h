@@ -31,8 +31,8 @@ struct FitState {
   enum class Stage { kStep, kValidation, kEpochEnd };
 
   MeanLoss epoch_loss;
-  float loss = 0;    // of the last step
-  int64_t rows = 0;  // rows of the last batch
+  float loss = 0;    // loss of the last step
+  int64_t rows = 0;  // rows in the last batch
   Stage stage = Stage::kStep;
   // Which events have already been delivered at this position.
   bool has_begun_epoch = false;
@@ -42,7 +42,7 @@ struct FitState {
   bool has_training_logs = false;
   bool has_validation_logs = false;
   Logs logs;
-  Logs last_epoch;  // the logs of the last epoch that has ended
+  Logs last_epoch;  // the logs of the last completed epoch
 
   // Makes kStep the next stage and clears the logs.
   void EndStage();

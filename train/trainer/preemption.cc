@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
   if (!session.connection().has_other_workers()) return handler;
   handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
   if (handler->end_of_threads_ < 0) return SystemError(errno, "eventfd");
-  // The order matters: StopThreads does nothing without workers_.
+  // Start workers_ first: StopThreads does nothing if workers_ has not been started.
   MF_ASSIGN_OR_RETURN(handler->workers_,
                       StartThread("preemption", [h = handler.get()] { h->WatchWorkers(); }));
   MF_ASSIGN_OR_RETURN(handler->signals_,

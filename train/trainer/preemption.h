@@ -40,7 +40,7 @@ class PreemptionHandler {
   // first call has an effect.
   static absl::Status TakeSignals();
 
-  // All workers must call this, and the methods of the result, at the same step. The session must
+  // All workers must call this, and the result's methods, at the same step. The session must
   // outlive the handler. FailedPrecondition if another handler exists.
   static absl::StatusOr<std::unique_ptr<PreemptionHandler>> Create(Session& session);
   ~PreemptionHandler();

@@ -21,7 +21,7 @@ LogFormat Resolve(ProgressHost& host, const ProgressOptions& options) {
   return ProcessLogFormat() == LogLineFormat::kJson ? LogFormat::kJson : LogFormat::kText;
 }
 
-// Formats `412`, padded to the width of the total, `/`, and the total or `?`.
+// Formats `412/937`, or `412/?` without a total. Pads the first number to the width of the total.
 std::string Fraction(int64_t done, std::optional<int64_t> total) {
   const std::string of = total ? absl::StrCat(*total) : "?";
   return absl::StrFormat("%*d/%s", static_cast<int>(of.size()), done, of);
@@ -127,7 +127,7 @@ void Progress::Step(int64_t examples, absl::Span<const NamedValue> metrics) {
 }
 
 void Progress::EndEpoch(absl::Span<const NamedValue> metrics) {
-  // Keep now_ at the last step, because the time since then was not spent on training.
+  // Leave now_ at the time of the last step, because the time since then was not spent on training.
   SetMetrics(metrics);
   if (format_ == LogFormat::kOff) return;
   if (format_ == LogFormat::kBar) {

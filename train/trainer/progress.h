@@ -80,7 +80,7 @@ class Progress {
   // `epoch` counts from 1. `steps`: the epoch's length, if known. `done`: how many of its steps an
   // earlier run has completed.
   void BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t done = 0);
-  // Reports a completed step of `examples` global examples.
+  // Reports a completed step with `examples` examples on all replicas.
   void Step(int64_t examples, absl::Span<const NamedValue> metrics);
   // Ends the epoch. Shows `metrics`, such as a validation's, in addition to the last step's.
   void EndEpoch(absl::Span<const NamedValue> metrics = {});
@@ -97,7 +97,7 @@ class Progress {
 
   void SetMetrics(absl::Span<const NamedValue> metrics);
   void DrawBar(bool epoch_done);
-  void WriteLine(std::vector<LogField> fields);  // adds the worker field
+  void WriteLine(std::vector<LogField> fields);  // also adds the worker field
   void AddStepFields(std::vector<LogField>* fields, bool epoch_done) const;
   void Warn(const std::string& warning);
   void Above(absl::string_view text);  // writes lines above the bar
@@ -111,7 +111,7 @@ class Progress {
   absl::Duration now_;  // time of the last call
   absl::Duration started_, epoch_started_, timed_from_;
   std::optional<absl::Duration> last_shown_;
-  bool any_step_ = false;     // in this run; the first step is not timed
+  bool any_step_ = false;     // this run has completed a step; the first step is not timed
   bool bar_is_open_ = false;  // the cursor is on the bar's line
   int64_t epoch_ = 0;
   std::optional<int64_t> steps_;

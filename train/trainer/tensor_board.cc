@@ -79,7 +79,7 @@ absl::Status TensorBoard::OnStep(TrainingState& state) {
 absl::Status TensorBoard::OnEpochEnd(TrainingState& state) {
   const int64_t step = state.position.step;
   const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - epoch_began_);
-  // All workers read the variables, because some are sums over all workers.
+  // All workers read the variables, because some variables are sums over all workers.
   if (options_.histogram_freq > 0 && (state.position.epoch + 1) % options_.histogram_freq == 0) {
     MF_RETURN_IF_ERROR(AddHistograms(state));
   }

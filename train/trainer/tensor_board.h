@@ -35,7 +35,7 @@ class TensorBoard final : public Callback {
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
   void OnException(TrainingState& state, const absl::Status& why) override;
-  // Waits until the events are in the file, because the resumed run does not write them again.
+  // Waits until the events are in the file, because a resumed run does not repeat them.
   absl::Status SaveState(TrainingState& state, StateDict& saved) const override;
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trainer trains a model, evaluates it and predicts with it, on datasets and under any strategy.
+// Trainer trains and evaluates a model on datasets, and predicts with it, under any strategy.
 //
 //   Model model = {.inputs = {images, labels}, .loss = loss, .train = Adam().Minimize(root, loss)};
 //   model.metrics = {{"accuracy", metrics::SparseCategoricalAccuracy(root, logits, labels)}};
@@ -60,7 +60,8 @@ struct FitOptions {
   int64_t validation_steps = 0;
   // Called in this order. The callbacks must outlive Fit.
   std::vector<Callback*> callbacks = {};
-  // Called after each step with the step number, from 1, and the loss. An error ends training.
+  // Called after each step with the step's index, from 1, and the loss. If it returns an error,
+  // training ends.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
   // Where training continues, as returned by CheckpointManager::Restore. If `checkpoints` is set,
   // the callbacks, the metrics and the epoch's mean loss also continue.
@@ -92,9 +93,9 @@ struct TrainResult {
   std::vector<Logs> history = {};
   double loss = 0;                     // mean over the rows of the last epoch
   double median_step_ms = 0;           // excludes the first step, which compiles
-  double median_host_us = 0;           // time to enqueue a step; 0 on devices that run on the host
+  double median_host_us = 0;           // time to enqueue a step; 0 if the device is the host
   double examples_per_s = 0;           // over all replicas, at the median step time
-  std::optional<std::string> stopped;  // why training, or this run of it, ended early
+  std::optional<std::string> stopped;  // why training, or only this run, ended early
   // Why the last checkpoint could not be saved, for example because the disk is full; a later run
   // then resumes from an earlier checkpoint. OK if it was saved, or if `checkpoints` is null.
   absl::Status last_save;
@@ -136,7 +137,7 @@ class Trainer {
   absl::StatusOr<std::string> Summary(int64_t rows) const;
 
   Session& session() { return *session_; }
-  // The step that TrainStep runs.
+  // Returns the step that TrainStep runs.
   const Step& train_step() const { return train_; }
 
  private:
@@ -144,17 +145,17 @@ class Trainer {
 
   class Loop;  // one call of Fit
 
-  // Distributes the batches of Evaluate and Predict.
+  // Distributes a dataset for Evaluate or Predict.
   DistributedDataset DistributeForInference(const Dataset& dataset,
                                             const InferenceOptions& options) const;
-  // Called before each batch of Evaluate and Predict.
+  // Evaluate and Predict call this before each batch.
   absl::Status BeginInferenceStep();
   absl::StatusOr<StepOutputs> RunPrediction(const DistributedBatch& batch);
   // Adds the values of the metrics to `logs`, and resets them.
   absl::Status TakeMetrics(Logs* logs);
 
   const Strategy& strategy_;
-  // Built by Create, because the graph may be destroyed before Summary() is called.
+  // Built by Create, because the graph can be destroyed before Summary() is called.
   std::string model_summary_;
   std::vector<Shape> input_shapes_;
   bool can_train_ = false;

@@ -47,8 +47,8 @@ class HttpServer {
   // The time between the connection and the end of the reply.
   static constexpr absl::Duration kTimeout = absl::Seconds(5);
 
-  // Listens on HOST:PORT; port 0 chooses a free port. Returns the errors of
-  // ConnectionListener::Listen. Calls `handler` on the server's thread; it must not block.
+  // Listens on HOST:PORT; port 0 chooses a free port. Calls `handler` on the server's thread; it
+  // must not block. Errors are those of ConnectionListener::Listen.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(absl::string_view address,
                                                            Handler handler);
   ~HttpServer();
@@ -63,7 +63,7 @@ class HttpServer {
     MonotonicTime deadline;
     std::string request = {};
     bool is_answered = false;
-    std::string reply = {};  // the part yet to be sent
+    std::string reply = {};  // the part that has not been sent yet
     // Set after the reply, while the server discards further bytes from the client: closing a
     // socket with unread bytes resets the connection, and the client could lose the reply.
     bool is_closing = false;

@@ -37,8 +37,8 @@ class RunMonitor {
 
   // ---- called by the training thread ------------------------------------------------------------
 
-  // Sets what the process is waiting for, such as `the other workers`, possibly while it recovers
-  // from a failure. The process is ready after its next step.
+  // Sets what the process is waiting for, such as `the other workers`. Clears a failure, from which
+  // the process may be recovering. The process is ready after its next step.
   void SetWaiting(std::string what);
   // Watches a session's progress, in place of the previous session's, and times its waits.
   void Watch(const std::shared_ptr<RunProgress>& progress);
@@ -63,7 +63,7 @@ class RunMonitor {
   HttpReply Answer(absl::string_view path);
 
  private:
-  // Upper bounds of the buckets of step durations, in seconds.
+  // Upper bounds of the step duration buckets, in seconds.
   static constexpr double kBounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                        0.5,   1,      2.5,   5,    10,    30,   60};
 
@@ -109,7 +109,8 @@ class RunMonitor {
   std::string waiting_ ABSL_GUARDED_BY(mutex_) = "starting";
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<RunProgress> progress_ ABSL_GUARDED_BY(mutex_);
-  // SetWaiting() has been called since progress_ broke, so the caller is handling the loss.
+  // Set if SetWaiting() has been called since progress_ broke, so the caller is handling the loss
+  // of the worker.
   bool loss_is_known_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration waited_before_ ABSL_GUARDED_BY(mutex_);  // waits of the sessions before progress_
   // The last observed position of progress_, and when it was first observed.
