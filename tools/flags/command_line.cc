@@ -50,7 +50,7 @@ const char* MemoryError() {
   return HasLimit(RLIMIT_AS)
              ? "RESOURCE_EXHAUSTED memory: cannot allocate; raise the limit on the address space "
                "(`ulimit -v`)"
-             : "RESOURCE_EXHAUSTED memory: cannot allocate; the machine is out of memory";
+             : "RESOURCE_EXHAUSTED memory: cannot allocate; no memory is free";
 }
 
 // Ends the process with an error line and an exit code when a thread does not catch an exception.

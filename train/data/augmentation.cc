@@ -85,7 +85,7 @@ absl::StatusOr<int64_t> LabelOf(const Tensor& label, int64_t num_classes) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> values, IntegersOf(label));
   if (values.size() == 1 && values[0] >= 0 && values[0] < num_classes) return values[0];
   return absl::InvalidArgumentError(
-      absl::StrCat("MixUp: expected a label in 0 to ", num_classes - 1, ", got ",
+      absl::StrCat("MixUp: expected a label from 0 to ", num_classes - 1, ", got ",
                    values.size() == 1 ? absl::StrCat(values[0]) : label.TypeString()));
 }
 

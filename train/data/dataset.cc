@@ -81,8 +81,8 @@ absl::Status Error(absl::string_view message) {
 // Returns how many rows of a batch come from one worker's files.
 absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
   const auto& [first_rank, num_ranks, world_size] = shard.batch;
-  if (rows > 0 &&
-      rows < world_size) {  // some workers would have no rows and never read their files
+  // A worker without rows would never read its files.
+  if (rows > 0 && rows < world_size) {
     return Error(absl::StrCat("Batch() has fewer rows than replicas; expected at least ",
                               world_size, " with AutoShardPolicy FILE, got ", rows));
   }
@@ -539,8 +539,9 @@ Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
   const std::string name = absl::StrCat("Shard(", num_shards, ", ", index, ")");
   return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
     if (num_shards < 1 || index < 0 || index >= num_shards) {
-      return Error(absl::StrCat("Shard() out of range; expected an index in 0 to ", num_shards - 1,
-                                " and at least 1 shard, got ", index, " of ", num_shards));
+      return Error(absl::StrCat("Shard() out of range; expected an index from 0 to ",
+                                num_shards - 1, " and at least 1 shard, got ", index, " of ",
+                                num_shards));
     }
     std::optional<int64_t> size = rows.size;
     if (size) size = *size / num_shards + (index < *size % num_shards ? 1 : 0);

@@ -181,10 +181,10 @@ absl::StatusOr<ImageFolderFiles> List(const std::string& directory,
         files.classes.empty() ? "no folders" : "no images in its folders", got_others));
   }
   if (!empty.empty() && classes.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(directory, ": a class has no images; add .png or .jpg files, or set ",
-                     "ImageFolderSource::classes without it; expected images, got none in '",
-                     Printable(empty), "'", got_others));
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory, ": a class has no images; add .png or .jpg files, or list only ",
+        "the other classes in ImageFolderSource::classes; expected images, got none in '",
+        Printable(empty), "'", got_others));
   }
   WarnOfLeftOut(directory, "images that are not PNG or JPEG", others);
   WarnOfLeftOut(directory, "entries that are named like images but are not files",

@@ -68,7 +68,7 @@ Output PReLU(const Scope& scope, Output x, const PReLUOptions& options) {
   std::vector<int64_t> dims(shape.dims().begin() + 1, shape.dims().end());
   for (const int64_t axis : options.shared_axes) {
     if (axis < 1 || axis >= rank) {
-      return Fail(s, absl::StrCat(options.name, ": shared axes must be in 1 to ", rank - 1,
+      return Fail(s, absl::StrCat(options.name, ": shared axes must be from 1 to ", rank - 1,
                                   ", got ", axis));
     }
     dims[axis - 1] = 1;

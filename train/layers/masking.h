@@ -27,8 +27,8 @@ struct MaskingOutputs {
 
 // Masking: masks steps in which all elements equal mask_value.
 // Shapes:   x [batch, n, width] -> y of the same shape, mask [batch, n].
-// Errors:   InvalidArgument if x has a different rank, or if mask_value is NaN (it can be
-// infinite).
+// Errors:   InvalidArgument if x has a different rank, or if mask_value is NaN; it can be
+//           infinite.
 MaskingOutputs Masking(const Scope& scope, Output x, double mask_value = 0);
 
 // PaddingMask: a mask for an embedding's ids, false where the id is padding_id. With padding_id 0,

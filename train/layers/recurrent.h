@@ -111,8 +111,7 @@ struct GRUOptions {
   std::string name = "gru";
 };
 
-// GRU: the columns of x · kernel + h · recurrent_kernel + bias are the gates z, r, g, in this
-// order;
+// GRU: the columns of x · kernel + h · recurrent_kernel + bias are the gates z, r, g, in order;
 //      recurrent_activation is applied to z and r, and activation to g. r scales the recurrent part
 //      of g (see reset_after). Then h' = z * h + (1 - z) * g; the result is h'.
 // Variables: gru_cell/kernel [in, 3 * units], recurrent_kernel [units, 3 * units], bias [2, 3 *

@@ -33,8 +33,8 @@ Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims);
 Output RepeatVector(const Scope& scope, Output x, int64_t n);
 
 // ZeroPadding1D, ZeroPadding2D: adds `padding` zeros at both ends of each dimension between the
-// batch and the channels. Errors:   InvalidArgument if a number is negative, or if x has a
-// different rank.
+// batch and the channels.
+// Errors:   InvalidArgument if a number is negative, or if x has a different rank.
 Output ZeroPadding1D(const Scope& scope, Output x, Border padding = 1);
 Output ZeroPadding2D(const Scope& scope, Output x, Border2D padding = 1);
 

@@ -20,10 +20,10 @@ namespace layers {
 //   Output distance = ops::SquaredDifference(root, encoder(root, left), encoder(root, right));
 //
 // `layer` is a function that takes a scope and any further arguments. Its nodes have the name
-// prefix `name`. Errors:   InvalidArgument if an application needs variables with shapes or dtypes
-// that differ from
-//           the first application's, or if `layer` creates a Shared. Create the inner Shared
-//           outside `layer` and capture it.
+// prefix `name`.
+// Errors:   InvalidArgument if an application needs variables with other shapes or dtypes than the
+//           first application, or if `layer` creates a Shared. Create the inner Shared outside
+//           `layer` and capture it.
 template <typename Layer>
 class Shared {
  public:

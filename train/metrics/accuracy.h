@@ -33,9 +33,9 @@ struct BinaryAccuracyOptions {
 };
 
 // A prediction is correct if it is above the threshold and the label is 1, or if it is not above
-// the threshold and the label is 0. Shapes:   predictions, probabilities, and labels [batch, …];
-// labels of any numeric dtype. Errors:   InvalidArgument for other shapes, and for a threshold
-// outside (0, 1), as in Keras.
+// the threshold and the label is 0.
+// Shapes:   predictions, probabilities, and labels [batch, …]; labels of any numeric dtype.
+// Errors:   InvalidArgument for other shapes, and for a threshold outside (0, 1), as in Keras.
 Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
                       const BinaryAccuracyOptions& options = {});
 

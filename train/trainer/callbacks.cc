@@ -174,7 +174,7 @@ absl::Status ReduceLROnPlateau::OnEpochEnd(TrainingState& state) {
 }
 
 // Also saves the rate. If a later callback interrupts OnEpochEnd, this callback has already reduced
-// the variable, and the resumed run must reduce the saved rate instead, not the reduced one.
+// the variable, and the resumed run must start from the saved rate, not from the reduced one.
 absl::Status ReduceLROnPlateau::SaveState(TrainingState& state, StateDict& saved) const {
   monitor_.Save(saved);
   saved.Set("waited", waited_);

@@ -51,7 +51,7 @@ absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
   const int workers = topology.num_workers(), replicas = topology.world_size();
   if (start.num_workers == workers && start.num_replicas == replicas) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "Fit() start: with AutoShardPolicy FILE, the number of workers and replicas must not change "
+      "Fit() start: with AutoShardPolicy FILE, the numbers of workers and replicas must not change "
       "within an epoch (batch ",
       start.batch, " of epoch ", start.epoch + 1, "); expected ", start.num_workers,
       " workers and ", start.num_replicas, " replicas, got ", workers, " and ", replicas));

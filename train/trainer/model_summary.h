@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints a table of a model's layers, like Keras' Model.summary().
+// Formats a table of a model's layers, like Keras' Model.summary().
 #ifndef MIRRORFLOW_TRAIN_TRAINER_MODEL_SUMMARY_H_
 #define MIRRORFLOW_TRAIN_TRAINER_MODEL_SUMMARY_H_
 
