@@ -61,8 +61,8 @@ struct ImageFolderFiles {
 };
 
 // Lists the .png, .jpg and .jpeg files in and below the class folders. Skips hidden files and
-// folders, whose names begin with a dot, and those that operating systems create (__MACOSX,
-// @eaDir). NotFound if `directory` or one of `classes` does not exist; InvalidArgument if there are
+// folders, whose names begin with a dot, and system folders such as __MACOSX and
+// @eaDir. NotFound if `directory` or one of `classes` does not exist; InvalidArgument if there are
 // no images or, with empty `classes`, if a folder has no images.
 absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
                                                  const std::vector<std::string>& classes = {});

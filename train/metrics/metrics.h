@@ -7,8 +7,8 @@
 //   auto result = session->Prepare({}, {accuracy.result}, {});               // after the last one
 //   auto reset = session->Prepare({}, {}, {accuracy.reset});                 // before a new pass
 //
-// To use a loss as a metric, pass it to metrics::Mean with LossReduction::kNone. metrics::Accuracy,
-// which returns an Output, is the accuracy of a single batch.
+// To use a loss as a metric, compute it with LossReduction::kNone and pass it to metrics::Mean.
+// metrics::Accuracy, which returns an Output, is the accuracy of a single batch.
 #ifndef MIRRORFLOW_TRAIN_METRICS_METRICS_H_
 #define MIRRORFLOW_TRAIN_METRICS_METRICS_H_
 
