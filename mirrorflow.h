@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public API: build a graph, choose a strategy, run steps. Two more headers are public:
-// mirrorflow_extend.h for user-defined ops, kernels and passes, and mirrorflow_debug.h for the
-// results of compilation. All other headers are private by visibility.
+// Mirrorflow's public API: build a graph, choose a strategy, run steps. Two other headers are
+// public: mirrorflow_extend.h, for user-defined ops, kernels and passes, and mirrorflow_debug.h,
+// for inspecting compiled steps. Bazel visibility keeps all other headers private.
 #ifndef MIRRORFLOW_MIRRORFLOW_H_
 #define MIRRORFLOW_MIRRORFLOW_H_
 

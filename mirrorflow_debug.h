@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Access to compiled programs and plans, the variable layout, timelines and exported replica
-// graphs, which `mirrorflow inspect`, `explain` and `bench` show. These interfaces change without
+// graphs. `mirrorflow inspect`, `explain` and `bench` use it. These interfaces can change without
 // notice.
 #ifndef MIRRORFLOW_MIRRORFLOW_DEBUG_H_
 #define MIRRORFLOW_MIRRORFLOW_DEBUG_H_

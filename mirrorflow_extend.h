@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// User-defined ops, kernels and passes that need no change to the library: fill an Extensions
+// Adds user-defined ops, kernels and passes without changing the library: fill an Extensions
 // object and pass it to a strategy. examples/custom_op.cc shows all three.
 #ifndef MIRRORFLOW_MIRRORFLOW_EXTEND_H_
 #define MIRRORFLOW_MIRRORFLOW_EXTEND_H_

@@ -13,7 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// Copies each node that differs, once.
+// Rewrites outputs and operations. Copies each node that differs only once, however often it is
+// used.
 class Copier {
  public:
   Copier(Graph& graph, const CopyOptions& options) : graph_(graph), options_(options) {}
@@ -40,7 +41,7 @@ class Copier {
     return absl::OkStatus();
   }
 
-  // Rewrites an operation and, if it is a group, its operations.
+  // Rewrites an operation and, if it is a group, the operations in it.
   absl::Status RewriteOperation(Node* node) {
     MF_RETURN_IF_ERROR(Rewrite(node));
     if (node->num_inputs() > 0) return absl::OkStatus();
@@ -55,11 +56,11 @@ class Copier {
   }
 
  private:
-  // Returns the nodes that the new form of `root` depends on, then `root`, each after its inputs.
+  // Returns `root` and every node that its rewritten form depends on, in topological order.
   std::vector<Node*> NewOrder(Node* root) const {
     std::vector<Node*> order;
     absl::flat_hash_set<const Node*> seen = {root};
-    std::vector<std::pair<Node*, int>> open = {{root, 0}};  // and the next input to visit
+    std::vector<std::pair<Node*, int>> open = {{root, 0}};  // (node, next input to visit)
     while (!open.empty()) {
       Node* const node = open.back().first;
       const int i = open.back().second++;
@@ -91,8 +92,7 @@ class Copier {
 
   absl::Status Copy(Node* node, AttrMap attrs, std::vector<Output> inputs,
                     std::vector<Node*> controls) {
-    // Reserve the prefix only with the first copy, so that a graph without differences reserves
-    // none.
+    // Reserve the prefix with the first copy; if nothing is copied, the prefix remains available.
     if (prefix_.empty()) prefix_ = graph_.UniquePrefix(options_.prefix) + "/";
     MF_ASSIGN_OR_RETURN(Node * made,
                         graph_.AddNode(graph_.UniqueName(prefix_ + node->name()), node->op(),

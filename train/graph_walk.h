@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searches a graph under construction, and copies parts of it with modified nodes.
+// Searches a graph under construction, and copies parts of it with changes.
 #ifndef MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 #define MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 
@@ -16,16 +16,16 @@
 
 namespace mirrorflow {
 
-// Returns the output that Output::ToString() prints as `name`, or an invalid one if the graph has
-// no such output.
+// Returns the output whose Output::ToString() is `name`, or an invalid output if the graph has no
+// such output.
 Output FindOutput(const Graph& graph, absl::string_view name);
 
-// Returns, by node id, whether the node is needed to compute one of `outputs`. Ignores outputs that
-// the graph does not own.
+// Returns, for each node id, whether any of `outputs` depends on the node. Ignores outputs that the
+// graph does not own.
 std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs);
 
 struct CopyOptions {
-  std::string prefix;  // prepended to the copies' names as `prefix/`
+  std::string prefix;  // copies are named `prefix/NAME`
   // Returns the output that replaces output 0 of the node, or an invalid output to keep it.
   std::function<Output(const Node& node)> replacement;
   // Modifies the attributes of a node's copy. Returns whether it modified any. Null keeps all
@@ -33,11 +33,12 @@ struct CopyOptions {
   std::function<bool(AttrMap& attrs)> change_attrs = nullptr;
 };
 
-// Returns `output` with the changes of `options`. Copies only the nodes that differ and those that
-// depend on them. Returns `output` itself if it depends on no such node.
+// Returns a copy of `output` with the changes that `options` specifies. Copies only the nodes that
+// change and the nodes that depend on them. Returns `output` itself if nothing that it depends on
+// changes.
 absl::StatusOr<Output> CopyWithChanges(const Scope& scope, const Output& output,
                                        const CopyOptions& options);
-// CopyWithChanges for an operation, or a group of operations.
+// Like CopyWithChanges above, for an operation or a group of operations.
 absl::StatusOr<Operation> CopyWithChanges(const Scope& scope, const Operation& operation,
                                           const CopyOptions& options);
 

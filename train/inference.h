@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inference with a model that is written only once, for training. Its inference form has no
-// dropout, and batch normalisation uses the moving averages.
+// Derives the inference form of a model that was written for training: without dropout, and with
+// batch normalisation by the moving averages.
 #ifndef MIRRORFLOW_TRAIN_INFERENCE_H_
 #define MIRRORFLOW_TRAIN_INFERENCE_H_
 
@@ -9,15 +9,15 @@
 
 namespace mirrorflow {
 
-// Attribute of a node that matters only in training: names the output (`node:1`) that replaces the
-// node's output 0 in inference.
+// Attribute of a node that only training uses. Names the output, such as `node:1`, that replaces
+// the node's output 0 in inference.
 inline constexpr char kInferenceAttr[] = "_inference";
 
-// Returns the inference form of `output`. Copies the part of the graph that differs in inference;
-// the copies have names that begin with `inference/`, and use the same variables and inputs.
-// Returns `output` itself if nothing that it depends on differs.
+// Returns the inference form of `output`. Copies the nodes that differ between training and
+// inference, under names that begin with `inference/`. The copies use the same variables and
+// inputs. Returns `output` itself if nothing that it depends on differs.
 Output ForInference(const Scope& scope, Output output);
-// ForInference for an operation, or a group of operations, such as the update of a metric.
+// Returns the inference form of an operation or a group of operations, such as a metric's update.
 Operation ForInference(const Scope& scope, Operation operation);
 
 }  // namespace mirrorflow

@@ -61,9 +61,9 @@ bool CheckNormal(const Scope& scope, absl::string_view owner, double stddev, dou
   return CheckNumbers(scope, owner, {{"stddev", stddev, kNotNegative}, {"mean", mean, kAnyNumber}});
 }
 
-// Gram-Schmidt: orthonormalises the rows of `rows` [count, width], count <= width, one after
-// another. For normally distributed rows, the result is uniformly distributed: it is the transposed
-// Q of the QR decomposition whose R has a positive diagonal.
+// Orthonormalises `rows` [count, width], count <= width, row by row (Gram-Schmidt). If the rows are
+// normally distributed, the result is uniformly distributed: it is the transposed Q of the QR
+// decomposition whose R has a positive diagonal.
 Output Orthonormal(const Scope& scope, Output rows, int64_t count, DataType dtype) {
   const Output first = ops::ScalarConst(scope, DT_INT32, 0);
   return ops::While(
@@ -159,8 +159,8 @@ Initializer VarianceScaling(const VarianceScalingOptions& options) {
     const double variance = options.scale / std::max(1.0, fan);
     switch (options.distribution) {
       case Distribution::kTruncatedNormal:
-        // Truncation at two standard deviations reduces the standard deviation to 0.8796 of its
-        // value.
+        // Truncation at two standard deviations reduces the standard deviation by a factor of
+        // 0.8796.
         return TruncatedNormal(std::sqrt(variance) / 0.87962566103423978)(scope, shape, dtype);
       case Distribution::kUntruncatedNormal:
         return RandomNormal(std::sqrt(variance))(scope, shape, dtype);
@@ -194,7 +194,7 @@ Initializer Orthogonal(double gain) {
     if (columns == 0 || shape.num_elements() == 0) return Zeros()(scope, shape, dtype);
     const int64_t rows = shape.num_elements() / columns;
     const int64_t count = std::min(rows, columns), width = std::max(rows, columns);
-    // Sums of products in half or bfloat16 would leave the rows far from orthogonal.
+    // Dot products in half or bfloat16 are too inexact to make the rows orthogonal.
     const DataType wide = dtype == DT_DOUBLE ? DT_DOUBLE : DT_FLOAT;
     const Output normal = ops::RandomStandardNormal(scope, ShapeConst(scope, {count, width}), wide);
     Output q = Orthonormal(scope, normal, count, wide);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Initial values of variables, with Keras' names and defaults:
+// Initializers compute the initial values of variables. Names and defaults are Keras':
 //
 //   layers::Dense(root, x, 128, ops::Relu, {.kernel_initializer = initializers::HeNormal()});
 //
-// Random values depend on the session's seed and on the name of the variable.
+// Random values depend on the session's seed and on the variable's name.
 #ifndef MIRRORFLOW_TRAIN_INITIALIZERS_H_
 #define MIRRORFLOW_TRAIN_INITIALIZERS_H_
 
@@ -14,29 +14,32 @@
 
 namespace mirrorflow {
 
-// Adds the initial value of a variable of this shape and dtype to a graph.
+// Adds nodes that compute a variable's initial value, of the given shape and dtype, to a graph.
 using Initializer = std::function<Output(const Scope&, const Shape&, DataType)>;
 
-// Numbers must be finite and within their ranges. Otherwise, creating the variable fails with
-// InvalidArgument, naming the number.
+// Arguments must be finite and in range. Otherwise, creating the variable fails with
+// InvalidArgument and names the argument.
 namespace initializers {
 
 Initializer Zeros();
 Initializer Ones();
-// `value` may be infinite, for example as the start of a running minimum, but not NaN.
+// Sets all elements to `value`, which can be infinite, for example as the start of a running
+// minimum, but not NaN.
 Initializer Constant(double value);
-// `gain` on the diagonal, 0 elsewhere. InvalidArgument unless the variable is a matrix.
+// Sets the diagonal to `gain` and everything else to 0. InvalidArgument unless the variable is a
+// matrix.
 Initializer Identity(double gain = 1);
 
-// Normal distribution with this mean and standard deviation, which must be at least 0.
+// Draws from the normal distribution with this mean and standard deviation (at least 0).
 Initializer RandomNormal(double stddev = 0.05, double mean = 0);
-// RandomNormal, but redraws values more than two standard deviations from the mean.
+// Like RandomNormal, but redraws values more than two standard deviations from the mean.
 Initializer TruncatedNormal(double stddev = 0.05, double mean = 0);
-// Uniform in [minval, maxval), where minval <= maxval.
+// Draws uniformly from [minval, maxval), where minval <= maxval.
 Initializer RandomUniform(double minval = -0.05, double maxval = 0.05);
 
-// The number of inputs and outputs of a weight [in, out], or of a filter [height, width, in, out],
-// for which both are multiplied by height * width. `kAverage` is their mean.
+// Which fan VarianceScaling divides by. A weight [in, out] has fan-in `in` and fan-out `out`; for a
+// filter [height, width, in, out], both are multiplied by height * width. `kAverage` is the mean of
+// fan-in and fan-out.
 enum class Fan { kIn, kOut, kAverage };
 enum class Distribution { kTruncatedNormal, kUntruncatedNormal, kUniform };
 
@@ -46,8 +49,8 @@ struct VarianceScalingOptions {
   Distribution distribution = Distribution::kTruncatedNormal;
 };
 
-// Random values with variance scale / fan: from a normal distribution, truncated at two standard
-// deviations or not, or uniform in [-limit, limit] with limit = sqrt(3 * scale / fan).
+// Draws random values with variance scale / fan: from a normal distribution, which may be truncated
+// at two standard deviations, or uniformly from [-limit, limit) with limit = sqrt(3 * scale / fan).
 // Errors:   InvalidArgument for a scale that is not positive.
 Initializer VarianceScaling(const VarianceScalingOptions& options = {});
 
@@ -65,9 +68,9 @@ Initializer HeUniform();
 Initializer LecunNormal();
 Initializer LecunUniform();
 
-// `gain` times a random matrix with orthonormal columns or, if it has fewer rows than columns,
-// orthonormal rows. All dimensions but the last count as rows. Takes time proportional to
-// rows * columns * min(rows, columns).
+// Draws a random matrix with orthonormal columns (orthonormal rows, if it has fewer rows than
+// columns) and multiplies it by `gain`. All dimensions except the last are flattened into the rows.
+// Takes time proportional to rows * columns * min(rows, columns).
 // Errors:   InvalidArgument for a variable with fewer than two dimensions.
 // Source:   Saxe et al., "Exact solutions to the nonlinear dynamics of learning in deep linear
 //           neural networks", 2014.

@@ -36,7 +36,7 @@ std::string ToString(const NumberRange& range) {
 absl::Status CheckNumbers(absl::string_view owner, absl::Span<const NumericOption> options) {
   for (const NumericOption& option : options) {
     if (Contains(option.range, option.value)) continue;
-    // A range without a limit seems to include infinity, so ask for a finite number.
+    // "1 or more" seems to allow infinity, so the message asks for a finite number instead.
     const NumberRange& expected = std::isinf(option.value) ? kAnyNumber : option.range;
     return absl::InvalidArgumentError(absl::StrCat(owner, ": ", option.name, ": expected ",
                                                    ToString(expected), ", got ", option.value));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the numbers that users pass to functions and options of train/.
+// Checks the numeric arguments and options that users pass to train/.
 //
 //   return CheckNumbers("Adam", {{"beta1", o.beta1, kBelowOne},
 //                                {"epsilon", o.epsilon, kPositive}});
@@ -17,7 +17,7 @@
 
 namespace mirrorflow {
 
-// An interval of finite numbers. An infinite end means no limit.
+// An interval of finite numbers. An infinite bound means no limit.
 struct NumberRange {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -45,10 +45,11 @@ struct NumericOption {
   NumberRange range;
 };
 
-// InvalidArgument, naming `owner` and the option, if an option is NaN, infinite or out of range.
+// Returns InvalidArgument, naming `owner` and the option, if an option is NaN, infinite or out of
+// range.
 absl::Status CheckNumbers(absl::string_view owner, absl::Span<const NumericOption> options);
 
-// Fails the scope with that error and returns false.
+// Returns whether all options are in range. If not, fails the scope with the error.
 bool CheckNumbers(const Scope& scope, absl::string_view owner,
                   absl::Span<const NumericOption> options);
 

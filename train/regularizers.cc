@@ -60,10 +60,10 @@ Regularizer OrthogonalRegularizer(const OrthogonalOptions& options) {
       return Output();
     }
     const Shape shape = s.shape(x);
-    const int along = options.columns ? 0 : 1;  // dimension along which the vectors lie
+    const int along = options.columns ? 0 : 1;  // the dimension that each vector spans
     if (shape.unknown_rank() || shape.rank() != 2 || shape.dim(1 - along) < 2) {
       return Fail(
-          s, absl::StrCat("OrthogonalRegularizer: expected a matrix of at least two ",
+          s, absl::StrCat("OrthogonalRegularizer: expected a matrix with at least two ",
                           options.columns ? "columns" : "rows", ", got shape ", shape.ToString()));
     }
     const auto count = static_cast<double>(shape.dim(1 - along));
@@ -101,7 +101,9 @@ Output RegularizationLoss(const Scope& scope, const Regularizer& regularizer,
   std::vector<Output> handles = options.variables;
   if (handles.empty()) handles = TrainableVariablesNamed(s.graph(), "kernel");
   if (handles.empty()) {
-    return Fail(s, "RegularizationLoss: the graph has no trainable variable named 'kernel'");
+    return Fail(s,
+                "RegularizationLoss: the graph has no trainable variable named 'kernel'; build the "
+                "layers first, or set RegularizationOptions::variables");
   }
   std::vector<Output> penalties;
   for (const Output& handle : handles) {

@@ -24,7 +24,8 @@ Variable CreateNewVariable(const Scope& scope, absl::string_view name, const Sha
   graph.SetAttr(handle, "shared_name", handle->name());
   const Scope inside = scope.SubScope(name);
   const Output initial = initializer(inside.SubScope("initializer"), shape, dtype);
-  // The handle names its initial value, and another graph might have a node with the same name.
+  // Reject an output of another graph: the handle identifies its initial value only by name, and
+  // this graph might have a node with that name.
   if (!initial.valid() || !scope.Owns(initial)) return variable;
   graph.SetAttr(handle, "_initializer", initial.ToString());
   graph.SetAttr(handle, kCreationScopeAttr, CreationScope::Current());
@@ -55,8 +56,8 @@ VariableSharing::~VariableSharing() {
   shared_.is_built = true;
   if (is_first_ || !scope_.ok() || used_ == shared_.variables.size()) return;
   scope_.Fail(absl::InvalidArgumentError(
-      absl::StrCat(piece_, ": expected as many variables as the first time (",
-                   shared_.variables.size(), "), got ", used_)));
+      absl::StrCat(piece_, ": every application must use all variables; expected ",
+                   shared_.variables.size(), " variables as in the first one, got ", used_)));
 }
 
 Variable VariableSharing::Next(const Scope& scope, absl::string_view name, const Shape& shape,
@@ -68,19 +69,21 @@ Variable VariableSharing::Next(const Scope& scope, absl::string_view name, const
     return Variable();
   };
   if (used_ == shared_.variables.size()) {
-    return fail(absl::StrCat("as many variables as the first time (", used_, "), got ", wanted,
-                             " as well"));
+    return fail(absl::StrCat("only ", used_,
+                             " variables as in the first application, got variable ", wanted,
+                             " in addition"));
   }
   const Variable& variable = shared_.variables[used_++];
   const Output& handle = variable.handle;
   if (!scope.graph().Owns(handle.node)) {
-    return fail(absl::StrCat("the graph of its first application, got another one for ", wanted));
+    return fail(absl::StrCat("the graph of the first application, got another graph for variable ",
+                             wanted));
   }
   const auto& first_dtype = handle.node->attr<DataType>("dtype");
   const auto& first_shape = handle.node->attr<Shape>("shape");
   if (first_dtype == dtype && first_shape == shape) return variable;
   return fail(absl::StrCat("variable '", handle.ToString(), "' of ", DataTypeName(first_dtype),
-                           first_shape.ToString(), " as the first time, got ", wanted));
+                           first_shape.ToString(), " as in the first application, got ", wanted));
 }
 
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
@@ -90,9 +93,9 @@ Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape&
   if (sharing != nullptr && !sharing->is_first_) return sharing->Next(scope, name, shape, dtype);
   for (const VariableSharing* s = sharing; s != nullptr; s = s->outer_) {
     if (s->is_first_) continue;
-    scope.Fail(absl::InvalidArgumentError(
-        absl::StrCat(s->piece_, ": expected no new variables after the first time, got '", name,
-                     "' of ", sharing->piece_, "; create that outside ", s->piece_)));
+    scope.Fail(absl::InvalidArgumentError(absl::StrCat(
+        s->piece_, ": expected no new variables after the first application, got '", name, "' of ",
+        sharing->piece_, "; create that variable outside ", s->piece_)));
     return Variable();
   }
   const Variable variable = CreateNewVariable(scope, name, shape, initializer, dtype, options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables with initial values.
+// Creates variables with initial values, and shares them between parts of a model.
 #ifndef MIRRORFLOW_TRAIN_VARIABLE_H_
 #define MIRRORFLOW_TRAIN_VARIABLE_H_
 
@@ -14,11 +14,11 @@
 
 namespace mirrorflow {
 
-// Attribute of the handle of a variable that optimizers must not update.
+// Handle attribute that marks a variable that optimizers must not update.
 inline constexpr char kNotTrainableAttr[] = "_not_trainable";
 
-// Attribute of the handle of a variable that every training step updates, such as a moving average:
-// names the output (`node:1`) that holds its value after the step.
+// Handle attribute of a variable that every training step updates, such as a moving average. Names
+// the output, such as `node:1`, that holds the variable's value after the step.
 inline constexpr char kNextValueAttr[] = "_next_value";
 
 struct Variable {
@@ -26,41 +26,41 @@ struct Variable {
   Output value;  // the value before the step
 };
 
-// The variables of a part of a model that is built several times.
+// The variables of a part of a model that is built several times (see VariableSharing).
 struct SharedVariables {
   std::vector<Variable> variables;  // in order of creation
   bool is_built = false;
 };
 
-// When the replicas' copies of a variable are combined (TensorFlow's VariableSynchronization).
+// When the replicas' copies of a variable are combined (see TensorFlow's VariableSynchronization).
 enum class VariableSynchronization {
   kOnWrite,  // all copies are equal after every step
   // Each replica adds to its own copy, and a read returns the sum of all copies (aggregation SUM).
-  // For metrics and for gradients accumulated over several steps. Only assignments can update it,
-  // not optimizers.
+  // Meant for metrics and for gradients that are accumulated over several steps. Optimizers do not
+  // update such a variable; assign to it instead.
   kOnRead,
 };
 
 struct VariableOptions {
-  // Whether optimizers update it.
+  // Whether optimizers update the variable.
   bool trainable = true;
   VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
 };
 
-// Creates a variable named `name` in `scope`, with the initial value from `initializer`. It belongs
+// Creates a variable named `name` in `scope`, which `initializer` initialises. The variable belongs
 // to the strategy whose scope() is active (framework/graph/variable_handle.h).
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
                         const Initializer& initializer, DataType dtype = DT_FLOAT,
                         const VariableOptions& options = {});
 
-// Lets a part of a model be built several times with the same variables. While an object of this
-// class exists, CreateVariable on this thread creates the variables of `shared` the first time, and
-// returns them, in the same order, every other time. Most code uses layers::Shared instead. Fails
-// the scope with InvalidArgument, naming `piece`, if a later use needs different variables, or
-// creates variables through another VariableSharing.
+// Builds a part of a model several times with the same variables. Most code uses layers::Shared
+// instead. Create a VariableSharing with the same `shared` around each build. In the first build,
+// CreateVariable on this thread creates variables and records them in `shared`; in later builds, it
+// returns them in the same order. If a later build needs different variables, or creates variables
+// through another VariableSharing, the scope fails with InvalidArgument, naming `piece`.
 class [[nodiscard]] VariableSharing {
  public:
-  // `shared` is empty the first time. It must outlive this object.
+  // `shared` must be empty for the first build, and must outlive this object.
   VariableSharing(const Scope& scope, absl::string_view piece, SharedVariables* shared);
   ~VariableSharing();
   VariableSharing(const VariableSharing&) = delete;
@@ -70,7 +70,7 @@ class [[nodiscard]] VariableSharing {
   friend Variable CreateVariable(const Scope&, absl::string_view, const Shape&, const Initializer&,
                                  DataType, const VariableOptions&);
 
-  // The next variable of the first use. It must have this shape and dtype.
+  // Returns the next variable of the first build, which must have this shape and dtype.
   Variable Next(const Scope& scope, absl::string_view name, const Shape& shape, DataType dtype);
 
   const Scope scope_;

@@ -283,11 +283,11 @@ class HostileFilesTest(ProgramTest):
         self.assertIn(shown, self.run_program(MIRRORFLOW, "run", "--graph=g.pbtxt").stdout)
         self.assertIn("owned", self.run_program(MIRRORFLOW, "inspect", "g.pbtxt", "--all").stdout)
         self.write(f"{evil}.csv", b"a,b\n1,2\n3\n")
-        self.assertIn(f"WARNING: {shown}.csv: left out 1 bad records", self.run_program(
+        self.assertIn(f"WARNING: {shown}.csv: skipped 1 bad records", self.run_program(
             MIRRORFLOW, "data", f"{evil}.csv", "--skip_bad_records=1").stderr)
         self.write(f"{evil}/a/b.gif", b"")
         self.write(f"{evil}/a/b.png", png())
-        self.assertIn(f"WARNING: {shown}: left out 1 images",
+        self.assertIn(f"WARNING: {shown}: skipped 1 images",
                       self.run_program(MIRRORFLOW, "data", evil).stderr)
 
     def test_messages_are_refused_before_they_take_memory(self):

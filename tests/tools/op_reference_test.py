@@ -58,7 +58,7 @@ class OpReferenceTest(ProgramTest):
     def test_unknown_ops_and_directories_are_reported(self):
         for args, code, where, what in [
             (["Matmul"], "NOT_FOUND", "ops", "unknown op 'Matmul'; did you mean MatMul?"),
-            (["MatMul", "--markdown=x"], "INVALID_ARGUMENT", "ops", "expected no name with --markdown"),
+            (["MatMul", "--markdown=x"], "INVALID_ARGUMENT", "ops", "--markdown takes no op names"),
             (["--markdown=missing"], "NOT_FOUND", "--markdown", "No such file or directory"),
         ]:
             self.check_fails(MIRRORFLOW, ["ops", *args], USAGE, code, where, what)

@@ -214,7 +214,7 @@ class ProgramsTest(ProgramTest):
         for args, where, what in [
             ([], "''", "expected inspect, run, devices, ops, data, explain, bench, launch, "
              "coordinator, status, checkpoint, report or failpoints"),
-            (["status"], "status", "expected one HOST:PORT"),
+            (["status"], "status", "service's HOST:PORT"),
             (["status", "nonsense"], "status", "nonsense"),
             (["train"], "'train'", "unknown command"),
             (["inspect"], "inspect", "expected one graph file, got 0"),
@@ -224,9 +224,9 @@ class ProgramsTest(ProgramTest):
             (["run", "--graph=noop.txt", "--max_memory=-1"], "--max_memory", "got -1"),
             (["inspect", "noop.txt", "--global_batch_size=0"], "--global_batch_size", "got 0"),
             (["run", "--graph=noop.txt", "--logical_gpus=2", "--replicas=2"], "--logical_gpus",
-             "expected one of the two"),
+             "expected only one of them"),
             (["run", "--graph=noop.txt", "--logical_gpus=2", "--device=CPU:1"], "--device",
-             "expected one of the three"),
+             "expected only one of them"),
             (["run", "--graph=noop.txt", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
             (["run", "--graph=noop.txt", "--compute_dtype=int8"], "--compute_dtype", "got 'int8'"),
             (["devices", "all"], "devices", "unexpected argument 'all'"),

@@ -188,8 +188,8 @@ class RunTest(ProgramTest):
         ]:
             self.assertRegex(summary, rf"(?m)^{layer} +{op} +{re.escape(output)} +{parameters}$")
         self.assertIn("parameters: 225034 trainable, 225035 in optimizer state", summary)
-        self.assertRegex(summary, r"(?m)^memory of a replica: [\d.]+ MB = ")
-        self.assertRegex(summary, r"(?m)^collectives: \d+ a step, [\d.]+ MB$")
+        self.assertRegex(summary, r"(?m)^memory per replica: [\d.]+ MB = ")
+        self.assertRegex(summary, r"(?m)^collectives: \d+ per step, [\d.]+ MB$")
         everything = self.run_program(MIRRORFLOW, "inspect", "cnn5.pb", "--all").stdout
         self.assertGreater(len(everything.splitlines()), 200)
         for part in summary.splitlines()[1], "\nshardings:\n", "\nmemory of replica 0:\n":

@@ -15,8 +15,8 @@ namespace mirrorflow {
 absl::Status ListAndCheckCheckpoints(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (args.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("checkpoint: expected one directory, got ", args.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint: wrong number of arguments; expected one directory, got ", args.size()));
   }
   *code = kExitBadInput;
   if (!std::filesystem::exists(args[0])) {

@@ -19,16 +19,16 @@
 #include "tools/cli/commands.h"
 #include "tools/flags/cluster_flags.h"
 
-ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
+ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers in the job");
 
 namespace mirrorflow {
 namespace {
 
-// Forwards the first SIGTERM or SIGINT to all workers. A second one ends this process.
+// Forwards the first SIGTERM or SIGINT to all workers. A second signal ends this process.
 class StopRelay {
  public:
-  // Blocks the signals, so that only the relay's thread receives them: later threads inherit the
-  // mask.
+  // Blocks the signals in this thread. Later threads inherit the mask, so only the relay's thread
+  // receives the signals.
   StopRelay() {
     for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals_, number);
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
@@ -82,12 +82,12 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (!args.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("coordinator: expected only flags, got '", args[0], "'"));
+        absl::StrCat("coordinator: unexpected argument; expected only flags, got '", args[0], "'"));
   }
   const int num_workers = absl::GetFlag(FLAGS_num_workers);
   MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
   MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());
-  // To the end of the process, whose last line is its error.
+  // Never destroyed, because the process's last output is its error line.
   [[maybe_unused]] static const auto* const identity =
       new LogIdentity(flags.job, /*worker=*/std::nullopt);
   MF_ASSIGN_OR_RETURN(const HostPort bind, Annotate(ParseHostPort(flags.bind), "--bind"));
@@ -99,7 +99,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   if (flags.secret.empty() && !IsLoopback(bind.host) && !flags.insecure) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bind=", bind.ToString(),
-                     ": no secret; expected --secret_file, or --insecure in a network where every "
+                     ": no secret; set --secret_file, or --insecure in a network in which every "
                      "process is trusted"));
   }
   const CoordinationServer::Options options = {.address = bind.ToString(),
@@ -112,7 +112,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitCluster;
   MF_RETURN_IF_ERROR(WaitUntilResolved(bind, MonotonicTime::Now() + flags.connect_timeout));
   while (true) {
-    // Start a new server each time the workers start, with no record of earlier sessions.
+    // Start a new server, without a record of earlier sessions, each time the workers restart.
     auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);
     if (absl::IsInvalidArgument(started.status())) *code = kExitUsage;
     MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server, std::move(started));
@@ -121,7 +121,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);
-    if (over.ok()) {  // any signal came too late to stop a worker
+    if (over.ok()) {  // a signal, if any, came too late to stop a worker
       *code = kExitOk;
       return over;
     }

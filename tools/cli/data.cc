@@ -17,10 +17,10 @@
 #include "tools/cli/commands.h"
 
 ABSL_FLAG(int64_t, rows, 5, "data: how many rows to print");
-ABSL_FLAG(int, data_threads, 1, "data: threads that read rows");
-ABSL_FLAG(std::string, label, "", "data: the column of a CSV file that is the label");
+ABSL_FLAG(int, data_threads, 1, "data: number of threads that read rows");
+ABSL_FLAG(std::string, label, "", "data: the label column of a CSV file");
 ABSL_FLAG(int64_t, skip_bad_records, 0,
-          "data: skip up to this many damaged records; one more is an error");
+          "data: skip up to this many damaged records; fail if there are more");
 ABSL_FLAG(bool, shuffle, false, "data: read the rows in random order, as training does");
 
 namespace mirrorflow {
@@ -36,8 +36,8 @@ bool HasEnding(absl::string_view path, std::initializer_list<absl::string_view> 
   });
 }
 
-// Returns the names of the arrays that can be read, and warns about the others. If none can be
-// read, returns the error of the last one.
+// Returns the names of the arrays that can be read, and warns about the others. If no array can be
+// read, returns the last array's error.
 absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path) {
   MF_ASSIGN_OR_RETURN(const auto statuses, CheckNpz(path));
   std::vector<std::string> readable;
@@ -69,7 +69,7 @@ absl::StatusOr<Opened> Open(const std::vector<std::string>& paths) {
   std::error_code error;
   if (paths.size() == 1 && std::filesystem::is_directory(path, error)) {
     MF_ASSIGN_OR_RETURN(const ImageFolderFiles files, ListImageFolder(path));
-    return Opened{absl::StrCat("folder of images, ", files.classes.size(),
+    return Opened{absl::StrCat("image folder, ", files.classes.size(),
                                " classes: ", absl::StrJoin(files.classes, ", ")),
                   Dataset::FromImageFolder(path, {.channels = 3})};
   }
@@ -87,9 +87,9 @@ absl::StatusOr<Opened> Open(const std::vector<std::string>& paths) {
     MF_ASSIGN_OR_RETURN(const std::vector<std::string> names, ReadableArrays(path));
     return Opened{absl::StrCat("npz: ", absl::StrJoin(names, ", ")), Dataset::FromNpz(path, names)};
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("data: '", path, "': expected a folder of images, one .csv or .npz file, or ",
-                   "one or more .npy or .tfrecord files"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data: '", path, "': unknown format; expected an image folder, one .csv or .npz ",
+      "file, or .npy or .tfrecord files"));
 }
 
 std::string NumberAt(const Tensor& t, int64_t i) {
@@ -182,13 +182,13 @@ absl::Status ShowData(const std::vector<std::string>& args, ExitCode* code) {
   if (absl::GetFlag(FLAGS_shuffle)) {
     dataset = dataset.Shuffle(/*seed=*/1, {.buffer_size = dataset.size() ? 0 : 10'000});
   }
-  dataset = dataset.Repeat();  // reads a small dataset several times
-  // Map() is what runs the reads on several threads.
+  dataset = dataset.Repeat();  // small datasets are read several times
+  // Only Map() can set the number of threads.
   if (threads > 1) {
     dataset = dataset.Map([](Row*) { return absl::OkStatus(); }, {.num_parallel_calls = threads});
   }
   absl::StatusOr<Rate> rate = Measure(dataset.Batch(kBatch));
-  // Rows of different shapes do not fit in one batch.
+  // Rows with different shapes do not fit in one batch, so measure batches of one row.
   const bool ragged = absl::IsInvalidArgument(rate.status());
   if (ragged) rate = Measure(dataset.Batch(1));
   MF_RETURN_IF_ERROR(rate.status());

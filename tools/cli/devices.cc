@@ -50,7 +50,7 @@ absl::Status Devices(const std::vector<std::string>& args, ExitCode* code) {
   for (int i = 0; i < num_gpus.value_or(0); ++i) PrintGpu(i);
   const auto strategy = MirroredStrategy::Create();
   PrintDevice("default", strategy.ok()
-                             ? absl::StrCat("MirroredStrategy takes ",
+                             ? absl::StrCat("MirroredStrategy uses ",
                                             absl::StrJoin((*strategy)->topology().devices(), ", "))
                              : std::string(strategy.status().message()));
   return absl::OkStatus();

@@ -18,7 +18,7 @@ namespace {
 
 absl::string_view FirstPart(absl::string_view name) { return name.substr(0, name.find('/')); }
 
-// Recognises the scopes of nodes that optimizers and ForInference add.
+// Returns whether `part` is a scope of nodes that optimizers and ForInference add.
 bool IsAdded(absl::string_view part) {
   constexpr absl::string_view kScopes[] = {
       "gradients", "train",           "gate",     "clip_by_global_norm",
@@ -51,9 +51,9 @@ void AddVariable(const Node& node, std::map<std::string, int64_t>* parameters,
 
 GraphSummary Summarize(const Graph& graph) {
   GraphSummary summary;
-  std::map<std::string, int64_t> parameters;  // by first part of the name
+  std::map<std::string, int64_t> parameters;  // by the first part of the name
   std::map<std::string, size_t> rows;
-  std::vector<bool> depends(graph.id_limit());  // on a placeholder
+  std::vector<bool> depends(graph.id_limit());  // whether the node depends on a placeholder
   const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(graph);
   if (!order.ok()) return summary;
   for (const Node* node : *order) {

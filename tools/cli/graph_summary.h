@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graph summary that `mirrorflow inspect` shows first: one row for each layer, with its output
-// shape and parameter count.
+// The graph summary at the top of `mirrorflow inspect`: one row per layer, with its output shape
+// and parameter count.
 #ifndef MIRRORFLOW_TOOLS_CLI_GRAPH_SUMMARY_H_
 #define MIRRORFLOW_TOOLS_CLI_GRAPH_SUMMARY_H_
 
@@ -14,27 +14,27 @@
 namespace mirrorflow {
 
 struct LayerSummary {
-  std::string name;    // the part before the first slash in the names of its nodes
-  std::string op;      // of its last node
-  std::string output;  // dtype and shape of that node
+  std::string name;    // the first part of its nodes' names, up to the slash
+  std::string op;      // the op of its last node
+  std::string output;  // dtype and shape of its last node
   int64_t parameters = 0;
 };
 
 struct GraphSummary {
   std::vector<std::string> inputs;   // `images float[?,28,28,1]`
-  std::vector<LayerSummary> layers;  // in order of creation
+  std::vector<LayerSummary> layers;  // in topological order
   // Element counts of the variables.
   int64_t trainable = 0;
   int64_t optimizer_state = 0;
   int64_t other = 0;  // moving averages
 };
 
-// Summarises `graph` by layer. A layer consists of the nodes that depend on a placeholder and whose
-// names share their first part (`conv2d/…`). Omits gradients, updates, and the copies made by
-// ForInference.
+// Summarises `graph` by layer. A layer consists of the nodes that depend on a placeholder and have
+// the same first part of the name (`conv2d/…`). Omits gradients, updates, and the copies that
+// ForInference makes.
 GraphSummary Summarize(const Graph& graph);
 
-// Formats a table of the layers, at most `max_layers` of them, and the totals.
+// Formats a table of at most `max_layers` layers, and the totals.
 std::string ToString(const GraphSummary& summary, size_t max_layers);
 
 }  // namespace mirrorflow

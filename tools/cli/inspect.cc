@@ -31,17 +31,16 @@
 ABSL_FLAG(bool, all, false,
           "inspect: also print nodes, ops, shardings, collectives and memory regions");
 ABSL_FLAG(int64_t, global_batch_size, 128,
-          "inspect: rows of feeds whose leading dimension is unknown");
+          "inspect: number of rows for feeds with an unknown leading dimension");
 
-ABSL_FLAG(
-    std::string, pass, "",
-    "inspect: print the graph, or the unfinished plan of replica 0, before and after this compiler "
-    "pass");
+ABSL_FLAG(std::string, pass, "",
+          "inspect: print the graph, or replica 0's unfinished plan, before and after this "
+          "compiler pass");
 ABSL_FLAG(
     std::string, output, "",
-    "inspect: write the graph to this file, in the format that its extension names (.pb, .pbtxt, "
-    ".txt, .dot); with --replicas, write the step for --global_batch_size rows as a graph for one "
-    "device that contains the nodes of every replica");
+    "inspect: write the graph to this file, in the format of its extension (.pb, .pbtxt, .txt, "
+    ".dot); with --replicas, write the step for --global_batch_size rows as a graph for one device "
+    "that contains the nodes of every replica");
 
 namespace mirrorflow {
 namespace {
@@ -49,7 +48,7 @@ namespace {
 constexpr int kShownElements = 8;
 constexpr size_t kShownLayers = 30;
 
-// Prints text whose lines all end with \n.
+// Prints text in which every line ends with \n.
 void PrintLines(absl::string_view text) {
   for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     PrintLine(line);
@@ -127,11 +126,11 @@ void PrintTotals(const Plan& plan, const VariableLayout& layout) {
   for (const LayoutRegion& region : layout.regions()) variables += region.bytes;
   for (const PlannedCollective& c : plan.collectives) sent += c.bytes();
   std::printf(
-      "memory of a replica: %.2f MB = %.2f variables and gradients + %.2f values of a step + "
+      "memory per replica: %.2f MB = %.2f variables and gradients + %.2f intermediate values + "
       "%.2f constants\n",
       Megabytes(variables + plan.arena_bytes + plan.constants_bytes), Megabytes(variables),
       Megabytes(plan.arena_bytes), Megabytes(plan.constants_bytes));
-  std::printf("collectives: %d a step, %.2f MB\n", static_cast<int>(plan.collectives.size()),
+  std::printf("collectives: %d per step, %.2f MB\n", static_cast<int>(plan.collectives.size()),
               Megabytes(sent));
 }
 
@@ -160,7 +159,7 @@ bool IsCalled(absl::string_view pass, absl::string_view name) {
          absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", ""}}));
 }
 
-// Records the state of the compiler before and after one pass.
+// Records the compiler's state before and after one pass.
 class RecordPass final : public PassObserver {
  public:
   explicit RecordPass(std::string pass) : pass_(std::move(pass)) {}
@@ -169,9 +168,9 @@ class RecordPass final : public PassObserver {
   void BeforePass(absl::string_view pass, const Compilation& c) override {
     if (passes_.empty()) first_ = std::string(pass);
     passes_.insert(std::string(pass));
-    // The initialisers are compiled before the step; forget them.
+    // Discard what was recorded for the initialisers, which are compiled before the step.
     if (pass == first_) before_ = after_ = "";
-    // A pass may run several times: record from before the first to after the last.
+    // A pass can run several times: record the state before the first run and after the last one.
     if (Matches(pass, c) && before_.empty()) before_ = c.ToString(kShownElements);
   }
   void AfterPass(absl::string_view pass, const Compilation& c) override {
@@ -191,7 +190,8 @@ class RecordPass final : public PassObserver {
   }
 
  private:
-  // Passes that make plans run once for each replica; only the first replica's plan is recorded.
+  // Returns whether to record this run of the pass. Passes that make plans run once per replica,
+  // and only the first replica's plan is recorded.
   bool Matches(absl::string_view pass, const Compilation& c) const {
     return IsCalled(pass, pass_) && (c.device_type.empty() || after_.empty());
   }
@@ -202,7 +202,7 @@ class RecordPass final : public PassObserver {
   std::string first_;             // the first pass to run
 };
 
-// Only these two characters are special in a quoted string of DOT.
+// Escapes the only two characters that are special in a quoted DOT string.
 std::string EscapedForDot(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}});
 }
@@ -216,8 +216,8 @@ std::string OutputShapes(const Graph& graph, const Node& node) {
   return text;
 }
 
-// Returns the graph in DOT, the language of Graphviz: a box for each node with its op, name and
-// shapes, an arrow for each data input and a dashed arrow for each control input.
+// Returns the graph in DOT, Graphviz' language: a box for each node with its op, name and shapes,
+// an arrow for each data input, and a dashed arrow for each control input.
 std::string GraphToDot(const Graph& graph) {
   std::string dot = "digraph {\n  node [shape=box]\n";
   for (const Node* node : graph.Nodes()) {
@@ -240,7 +240,7 @@ absl::Status Convert(const Graph& graph, const std::string& path) {
   return WriteGraphFile(graph, path);
 }
 
-// Writes the step as one graph that contains the nodes of all replicas.
+// Writes the step as a single graph that contains the nodes of all replicas.
 absl::Status WriteReplicated(const Graph& graph, const StepSelection& selection, int replicas,
                              int64_t batch_size, const std::string& path) {
   MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, batch_size));
@@ -252,7 +252,7 @@ absl::Status WriteReplicated(const Graph& graph, const StepSelection& selection,
   if (!absl::EndsWith(path, ".txt") || absl::EndsWith(path, ".pb.txt")) {
     return Convert(replicated, path);
   }
-  // The text form cannot express function calls, so inline them, as when a graph is read.
+  // The text form cannot express function calls, so inline them, as ReadGraphFile does.
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(replicated));
   MF_ASSIGN_OR_RETURN(const Graph inlined, FromGraphDef(def, AllOps()));
   return Convert(inlined, path);
@@ -272,8 +272,8 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const auto strategy,
                       Annotate(MirroredStrategy::Create(options), "--replicas"));
   if (args.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("inspect: wrong arguments; expected one graph file, got ", args.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "inspect: wrong number of arguments; expected one graph file, got ", args.size()));
   }
   const std::string output = absl::GetFlag(FLAGS_output);
   MF_RETURN_IF_ERROR(CheckOutputFlag("output", output));

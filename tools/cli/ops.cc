@@ -29,10 +29,10 @@ namespace {
 constexpr size_t kWidth = 118;
 constexpr char kFusedPage[] = "fused_ops";
 
-// The ops of one page.
+// A page of the op reference.
 struct Page {
-  std::string name;  // of the file, without extension
-  std::string stem;  // of the file in ops/ that defines them
+  std::string name;  // the page's file name, without the extension
+  std::string stem;  // the stem of the file in ops/ that defines the page's ops
   std::vector<const OpDef*> ops;
 };
 
@@ -52,20 +52,20 @@ std::vector<Page> AllPages() {
   return pages;
 }
 
-// Returns the title of a page: `Matrix diag` for `matrix_diag`.
+// Returns a page's title: `Matrix diag` for `matrix_diag`.
 std::string TitleOf(absl::string_view name) {
   std::string title = absl::StrReplaceAll(name, {{"_", " "}});
   title[0] = absl::ascii_toupper(title[0]);
   return title;
 }
 
-// Escapes schema text for a table cell, so that Markdown shows it unchanged.
+// Escapes schema text for a table cell, so that Markdown renders it unchanged.
 std::string InCell(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"*", "\\*"}, {"<", "\\<"}});
 }
 
-// Breaks text into lines of at most kWidth bytes, unless a single word is longer. All lines but the
-// first start with `indent`.
+// Breaks text into lines of at most kWidth bytes, unless a single word is longer. All lines except
+// the first start with `indent`.
 std::string Wrapped(absl::string_view text, absl::string_view indent = "") {
   std::string lines;
   size_t column = 0;
@@ -96,7 +96,7 @@ std::string Arguments(absl::Span<const ArgDef> args) {
   });
 }
 
-// Returns `MatMul(a: T, b: T) -> (product: T)`, on two lines if one would be too long.
+// Returns `MatMul(a: T, b: T) -> (product: T)`, on two lines if it does not fit on one.
 std::string Signature(const OpDef& op) {
   const std::string inputs = absl::StrCat(op.name, "(", Arguments(op.inputs), ")");
   const std::string outputs = absl::StrCat("-> (", Arguments(op.outputs), ")");
@@ -135,7 +135,7 @@ std::string AttributeTable(const OpDef& op) {
   return table;
 }
 
-// Describes the op's sharding rule. `stem` is that of the op's file.
+// Describes the op's sharding rule. `stem` is the stem of the op's file.
 std::string ShardingText(const OpDef& op, absl::string_view stem) {
   if (op.sharding == nullptr) return absl::StrCat("no rule: ", op.no_sharding_reason);
   const std::pair<ShardingFn, absl::string_view> shared[] = {
@@ -195,7 +195,7 @@ std::vector<std::string> TraitTexts(const OpDef& op) {
   return texts;
 }
 
-// Returns the section of one op, which ops/`stem`.cc defines.
+// Returns the page section for `op`, which ops/`stem`.cc defines.
 std::string Section(const OpDef& op, absl::string_view stem) {
   std::string text = absl::StrCat("## ", op.name, "\n\n```text\n", Signature(op), "\n\n  ",
                                   Wrapped(op.doc, "  "), "\n```\n\n");
@@ -267,7 +267,7 @@ std::string IndexText(absl::Span<const Page> pages) {
 
 absl::Status WritePages(const std::string& directory) {
   if (!BuiltWithCuda()) {
-    std::fprintf(stderr, "built without CUDA: the pages name no kernels for GPUs\n");
+    std::fprintf(stderr, "built without CUDA: the pages list no GPU kernels\n");
   }
   const std::vector<Page> pages = AllPages();
   for (const Page& page : pages) {
@@ -285,7 +285,7 @@ absl::Status ShowOps(const std::vector<std::string>& args, ExitCode* code) {
   if (!directory.empty()) {
     if (!args.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("ops: expected no name with --markdown, got '", args[0], "'"));
+          absl::StrCat("ops: --markdown takes no op names; expected none, got '", args[0], "'"));
     }
     return Annotate(WritePages(directory), "--markdown");
   }

@@ -31,14 +31,14 @@
 ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
 ABSL_FLAG(
     std::vector<std::string>, feed, {},
-    "run: NAME=FILE.npy, a tensor to feed and its (global) value; for several, separate them with "
-    "commas or repeat the flag");
-ABSL_FLAG(int64_t, steps, 1, "run: number of steps; the last one's fetches are printed or written");
+    "run: NAME=FILE.npy, a tensor to feed and its (global) value; to feed several, separate them "
+    "with commas or repeat the flag");
+ABSL_FLAG(int64_t, steps, 1, "run: number of steps; prints or writes the fetches of the last step");
 ABSL_FLAG(std::string, variables, "",
           "run: a .safetensors file with a value for each variable that the step reads");
 ABSL_FLAG(bool, partial_variables, false,
-          "run: allow --variables to omit variables that the step reads, which keep their initial "
-          "values");
+          "run: allow --variables to omit variables that the step reads; omitted variables keep "
+          "their initial values");
 ABSL_FLAG(std::string, save_variables, "",
           "run: write the variables to this .safetensors file at the end");
 ABSL_FLAG(std::string, device, "CPU:0",
@@ -52,9 +52,9 @@ namespace {
 constexpr int kPrintedElements = 100;
 constexpr int64_t kTracedSteps = 3;
 
-// A tensor that the command line names, and the file that holds it.
+// A tensor named on the command line, and the file that holds it.
 struct NamedFile {
-  std::string flag;  // as given, for error messages
+  std::string flag;  // as on the command line, for error messages
   std::string name;
   std::string path;  // may be empty
   Output output = {};
@@ -87,11 +87,12 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Clust
   }
   if (absl::GetFlag(FLAGS_device) != "CPU:0") {
     return absl::InvalidArgumentError(
-        "--device: given with --replicas or --logical_gpus; expected one of the three");
+        "--device: cannot be combined with --replicas or --logical_gpus; expected only one of "
+        "them");
   }
   if (replicas.has_value() && logical_gpus != 0) {
     return absl::InvalidArgumentError(
-        "--logical_gpus: given with --replicas (of CPUs); expected one of the two");
+        "--logical_gpus: cannot be combined with --replicas (CPUs); expected only one of them");
   }
   const MirroredStrategy::Options options = {
       .devices = std::vector<std::string>(logical_gpus, "GPU:0"),
@@ -155,15 +156,15 @@ absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feed
   return values;
 }
 
-// Prints or writes the fetches that this worker outputs: those whose file names contain {worker},
-// and on worker 0 all others.
+// Prints or writes the fetches that this worker outputs: those with {worker} in the file name and,
+// on worker 0, all others.
 absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutputs& outputs,
                            const Strategy& strategy) {
   for (size_t i = 0; i < fetches.size(); ++i) {
     const NamedFile& fetch = fetches[i];
     if (!outputs[i].has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          fetch.flag, ": differs between the replicas; expected one value on all of them"));
+          fetch.flag, ": differs between replicas; expected the same value on all replicas"));
     }
     if (!fetch.path.empty()) {
       const std::string path = PathOfWorker(fetch.path, strategy);
@@ -197,9 +198,9 @@ absl::StatusOr<Graph> ReadGraph() {
   return ReadGraphFile(absl::GetFlag(FLAGS_graph), AllOps(), GraphLimitsOfFlags());
 }
 
-// Requires the variables that the step reads, except optimizer state and variables synchronised on
-// read. Optimizer state has initial values in a Mirrorflow graph; TensorFlow graphs do not mark it,
-// so there it is required as well.
+// Loads the variables from `path`. Requires all variables that the step reads, except optimizer
+// state and variables that are synchronised on read. Optimizer state has initial values in a
+// Mirrorflow graph. TensorFlow graphs do not mark it, so for them it is required.
 absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
   std::set<std::string> required = VariablesReadBy(step);
   for (const VariableInfo& variable : session.layout().variables()) {
@@ -265,7 +266,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (!args.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("run: unexpected argument '", args[0], "'; expected flags (see --help)"));
+        absl::StrCat("run: unexpected argument '", args[0], "'; expected only flags (see --help)"));
   }
   const std::vector<NamedFile> feeds = NamedFiles("feed", absl::GetFlag(FLAGS_feed));
   const std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
@@ -273,7 +274,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckGraphFlags());
   MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
   const bool only_lists = fetches.empty() && absl::GetFlag(FLAGS_target).empty();
-  if (only_lists) cluster = std::nullopt;  // needs no other worker
+  if (only_lists) cluster = std::nullopt;  // listing needs no other worker
   MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy(cluster, code));
   if (only_lists) {
     *code = kExitBadInput;

@@ -24,7 +24,8 @@ absl::Status ShowStatus(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (args.size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "status: expected one HOST:PORT of the coordination service, got ", args.size()));
+        "status: wrong number of arguments; expected the coordination service's HOST:PORT, got ",
+        args.size()));
   }
   MF_ASSIGN_OR_RETURN(const HostPort service, Annotate(ParseHostPort(args[0]), "status"));
   MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());

@@ -18,20 +18,20 @@
 #include "ops/registry.h"
 
 ABSL_FLAG(std::vector<std::string>, fetch, {},
-          "run: NAME to print a tensor, NAME=FILE.npy to write it; inspect, explain: NAME of a "
-          "tensor that the step computes");
+          "run: NAME prints a tensor, NAME=FILE.npy writes it; inspect, explain: NAME of a tensor "
+          "that the step computes");
 ABSL_FLAG(std::vector<std::string>, target, {},
           "run, inspect, explain: a node to run for its side effects");
 
 namespace mirrorflow {
 namespace {
 
-// Larger graphs get no hints, because the cost of finding similar names grows with the graph.
+// Errors have no hints for larger graphs, because finding similar names would take too long.
 constexpr int kMaxNodesForHints = 100'000;
 constexpr size_t kMaxHints = 3;
 
-// Selects what the whole graph computes. Nodes with unknown ops are included, so that compiling the
-// step reports them.
+// Selects everything that the graph computes. Includes nodes with unknown ops, so that compiling
+// the step reports them.
 void SelectAll(const Graph& graph, StepSelection* step) {
   GraphEndpoints all = FindGraphEndpoints(graph);
   step->fetches = std::move(all.fetches);
@@ -39,7 +39,7 @@ void SelectAll(const Graph& graph, StepSelection* step) {
   for (Node* node : all.unknown) step->targets.push_back({node});
 }
 
-// Returns the nodes that the fetches and targets of a step need, except those needed only to
+// Returns the nodes that a step's fetches and targets need, except those that are needed only to
 // compute a fed value.
 absl::flat_hash_set<const Node*> NeededBy(const StepSelection& step) {
   std::vector<const Node*> pending;
@@ -77,12 +77,12 @@ absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name) 
   int index = 0;
   if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "not the name of a tensor; expected NODE or NODE:OUTPUT, got '", Printable(name), "'"));
+        "malformed tensor name; expected NODE or NODE:OUTPUT, got '", Printable(name), "'"));
   }
   MF_ASSIGN_OR_RETURN(Node * node, NodeByName(graph, name.substr(0, colon)));
   if (node->op().role == OpRole::kUnknown && AllOps().Find(node->op().name) != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        OpAndName(*node), ": handles strings or another dtype that tensors cannot hold"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(OpAndName(*node), ": uses strings or another dtype that tensors cannot hold"));
   }
   if (node->op().role == OpRole::kUnknown) {
     std::vector<std::string> ops;
@@ -138,7 +138,7 @@ absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, 
     Shape shape = node->attr<Shape>("shape");
     if (shape.unknown_rank()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          node->name(), ": placeholder of unknown rank; expected a known rank to choose a feed"));
+          node->name(), ": placeholder of unknown rank; expected a known rank to create a feed"));
     }
     for (int d = 0; d < shape.rank(); ++d) {
       if (shape.dim(d) == kUnknownDim) shape.set_dim(d, d == 0 ? rows : 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the nodes and tensors that a command line names in a graph, and the step that it selects.
+// Finds the nodes and tensors that the command line names in a graph, and selects a step.
 #ifndef MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
 #define MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
 
@@ -19,14 +19,14 @@ ABSL_DECLARE_FLAG(std::vector<std::string>, target);
 
 namespace mirrorflow {
 
-// Returns the node called `name`, or InvalidArgument, with the nearest names as a hint.
+// Returns the node named `name`, or InvalidArgument with similar names as a hint.
 absl::StatusOr<Node*> NodeByName(const Graph& graph, absl::string_view name);
-// Returns the output called `name`: `node` or `node:1`. Returns InvalidArgument if it does not
+// Returns the output named `name`: `node` or `node:1`. Returns InvalidArgument if it does not
 // exist, or if the node's op is unknown.
 absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name);
 
-// The tensors to fetch, the nodes to run, and the placeholders that they need, with the shapes of
-// their feeds.
+// The tensors to fetch, the nodes to run, and the placeholders that these need, with the feed
+// shapes.
 struct StepSelection {
   std::vector<Output> feeds;
   std::vector<Shape> shapes;
@@ -34,18 +34,18 @@ struct StepSelection {
   std::vector<Operation> targets;
 };
 
-// Returns the nodes that --target names, or InvalidArgument, which names the flag.
+// Returns the nodes that --target names, or InvalidArgument, naming the flag.
 absl::StatusOr<std::vector<Operation>> TargetsFromFlags(const Graph& graph);
-// Returns the step that --fetch and --target select, without feeds, or InvalidArgument, which names
-// the flag.
+// Returns the step that --fetch and --target select, without feeds, or InvalidArgument, naming the
+// flag.
 absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
 
-// Returns the names of the variables whose values the step reads, before or after it writes them.
+// Returns the names of the variables that the step reads, before or after it writes them.
 std::set<std::string> VariablesReadBy(const StepSelection& step);
 
-// Returns `step` with its feeds. Sets unknown leading dimensions to `rows`, and other unknown
-// dimensions to 1. A step without fetches and targets stands for the whole graph: it fetches unused
-// values, runs unused nodes that have no outputs, and feeds all placeholders.
+// Adds the feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown dimensions
+// to 1. A step without fetches and targets stands for the whole graph: the result fetches unused
+// values, runs unused nodes without outputs, and feeds all placeholders.
 absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows);
 
 }  // namespace mirrorflow

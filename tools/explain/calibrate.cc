@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kFmaIterations = 20000;
 constexpr int kBursts = 20;
-// Number of independent dependency chains: enough to hide the latency of a multiply-add (4 cycles)
-// at two issues per cycle, and few enough to fit in registers.
+// The number of independent dependency chains: enough to hide the latency of a multiply-add (4
+// cycles) at two issues per cycle, and few enough to fit in registers.
 constexpr int kChains = 12;
 
 double NowNs() { return absl::ToDoubleNanoseconds(MonotonicTime::Now() - MonotonicTime()); }
@@ -32,7 +32,8 @@ struct VectorOf {
   typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
 };
 
-// Returns a value that depends on all the work, so the compiler cannot optimise any of it away.
+// Runs multiply-adds. Returns a value that depends on all of them, so the compiler cannot optimise
+// any of them away.
 template <int kFloats>
 MF_INLINE inline float Burst() {
   using Vector = typename VectorOf<kFloats>::type;
@@ -49,9 +50,9 @@ MF_INLINE inline float Burst() {
 MF_AVX512 float Burst512() { return Burst<16>(); }
 float Burst256() { return Burst<8>(); }
 
-// Measures the arithmetic limit of a core in float operations per nanosecond, where a multiply-add
-// counts as two. Runs independent multiply-adds in registers, with the processor's widest vectors,
-// and returns the best of several bursts of about 0.1 ms.
+// Measures a core's arithmetic limit in float operations per nanosecond; a multiply-add counts as
+// two. Runs independent multiply-adds in registers, with the processor's widest vectors, and
+// returns the best of several bursts of about 0.1 ms.
 double FmaFlopsPerNs() {
   const bool wide = HasAvx512();
   const double flops = 2.0 * kFmaIterations * kChains * (wide ? 16 : 8);
@@ -69,13 +70,14 @@ double FmaFlopsPerNs() {
 // ---- the prices of instructions -----------------------------------------------------------------
 
 // The same network in four sizes: with weights that exceed every cache; with weights that fit in
-// the last-level cache; with much arithmetic on few bytes, without which the fit could not separate
-// the two prices; and with a working set that fits in the first cache.
+// the last-level cache; with a lot of arithmetic on few bytes, without which the fit could not
+// separate the prices of arithmetic and memory; and with a working set that fits in the first-level
+// cache.
 struct Net {
   int64_t rows;     // per replica
   int64_t width;    // multiplies the widths of dense layers
   int64_t filters;  // multiplies the filter counts of convolutions
-  int64_t side;     // length of an image's side
+  int64_t side;     // side length of the images
 };
 constexpr Net kNets[] = {{48, 8, 8, 40}, {96, 4, 1, 10}, {320, 2, 8, 10}, {6, 1, 1, 5}};
 constexpr int kWarmUpSteps = 2;
@@ -90,17 +92,17 @@ struct Sample {
   Amounts demands;
   double ns;
 };
-using Samples = std::map<std::string, std::vector<Sample>>;  // by the key of their prices
+using Samples = std::map<std::string, std::vector<Sample>>;  // by PricedAs()
 
 // Refits prices by ridge regression of the samples' relative errors, with coordinate descent from
-// `prices`; no price falls below `least`. Samples slower than `prices` predict count less, because
-// noise on the machine only ever makes a measurement slower.
+// `prices`; no price falls below `least`. Samples that are slower than `prices` predict count less,
+// because noise can only make a measurement slower.
 Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const Amounts& guess,
               const Amounts& least) {
   constexpr double kTrustInGuess = 0.01;
-  constexpr double kUncertainNs = 200;  // added to the time of a sample
+  constexpr double kUncertainNs = 200;  // added to each sample's time
   constexpr int kSweeps = 500;
-  Amounts factors;  // prices in units of the guess
+  Amounts factors;  // prices as multiples of the guess
   for (int j = 0; j < kNumResources; ++j) factors[j] = prices[j] / guess[j];
   std::vector<Amounts> rows;
   std::vector<double> errors;
@@ -129,7 +131,7 @@ Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const A
   return refitted;
 }
 
-// Fits prices to the samples. A price that the samples barely determine stays near `guess`, which
+// Fits prices to the samples. Prices that the samples barely determine stay near `guess`, which
 // must be above 0.
 Amounts FitPrices(const std::vector<Sample>& samples, const Amounts& guess, const Amounts& least) {
   constexpr int kRounds = 8;
@@ -138,7 +140,8 @@ Amounts FitPrices(const std::vector<Sample>& samples, const Amounts& guess, cons
   return prices;
 }
 
-// Returns the size of a cache of the first core, which Linux reports in a form such as `32768K`.
+// Returns the size in bytes of the first core's cache at this level, or `otherwise` if Linux does
+// not report it. Linux reports sizes in a form such as `32768K`.
 int64_t CacheBytes(int level, int64_t otherwise) {
   for (int index = 0; index < 8; ++index) {
     const std::string path = absl::StrCat("/sys/devices/system/cpu/cpu0/cache/index", index, "/");
@@ -157,7 +160,7 @@ struct CalibrationStep {
   Operation train;
 };
 
-// Builds a training step with many kinds of layers, in sizes that no known model has.
+// Builds a training step with many kinds of layers, in sizes that do not occur in known models.
 CalibrationStep BuildStep(const Scope& root, const Net& net) {
   CalibrationStep t;
   t.feeds = {ops::Placeholder(root.WithName("rows"), DT_FLOAT, {-1, 40 * net.width}),
@@ -227,14 +230,14 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
     return status;
   }
   MF_RETURN_IF_ERROR(session.TraceTo(nullptr));
-  // The spans of a step are in dispatch order; the span of the step itself is the last.
+  // A step's spans are in dispatch order; the span of the whole step is the last one.
   std::vector<int> dispatched;
   for (const int32_t i : plan.dispatch.original) {
     if (plan.instructions[i].kind != InstructionKind::kRecord) dispatched.push_back(i);
   }
   std::vector<double> fastest(plan.instructions.size(), 0);
   size_t at = 0;
-  int64_t update_ns = 0;  // of the collective whose span is next
+  int64_t update_ns = 0;  // update time of the collective with the next span
   for (const TraceEvent& event : trace.events()) {
     if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
     if (event.category == "step") {
@@ -266,14 +269,14 @@ absl::StatusOr<Machine> Calibrate(int replicas) {
   for (const Net& net : kNets) {
     MF_RETURN_IF_ERROR(AddSamples(*strategy, net, table, &samples));
   }
-  std::vector<Sample> passes;  // of ops without products and convolutions
+  std::vector<Sample> passes;  // samples of ops other than products and convolutions
   for (const auto& [op, of_op] : samples) {
     for (const Sample& sample : of_op) {
       if (sample.demands[kFlops] == 0) passes.push_back(sample);
     }
   }
   const double flop_ns = 1 / (kShareOfFma * machine.fma_flops_per_ns);
-  // Typical prices, not specific to any machine, from which the fit starts.
+  // The fit starts from typical prices, which are not specific to any machine.
   const Amounts usual = {50, flop_ns, 0.01, 0.005, 0.02, 0.01, 0.005, 0.02};
   Amounts least = {};
   least[kFlops] = 1 / machine.fma_flops_per_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures this machine's cost table, and the instructions of a step.
+// Measures this machine's cost table, and how long a step's instructions take.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 
@@ -16,20 +16,20 @@
 namespace mirrorflow {
 
 struct Machine {
-  double fma_flops_per_ns = 0;  // the arithmetic limit of a core
+  double fma_flops_per_ns = 0;  // a core's arithmetic limit
   CostTable table;
 };
 
-// Measures what each kernel costs one replica while all `replicas` replicas run it; takes about a
-// second. Runs training steps of networks with many kinds of layers, in sizes that no known model
-// has, and fits prices to the fastest run of each kernel. Ops that do not occur in these networks
-// share one set of prices: memory prices fitted to the measured ops that are neither matrix
-// products nor convolutions, and an assumed arithmetic rate.
+// Measures what each kernel costs one replica while all `replicas` replicas run it. Takes about a
+// second. Runs training steps of networks with many kinds of layers, in sizes that do not occur in
+// known models, and fits prices to the fastest run of each kernel. Ops that do not occur in these
+// networks share one set of prices: the memory prices are fitted to the measured ops that are
+// neither matrix products nor convolutions, and the arithmetic rate is assumed.
 absl::StatusOr<Machine> Calibrate(int replicas);
 
-// Runs `step` for `budget`, at least 4 and at most 100 times. `plan` is the first replica's plan.
-// Returns the shortest time of each of its instructions in nanoseconds; 0 for an instruction that
-// was not dispatched.
+// Runs `step` for `budget`, at least 4 and at most 100 times. Returns the shortest time of each
+// instruction of `plan`, the first replica's plan, in nanoseconds; 0 for instructions that were not
+// dispatched.
 absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
                                                         absl::Span<const Tensor> feeds,
                                                         const Plan& plan, absl::Duration budget);

@@ -15,15 +15,15 @@ namespace {
 constexpr int64_t kMinBlockBytes = 4096;
 constexpr int64_t kMaxTouches = int64_t{1} << 20;  // per step
 
-// Computes reuse distances in a sequence of touches, after Bennett and Kruskal, "LRU stack
-// processing", 1975: a binary indexed tree over the touches counts those that are the last touch of
-// their block.
+// Computes reuse distances in a sequence of touches: a binary indexed tree over the touches counts
+// those that are the last touch of their block. Source: Bennett and Kruskal, "LRU stack
+// processing", 1975.
 class ReuseDistances {
  public:
   explicit ReuseDistances(int64_t touches) : tree_(touches + 1, 0) {}
 
-  // Returns the number of blocks, including this one, touched since the last touch of this one; 1
-  // for the first touch.
+  // Returns how many blocks, including this block, have been touched since this block's last touch;
+  // 1 for its first touch.
   int64_t Touch(RegionId region, int64_t block) {
     const int64_t now = ++time_;
     const auto [last, is_new] = last_.try_emplace({region, block}, now);
@@ -52,15 +52,16 @@ class ReuseDistances {
   int64_t time_ = 0;
 };
 
-// Returns the fraction of accesses at this reuse distance that miss a cache. It rises gradually
-// around the size of the cache, because no real cache has a sharp limit.
+// Returns the fraction of accesses at this reuse distance that miss a cache. The fraction rises
+// gradually around the cache's size, because real caches have no sharp limit.
 double ShareBeyond(int64_t distance, int64_t cache_bytes) {
   const double octaves = std::log2(static_cast<double>(distance) /
                                    static_cast<double>(std::max<int64_t>(cache_bytes, 1)));
   return std::clamp(octaves + 0.5, 0.0, 1.0);
 }
 
-// Where lanes run inline, a collective touches memory only in its finish.
+// Returns whether the instruction touches memory. If lanes run inline, a collective touches memory
+// only when it finishes.
 bool TouchesMemory(const Instruction& instruction) {
   return instruction.kind != InstructionKind::kStart;
 }
@@ -114,7 +115,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       levels[2] += bytes * ShareBeyond(distance, table.shared_bytes);
     }
   };
-  // A write to memory that the same instruction has read already hits the cache.
+  // Writes to memory that the same instruction has read hit the cache.
   auto was_read = [&](size_t i, const MemoryAccess& access) {
     if (!access.is_write) return false;
     const std::vector<MemoryAccess>& all = plan.accesses[i];
@@ -123,7 +124,8 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
              other.operand.offset == access.operand.offset && other.bytes >= access.bytes;
     });
   };
-  // The first pass has no earlier touches; the second represents every later step.
+  // The first pass stands for the first step, without earlier touches; the second pass for every
+  // later step.
   for (int time = 0; time < 2; ++time) {
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
@@ -163,7 +165,7 @@ std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs) 
     int instruction;
   };
   struct Uses {
-    std::vector<Use> reads, writes;  // not covered by a later write
+    std::vector<Use> reads, writes;  // those that no later write covers
   };
   absl::flat_hash_map<int32_t, Uses> by_value;
   const int count = static_cast<int>(plan.instructions.size());

@@ -25,7 +25,7 @@ namespace {
 constexpr double kRoundMs = 40;
 constexpr int kRounds = 15;
 constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
-constexpr int kShownSteps = 3;  // in the trace file
+constexpr int kShownSteps = 3;  // how many steps the trace file shows
 
 absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
                                      int64_t rows, std::unique_ptr<Strategy> strategy) {
@@ -40,7 +40,7 @@ absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& se
   return ready;
 }
 
-// Returns the topology of the replicas of `e`. Each worker is a memory domain, unless workers share
+// Returns the topology of the replicas in `e`. Each worker is a memory domain, unless workers share
 // memory.
 Topology TopologyOf(const Explanation& e) {
   Topology topology;
@@ -58,7 +58,7 @@ absl::Status Report(const Explanation& e) {
   return path.empty() ? absl::OkStatus() : WriteFileAtomically(path, {ExplanationJson(e)});
 }
 
-// Compiles the step for a cluster, predicts its time and reports.
+// Compiles the step for a cluster, predicts its time, and prints the report.
 absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
@@ -69,14 +69,14 @@ absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
   e.plan = there.plan.get();
   MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
   e.predicted_ns = CostsOf(*e.plan, e.machine.table);
-  e.not_run = "`bench step --workers` measures it";
+  e.not_run = "use `bench step --workers` to measure it";
   if (topology.num_domains() > 1) {
     e.exchange = PredictExchange(*e.plan, e.predicted_ns, topology, link);
   }
   return Report(e);
 }
 
-// Compiles the step, predicts its time, runs it and reports.
+// Compiles the step, predicts its time, runs it, and prints the report.
 absl::Status ExplainStep(ReadyStep ready, Explanation e) {
   if (e.workers > 1) return ExplainStepOfWorkers(ready, std::move(e));
   std::vector<Shape> shapes;
@@ -111,7 +111,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (args.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "explain: wrong arguments; expected at most one graph file, got ", args.size()));
+        "explain: too many arguments; expected at most one graph file, got ", args.size()));
   }
   Explanation e{.replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
                 .workers = absl::GetFlag(FLAGS_workers),

@@ -23,14 +23,14 @@ double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// Returns true for starts and finishes of collectives, except for finishes whose update computes a
-// matrix product: arithmetic dominates those.
+// Returns true for the starts and finishes of collectives, except for finishes with an update that
+// computes a matrix product, because arithmetic dominates them.
 bool Communicates(const Plan& plan, const Instruction& instruction) {
   return instruction.kind == InstructionKind::kStart ||
          (Finishes(instruction.kind) && FlopsOf(plan, instruction) == 0);
 }
 
-// A row of the op table.
+// A row in the op table.
 struct OpRow {
   std::string op;
   int count = 0;
@@ -48,14 +48,14 @@ struct OpRow {
   }
 };
 
-// Totals of the step.
+// The step's totals.
 struct Totals {
   double predicted_ns = 0;
-  double path_ns = 0;  // of the critical path
+  double path_ns = 0;  // time of the critical path
   double limit_ns = 0;
-  double exposed_ns = 0;           // predicted for communication
-  double measured_exposed_ns = 0;  // the same, measured
-  int64_t read_bytes = 0;          // by kernels
+  double exposed_ns = 0;           // predicted time of exposed communication
+  double measured_exposed_ns = 0;  // measured time of exposed communication
+  int64_t read_bytes = 0;          // read by kernels
   int64_t written_bytes = 0;
   int64_t collective_bytes = 0;  // payload
 };
@@ -120,7 +120,7 @@ std::string NodeName(const Plan& plan, int i) {
 
 double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-// Prints a figure of the whole step: its name, milliseconds and a remark.
+// Prints a figure for the whole step: its name, milliseconds and a remark.
 void PrintFigure(const char* name, double ns, const std::string& remark) {
   PrintLine(absl::StrFormat("%-14s %9.3f ms  %s", name, ns * 1e-6, remark));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The report of `mirrorflow explain` on a step, as text and as JSON.
+// The report of `mirrorflow explain`, as text and as JSON.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_EXPLAIN_REPORT_H_
 
@@ -22,18 +22,18 @@ struct Explanation {
   int replicas = 1;  // per worker
   int workers = 1;
   std::string transport = "shared_memory";                    // between workers
-  std::optional<ExchangePrediction> exchange = std::nullopt;  // if they exchange messages
+  std::optional<ExchangePrediction> exchange = std::nullopt;  // set if workers exchange messages
   int64_t batch_size = 1;                                     // per replica
-  const Plan* plan = nullptr;                                 // of the first replica
+  const Plan* plan = nullptr;                                 // the first replica's plan
   Machine machine;
   std::vector<double> predicted_ns;  // by instruction
   std::string not_run;               // why the step was not run; empty if it was
-  Timing measured;                   // of the whole step
+  Timing measured;                   // timing of the whole step
   std::vector<double> fastest_ns;    // by instruction; empty if the step was not run
 };
 
-// Prints the explanation as tables. A long table shows only its most expensive rows; the op table
-// adds the sum of the others.
+// Prints the explanation as tables. Long tables show only the most expensive rows; the op table
+// also shows the sum of the other rows.
 void PrintExplanation(const Explanation& e);
 
 // Returns one JSON object per line: the step, then each op (`op`), then each node of the critical

@@ -10,18 +10,18 @@
 
 ABSL_DECLARE_FLAG(absl::Duration, prepare_timeout);
 ABSL_FLAG(std::string, checkpoint_dir, "",
-          "checkpoint directory, from which training resumes; only worker 0 uses it");
+          "checkpoint directory, from which training also resumes; used only by worker 0");
 ABSL_FLAG(int64_t, checkpoint_every, 500,
-          "steps between checkpoints; 0: only one, when training ends");
-ABSL_FLAG(int, keep, 2, "number of newest checkpoints to keep, at least 2");
+          "steps between checkpoints; 0: save only when training ends");
+ABSL_FLAG(int, keep, 2, "how many of the newest checkpoints to keep, at least 2");
 ABSL_FLAG(std::string, resume, "auto",
-          "auto (from the newest checkpoint, or from scratch without one), latest_valid (from the "
-          "newest undamaged checkpoint) or never");
+          "auto (from the newest checkpoint, or from scratch if there is none), latest_valid (from "
+          "the newest undamaged checkpoint) or never");
 ABSL_FLAG(absl::Duration, checkpoint_lock_timeout,
           mirrorflow::CheckpointManager::Options().lock_timeout,
-          "how long to wait for another job that uses --checkpoint_dir to end; if the owner's "
-          "machine lost power, the directory can be taken over after 30 s");
-ABSL_FLAG(int, max_failed_saves, 3, "training stops after this many failed saves in a row");
+          "how long to wait for another job that uses --checkpoint_dir to end; if that job's "
+          "machine lost power, this job can take over the directory after 30 s");
+ABSL_FLAG(int, max_failed_saves, 3, "stop training after this many consecutive failed saves");
 
 namespace mirrorflow {
 namespace {
@@ -60,10 +60,11 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                 .settings = std::move(settings),
                 .lock_timeout = absl::GetFlag(FLAGS_checkpoint_lock_timeout),
                 .timeout = absl::GetFlag(FLAGS_prepare_timeout)});
-  if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;  // another job holds it
+  // DeadlineExceeded: another job still uses the directory.
+  if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;
   MF_ASSIGN_OR_RETURN(checkpoints.manager, Annotate(std::move(manager), "--checkpoint_dir"));
   const absl::StatusOr<TrainingPosition> start = checkpoints.manager->Restore();
-  // --resume=never
+  // AlreadyExists: --resume=never, but there are checkpoints.
   *code = absl::IsAlreadyExists(start.status()) ? kExitUsage : kExitBadInput;
   MF_RETURN_IF_ERROR(start.status());
   checkpoints.start = *start;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags of programs that train with checkpoints.
+// Flags for programs that train with checkpoints.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_CHECKPOINT_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_CHECKPOINT_FLAGS_H_
 
@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Manages the checkpoints in --checkpoint_dir and says where training continues.
+// The manager of the checkpoints in --checkpoint_dir, and where training continues.
 struct Checkpoints {
   std::unique_ptr<CheckpointManager> manager;  // null without --checkpoint_dir
   TrainingPosition start;
@@ -25,10 +25,10 @@ struct Checkpoints {
 // Returns the value of --checkpoint_dir.
 std::string CheckpointDirOfFlags();
 
-// Returns InvalidArgument, which names the flag, for a value out of range.
+// Returns InvalidArgument, naming the flag, if a value is out of range.
 absl::Status CheckCheckpointFlags();
 
-// Opens the directory and restores the session as --resume says. `settings` becomes
+// Opens --checkpoint_dir and restores the session as --resume specifies. `settings` becomes
 // CheckpointManager::Options::settings. On error, `*code` is the exit code.
 absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                                                std::map<std::string, std::string> settings,

@@ -28,40 +28,41 @@
 #include "framework/session/session.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
-          "mirrored (this process alone), multi_worker, or auto (as the environment says)");
-ABSL_FLAG(std::vector<std::string>, cluster_spec, {},
-          "addresses of all workers, HOST:PORT,…; the first serves the coordination service");
+          "mirrored (only this process), multi_worker, or auto (depends on the environment)");
+ABSL_FLAG(
+    std::vector<std::string>, cluster_spec, {},
+    "addresses of all workers, HOST:PORT,…; the first worker serves the coordination service");
 ABSL_FLAG(std::optional<int>, task_index, std::nullopt,
           "index of this worker's address in --cluster_spec");
 ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
           "how long to wait for the coordination service and the other workers");
 ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(10),
-          "how long a worker may send no heartbeat before the others consider it lost");
+          "how long a worker can send no heartbeat before the others consider it lost");
 ABSL_FLAG(absl::Duration, progress_timeout, absl::Minutes(5),
-          "how long a worker may be inside a step without starting a collective before the others "
+          "how long a worker can be in a step without starting a collective before the others "
           "consider it hung");
 ABSL_FLAG(absl::Duration, prepare_timeout, absl::Minutes(30),
-          "how long the others wait for a worker that is alive but busy loading data, compiling or "
-          "running a callback");
+          "how long to wait for a worker that is alive but busy loading data, compiling or running "
+          "a callback");
 ABSL_FLAG(std::optional<absl::Duration>, collective_timeout, std::nullopt,
           "how long workers wait for each other in a collective; default: 10 minutes more than "
           "--prepare_timeout");
 ABSL_FLAG(std::optional<absl::Duration>, rejoin_timeout, std::nullopt,
           "how long workers on CPUs wait for a lost worker to return instead of ending; requires a "
           "program that uses RunWithRejoin and a launcher that restarts the worker, such as "
-          "`mirrorflow launch`; 0: they end; default: $MIRRORFLOW_REJOIN_TIMEOUT, which launch "
-          "sets, or 0");
+          "`mirrorflow launch`; 0: end immediately; default: $MIRRORFLOW_REJOIN_TIMEOUT, which "
+          "launch sets, or 0");
 ABSL_FLAG(std::string, secret_file, "",
-          "file of mode 0600 with the secret that all workers share; default: "
+          "file with mode 0600 that contains the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
 ABSL_FLAG(
     std::string, job, "",
-    "name of the job, which distinguishes it from jobs with the same secret or with no secret; "
-    "default: $MIRRORFLOW_JOB, or the job id of SLURM, torchrun or MPI; none with an external "
+    "job name, which distinguishes the job from jobs with the same secret or with no secret; "
+    "default: $MIRRORFLOW_JOB, or the job id from SLURM, torchrun or MPI; none with an external "
     "coordinator");
 ABSL_FLAG(std::string, bind, "",
-          "ADDRESS or ADDRESS:PORT of this host on which to serve the coordination service; "
-          "default: the address that the cluster names");
+          "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
+          "default: the address in the cluster specification");
 ABSL_FLAG(std::string, advertise, "",
           "ADDRESS or ADDRESS:PORT at which the other workers reach this process; default: --bind, "
           "or the address of the network interface that routes to the coordination service");
@@ -72,7 +73,7 @@ ABSL_FLAG(
     std::string, tls_cert, "",
     "PEM file with this process's certificate, for encrypting connections to the coordination "
     "service and data over TCP; requires --tls_key and --tls_ca");
-ABSL_FLAG(std::string, tls_key, "", "PEM file of mode 0600 with the key of this process");
+ABSL_FLAG(std::string, tls_key, "", "PEM file with mode 0600 that contains this process's key");
 ABSL_FLAG(std::string, tls_ca, "", "PEM file with the authorities that sign the certificates");
 ABSL_FLAG(
     std::string, collective, "auto",
@@ -81,13 +82,13 @@ ABSL_FLAG(
     "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has "
     "neither a secret nor certificates)");
 ABSL_FLAG(int, ring_from, 0,
-          "minimum number of hosts from which all-reduces of CPUs use a ring; 0: never");
+          "minimum number of hosts for which CPU all-reduces use a ring; 0: never");
 ABSL_FLAG(
     std::string, wire_dtype, "float",
     "dtype in which CPUs on different hosts send all-reduced floats: float, or bfloat16, which "
     "halves the bytes but rounds the values");
 ABSL_FLAG(bool, insecure, false,
-          "allow workers on several hosts without a secret, in a network where every process is "
+          "allow workers on several hosts without a secret, in a network in which every process is "
           "trusted");
 
 namespace mirrorflow {
@@ -104,8 +105,8 @@ absl::StatusOr<std::string> SecretOfFlags() {
   return Annotate(ReadSecretFile(path), by_flag ? "--secret_file" : "MIRRORFLOW_SECRET_FILE");
 }
 
-// With a shorter timeout, a busy host would look like a dead one.
-constexpr absl::Duration kLeastTimeout = absl::Milliseconds(100);
+// With a shorter timeout, a busy host would appear to be dead.
+constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
 
 absl::Status CheckTimeouts() {
   const std::pair<absl::string_view, absl::Duration> timeouts[] = {
@@ -116,21 +117,21 @@ absl::Status CheckTimeouts() {
       {"collective_timeout",
        absl::GetFlag(FLAGS_collective_timeout).value_or(absl::InfiniteDuration())}};
   for (const auto& [flag, timeout] : timeouts) {
-    MF_RETURN_IF_ERROR(CheckFlagDuration(flag, timeout, kLeastTimeout));
+    MF_RETURN_IF_ERROR(CheckFlagDuration(flag, timeout, kMinTimeout));
   }
   return CheckFlagDuration("rejoin_timeout",
                            absl::GetFlag(FLAGS_rejoin_timeout).value_or(absl::ZeroDuration()),
                            absl::ZeroDuration());
 }
 
-// Returns kExitCluster for an error that carries the number of a worker, otherwise `code`.
+// Returns kExitCluster if the error carries a worker's index, otherwise `code`.
 ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
   const std::optional<Failure> failure = FailureOf(status);
   return failure.has_value() && failure->worker >= 0 ? kExitCluster : code;
 }
 
-// Returns the exit code for an error from joining the cluster. Errors other than those listed here
-// are about this worker's settings, unless they carry the number of a worker.
+// Returns the exit code for an error from joining the cluster. Errors that are not listed here are
+// about this worker's settings, unless they carry a worker's index.
 ExitCode CodeOfJoining(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:
@@ -182,7 +183,7 @@ absl::StatusOr<JoinOptions> JoinOptionsOfFlags() {
                          .progress_timeout = absl::GetFlag(FLAGS_progress_timeout),
                          .rejoin_timeout = absl::GetFlag(FLAGS_rejoin_timeout)};
   MF_ASSIGN_OR_RETURN(options.secret, SecretOfFlags());
-  // Later, a file that may not be opened would look like a worker that is refused.
+  // Read the files now: later, a file without read permission would look like a refused worker.
   if (!options.tls.empty()) MF_RETURN_IF_ERROR(ReadTlsFiles(options.tls).status());
   return options;
 }
@@ -193,25 +194,24 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   MF_RETURN_IF_ERROR(CheckChoice("strategy", name, {"auto", "mirrored", "multi_worker"}));
   if (name == "mirrored" && !absl::GetFlag(FLAGS_cluster_spec).empty()) {
     return absl::InvalidArgumentError(
-        "--strategy=mirrored: given with --cluster_spec; expected one of the two");
+        "--strategy=mirrored: cannot be combined with --cluster_spec; expected only one of them");
   }
   if (name == "mirrored") return std::nullopt;
   MF_ASSIGN_OR_RETURN(Cluster cluster,
                       ClusterResolver::FromEnvironment(
                           ProcessEnvironment(), {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
                                                  .task_index = absl::GetFlag(FLAGS_task_index)}));
-  // To the end of the process, whose last line is its error.
+  // Never destroyed, because the process's last output is its error line.
   const std::string job = absl::GetFlag(FLAGS_job);
   [[maybe_unused]] static const auto* const identity = new LogIdentity(
       job.empty() ? cluster.job : job,
       cluster.num_workers > 1 ? std::optional<int>(cluster.task_index) : std::nullopt);
   PrintWarnings(cluster);
-  cluster.warnings.clear();  // the strategy would print them again
+  cluster.warnings.clear();  // otherwise, the strategy would also print them
   const std::string external = absl::GetFlag(FLAGS_external_coordinator);
   if (!external.empty() && cluster.num_workers == 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--external_coordinator: given without a cluster of several workers; ",
-                     cluster.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--external_coordinator: requires a cluster of several workers; got ", cluster.ToString()));
   }
   if (!external.empty()) cluster.coordinator = external;
   if (name == "auto" && cluster.num_workers == 1) return std::nullopt;
@@ -285,7 +285,7 @@ void CleanupWatchdog::Start(const Strategy& strategy, const absl::Status& failur
   const absl::Duration timeout = 2 * absl::GetFlag(FLAGS_heartbeat_timeout);
   absl::StatusOr<std::thread> thread = StartThread("cleanup", [watch = watch_, timeout, failure] {
     if (watch->IsStoppedWithin(timeout)) return;
-    const std::string what = absl::StrCat("cleanup: hangs; expected the process to end within ",
+    const std::string what = absl::StrCat("cleanup: the process hangs; expected it to end within ",
                                           absl::FormatDuration(timeout));
     if (failure.ok()) EndHangingProcess(absl::InternalError(what), kExitInternal);
     EndHangingProcess(Annotate(failure, what), kExitCluster);

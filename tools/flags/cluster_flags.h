@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags of programs that can run as one worker or as several.
+// Flags for programs that can run as one worker or as several workers.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_CLUSTER_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_CLUSTER_FLAGS_H_
 
@@ -16,35 +16,35 @@
 
 namespace mirrorflow {
 
-// Returns the cluster that --strategy, --cluster_spec and the environment describe; none if this
-// process runs alone. Prints warnings, and which source described the cluster.
+// Returns the cluster that --strategy, --cluster_spec and the environment describe, or nullopt if
+// this process runs alone. Prints warnings, and which source described the cluster.
 absl::StatusOr<std::optional<Cluster>> ClusterOfFlags();
 
-// Joins the cluster as the other flags say. `options` apply to this worker's replicas, whose
-// devices --devices and --replicas select. On error, `*code` is the exit code.
+// Joins the cluster as the other flags specify. `options` apply to this worker's replicas;
+// --devices and --replicas select their devices. On error, `*code` is the exit code.
 absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
                                                             MirroredStrategy::Options options,
                                                             ExitCode* code);
 
-// Returns StrategyOfCluster(), or a MirroredStrategy if there is no cluster.
+// Returns StrategyOfCluster(), or a MirroredStrategy if `cluster` is nullopt.
 absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(std::optional<Cluster> cluster,
                                                           MirroredStrategy::Options options,
                                                           ExitCode* code);
 
-// Returns how a process connects to the coordination service, or serves it, as the flags say. The
-// data exchange options keep their defaults.
+// Returns how the process connects to the coordination service, or serves it, according to the
+// flags. The data exchange options keep their defaults.
 absl::StatusOr<JoinOptions> JoinOptionsOfFlags();
 
-// Returns `path` with `{worker}` replaced by the worker's number. Without `{worker}`, all workers
-// share one file, which worker 0 writes; returns an empty path on the others.
+// Returns `path` with `{worker}` replaced by the worker's index. Without `{worker}`, all workers
+// share one file, which worker 0 writes; the other workers get an empty path.
 std::string PathOfWorker(const std::string& path, const Strategy& strategy);
 
-// Ends the session's trace and writes it: one file for all workers or, if `path` contains {worker},
-// one for each. All workers must call it.
+// Ends the session's trace and writes it to one file for all workers or, if `path` contains
+// {worker}, to one file per worker. All workers must call it.
 absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
                                  const std::string& path, const Strategy& strategy);
 
-// Ends the process of a worker if a destructor hangs during cleanup. Does nothing without other
+// Ends a worker's process if a destructor hangs during cleanup. Does nothing if there are no other
 // workers.
 //
 //   CleanupWatchdog watchdog;
@@ -52,20 +52,21 @@ absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
 //   const absl::Cleanup cleanup = [&] { watchdog.Start(strategy, failure); };  // declared last
 class CleanupWatchdog {
  public:
-  // Gives the process twice --heartbeat_timeout to exit, then ends it immediately: with
-  // kExitCluster after `failure` of the cluster, or with kExitInternal if `failure` is OK.
+  // Gives the process twice --heartbeat_timeout to exit, then ends it immediately: with exit code
+  // kExitCluster if the cluster has failed with `failure`, or kExitInternal if `failure` is OK.
   void Start(const Strategy& strategy, const absl::Status& failure);
-  // Cancels the watchdog, for a process that continues after all.
+  // Cancels the watchdog, if the process continues after all.
   void Stop();
 
  private:
   struct Watch;
 
-  std::shared_ptr<Watch> watch_;  // shared with a thread that may outlive this
+  std::shared_ptr<Watch> watch_;  // shared with a thread that can outlive this object
 };
 
-// Returns kExitCluster for an error that another worker of the strategy caused, or that arose while
-// waiting for one, because no input is wrong then. Otherwise returns `code`.
+// Returns kExitCluster if another worker of the strategy caused the error, or if it arose while
+// waiting for another worker: in both cases, this worker's input is not at fault. Otherwise returns
+// `code`.
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code);
 
 }  // namespace mirrorflow

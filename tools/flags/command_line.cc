@@ -38,24 +38,23 @@ bool HasLimit(__rlimit_resource_t resource) {
   return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Returns the error of a process that cannot allocate memory. Does not allocate.
+// Returns the error line of a process that cannot allocate memory. Does not allocate.
 const char* MemoryError() {
   if (HasLimit(RLIMIT_DATA)) {
     return HasLimit(RLIMIT_AS)
-               ? "RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
-                 "(`ulimit -v`) or data (`ulimit -d`)"
-               : "RESOURCE_EXHAUSTED memory: cannot allocate; expected more data (`ulimit "
+               ? "RESOURCE_EXHAUSTED memory: cannot allocate; raise the limit on the address space "
+                 "(`ulimit -v`) or on data (`ulimit -d`)"
+               : "RESOURCE_EXHAUSTED memory: cannot allocate; raise the limit on data (`ulimit "
                  "-d`)";
   }
   return HasLimit(RLIMIT_AS)
-             ? "RESOURCE_EXHAUSTED memory: cannot allocate; expected more address space "
+             ? "RESOURCE_EXHAUSTED memory: cannot allocate; raise the limit on the address space "
                "(`ulimit -v`)"
-             : "RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory";
+             : "RESOURCE_EXHAUSTED memory: cannot allocate; no memory is free";
 }
 
-// Ends the process with an error line and an exit code when an exception reaches the top of any
-// thread. The standard library throws when memory runs out; any other exception is a bug in
-// Mirrorflow.
+// Ends the process with an error line and an exit code when a thread does not catch an exception.
+// The standard library throws when memory runs out; any other exception is a bug in Mirrorflow.
 [[noreturn]] void EndByException() {
   const char* error = "INTERNAL process: terminated";
   ExitCode code = kExitInternal;
@@ -80,26 +79,26 @@ const char* MemoryError() {
   std::_Exit(code);
 }
 
-// Opens closed standard streams, so that no file that the program opens gets their descriptors.
-// Reads return end of file and writes fail.
+// Opens closed standard streams, so that files that the program opens do not get their descriptors.
+// Reads from these streams return end of file, and writes fail.
 void OpenClosedStandardStreams() {
   for (const int fd : {0, 1, 2}) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", O_RDONLY);
   }
 }
 
-// The main thread's stack can grow up to the current limit, so raising the limit takes effect
-// immediately. Other threads get the limit at program start as their stack size, unless it is too
-// small.
+// Raises the stack limit if it is too small. The main thread's stack can grow up to the current
+// limit, so raising it takes effect immediately. Other threads use the limit at program start as
+// their stack size, unless it is too small.
 absl::Status RaiseStackLimit() {
-  constexpr rlim_t kUsual = rlim_t{8} << 20, kLeast = rlim_t{1} << 20;
+  constexpr rlim_t kUsual = rlim_t{8} << 20, kMin = rlim_t{1} << 20;
   RaiseThreadStackSize();
   rlimit limit;
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kUsual) return absl::OkStatus();
   limit.rlim_cur = std::min(kUsual, limit.rlim_max);
-  if (setrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur >= kLeast) return absl::OkStatus();
+  if (setrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur >= kMin) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("ulimit -s: the stack is too small; expected at least ", kLeast >> 10,
+      absl::StrCat("ulimit -s: the stack is too small; expected at least ", kMin >> 10,
                    " KiB, got ", limit.rlim_cur >> 10));
 }
 
@@ -123,7 +122,7 @@ const char* KindOf(const absl::CommandLineFlag& flag) {
   return "a valid value";
 }
 
-// A repeated list flag accumulates its values.
+// Sets the flag. If a list flag is repeated, its values accumulate.
 absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
   std::string error;
   std::string longer;
@@ -142,7 +141,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   OpenClosedStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  // A parent that ignores SIGCHLD would otherwise keep this process from waiting for its children.
+  // Reset SIGCHLD: if the parent ignores it, this process could not wait for its children.
   std::signal(SIGCHLD, SIG_DFL);
   std::set_terminate(EndByException);
   MF_RETURN_IF_ERROR(RaiseStackLimit());
@@ -253,7 +252,7 @@ int FlushOutput() {
   if (is_written && std::ferror(stderr) == 0) return kExitOk;
   return ExitWithError(
       absl::ResourceExhaustedError(absl::StrCat(is_written ? "standard error" : "standard output",
-                                                ": cannot write all of it")),
+                                                ": cannot write all output")),
       kExitResources);
 }
 

@@ -7,9 +7,10 @@
 #include "framework/core/status.h"
 #include "tools/flags/command_line.h"
 
-ABSL_FLAG(std::string, compute_dtype, "float",
-          "dtype in which float matrix products, convolutions and attention compute: float, or "
-          "bfloat16 or half (mixed precision)");
+ABSL_FLAG(
+    std::string, compute_dtype, "float",
+    "dtype in which float matrix products, convolutions and attention are computed: float, or "
+    "bfloat16 or half (mixed precision)");
 ABSL_FLAG(bool, allow_tf32, false,
           "on GPUs, let float matrix products, convolutions and attention round their operands to "
           "TensorFloat-32");
@@ -17,9 +18,10 @@ ABSL_FLAG(
     bool, autotune, false,
     "on GPUs, time the algorithms of each matrix product and convolution and use the fastest; "
     "between hosts, time the network and choose the bucket size accordingly");
-ABSL_FLAG(int64_t, bucket_bytes, 0,
-          "maximum size of a gradient bucket, which one all-reduce carries; a larger gradient has "
-          "its own bucket; 0: automatic");
+ABSL_FLAG(
+    int64_t, bucket_bytes, 0,
+    "maximum size of a gradient bucket, which one all-reduce carries; a larger gradient has a "
+    "separate bucket; 0: automatic");
 
 namespace mirrorflow {
 

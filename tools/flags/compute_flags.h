@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags of programs that compute: precision, kernel choice, bucket size.
+// Flags for programs that run steps: precision, kernel choice, bucket size.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
 
@@ -12,10 +12,10 @@
 namespace mirrorflow {
 
 // Returns the options that --compute_dtype, --allow_tf32 and --autotune set, or InvalidArgument,
-// which names the flag, for a value that is not allowed.
+// naming the flag, if a value is not allowed.
 absl::StatusOr<CompileOptions> CompileOptionsOfFlags();
 
-// Returns the value of --bucket_bytes, or InvalidArgument, which names the flag.
+// Returns the value of --bucket_bytes, or InvalidArgument, naming the flag.
 absl::StatusOr<int64_t> BucketBytesOfFlags();
 
 }  // namespace mirrorflow

@@ -9,11 +9,12 @@
 #include "tools/flags/command_line.h"
 
 ABSL_FLAG(int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
-          "inspect, explain, run: maximum number of nodes in a graph, with all function calls "
-          "inlined");
+          "inspect, explain, run: maximum number of nodes in a graph after inlining all function "
+          "calls");
 ABSL_FLAG(int64_t, max_memory, 0,
-          "inspect, explain, run: limit in MiB for the graph, and separately for its variables and "
-          "one step; 0: 2048 for the graph, all memory that the process may use for the rest");
+          "inspect, explain, run: memory limit in MiB for the graph, and separately for its "
+          "variables and one step; 0: 2048 for the graph, and all memory that the process can use "
+          "for the rest");
 
 namespace mirrorflow {
 namespace {

@@ -11,13 +11,13 @@
 
 namespace mirrorflow {
 
-// Returns InvalidArgument, which names the flag, if one is out of range.
+// Returns InvalidArgument, naming the flag, if a flag is out of range.
 absl::Status CheckGraphFlags();
 
 // Returns the limits that --max_graph_nodes and --max_memory set. Requires that CheckGraphFlags
 // succeeded.
 GraphLimits GraphLimitsOfFlags();
-// Returns the limit in bytes on the memory of the variables and one step. Requires that
+// Returns the limit in bytes on the memory for the variables and one step. Requires that
 // CheckGraphFlags succeeded.
 int64_t MaxBytesOfFlags();
 

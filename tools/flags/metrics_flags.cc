@@ -9,10 +9,11 @@
 #include "absl/time/time.h"
 #include "framework/core/status.h"
 
-ABSL_FLAG(std::string, metrics, "",
-          "HOST:PORT at which each worker serves /metrics (for Prometheus), /healthz and /readyz; "
-          "PORT or :PORT serves only this host. Each worker adds its index on its host to the "
-          "port; 0 chooses a free port");
+ABSL_FLAG(
+    std::string, metrics, "",
+    "HOST:PORT at which each worker serves /metrics (for Prometheus), /healthz and /readyz; "
+    "PORT or :PORT serves only this host. Each worker adds its index on the host to the port; "
+    "0 chooses a free port");
 ABSL_DECLARE_FLAG(std::string, job);
 ABSL_DECLARE_FLAG(absl::Duration, progress_timeout);
 
@@ -31,7 +32,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsOfFlags(
                "--metrics"));
   if (cluster.has_value() && cluster->num_workers > 1) {
     server->SetWaiting(absl::StrCat("the ", cluster->num_workers,
-                                    " workers of the cluster, whose coordination service is at ",
+                                    " workers of the cluster; coordination service at ",
                                     cluster->coordinator));
   }
   return server;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags of training programs that serve metrics.
+// Flags for training programs that serve metrics.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_METRICS_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_METRICS_FLAGS_H_
 
@@ -13,9 +13,9 @@
 
 namespace mirrorflow {
 
-// Serves the metrics of this process, which is a worker if there is a `cluster`, at --metrics.
-// Returns null without the flag. Call it before the process joins the cluster, so that probes see
-// it wait.
+// Serves this process's metrics at --metrics, or returns null without the flag. If `cluster` is
+// set, the process is one of its workers. Call it before the process joins the cluster, so that
+// probes can see that it is waiting.
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsOfFlags(
     const std::optional<Cluster>& cluster);
 

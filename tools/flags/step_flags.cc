@@ -7,8 +7,8 @@ ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
           "number of CPU replicas; default: 2 for inspect, explain and bench, one device for run");
 ABSL_FLAG(
     std::string, trace, "",
-    "run, explain, bench step with --workers: write a Chrome trace of some steps to this file; it "
-    "shows all workers, unless its name contains {worker}: each worker then writes its own file");
+    "run, explain, bench step with --workers: write a Chrome trace of some steps to this file; the "
+    "trace shows all workers, unless the name contains {worker}: then, each worker writes a file");
 ABSL_FLAG(std::string, model, "mlp",
           "bench, explain: mlp, cnn, big, resnet, resnet50, lstm, transformer, gpt2 or chain");
 ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples per step and replica");
@@ -24,6 +24,6 @@ ABSL_FLAG(
     "bench step: number of processes to measure, on --hosts or this machine, with --replicas each; "
     "explain: number of workers in the cluster whose steps are predicted");
 ABSL_FLAG(std::string, transport, "threads",
-          "bench allreduce: threads (of one process), or shared_memory, tcp or ucx between two "
-          "processes; the last two also between --hosts; explain: what connects --workers");
+          "bench allreduce: threads (in one process), or shared_memory, tcp or ucx between two "
+          "processes; tcp and ucx also between --hosts; explain: the transport between --workers");
 ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object per line to this file");

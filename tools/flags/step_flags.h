@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flags that several `mirrorflow` commands share. They select the training step that `bench` and
-// `explain` measure, its replicas and its trace; other commands also use the last two.
+// `explain` measure, its replicas and its trace; other commands also use --replicas and --trace.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_STEP_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_STEP_FLAGS_H_
 

@@ -19,7 +19,7 @@ namespace {
 
 // ---- the arrangement ----------------------------------------------------------------------------
 
-// Returns whether the word names the data that a series is measured on.
+// Returns whether the word names the data on which a series is measured.
 bool IsSplit(absl::string_view word) {
   for (const char* split : {"train", "training", "valid", "validation", "val", "test", "eval"}) {
     if (word == split) return true;
@@ -67,13 +67,13 @@ Chart::Section SectionOf(absl::string_view chart) {
 
 constexpr double kWidth = 560, kHeight = 240;
 constexpr double kLeft = 58, kRight = kWidth - 12, kTop = 10, kBottom = kHeight - 26;
-constexpr size_t kColumns = 400;     // of a long series; each keeps its extremes
-constexpr size_t kSmoothFrom = 200;  // points
+constexpr size_t kColumns = 400;     // long series are reduced to the extremes of this many columns
+constexpr size_t kSmoothFrom = 200;  // series with more points are smoothed
 constexpr double kSmoothing = 0.9;
-constexpr size_t kDots = 12;              // points of a series, at most, that are drawn as dots
-constexpr size_t kHits = 60;              // points of a series that show their value
-constexpr size_t kMaxHitName = 200;       // bytes; each of them repeats the name
-constexpr double kLogarithmicFrom = 100;  // the ratio of the largest and the smallest value
+constexpr size_t kDots = 12;         // points are drawn as dots if a series has at most this many
+constexpr size_t kHits = 60;         // how many points of a series show their value
+constexpr size_t kMaxHitName = 200;  // in bytes, because each of these points repeats the name
+constexpr double kLogarithmicFrom = 100;  // the smallest ratio of largest to smallest value
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -84,7 +84,7 @@ struct Range {
   }
 };
 
-// Formats a tick label, short enough for the space beside the axis.
+// Formats a tick label that fits beside the axis.
 std::string TickText(double tick) {
   for (const auto& [unit, name] : {std::pair(1e9, "G"), std::pair(1e6, "M"), std::pair(1e3, "k")}) {
     const bool fits = std::abs(tick) >= unit && std::abs(tick) < 1e5 * unit;
@@ -173,7 +173,8 @@ std::vector<Point> Smoothed(const std::vector<Point>& points) {
   return out;
 }
 
-// Returns the smallest and the largest value of each column, in their original order.
+// Reduces a long series to the smallest and the largest value of each column, in their original
+// order.
 std::vector<Point> Thinned(const std::vector<Point>& points) {
   if (points.size() <= 2 * kColumns) return points;
   std::vector<Point> out;
@@ -181,7 +182,7 @@ std::vector<Point> Thinned(const std::vector<Point>& points) {
     const auto begin = points.begin() + static_cast<ptrdiff_t>(column * points.size() / kColumns);
     const auto end =
         points.begin() + static_cast<ptrdiff_t>((column + 1) * points.size() / kColumns);
-    // A non-finite value would make the comparisons below meaningless.
+    // Keep the gap: a non-finite value would make the comparisons below meaningless.
     const auto gap =
         std::find_if(begin, end, [](const Point& p) { return !std::isfinite(p.value); });
     if (gap != end) {
@@ -207,7 +208,7 @@ std::string Path(const Axes& axes, const std::vector<Point>& points, absl::strin
     }
     absl::StrAppendFormat(&path, "%s%.1f %.1f", pen_is_down ? "L" : "M", axes.X(point.step),
                           axes.Y(point.value));
-    // A zero-length line shows as a dot, so that isolated points are visible.
+    // Draw a zero-length line, which appears as a dot, so that isolated points are visible.
     if (!pen_is_down) path += "h0";
     pen_is_down = true;
   }
@@ -265,7 +266,7 @@ std::vector<Point> StepsPerSecond(const std::map<std::string, std::vector<Point>
   }
   std::vector<Point> rates;
   if (longest == nullptr || longest->size() < 3) return rates;
-  // Average over several points, because the times of single points vary.
+  // Average over several points, because the times between single points vary.
   const size_t stride = std::max<size_t>(1, longest->size() / kIntervals);
   for (size_t i = stride; i < longest->size(); i += stride) {
     const Point &before = (*longest)[i - stride], &after = (*longest)[i];

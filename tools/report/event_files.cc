@@ -27,7 +27,7 @@ T Number(const char* bytes) {
 
 std::optional<double> ScalarOf(const proto::Summary::Value& value) {
   if (value.value_case() == proto::Summary::Value::kSimpleValue) return value.simple_value();
-  const proto::TensorProto& tensor = value.tensor();  // TensorFlow 2 writes tensors
+  const proto::TensorProto& tensor = value.tensor();  // TensorFlow 2 writes scalars as tensors
   const std::string& bytes = tensor.tensor_content();
   if (tensor.dtype() == proto::DT_FLOAT) {
     if (tensor.float_val_size() == 1) return tensor.float_val(0);
@@ -39,13 +39,13 @@ std::optional<double> ScalarOf(const proto::Summary::Value& value) {
   return std::nullopt;
 }
 
-// Estimated overhead per series, text or hyperparameter, in RunData and on the page.
+// The estimated overhead per series, text or hyperparameter, in RunData and on the page.
 constexpr uint64_t kEntryBytes = 512;
-constexpr uint64_t kCopiesOfTag = 4;  // in series names and on the page
+constexpr uint64_t kCopiesOfTag = 4;  // copies of each tag in series names and on the page
 
-// Reads the files of a run. Scalars are added to the run only at the end of their folder: dropping
-// points at each session start would take time proportional to the number of starts times the
-// number of series.
+// Reads a run's files. Adds scalars to the run only at the end of their folder: dropping points at
+// each session start would take time proportional to the number of starts times the number of
+// series.
 class EventReader {
  public:
   EventReader(RunData* run, const EventFileLimits& limits) : run_(*run), limits_(limits) {}
@@ -71,7 +71,7 @@ class EventReader {
     }
     total_bytes_ += (*reader)->offset();
     if (!more.ok()) {
-      total_bytes_ += record.size();  // of the damaged record, which the offset does not count
+      total_bytes_ += record.size();  // the offset does not include the damaged record
       run_.notes.emplace_back(more.status().message());
     }
     if (too_long > 0) {
@@ -88,8 +88,8 @@ class EventReader {
   }
 
   void EndFolder() {
-    // A session start drops the earlier scalars of its own step and later steps. Going backwards,
-    // it is enough to know the smallest step of the starts seen.
+    // A session start drops earlier scalars of its step and later steps. Iterating backwards, it is
+    // enough to track the smallest step of the session starts so far.
     std::optional<int64_t> dropped_from;
     for (auto scalar = scalars_.rbegin(); scalar != scalars_.rend(); ++scalar) {
       const int64_t step = scalar->point.step;
@@ -106,7 +106,7 @@ class EventReader {
   }
 
  private:
-  // A scalar. `series` is null if it has been dropped, or if this is a session start.
+  // A scalar or a session start. `series` is null for dropped scalars and for session starts.
   struct Scalar {
     std::vector<Point>* series;
     Point point;
@@ -164,19 +164,19 @@ class EventReader {
   }
 
   void AddScalar(const Scalar& scalar) {
-    kept_bytes_ += sizeof(Scalar) + 2 * sizeof(Point);  // a vector may have twice the capacity
+    kept_bytes_ += sizeof(Scalar) + 2 * sizeof(Point);  // vectors can have twice the capacity
     scalars_.push_back(scalar);
   }
 
-  // Returns whether the run has reached one of its limits, `offset` bytes into the current file.
+  // Returns whether the run has reached one of the limits at `offset` in the current file.
   bool IsFull(uint64_t offset) {
     if (total_bytes_ + offset > limits_.max_total_bytes) {
-      full_ = absl::StrCat("the event files of the run are too large; expected at most ",
+      full_ = absl::StrCat("the run's event files are too large; expected at most ",
                            limits_.max_total_bytes, " bytes when uncompressed and parsed");
     } else if (kept_bytes_ > limits_.max_kept_bytes) {
       full_ = absl::StrCat(
-          "the scalars, tags, texts and hyperparameters of the run take too much memory; expected "
-          "at most ",
+          "the run's scalars, tags, texts and hyperparameters take too much memory; expected at "
+          "most ",
           limits_.max_kept_bytes, " bytes");
     }
     return !full_.empty();
@@ -184,11 +184,11 @@ class EventReader {
 
   RunData& run_;
   const EventFileLimits limits_;
-  google::protobuf::Arena arena_;  // of the current event
-  std::deque<Scalar> scalars_;     // of the folder
-  uint64_t total_bytes_ = 0;       // without the bytes of the current file
+  google::protobuf::Arena arena_;  // holds the current event
+  std::deque<Scalar> scalars_;     // the scalars of the current folder
+  uint64_t total_bytes_ = 0;       // without the current file
   uint64_t kept_bytes_ = 0;
-  std::string full_;  // the limit that was reached; empty: none
+  std::string full_;  // describes the limit that was reached; empty if none was
 };
 
 }  // namespace

@@ -84,8 +84,8 @@ class LogReader {
     }
   }
 
-  // Adds a line written with MIRRORFLOW_LOG_FORMAT=json. Messages of severity info are not events
-  // of the run.
+  // Adds a line that was written with MIRRORFLOW_LOG_FORMAT=json. Messages of severity info are not
+  // events of the run.
   void AddMessage(const Json& line) {
     const std::string severity = absl::AsciiStrToLower(TextOf(line["severity"]));
     if (severity == "info") return;
@@ -96,19 +96,19 @@ class LogReader {
     const int64_t epoch = IntOr(line, "epoch", 0), step = IntOr(line, "step", 0);
     const int64_t steps = IntOr(line, "steps", 0);
     if (epoch != epoch_) first_step_ = last_step_;
-    // Steps of earlier epochs, which this log need not contain.
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-    if (steps > 0 && steps <= kMost && epoch >= 1 && epoch <= kMost) {
+    // Count the steps of earlier epochs, even if this log does not contain them.
+    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+    if (steps > 0 && steps <= kMax && epoch >= 1 && epoch <= kMax) {
       first_step_ = (epoch - 1) * steps;
     }
     epoch_ = epoch;
-    last_step_ = first_step_ + std::clamp<int64_t>(step, 0, kMost);
+    last_step_ = first_step_ + std::clamp<int64_t>(step, 0, kMax);
     absl::Time time;
     const bool has_time = absl::ParseTime(absl::RFC3339_full, TextOf(line["time"]), &time, nullptr);
     for (const auto& [key, value] : line.items()) {
       const bool is_metric =
           std::find(std::begin(kNotMetrics), std::end(kNotMetrics), key) == std::end(kNotMetrics);
-      // Non-finite metrics are written as null.
+      // Logs contain null for non-finite metrics.
       if (!is_metric || !(value.is_number() || value.is_null())) continue;
       run_.AddPoint(
           key, {last_step_,
@@ -138,7 +138,7 @@ bool AddLoss(absl::string_view line, RunData* run) {
 int ReadLogLines(absl::string_view text, RunData* run) {
   LogReader reader(run);
   int known = 0;
-  bool is_loss_log = true;  // whether every line so far has two numbers
+  bool is_loss_log = true;  // all lines so far consist of two numbers
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t brace = line.find('{');
     if (brace != absl::string_view::npos) {

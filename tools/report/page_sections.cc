@@ -73,7 +73,7 @@ int64_t StepsOf(const RunData& run) {
   return steps;
 }
 
-// Orders metrics by interest: accuracies first, then the most frequently measured ones.
+// Orders metrics by relevance: accuracies first, then the most frequently measured metrics.
 bool IsBetter(const Chart& a, const Chart& b) {
   auto key = [](const Chart& chart) {
     return std::pair(absl::StrContains(chart.title, "accuracy"), chart.lines[0].points->size());
@@ -109,10 +109,10 @@ std::string FormatTime(double seconds) {
 
 // ---- tables -------------------------------------------------------------------------------------
 
-constexpr size_t kMostEvents = 500;  // the latest are shown
-constexpr size_t kMostNames = 500;
+constexpr size_t kMaxEvents = 500;  // only the latest events are shown
+constexpr size_t kMaxNames = 500;
 
-// Builds a table; columns whose heading begins with `#` hold numbers.
+// Builds a table. Columns with a heading that begins with `#` hold numbers.
 class Table {
  public:
   Table(absl::string_view title, const std::vector<std::string>& headings) {
@@ -164,11 +164,11 @@ std::string Bytes(uint64_t bytes) {
 
 std::string NamesTable(absl::string_view title, const RunData::Names& names) {
   Table table(title, {"name", "value"});
-  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
     table.Add({names[i].first, names[i].second});
   }
-  if (names.size() > kMostNames) {
-    table.Add({absl::StrCat(names.size() - kMostNames, " more are not shown"), ""});
+  if (names.size() > kMaxNames) {
+    table.Add({absl::StrCat(names.size() - kMaxNames, " more are not shown"), ""});
   }
   return table.Html();
 }
@@ -222,8 +222,8 @@ std::string Tiles(const RunData& run, const std::vector<Chart>& charts) {
   if (!absl::SimpleAtod(FactOr(run, "total_s", ""), &seconds) && times.known()) {
     seconds = times.end - times.begin;
   }
-  constexpr double kMostSeconds = 1e9;
-  if (seconds > 0 && seconds < kMostSeconds)
+  constexpr double kMaxSeconds = 1e9;
+  if (seconds > 0 && seconds < kMaxSeconds)
     html += Tile("time", FormatClock(absl::Seconds(seconds)));
   return html + "</div>\n";
 }
@@ -272,7 +272,7 @@ std::string EventSection(const RunData& run) {
                      saved.time});
   }
   Table events("Events", {"time", "event", "details"});
-  const size_t first = run.events.size() - std::min(run.events.size(), kMostEvents);
+  const size_t first = run.events.size() - std::min(run.events.size(), kMaxEvents);
   for (size_t i = first; i < run.events.size(); ++i) {
     events.Add({run.events[i].time, run.events[i].what, run.events[i].details});
   }

@@ -4,9 +4,9 @@
 
 namespace mirrorflow {
 
-// The style sheet of the report. The line colours are distinguishable with every kind of colour
-// vision (after M. Okabe, K. Ito, "Color universal design", 2008) and have enough contrast in both
-// schemes.
+// The report's style sheet. The line colours are distinguishable with every kind of colour vision
+// (after M. Okabe, K. Ito, "Color universal design", 2008) and have enough contrast in both the
+// light and the dark scheme.
 inline constexpr char kPageStyle[] = R"css(
 :root{color-scheme:light dark;--page:#f4f6f8;--card:#fff;--ink:#1c2430;--dim:#5b6573;
 --grid:#e6e9ee;--edge:#dce1e8;--bad:#b3261e;--good:#00734c;

@@ -34,11 +34,12 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   }
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
-  // A machine crash can leave zero bytes in a log; its other lines still count.
+  // A machine crash can leave zero bytes in a log. Read its other lines nevertheless.
   return PlainText(text).value_or(text);
 }
 
-// Files are read in this order. If two have a value for the same step, the later one counts.
+// Files are read in this order. If two files have a value for the same step, the later file's value
+// is used.
 enum Kind { kLog, kJson, kEvents, kOther };
 
 Kind KindOf(const std::string& name) {
@@ -74,7 +75,7 @@ absl::Status List(const fs::path& directory, const std::string& below, int depth
     if (found->files.size() == kMaxFiles) {
       return absl::ResourceExhaustedError(
           absl::StrCat(found->directories[0],
-                       ": too many files; expected the directory of one run, with at most ",
+                       ": too many files; expected the directory of a single run, with at most ",
                        kMaxFiles, " files"));
     }
     found->files.emplace_back(kind, entry.path(), below);
@@ -83,13 +84,13 @@ absl::Status List(const fs::path& directory, const std::string& below, int depth
   return absl::ErrnoToStatus(error.value(), absl::StrCat(directory.string(), ": cannot list"));
 }
 
-// Returns whether the file belongs to a run.
+// Reads the file into `run`. Returns whether it is a log or a trace.
 absl::StatusOr<bool> ReadLogOrTrace(Kind kind, const std::string& path, RunData* run) {
   MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   if (kind == kJson && absl::StrContains(text, "\"traceEvents\"")) {
     MF_ASSIGN_OR_RETURN(StepTimeline timeline, Annotate(ReadStepTimeline(text), path));
     if (run->timeline) {
-      run->notes.push_back(absl::StrCat(path, ": another trace; the page shows only the first"));
+      run->notes.push_back(absl::StrCat(path, ": not shown; the page shows only the first trace"));
     } else {
       run->timeline = std::move(timeline);
     }
@@ -118,7 +119,7 @@ void ReadCheckpoints(const std::string& directory, RunData* run) {
 void SortEvents(std::vector<RunEvent>* events) {
   std::stable_sort(events->begin(), events->end(),
                    [](const RunEvent& a, const RunEvent& b) { return a.time < b.time; });
-  // The launcher stores each line twice.
+  // Remove duplicates: the launcher stores each line twice.
   std::set<std::tuple<std::string, std::string, std::string>> seen;
   std::erase_if(*events, [&](const RunEvent& event) {
     return !seen.emplace(event.time, event.what, event.details).second;
@@ -135,7 +136,7 @@ absl::StatusOr<RunData> ReadRun(const std::string& directory) {
   }
   if (!fs::is_directory(status)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(directory, ": not a directory; expected the directory of a run"));
+        absl::StrCat(directory, ": not a directory; expected a run's directory"));
   }
   Files found;
   MF_RETURN_IF_ERROR(List(directory, "", 0, &found));
@@ -159,7 +160,7 @@ absl::StatusOr<RunData> ReadRun(const std::string& directory) {
   if (run.files.empty() && run.checkpoints.empty()) {
     std::string message = absl::StrCat(
         directory,
-        ": no file of a run; expected event files (*tfevents*), logs written with "
+        ": no files from a run; expected event files (*tfevents*), logs written with "
         "--log_format=json or --loss_log (*.jsonl, *.log, *.txt), a trace (*.json) or checkpoints");
     for (const std::string& note : run.notes) absl::StrAppend(&message, "\n", note);
     return absl::InvalidArgumentError(message);

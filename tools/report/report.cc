@@ -22,15 +22,15 @@ ABSL_FLAG(std::string, html, "", "report: output file; default: report.html in R
 namespace mirrorflow {
 namespace {
 
-constexpr size_t kMostCharts = 100;
-constexpr size_t kMostTexts = 50;
+constexpr size_t kMaxCharts = 100;
+constexpr size_t kMaxTexts = 50;
 
 std::string Number(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.4g", value)
                               : absl::StrCat("<span class=\"bad\">", value, "</span>");
 }
 
-// Returns the legend of a chart, with the last and extreme values of each line.
+// Returns a chart's legend, with each line's last value and extremes.
 std::string Legend(const Chart& chart) {
   std::string rows;
   for (size_t i = 0; i < chart.lines.size(); ++i) {
@@ -63,7 +63,7 @@ std::string Legend(const Chart& chart) {
 
 std::string ChartSections(const std::vector<Chart>& charts) {
   std::string html;
-  for (size_t i = 0; i < std::min(charts.size(), kMostCharts); ++i) {
+  for (size_t i = 0; i < std::min(charts.size(), kMaxCharts); ++i) {
     if (i == 0 || charts[i].section != charts[i - 1].section) {
       absl::StrAppend(&html, i > 0 ? "</div>" : "", "<h2>", kSectionTitles[charts[i].section],
                       "</h2>\n<div class=\"grid\">\n");
@@ -74,8 +74,8 @@ std::string ChartSections(const std::vector<Chart>& charts) {
         Legend(charts[i]), "</div>\n");
   }
   if (!charts.empty()) html += "</div>\n";
-  if (charts.size() > kMostCharts) {
-    absl::StrAppend(&html, "<p class=\"dim\">", charts.size() - kMostCharts,
+  if (charts.size() > kMaxCharts) {
+    absl::StrAppend(&html, "<p class=\"dim\">", charts.size() - kMaxCharts,
                     " more charts are not shown.</p>\n");
   }
   return html;
@@ -86,7 +86,7 @@ std::string TimelineSection(const StepTimeline& timeline) {
       absl::StrFormat("<h2>Step time</h2>\n<div class=\"card timeline\">\n%s</div>\n",
                       Timeline(absl::StrFormat("%s, %.3g ms", timeline.step, timeline.ms),
                                timeline.rows, timeline.kinds, timeline.spans));
-  absl::StrAppendFormat(&html, "<p class=\"dim\">The step of median length of %d traced steps.",
+  absl::StrAppendFormat(&html, "<p class=\"dim\">The step of median length among %d traced steps.",
                         timeline.step_ms.size());
   if (timeline.spans_left_out > 0) {
     absl::StrAppend(&html, " ", timeline.spans_left_out, " spans are not shown.");
@@ -98,7 +98,7 @@ std::string TimelineSection(const StepTimeline& timeline) {
 
 std::string Texts(const RunData& run) {
   std::string html;
-  for (size_t i = 0; i < std::min(run.texts.size(), kMostTexts); ++i) {
+  for (size_t i = 0; i < std::min(run.texts.size(), kMaxTexts); ++i) {
     const auto& [name, text] = run.texts[i];
     absl::StrAppend(&html, "<div class=\"card\"><h3>", HtmlText(name), "</h3><pre>", HtmlText(text),
                     "</pre></div>\n");
@@ -133,7 +133,7 @@ std::string ReportPage(absl::string_view title, const RunData& run) {
   }
   std::string html = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      // Prevents anything in the run's files from making the page load or run anything.
+      // Prevents the contents of the run's files from making the page load or run anything.
       "<meta http-equiv=\"Content-Security-Policy\" "
       "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
@@ -149,7 +149,7 @@ absl::Status WriteReport(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (args.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("report: expected the directory of one run, got ", args.size(), " arguments"));
+        absl::StrCat("report: expected one run's directory, got ", args.size(), " arguments"));
   }
   MF_RETURN_IF_ERROR(CheckOutputFlag("html", absl::GetFlag(FLAGS_html)));
   *code = kExitBadInput;
@@ -159,7 +159,7 @@ absl::Status WriteReport(const std::vector<std::string>& args, ExitCode* code) {
   if (path.empty()) path = (directory / "report.html").string();
   std::error_code ignored;
   std::filesystem::path whole = std::filesystem::absolute(directory, ignored);
-  if (!whole.has_filename()) whole = whole.parent_path();  // `runs/a/` is `runs/a`
+  if (!whole.has_filename()) whole = whole.parent_path();  // `runs/a/` becomes `runs/a`
   MF_RETURN_IF_ERROR(WriteFileAtomically(path, {ReportPage(whole.filename().string(), run)}));
   PrintLine(path);
   return absl::OkStatus();

@@ -12,13 +12,13 @@
 
 namespace mirrorflow {
 
-// Implements `mirrorflow report RUN_DIR`: writes a page about a run from the files in its directory
-// (read_run.h). --html names the output file, by default report.html in that directory. `args` are
-// the words after `report`. On error, `*code` is the exit code of the program.
+// Implements `mirrorflow report RUN_DIR`: writes a page about a run, based on the files in its
+// directory (read_run.h). --html names the output file, by default report.html in that directory.
+// `args` are the arguments after `report`. On error, `*code` is the program's exit code.
 absl::Status WriteReport(const std::vector<std::string>& args, ExitCode* code);
 
-// Returns the report of a run as one self-contained HTML page, without scripts or external
-// references. The page follows the reader's preference for a light or a dark scheme.
+// Returns a run's report as a self-contained HTML page, without scripts or external references. The
+// page follows the reader's preference for a light or a dark scheme.
 std::string ReportPage(absl::string_view title, const RunData& run);
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of a run's files, from which `mirrorflow report` builds its page.
+// The contents of a run's files, as `mirrorflow report` shows them.
 #ifndef MIRRORFLOW_TOOLS_REPORT_RUN_DATA_H_
 #define MIRRORFLOW_TOOLS_REPORT_RUN_DATA_H_
 
@@ -21,7 +21,7 @@ struct Point {
   double time = 0;  // seconds since 1970; 0: unknown
 };
 
-// An event of the training: started, saved, lost, …
+// A training event: started, saved, lost, …
 struct RunEvent {
   std::string time;
   std::string what;
@@ -35,40 +35,40 @@ struct SavedCheckpoint {
   std::string time;
 };
 
-// One step of a trace.
+// One step in a trace.
 struct StepTimeline {
-  // The times of one process (a replica) in the step, in milliseconds.
+  // How long a process (a replica) spends on what during the step, in milliseconds.
   struct Process {
     std::string name;
-    // `in_flight`: at least one collective is in flight.
+    // `in_flight`: the time during which at least one collective is in flight.
     double kernels = 0, waiting = 0, in_flight = 0;
   };
-  std::string step;  // its name
+  std::string step;  // name of the step
   double ms = 0;
   std::vector<std::string> rows, kinds;
   std::vector<TimelineSpan> spans;
   std::vector<Process> processes;
-  std::vector<std::pair<std::string, double>> ms_by_op;  // of kernels, the longest first
-  std::vector<double> step_ms;                           // of all steps in the trace
-  size_t spans_left_out = 0;                             // too short to be visible
+  std::vector<std::pair<std::string, double>> ms_by_op;  // kernel times, the longest first
+  std::vector<double> step_ms;                           // durations of all steps in the trace
+  size_t spans_left_out = 0;                             // how many spans are not shown
 };
 
 struct RunData {
   using Names = std::vector<std::pair<std::string, std::string>>;
 
-  std::map<std::string, std::vector<Point>> series;  // steps ascend
-  Names facts;                                       // of the first line of a log
+  std::map<std::string, std::vector<Point>> series;  // in ascending order of steps
+  Names facts;                                       // from the first line of a log
   Names hparams;
   Names texts;
   std::vector<RunEvent> events;
   std::vector<SavedCheckpoint> checkpoints;
   std::optional<StepTimeline> timeline;
-  bool finished = false;           // a log says so
+  bool finished = false;           // a log records the end of training
   std::vector<std::string> files;  // the files that were read
-  std::vector<std::string> notes;  // what could not be read
+  std::vector<std::string> notes;  // describe what could not be read
 
-  // Adds a point and drops earlier points from its step on, because a run that resumes from a
-  // checkpoint repeats steps.
+  // Adds a point. Drops existing points at its step and later steps, because a run that resumes
+  // from a checkpoint repeats steps.
   void AddPoint(const std::string& name, const Point& point) { AddPoint(series[name], point); }
   static void AddPoint(std::vector<Point>& points, const Point& point) {
     DropFrom(point.step, points);

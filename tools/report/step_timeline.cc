@@ -16,11 +16,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostSpans = 6000;  // per picture; the shortest spans are omitted
-constexpr size_t kMostRows = 64;
-constexpr size_t kMostOps = 12;
+constexpr size_t kMaxSpans = 6000;  // per picture; the shortest spans are omitted
+constexpr size_t kMaxRows = 64;
+constexpr size_t kMaxOps = 12;
 
-// The colours of the picture follow this order.
+// The order determines the colours in the picture.
 const std::vector<std::string> kKinds = {"kernel", "copy", "wait", "collective", "update"};
 
 double NumberOr(const Json& event, const char* field, double otherwise) {
@@ -43,12 +43,12 @@ struct Trace {
   std::map<int, std::string> processes;
   std::map<std::pair<int, int>, std::string> threads;
   std::vector<Span> spans;
-  std::vector<Span> flights;  // of collectives
+  std::vector<Span> flights;  // collectives in flight
 };
 
 int Id(const Json& event, const char* field) {
-  constexpr double kMost = 1e9;
-  return static_cast<int>(std::clamp(NumberOr(event, field, 0), -kMost, kMost));
+  constexpr double kMax = 1e9;
+  return static_cast<int>(std::clamp(NumberOr(event, field, 0), -kMax, kMax));
 }
 
 void AddMetadata(const Json& event, const std::string& name, Trace* trace) {
@@ -62,7 +62,7 @@ void AddMetadata(const Json& event, const std::string& name, Trace* trace) {
 absl::StatusOr<Trace> ParseTrace(const std::string& text) {
   MF_ASSIGN_OR_RETURN(const Json json, Annotate(ParseJson(text), "not a trace"));
   if (!json.is_object() || !json.contains("traceEvents") || !json["traceEvents"].is_array()) {
-    return absl::InvalidArgumentError("not a trace; expected an object with traceEvents");
+    return absl::InvalidArgumentError("not a trace; expected a JSON object with traceEvents");
   }
   Trace trace;
   std::map<std::tuple<int, std::string, std::string>, Span> open;
@@ -92,8 +92,8 @@ absl::StatusOr<Trace> ParseTrace(const std::string& text) {
   return trace;
 }
 
-// Returns the span's index in kKinds, or the size of kKinds for another category, such as a whole
-// step.
+// Returns the index in kKinds of the span's category, or kKinds.size() for other categories, such
+// as whole steps.
 size_t KindOf(const Span& span) {
   return std::find(kKinds.begin(), kKinds.end(), span.category) - kKinds.begin();
 }
@@ -102,8 +102,8 @@ struct Range {
   double begin, end;
 };
 
-// Returns the steps by name. A step lasts from the first process that begins it to the last that
-// ends it.
+// Returns the steps by name. A step lasts from when the first process begins it until the last
+// process ends it.
 std::map<std::string, Range> StepsOf(const Trace& trace) {
   std::map<std::string, Range> steps;
   for (const Span& span : trace.spans) {
@@ -128,7 +128,7 @@ double Covered(std::vector<Range> ranges) {
   return covered;
 }
 
-// Fills in a timeline from the spans within its step.
+// Fills in a timeline with the spans of its step.
 class Builder {
  public:
   Builder(const Trace& trace, const Range& step, StepTimeline* out)
@@ -140,7 +140,7 @@ class Builder {
       if (KindOf(span) < kKinds.size() && IsInStep(span))
         lanes_[{span.pid, span.tid}].push_back(&span);
     }
-    // A collective's row comes after the lanes of its process.
+    // The row of collectives follows the other lanes of its process.
     constexpr int kLast = 1'000'000'001;
     for (const Span& flight : trace_.flights) {
       if (KindOf(flight) < kKinds.size() && IsInStep(flight))
@@ -150,14 +150,14 @@ class Builder {
     for (auto& [op, ms] : by_op_) out_.ms_by_op.emplace_back(op, ms);
     std::sort(out_.ms_by_op.begin(), out_.ms_by_op.end(),
               [](const auto& a, const auto& b) { return a.second > b.second; });
-    if (out_.ms_by_op.size() > kMostOps) out_.ms_by_op.resize(kMostOps);
-    if (out_.spans.size() > kMostSpans) {
-      std::nth_element(out_.spans.begin(), out_.spans.begin() + kMostSpans, out_.spans.end(),
+    if (out_.ms_by_op.size() > kMaxOps) out_.ms_by_op.resize(kMaxOps);
+    if (out_.spans.size() > kMaxSpans) {
+      std::nth_element(out_.spans.begin(), out_.spans.begin() + kMaxSpans, out_.spans.end(),
                        [](const TimelineSpan& a, const TimelineSpan& b) {
                          return a.end - a.begin > b.end - b.begin;
                        });
-      out_.spans_left_out += out_.spans.size() - kMostSpans;
-      out_.spans.resize(kMostSpans);
+      out_.spans_left_out += out_.spans.size() - kMaxSpans;
+      out_.spans.resize(kMaxSpans);
     }
   }
 
@@ -180,8 +180,8 @@ class Builder {
     const std::string row = in_flight                        ? "in flight"
                             : thread != trace_.threads.end() ? thread->second
                                                              : absl::StrCat("thread ", lane.second);
-    const bool has_room = out_.rows.size() < kMostRows;
-    // Process names are long, and the lanes of a process are adjacent: name it only once.
+    const bool has_room = out_.rows.size() < kMaxRows;
+    // Process names are long, and the lanes of a process are adjacent, so show the name only once.
     if (has_room) out_.rows.push_back(is_first ? absl::StrCat(process, ", ", row) : row);
     std::vector<Range> flights;
     for (const Span* span : spans) {
@@ -217,7 +217,7 @@ absl::StatusOr<StepTimeline> ReadStepTimeline(const std::string& json) {
   MF_ASSIGN_OR_RETURN(const Trace trace, ParseTrace(json));
   std::vector<std::pair<std::string, Range>> steps;
   for (auto& [name, range] : StepsOf(trace)) steps.emplace_back(name, range);
-  if (steps.empty()) return absl::InvalidArgumentError("the trace has no step");
+  if (steps.empty()) return absl::InvalidArgumentError("the trace has no steps");
   StepTimeline timeline;
   std::sort(steps.begin(), steps.end(),
             [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });

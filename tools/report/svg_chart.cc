@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// Distinguishable with every kind of colour vision (M. Okabe, K. Ito, "Color universal design",
-// 2008).
+// These colours are distinguishable with every kind of colour vision (M. Okabe, K. Ito, "Color
+// universal design", 2008).
 constexpr const char* kColours[] = {"#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7"};
 
 const char* Colour(size_t i) { return kColours[i % (sizeof(kColours) / sizeof(kColours[0]))]; }
@@ -62,17 +62,17 @@ class Canvas {
   std::string svg_;
 };
 
-// The vertical position of a span in its row, where overlapping spans are stacked.
+// The vertical position of a span in its row. Overlapping spans are stacked.
 struct Place {
   int level;
-  int levels;  // in the row
+  int levels;  // how many levels the row has
 };
 std::vector<Place> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t num_rows) {
   std::vector<size_t> order(spans.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return spans[a].begin < spans[b].begin; });
-  std::vector<std::vector<double>> ends(num_rows);  // of the last span of each level
+  std::vector<std::vector<double>> ends(num_rows);  // the end of each level's last span
   std::vector<Place> places(spans.size());
   for (const size_t i : order) {
     std::vector<double>& levels = ends[spans[i].row];
@@ -202,7 +202,7 @@ std::string Timeline(absl::string_view title, const std::vector<std::string>& ro
   for (size_t i = 0; i < spans.size(); ++i) {
     const TimelineSpan& span = spans[i];
     const double height = (kRow - 8) / places[i].levels;
-    // A minimum width keeps very short spans visible.
+    // Use a minimum width to keep very short spans visible.
     canvas.Box(x(span.begin), kTop + kRow * span.row + 4 + height * places[i].level,
                std::max(x(span.end) - x(span.begin), 0.5), height, Colour(span.kind), "span",
                absl::StrFormat("%s: %.3f ms", span.name, span.end - span.begin));

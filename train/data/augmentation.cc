@@ -17,27 +17,28 @@ namespace mirrorflow {
 namespace augment {
 namespace {
 
-// Returns the random numbers of one row in one pass.
+// Returns the generator for one row in one pass.
 SplitMix64 RandomOf(uint64_t seed, const RowId& id) {
   return SplitMix64(SplitMix64(seed, id.epoch).Next(), id.row);
 }
 
-// Uniform in [-limit, limit).
+// Returns a number that is uniform in [-limit, limit).
 double Symmetric(SplitMix64& random, double limit) { return (2 * random.Uniform() - 1) * limit; }
 
 using Change = std::function<absl::StatusOr<Tensor>(const Tensor& image, SplitMix64& random)>;
 
 constexpr NumberRange kSide = {.least = 0, .most = 1 << 20};
 
-// Replaces an image in each row by `change` of it. Fails for every row with `valid` unless it is
-// OK.
+// Returns a function that applies `change` to the image in component `component` of each row. If
+// `valid` is an error, the function returns it for every row.
 RowFunction Augmentation(absl::Status valid, uint64_t seed, int component, Change change) {
   return [valid = std::move(valid), seed, component, change = std::move(change)](
              const RowId& id, Row* row) -> absl::Status {
     MF_RETURN_IF_ERROR(valid);
     if (component < 0 || component >= std::ssize(*row)) {
       return absl::InvalidArgumentError(absl::StrCat("augmentation of component ", component,
-                                                     ": expected 0 to ", std::ssize(*row) - 1));
+                                                     ": no such component; expected 0 to ",
+                                                     std::ssize(*row) - 1));
     }
     SplitMix64 random = RandomOf(seed, id);
     MF_ASSIGN_OR_RETURN((*row)[component], change((*row)[component], random));
@@ -45,14 +46,14 @@ RowFunction Augmentation(absl::Status valid, uint64_t seed, int component, Chang
   };
 }
 
-// Returns a standard normal number, by the Box-Muller method (1958).
+// Draws from the standard normal distribution, by the Box-Muller method (1958).
 double Normal(SplitMix64& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.Uniform()));
   return radius * std::cos(2 * std::numbers::pi * random.Uniform());
 }
 
-// Returns a number from Gamma(shape, 1). Source: Marsaglia and Tsang, "A simple method for
-// generating gamma variables", 2000.
+// Draws from Gamma(shape, 1). Source: Marsaglia and Tsang, "A simple method for generating gamma
+// variables", 2000.
 double Gamma(double shape, SplitMix64& random) {
   if (shape < 1) {
     const double u = 1 - random.Uniform();
@@ -69,8 +70,9 @@ double Gamma(double shape, SplitMix64& random) {
 // Returns weight * a + (1 - weight) * b, as float.
 absl::StatusOr<Tensor> Mix(const Tensor& a, const Tensor& b, double weight) {
   if (a.shape() != b.shape()) {
-    return absl::InvalidArgumentError(absl::StrCat("MixUp: expected images of one shape, got ",
-                                                   a.TypeString(), " and ", b.TypeString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("MixUp: expected two images of the same shape, got ", a.TypeString(), " and ",
+                     b.TypeString()));
   }
   MF_ASSIGN_OR_RETURN(Tensor mixed, images::Rescale(a, weight));
   MF_ASSIGN_OR_RETURN(const Tensor other, images::Rescale(b, 1 - weight));
@@ -83,7 +85,7 @@ absl::StatusOr<int64_t> LabelOf(const Tensor& label, int64_t num_classes) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> values, IntegersOf(label));
   if (values.size() == 1 && values[0] >= 0 && values[0] < num_classes) return values[0];
   return absl::InvalidArgumentError(
-      absl::StrCat("MixUp: expected a label of 0 to ", num_classes - 1, ", got ",
+      absl::StrCat("MixUp: expected a label from 0 to ", num_classes - 1, ", got ",
                    values.size() == 1 ? absl::StrCat(values[0]) : label.TypeString()));
 }
 
@@ -120,7 +122,7 @@ RowFunction RandomCrop(int64_t height, int64_t width, const CropOptions& options
         if (free_y < 0 || free_x < 0) {
           return absl::InvalidArgumentError(
               absl::StrCat("RandomCrop: expected an image of at least ", height, " x ", width,
-                           " with a padding of ", padding, ", got ", image.TypeString()));
+                           " after padding by ", padding, ", got ", image.TypeString()));
         }
         const auto y = static_cast<int64_t>(random.Below(free_y + 1));
         const auto x = static_cast<int64_t>(random.Below(free_x + 1));
@@ -158,7 +160,7 @@ RowFunction Cutout(int64_t size, const AugmentOptions& options) {
       [size](const Tensor& image, SplitMix64& random) -> absl::StatusOr<Tensor> {
         if (!image.has_value() || image.shape().rank() != 3 || image.num_elements() == 0) {
           return absl::InvalidArgumentError(
-              absl::StrCat("Cutout: expected [height, width, channels] with pixels, got ",
+              absl::StrCat("Cutout: expected a non-empty image [height, width, channels], got ",
                            image.has_value() ? image.TypeString() : "no value"));
         }
         const auto y = static_cast<int64_t>(random.Below(image.shape().dim(0)));

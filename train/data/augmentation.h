@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random image augmentation, for Map(). The change to a row depends only on the seed, the epoch and
-// the row, so it is the same on every worker and with any number of threads.
+// Random image augmentation, for Dataset::Map(). The change to a row depends only on the seed, the
+// epoch and the row's index, so it does not depend on the worker or the number of threads.
 //
 //   images.Shuffle(1).Map(augment::RandomFlip({.seed = 1})).Map(augment::RandomCrop(32, 32,
 //   {.padding = 4}))
 //
-// An image is a component [height, width, channels] of uint8 or float. To make two augmentations of
-// a pipeline independent of each other, give them different seeds.
+// An image is a component [height, width, channels] of uint8 or float. Two augmentations of a
+// pipeline are independent of each other only if they have different seeds.
 //
-// If a number is out of range, NaN or infinite, reading the first row fails with InvalidArgument.
+// If an argument is out of range, NaN or infinite, reading the first row fails with
+// InvalidArgument.
 #ifndef MIRRORFLOW_TRAIN_DATA_AUGMENTATION_H_
 #define MIRRORFLOW_TRAIN_DATA_AUGMENTATION_H_
 
@@ -31,19 +32,20 @@ struct FlipOptions {
 RowFunction RandomFlip(const FlipOptions& options = {});
 
 struct CropOptions {
-  int64_t padding = 0;  // width of the border of zeros added before cropping
+  int64_t padding = 0;  // width of the zero border that is added before cropping
   uint64_t seed = 2;
   int component = 0;
 };
 // Crops a random rectangle of this size. Source: torchvision's RandomCrop.
-// Errors: InvalidArgument if the padded image is smaller, or for a size above 2^20 or below 0.
+// Errors: InvalidArgument if the padded image is smaller than the rectangle, or if a size is above
+// 2^20 or below 0.
 RowFunction RandomCrop(int64_t height, int64_t width, const CropOptions& options = {});
 
 struct AugmentOptions {
   uint64_t seed = 3;
   int component = 0;
 };
-// Factors must be in [0, 1].
+// For the three functions below, `factor` must be in [0, 1].
 //
 // Rotates by a random angle in [-factor, factor] * 2π. Source: Keras' RandomRotation, with
 // fill_mode "constant".
@@ -63,9 +65,9 @@ struct MixUpOptions {
   int64_t num_classes = 0;  // labels become float [num_classes]; required
   uint64_t seed = 4;
 };
-// Maps rows {image, label, image, label}, as from Zip({d, d.Shuffle(seed)}), with integer labels,
-// to {image, label}: λ times the first pair plus 1 - λ times the second, as float. λ is drawn from
-// Beta(alpha, alpha).
+// Blends two examples. Maps rows {image, label, image, label} with integer labels, such as those of
+// Zip({d, d.Shuffle(seed)}), to float rows {image, label}: λ times the first pair plus 1 - λ times
+// the second. λ is drawn from Beta(alpha, alpha).
 // Source: Zhang et al., "mixup: beyond empirical risk minimization", 2018.
 RowFunction MixUp(const MixUpOptions& options);
 

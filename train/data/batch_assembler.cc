@@ -14,16 +14,16 @@
 namespace mirrorflow {
 namespace {
 
-// How much of a batch its checksum covers at most. Without this limit, each worker of a large
-// cluster would read the whole batch.
+// The checksum of a batch covers at most this much of it. Without the limit, every worker of a
+// large cluster would read the whole batch.
 constexpr int64_t kRowsOfChecksum = 128;
 constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // assuming that all rows are as large as
-                                                         // the first
-// The last batch gets a checksum only if at most this many rows must be skipped to reach it.
-// Skipping is slow, especially across many passes of Repeat().
-constexpr int64_t kMostRowsToSkip = int64_t{1} << 24;
+                                                         // the first row
+// The checksum of the last batch is omitted if more than this many rows precede it: skipping is
+// slow, especially across many passes of Repeat().
+constexpr int64_t kMaxRowsToSkip = int64_t{1} << 24;
 
-// Copies rows of `from` to `to`. Each run of consecutive rows is one copy.
+// Copies rows of `from` to `to`, consecutive rows with a single copy.
 void Gather(const Tensor& from, size_t row_bytes, absl::Span<const RowRef> rows, std::byte* to) {
   for (size_t i = 0; i < rows.size();) {
     const int64_t first = rows[i].id.row;
@@ -37,7 +37,8 @@ void Gather(const Tensor& from, size_t row_bytes, absl::Span<const RowRef> rows,
   }
 }
 
-// Copies `from` to the start of each dimension of `to`, a larger array of shape `shape`.
+// Copies `from` into the corner of `to` at index 0 of every dimension. `to` is an array of shape
+// `shape`, which is at least as large.
 void CopyInto(const Tensor& from, const Shape& shape, std::byte* to) {
   const size_t size = DataTypeSize(from.dtype());
   const int rank = shape.rank();
@@ -46,7 +47,7 @@ void CopyInto(const Tensor& from, const Shape& shape, std::byte* to) {
     std::memcpy(to, from.raw(), from.bytes());
     return;
   }
-  const size_t run = from.shape().dim(rank - 1) * size;  // contiguous in both
+  const size_t run = from.shape().dim(rank - 1) * size;  // contiguous in both arrays
   std::vector<int64_t> at(rank - 1, 0);
   for (const std::byte* in = from.raw(); in < from.raw() + from.bytes(); in += run) {
     size_t offset = 0;
@@ -68,7 +69,7 @@ class BatchAssembler final : public BatchSource {
         threads_(reader_->tensors() != nullptr ? 1 : options.num_threads) {}
 
   absl::StatusOr<bool> Next(SourceBatch* batch) override {
-    batch->components.clear();  // first, so that the buffers can be reused
+    batch->components.clear();  // releases the buffers for reuse
     refs_.clear();
     MF_ASSIGN_OR_RETURN(const bool more, order_->Next(&refs_));
     if (!more) return false;
@@ -90,14 +91,14 @@ class BatchAssembler final : public BatchSource {
     return absl::MakeConstSpan(refs_).subspan(first_, count_);
   }
 
-  // Requires that refs_ holds the rows of the first batch and that order_ is just past them.
-  // Restores both.
+  // Requires that refs_ holds the rows of the first batch, and that order_ is at the second batch.
+  // Leaves both in the same state.
   absl::Status FinishFingerprint(const FingerprintTask& task) {
     MF_RETURN_IF_ERROR(Describe(refs_, &task.fingerprint->first_batch, &task.fingerprint->types));
-    // Rows without a value are only row numbers so far, so they can be skipped without reading.
+    // Rows without a value have not been read yet, so they can be skipped without reading.
     const bool random_access = refs_[0].value == nullptr;
     if (!random_access || task.size.value_or(0) < 2) return absl::OkStatus();
-    if (*task.size > kMostRowsToSkip / std::ssize(refs_)) return absl::OkStatus();
+    if (*task.size > kMaxRowsToSkip / std::ssize(refs_)) return absl::OkStatus();
     std::vector<RowRef> last;
     MF_RETURN_IF_ERROR(order_->Skip(*task.size - 2).status());
     MF_ASSIGN_OR_RETURN(const bool more, order_->Next(&last));
@@ -107,7 +108,7 @@ class BatchAssembler final : public BatchSource {
     return order_->Skip(1).status();
   }
 
-  // Sets the types of a batch's first row, and the checksum of the batch.
+  // Sets `types` to the types of the batch's first row, and `checksum` to the batch's checksum.
   absl::Status Describe(const std::vector<RowRef>& batch, std::string* checksum,
                         std::string* types) {
     std::vector<Row> rows(threads_.num_threads());
@@ -117,7 +118,7 @@ class BatchAssembler final : public BatchSource {
     of_rows.Add(rows[0]);
     int64_t row_bytes = 1;
     for (const Tensor& t : rows[0]) row_bytes += static_cast<int64_t>(t.bytes());
-    // The count is equal on all workers with the same rows.
+    // All workers with the same rows compute the same count.
     const auto size = std::ssize(batch);
     const int64_t most = std::clamp<int64_t>(kBytesOfChecksum / row_bytes, 1, kRowsOfChecksum);
     const int64_t count = std::min<int64_t>(size, most);
@@ -143,8 +144,8 @@ class BatchAssembler final : public BatchSource {
   }
 
   absl::Status ReadRows(SourceBatch* batch) {
-    // The shapes come from the first row. If a padded shape depends on the longest row, every
-    // worker reads all rows, so that all get the same shapes.
+    // The first row determines the shapes. If a padded shape depends on the longest row, every
+    // worker reads all rows, so that all workers use the same shapes.
     const bool all = padding_ && !padding_->has_fixed_shapes();
     const int64_t first = all || count_ == 0 ? 0 : first_;
     const int64_t count = all ? std::ssize(refs_) : std::max<int64_t>(count_, 1);
@@ -190,7 +191,7 @@ class BatchAssembler final : public BatchSource {
     return data;
   }
 
-  // Adds one component for each component of rows_[0]. Their buffers are in buffers_.
+  // Adds one component for each component of rows_[0], and stores their buffers in buffers_.
   absl::Status AddComponents(absl::Span<const Shape> shapes, SourceBatch* batch) {
     buffers_.clear();
     for (size_t c = 0; c < shapes.size(); ++c) {
@@ -201,13 +202,13 @@ class BatchAssembler final : public BatchSource {
     return absl::OkStatus();
   }
 
-  // Copies rows_[from] to row `to` of the batch, and releases it.
+  // Copies rows_[from] to row `to` of the batch, and releases rows_[from].
   void Place(int64_t from, int64_t to, absl::Span<const Shape> shapes) {
     for (size_t c = 0; c < shapes.size(); ++c) {
       const Tensor& t = rows_[from][c];
       CopyInto(t, shapes[c], buffers_[c] + to * shapes[c].num_elements() * DataTypeSize(t.dtype()));
     }
-    if (from > 0) rows_[from].clear();  // the first row is kept for its dtypes
+    if (from > 0) rows_[from].clear();  // keep the first row for its dtypes
   }
 
   absl::Status CheckLikeFirst(int64_t i, absl::Span<const Shape> shapes) const {
@@ -218,7 +219,7 @@ class BatchAssembler final : public BatchSource {
       return absl::InvalidArgumentError(
           absl::StrCat("dataset: row ", refs_[first_ + i].id.row, ", component ", c, ": expected ",
                        rows_[0][c].TypeString(), " as in the first row of its batch, got ",
-                       row[c].TypeString(), "; PaddedBatch() takes rows of different shapes"));
+                       row[c].TypeString(), "; use PaddedBatch() for rows of different shapes"));
     }
     return absl::OkStatus();
   }
@@ -245,7 +246,7 @@ class BatchAssembler final : public BatchSource {
     const std::vector<Shape>& wanted = padding_->padded_shapes;
     if (!wanted.empty() && wanted.size() != components) {
       return absl::InvalidArgumentError(absl::StrCat("PaddedBatch(): expected ", components,
-                                                     " padded shapes, one for each component, got ",
+                                                     " padded shapes, one per component, got ",
                                                      wanted.size()));
     }
     std::vector<Shape> shapes;
@@ -289,7 +290,7 @@ class BatchAssembler final : public BatchSource {
   const std::unique_ptr<RowStream> order_;
   const BatchShard shard_;
   const std::optional<Padding> padding_;
-  std::optional<FingerprintTask> fingerprint_;  // until it is complete
+  std::optional<FingerprintTask> fingerprint_;  // empty once complete
   ParallelRows threads_;
   std::vector<BufferPool> pools_;  // one per component
   // The current batch:

@@ -13,12 +13,12 @@
 
 namespace mirrorflow {
 
-// Completes a dataset's fingerprint with the dtypes and shapes of its rows and the checksums of its
-// first and last batch.
+// The task of completing a dataset's fingerprint, with the dtypes and shapes of the rows and the
+// checksums of the first and last batch.
 struct FingerprintTask {
   std::shared_ptr<DatasetFingerprint> fingerprint;
-  int64_t epoch = 0;            // the epoch that `order` was started with
-  std::optional<int64_t> size;  // number of batches, if the last one can be reached quickly
+  int64_t epoch = 0;            // the epoch for which `order` was started
+  std::optional<int64_t> size;  // number of batches; set only if skipping to the last one is cheap
 };
 
 struct AssembleOptions {
@@ -27,8 +27,9 @@ struct AssembleOptions {
   std::optional<FingerprintTask> fingerprint = std::nullopt;  // completed before the first batch
 };
 
-// Reads the rows of each element of `order` and copies those of the shard into a batch. A batch's
-// buffers are reused as soon as the batch is released. `order` must have been started.
+// Returns a source of batches. For each element of `order`, reads the shard's rows and copies them
+// into a batch. A batch's buffers are reused once the batch is released. `order` must have been
+// started.
 std::unique_ptr<BatchSource> AssembleBatches(RowReaderPtr reader, std::unique_ptr<RowStream> order,
                                              const BatchShard& shard,
                                              const AssembleOptions& options);

@@ -49,7 +49,7 @@ absl::Status CheckComponents(const std::vector<Tensor>& components) {
     }
     if (t.shape().dim(0) != components[0].shape().dim(0)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "dataset: components differ in number of rows; expected ", components[0].shape().dim(0),
+          "dataset: components have different row counts; expected ", components[0].shape().dim(0),
           " as in component 0 ", components[0].shape().ToString(), ", got ", t.shape().dim(0),
           " in component ", i, " ", t.shape().ToString()));
     }
@@ -61,7 +61,7 @@ std::string JoinFiles(const std::string& first, const std::string& second) {
   return absl::StrCat(first, first.empty() || second.empty() ? "" : ", ", second);
 }
 
-// The source of a generator.
+// Reads rows from a generator.
 class GeneratorSource final : public RowSource {
  public:
   explicit GeneratorSource(Generator next) : next_(std::move(next)) {}
@@ -78,12 +78,13 @@ absl::Status Error(absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("dataset: ", message));
 }
 
-// Returns the number of a batch's rows that come from the files of one worker.
+// Returns how many rows of a batch come from one worker's files.
 absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
   const auto& [first_rank, num_ranks, world_size] = shard.batch;
-  if (rows > 0 && rows < world_size) {  // a worker without rows would never read its files
-    return Error(absl::StrCat("Batch() of fewer rows than replicas; expected at least ", world_size,
-                              " with AutoShardPolicy FILE, got ", rows));
+  // A worker without rows would never read its files.
+  if (rows > 0 && rows < world_size) {
+    return Error(absl::StrCat("Batch() has fewer rows than replicas; expected at least ",
+                              world_size, " with AutoShardPolicy FILE, got ", rows));
   }
   const int64_t own = FirstRowOf(first_rank + num_ranks, rows, world_size) -
                       FirstRowOf(first_rank, rows, world_size);
@@ -91,8 +92,8 @@ absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
   return Error(absl::StrCat("Batch() size out of range; expected at least 1, got ", own));
 }
 
-// Numbers rows differently on each worker, so that random changes that depend on the numbers
-// differ.
+// Wraps `function` so that row indices differ between workers. Otherwise, random changes that
+// depend on the index would be the same on all workers.
 RowFunction WithNumbersOf(const FileShard& shard, RowFunction function) {
   if (shard.num_workers == 1) return function;
   return [shard, function = std::move(function)](const RowId& id, Row* row) {
@@ -138,7 +139,7 @@ Dataset Dataset::FromTensors(std::vector<Tensor> components) {
 Dataset Dataset::FromRandomAccess(int64_t rows, std::function<absl::Status(int64_t, Row*)> read) {
   if (rows < 0 || read == nullptr) {
     return Of(Error(absl::StrCat("FromRandomAccess(): expected 0 or more rows and a function, ",
-                                 "got ", rows, " and ", read == nullptr ? "none" : "one")));
+                                 "got ", rows, " and ", read == nullptr ? "null" : "a function")));
   }
   RowPipeline all;
   all.description = absl::StrCat("FromRandomAccess(", rows, ")");
@@ -147,9 +148,9 @@ Dataset Dataset::FromRandomAccess(int64_t rows, std::function<absl::Status(int64
 }
 
 Dataset Dataset::FromSource(OpenSource open, std::optional<int64_t> rows) {
-  if (open == nullptr) return Of(Error("FromSource(): expected a function, got none"));
+  if (open == nullptr) return Of(Error("FromSource(): expected a function, got null"));
   if (rows.value_or(0) < 0) {
-    return Of(Error(absl::StrCat("rows out of range; expected 0 or more, got ", *rows)));
+    return Of(Error(absl::StrCat("row count out of range; expected 0 or more, got ", *rows)));
   }
   RowPipeline all;
   all.description = absl::StrCat("FromSource(", rows ? absl::StrCat(*rows) : "", ")");
@@ -166,7 +167,7 @@ Dataset Dataset::FromGenerator(std::function<Generator(int64_t epoch)> make,
         Generator generator = make ? make(epoch) : nullptr;
         if (generator == nullptr) {
           return absl::InvalidArgumentError(
-              "dataset: FromGenerator(): expected a generator for the pass, got none");
+              "dataset: FromGenerator(): expected a generator for the pass, got null");
         }
         return std::make_unique<GeneratorSource>(std::move(generator));
       },
@@ -268,7 +269,7 @@ Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> o
     const RowPipeline& rows = *dataset.Rows();
     if (rows.batched) {
       return absl::InvalidArgumentError(
-          "dataset: Interleave() of a batched dataset; expected rows, got batches");
+          "dataset: Interleave() cannot open batched datasets; expected rows, got batches");
     }
     return rows.Values()();
   };
@@ -299,7 +300,9 @@ Dataset Dataset::Concatenate(const Dataset& other) const {
     return Of(Error("Concatenate() after Batch(); expected rows, got batches"));
   }
   if (first.is_endless) {
-    return Of(Error("Concatenate() to an endless dataset; expected one that ends, got Repeat()"));
+    return Of(Error(
+        "Concatenate() never reaches the second dataset; expected a finite first dataset, got an "
+        "endless Repeat()"));
   }
   RowPipeline rows = first;
   absl::StrAppend(&rows.description, ".Concatenate(", second.description, ")");
@@ -328,7 +331,7 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
   const std::string name =
       absl::StrCat("Window(", size, ", ", options.shift, ", ", options.stride, ")");
   return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    constexpr int64_t kMax = int64_t{1} << 31;  // keeps the span of a window from overflowing
+    constexpr int64_t kMax = int64_t{1} << 31;  // keeps a window's span from overflowing
     const auto is_in_range = [](int64_t n) { return n >= 1 && n <= kMax; };
     if (!is_in_range(size) || !is_in_range(options.shift) || !is_in_range(options.stride)) {
       return Error(absl::StrCat("Window() out of range; expected a size, a shift and a stride of ",
@@ -352,8 +355,7 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
 
 Dataset Dataset::Cache() const {
   return Then("", [](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (rows.is_endless)
-      return Error("Cache() of an endless dataset; expected one that ends, got Repeat()");
+    if (rows.is_endless) return Error("Cache() requires a finite dataset; got an endless Repeat()");
     const std::optional<int64_t> size = rows.size;
     return std::move(rows).AppendToValues(
         "Cache()",
@@ -366,8 +368,7 @@ Dataset Dataset::Cache() const {
 
 Dataset Dataset::Cache(const std::string& path) const {
   return Then("", [path](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (rows.is_endless)
-      return Error("Cache() of an endless dataset; expected one that ends, got Repeat()");
+    if (rows.is_endless) return Error("Cache() requires a finite dataset; got an endless Repeat()");
     const auto& [worker, num_workers, batch] = rows.shard;
     const std::string of_shard = absl::StrCat(".", worker, "-of-", num_workers);
     const std::optional<int64_t> size = rows.size;
@@ -415,18 +416,20 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
           size);
     }
     if (rows.is_endless) {
-      return Error("Shuffle() of an endless dataset; expected a dataset that ends, got Repeat()");
+      return Error(
+          "Shuffle() without a buffer_size requires a finite dataset; got an endless Repeat()");
     }
     if (!rows.size) {
       return Error(
-          "Shuffle() of a dataset of unknown size; expected a buffer_size, got 0 (all elements)");
+          "Shuffle() requires a buffer_size if the dataset's size is unknown; got 0 (all "
+          "elements)");
     }
-    // Each element needs a row reference, a begin offset and an index in the order. After a huge
-    // Repeat(), they may not fit in memory.
+    // The shuffle stores a row reference, an offset and an index per element. After a huge
+    // Repeat(), these may not fit in memory.
     constexpr int64_t kBytesOfElement = sizeof(RowRef) + 2 * sizeof(int64_t);
     const int64_t most = static_cast<int64_t>(UsableMemory()) / kBytesOfElement;
     if (*rows.size > most) {
-      return Error(absl::StrCat("Shuffle() of more elements than fit in memory; expected at most ",
+      return Error(absl::StrCat("Shuffle() has more elements than fit in memory; expected at most ",
                                 most, " elements, got ", *rows.size));
     }
     const std::optional<int64_t> size = rows.size;
@@ -448,7 +451,7 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
     const int64_t most = static_cast<int64_t>(UsableMemory()) /
                          (elements.reader->row_bytes() + int64_t{sizeof(RowRef)});
     if (largest > most) {
-      return Error(absl::StrCat("Batch() of more rows than fit in memory; expected at most ", most,
+      return Error(absl::StrCat("Batch() has more rows than fit in memory; expected at most ", most,
                                 " rows, got ", largest));
     }
     std::optional<int64_t> size = elements.size;
@@ -467,10 +470,10 @@ Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions 
   return Batch(rows, options)
       .Then("", [padding](RowPipeline batches) -> absl::StatusOr<RowPipeline> {
         if (batches.shard.num_workers > 1 && !padding.has_fixed_shapes()) {
-          // The longest row of the batch may be on another worker.
+          // The batch's longest row may be on another worker.
           return Error(
-              "PaddedBatch() to the longest row; with AutoShardPolicy FILE, expected padded_shapes "
-              "without unknown dimensions");
+              "PaddedBatch() cannot pad to the longest row with AutoShardPolicy FILE; expected "
+              "padded_shapes without unknown dimensions");
         }
         batches.padding = padding;
         return batches;
@@ -536,8 +539,9 @@ Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
   const std::string name = absl::StrCat("Shard(", num_shards, ", ", index, ")");
   return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
     if (num_shards < 1 || index < 0 || index >= num_shards) {
-      return Error(absl::StrCat("Shard() out of range; expected an index of 0 to ", num_shards - 1,
-                                " of at least 1 shard, got ", index, " of ", num_shards));
+      return Error(absl::StrCat("Shard() out of range; expected an index from 0 to ",
+                                num_shards - 1, " and at least 1 shard, got ", index, " of ",
+                                num_shards));
     }
     std::optional<int64_t> size = rows.size;
     if (size) size = *size / num_shards + (index < *size % num_shards ? 1 : 0);

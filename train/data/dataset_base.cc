@@ -9,7 +9,7 @@ namespace mirrorflow {
 absl::Status DatasetBase::CheckBatched() const {
   if (batched_) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("dataset: expected batches, which Batch() makes, got rows of ", description_));
+      absl::StrCat("dataset: call Batch() first; expected batches, got rows of ", description_));
 }
 
 RowDataset::RowDataset(absl::StatusOr<RowPipeline> rows)
@@ -23,8 +23,8 @@ std::shared_ptr<const DatasetBase> RowDataset::Then(RowStage stage) const {
 absl::StatusOr<FileBatches> RowDataset::OpenFiles(int64_t, const FileShard&) const {
   MF_RETURN_IF_ERROR(rows_.status());
   return absl::InvalidArgumentError(
-      "dataset: AutoShardPolicy FILE: expected rows of FromTFRecords() or FromCsv(), without "
-      "Zip() and Concatenate(), got a dataset without a list of files");
+      "dataset: AutoShardPolicy FILE: expected rows from FromTFRecords() or FromCsv(), without "
+      "Zip() or Concatenate(), got a dataset without a list of files");
 }
 
 absl::Status RowDataset::CheckBatched() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DatasetBase: the implementation behind a Dataset: a RowDataset, or a FileDataset
+// DatasetBase: the base class of Dataset's implementations, RowDataset and FileDataset
 // (file_dataset.h).
 #ifndef MIRRORFLOW_TRAIN_DATA_DATASET_BASE_H_
 #define MIRRORFLOW_TRAIN_DATA_DATASET_BASE_H_
@@ -21,9 +21,9 @@ class DatasetBase {
  public:
   virtual ~DatasetBase() = default;
 
-  // Returns this dataset with one more stage.
+  // Returns this dataset with `stage` appended.
   virtual std::shared_ptr<const DatasetBase> Then(RowStage stage) const = 0;
-  // Returns all rows. Opens their files.
+  // Returns the pipeline of all rows. Opens their files.
   virtual const absl::StatusOr<RowPipeline>& Rows() const = 0;
   // See Dataset.
   virtual absl::StatusOr<FileBatches> OpenFiles(int64_t epoch, const FileShard& shard) const = 0;
@@ -40,7 +40,7 @@ class DatasetBase {
   const bool batched_;
 };
 
-// A dataset whose rows do not come from a list of files, or the first error of a stage.
+// A dataset whose rows do not come from a list of files, or the first stage error.
 class RowDataset final : public DatasetBase {
  public:
   explicit RowDataset(absl::StatusOr<RowPipeline> rows);

@@ -16,10 +16,11 @@ namespace {
 
 constexpr absl::string_view kDebianDirectory = "/usr/share/datasets/fashion-mnist";
 constexpr absl::string_view kRemedy =
-    "; install the Debian package dataset-fashion-mnist, or name the directory with data_dir or "
-    "FASHION_MNIST_DIR";
+    "; install the Debian package dataset-fashion-mnist, or set data_dir or FASHION_MNIST_DIR to "
+    "the directory";
 
-// Whether the path does not exist. A path that exists but cannot be read gets a separate error.
+// Returns whether the path does not exist. A path that exists but cannot be read causes a different
+// error.
 bool Missing(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
@@ -37,7 +38,7 @@ struct IdxFile {
   Tensor tensor;
 };
 
-// Reads `name` in `directory`, plain or with the suffix .gz. Its elements must be uint8.
+// Reads `name` in `directory`, with or without the suffix .gz. Its elements must be uint8.
 absl::StatusOr<IdxFile> ReadFile(const std::string& directory, absl::string_view name) {
   std::string path = absl::StrCat(directory, "/", name);
   if (Missing(path)) path += ".gz";
@@ -101,7 +102,7 @@ absl::StatusOr<Tensor> LabelsOf(const IdxFile& file) {
 absl::StatusOr<Dataset> FashionMnist::Open(const Options& options) {
   const std::string directory = DirectoryOf(options);
   const absl::string_view prefix = options.split == Split::kTrain ? "train" : "t10k";
-  // Read the labels first: the file is small and reveals most mistakes.
+  // Read the labels first: their file is small, and reading it reveals most mistakes.
   MF_ASSIGN_OR_RETURN(const IdxFile label_file,
                       ReadFile(directory, absl::StrCat(prefix, "-labels-idx1-ubyte")));
   MF_ASSIGN_OR_RETURN(Tensor labels, LabelsOf(label_file));
@@ -110,8 +111,8 @@ absl::StatusOr<Dataset> FashionMnist::Open(const Options& options) {
   MF_ASSIGN_OR_RETURN(Tensor images, ImagesOf(image_file, options.shape_images));
   if (images.shape().dim(0) != labels.shape().dim(0)) {
     return absl::DataLossError(absl::StrCat(
-        image_file.path, ": images and labels differ in number; expected ", labels.shape().dim(0),
-        " images as in ", label_file.path, ", got ", images.shape().dim(0)));
+        image_file.path, ": image count differs from the label count; expected ",
+        labels.shape().dim(0), " as in ", label_file.path, ", got ", images.shape().dim(0)));
   }
   return Dataset::FromTensors({std::move(images), std::move(labels)});
 }

@@ -20,15 +20,15 @@ struct FashionMnist {
 
   struct Options {
     Split split = Split::kTrain;
-    // Directory of the files. If empty: $FASHION_MNIST_DIR if that is set, otherwise the directory
-    // of the Debian package.
+    // The directory that holds the files. If empty, $FASHION_MNIST_DIR or, if that is not set, the
+    // Debian package's directory.
     std::string data_dir;
-    // Images have the shape [N,28,28,1], for convolutions, instead of [N,784].
+    // Whether images have the shape [N,28,28,1], for convolutions, instead of [N,784].
     bool shape_images = false;
   };
 
   // Returns a dataset of (images, labels): float images scaled to [0, 1], and int32 labels from 0
-  // to 9. The files may be gzip-compressed or plain.
+  // to 9. The files can be gzip-compressed.
   static absl::StatusOr<Dataset> Open(const Options& options);
 };
 

@@ -22,9 +22,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kHeader = "mirrorflow rows 1";
-constexpr absl::string_view kEnd = "mirrorflow rows end ";  // and the row count
+constexpr absl::string_view kEnd = "mirrorflow rows end ";  // followed by the row count
 
-// A row in a record, in the byte order of the machine:
+// A record holds one row, in the machine's byte order:
 //   row: int64 | components: int32, each: dtype, rank: int32 | dimensions: int64 | the elements
 class RecordWriter {
  public:
@@ -67,8 +67,8 @@ absl::Status Encode(const RowRef& ref, std::string* record) {
   writer.Put(static_cast<int32_t>(ref.value->size()));
   for (const Tensor& component : *ref.value) {
     if (DataTypeSize(component.dtype()) == 0) {
-      return absl::UnimplementedError(
-          absl::StrCat("dataset: Cache(): expected numbers, got ", component.TypeString()));
+      return absl::UnimplementedError(absl::StrCat(
+          "dataset: Cache(): expected numeric components, got ", component.TypeString()));
     }
     writer.Put(static_cast<int32_t>(component.dtype()));
     writer.Put(static_cast<int32_t>(component.shape().rank()));
@@ -81,17 +81,16 @@ absl::Status Encode(const RowRef& ref, std::string* record) {
 
 // Returns the row, or nullopt if the record is not a row.
 std::optional<RowRef> Decode(absl::string_view record, int64_t epoch) {
-  constexpr int32_t kMost = 1 << 16;
+  constexpr int32_t kMax = 1 << 16;
   RecordParser parser(record);
   int64_t number;
   int32_t components;
   if (!parser.Take(&number) || !parser.Take(&components)) return std::nullopt;
-  if (components < 0 || components > kMost) return std::nullopt;
+  if (components < 0 || components > kMax) return std::nullopt;
   Row row;
   for (int32_t i = 0; i < components; ++i) {
     int32_t dtype, rank;
-    if (!parser.Take(&dtype) || !parser.Take(&rank) || rank < 0 || rank > kMost)
-      return std::nullopt;
+    if (!parser.Take(&dtype) || !parser.Take(&rank) || rank < 0 || rank > kMax) return std::nullopt;
     if (static_cast<size_t>(rank) > parser.left() / sizeof(int64_t)) return std::nullopt;
     std::vector<int64_t> dims(rank);
     if (!parser.Take(dims.data(), rank * sizeof(int64_t))) return std::nullopt;
@@ -118,7 +117,7 @@ class FileCache {
 
   const std::string& path() const { return path_; }
 
-  // Returns the records of the file, or null if it does not exist.
+  // Returns the file's records, or null if the file does not exist.
   absl::StatusOr<std::shared_ptr<const TfRecordIndex>> Open() {
     MutexLock lock(&mu_);
     if (index_ != nullptr) return index_;
@@ -131,10 +130,10 @@ class FileCache {
       MF_RETURN_IF_ERROR(index->ReadAt(index->size() - 1, &last));
     }
     if (first != kHeader || last != absl::StrCat(kEnd, index->size() - 2)) {
-      return absl::DataLossError(absl::StrCat(
-          path_, ": expected a file that Dataset::Cache() has written completely, got ",
-          index->size(), " records, of which the last is '", absl::CHexEscape(last.substr(0, 40)),
-          "'; remove the file to have it rebuilt"));
+      return absl::DataLossError(
+          absl::StrCat(path_, ": expected a complete Dataset::Cache() file, got ", index->size(),
+                       " records, the last one '", absl::CHexEscape(last.substr(0, 40)),
+                       "'; remove the file to rebuild it"));
     }
     index_ = std::make_shared<const TfRecordIndex>(*std::move(index));
     return index_;
@@ -148,8 +147,8 @@ class FileCache {
 
 namespace {
 
-// A file that gets its name only when it is complete, so that other iterators and processes never
-// see a partial file.
+// A file that is written under a temporary name, and renamed when it is complete. Other iterators
+// and processes never see a partial file.
 class NewFile {
  public:
   static absl::StatusOr<std::unique_ptr<NewFile>> Create(const std::string& path) {
@@ -220,7 +219,7 @@ class CachedInFile final : public RowStream {
   }
 
   absl::StatusOr<int64_t> Skip(int64_t count) override {
-    // Only a pass that has read every row can be cached.
+    // Read the skipped rows, because only a pass that reads every row can be cached.
     if (kept_ == nullptr) return SkipByReading(*this, count);
     count = std::min(count, kept_->size() - 2 - next_);
     next_ += count;
@@ -233,8 +232,8 @@ class CachedInFile final : public RowStream {
     MF_RETURN_IF_ERROR(kept_->ReadAt(++next_, &record_));
     std::optional<RowRef> row = Decode(record_, epoch_);
     if (!row) {
-      return absl::DataLossError(
-          absl::StrCat(cache_->path(), ": record ", next_, ": expected a row, got another record"));
+      return absl::DataLossError(absl::StrCat(cache_->path(), ": record ", next_,
+                                              ": expected a row, got an invalid record"));
     }
     rows->push_back(*std::move(row));
     return true;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The hosts of a cluster may have the files in different directories.
+// Returns the file's name without the directory, which can differ between the hosts of a cluster.
 std::string BaseName(const std::string& path) { return fs::path(path).filename().string(); }
 
 }  // namespace
@@ -37,14 +37,14 @@ std::string IdentityOfFiles(const std::vector<std::string>& paths,
     std::error_code error;
     const uintmax_t size = fs::file_size(path, error);
     if (!error) total += size;
-    // A file that the user names may have a different name on each host, such as a temporary one.
+    // Omit names that the user passed: they can differ between hosts, as temporary names do.
     const std::string name = by_user.contains(path) ? "" : BaseName(path);
     texts.push_back(absl::StrCat(name, " ", error ? 0 : size));
   }
   return absl::StrCat(IdentityOfNames(texts), " and ", total, " bytes");
 }
 
-// The files of a source. Lists them when they are first needed.
+// A source's list of files, which is created when it is first needed.
 class FileDataset::FileList {
  public:
   explicit FileList(ListFiles list) : list_(std::move(list)) {}
@@ -107,16 +107,15 @@ absl::StatusOr<FileBatches> FileDataset::OpenFiles(int64_t epoch, const FileShar
   if (std::ssize(paths) < shard.num_workers) {
     return absl::InvalidArgumentError(
         absl::StrCat("dataset: AutoShardPolicy FILE: fewer files than workers; expected at least ",
-                     shard.num_workers, ", got ", paths.size()));
+                     shard.num_workers, " files, got ", paths.size()));
   }
   const absl::StatusOr<RowPipeline>& rows = RowsOf(shard);
   MF_RETURN_IF_ERROR(rows.status());
   if (!rows->batched) {
     return absl::InvalidArgumentError(
-        "dataset: AutoShardPolicy FILE: expected batches, got rows without Batch()");
+        "dataset: AutoShardPolicy FILE: call Batch() first; expected batches, got rows");
   }
-  std::vector<std::string> names;  // a worker has only its own files, so the sizes of others are
-                                   // unknown
+  std::vector<std::string> names;  // without sizes: a worker may have only its own files
   for (const std::string& path : paths) names.push_back(BaseName(path));
   MF_ASSIGN_OR_RETURN(auto source, rows->MakeIterator(epoch, {}, nullptr));
   return FileBatches{std::move(source), rows->drop_remainder, IdentityOfNames(names)};

@@ -48,9 +48,9 @@ bool IsOtherImage(const fs::path& path) {
       path, {".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".heic", ".avif"});
 }
 
-// Whether the name is one that programs create next to a user's files. .git, .ipynb_checkpoints,
-// .DS_Store and ._x.jpg begin with a dot. The others are folders of macOS zip archives, NAS
-// servers, Windows and ext4.
+// Returns whether programs create entries of this name next to a user's files. .git,
+// .ipynb_checkpoints, .DS_Store and ._x.jpg begin with a dot. The other names are folders that
+// macOS zip archives, NAS servers, Windows and ext4 create.
 bool IsHidden(const fs::path& path) {
   const std::string name = path.filename().string();
   return absl::StartsWith(name, ".") || name == "__MACOSX" || name == "@eaDir" ||
@@ -62,15 +62,15 @@ absl::Status ErrorOf(const std::string& path, const std::error_code& error) {
   return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot be listed"));
 }
 
-// Entries that a walk through the folders skips.
+// The entries that are skipped when the folders are listed.
 struct LeftOut {
-  std::vector<std::string> broken_links;   // these may lead to images
+  std::vector<std::string> broken_links;   // may have pointed to images
   std::vector<std::string> other_formats;  // images other than PNG and JPEG
-  std::vector<std::string> not_files;      // not files, but named like images
+  std::vector<std::string> not_files;      // named like images, but not files
   std::vector<std::string> linked_folders;
 };
 
-// Whether it is a link whose target does not exist or cannot be reached.
+// Returns whether the entry is a link whose target does not exist or is inaccessible.
 bool IsBroken(const fs::directory_entry& entry) {
   std::error_code error;
   return entry.is_symlink(error) && !fs::exists(entry.status(error));
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& director
   std::error_code error;
   for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
     if (IsHidden(it->path())) continue;
-    // A name with an extension belongs to a file.
+    // A broken link is assumed to be a class folder if its name has no extension.
     if (IsBroken(*it) && !it->path().has_extension()) {
       left_out->broken_links.push_back(it->path().string());
     }
@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<std::string>> ListClasses(const std::string& director
   return classes;
 }
 
-// Returns the images below a folder, in alphabetical order.
+// Returns the images in and below a folder, in alphabetical order.
 absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, LeftOut* left_out) {
   std::vector<std::string> paths;
   std::vector<std::string> named_folders;  // folders named like images
@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, Left
     }
     const bool has_name = IsImage(path) || IsOtherImage(path);
     if (IsBroken(*it) && !IsOtherImage(path)) {
-      // A link without an extension may lead to a folder of images.
+      // A link without an extension may have pointed to a folder of images.
       if (has_name || !path.has_extension()) left_out->broken_links.push_back(path.string());
     } else if (it->is_directory(error)) {
       if (it->is_symlink(error)) {
@@ -133,7 +133,8 @@ absl::StatusOr<std::vector<std::string>> ListImages(const fs::path& folder, Left
   return paths;
 }
 
-// Without the images behind broken links, the classes would have fewer rows than the user expects.
+// Returns an error if there are broken links: without their images, the classes would have fewer
+// rows than the user expects.
 absl::Status CheckLinks(const std::string& directory, const std::vector<std::string>& broken) {
   if (broken.empty()) return absl::OkStatus();
   const std::string& first = *std::min_element(broken.begin(), broken.end());
@@ -141,7 +142,7 @@ absl::Status CheckLinks(const std::string& directory, const std::vector<std::str
   const std::string target = fs::read_symlink(first, error).string();
   return absl::NotFoundError(absl::StrCat(
       directory, ": ", broken.size(), " broken link", broken.size() == 1 ? "" : "s",
-      "; expected images; fetch them (git annex get, dvc pull) or delete the links, got ",
+      "; fetch the images (git annex get, dvc pull) or delete the links; expected images, got ",
       Printable(first), " -> ", Printable(target)));
 }
 
@@ -149,7 +150,7 @@ void WarnOfLeftOut(const std::string& directory, absl::string_view what,
                    const std::vector<std::string>& paths) {
   if (paths.empty()) return;
   const std::string& first = *std::min_element(paths.begin(), paths.end());
-  LogWarning(absl::StrCat(directory, ": left out ", paths.size(), " ", what, ", such as ",
+  LogWarning(absl::StrCat(directory, ": skipped ", paths.size(), " ", what, ", such as ",
                           Printable(first)));
 }
 
@@ -173,17 +174,17 @@ absl::StatusOr<ImageFolderFiles> List(const std::string& directory,
   MF_RETURN_IF_ERROR(CheckLinks(directory, left_out.broken_links));
   const std::vector<std::string>& others = left_out.other_formats;
   const std::string got_others =
-      others.empty() ? "" : absl::StrCat(", but files like ", Printable(others[0]));
+      others.empty() ? "" : absl::StrCat(", only files such as ", Printable(others[0]));
   if (files.paths.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(directory, ": expected a folder for each class with .png or .jpg files, got ",
-                     files.classes.empty() ? "no folder" : "no image in its folders", got_others));
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory, ": expected one folder per class with .png or .jpg files, got ",
+        files.classes.empty() ? "no folders" : "no images in its folders", got_others));
   }
   if (!empty.empty() && classes.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        directory, ": a folder has no image, and would be a class without rows; expected .png or ",
-        ".jpg files, or a list of the classes without it, got none in '", Printable(empty), "'",
-        got_others));
+        directory, ": a class has no images; add .png or .jpg files, or list only ",
+        "the other classes in ImageFolderSource::classes; expected images, got none in '",
+        Printable(empty), "'", got_others));
   }
   WarnOfLeftOut(directory, "images that are not PNG or JPEG", others);
   WarnOfLeftOut(directory, "entries that are named like images but are not files",
@@ -213,7 +214,7 @@ absl::StatusOr<ImageFolderFiles> OpenImageFolder(const std::string& directory,
   return ListImageFolder(directory, source.classes);
 }
 
-// Returns the paths of the files, relative to the directory.
+// Returns the paths relative to the directory.
 std::vector<std::string> NamesBelow(const fs::path& directory,
                                     const std::vector<std::string>& paths) {
   const size_t prefix = (directory / "").string().size();

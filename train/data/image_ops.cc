@@ -38,8 +38,8 @@ absl::Status CheckSides(int64_t height, int64_t width) {
 
 absl::Status CheckOffset(int64_t y, int64_t x) {
   if (std::max(y, x) <= kMaxSide && std::min(y, x) >= -kMaxSide) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("image: expected an offset of at most ", kMaxSide, ", got ", y, " and ", x));
+  return absl::InvalidArgumentError(absl::StrCat("image: expected offsets of magnitude at most ",
+                                                 kMaxSide, ", got ", y, " and ", x));
 }
 
 template <typename T>
@@ -51,7 +51,7 @@ T FromDouble(double value) {
   }
 }
 
-// A view of an existing or new image.
+// Accesses the pixels of an existing or new image.
 template <typename T>
 struct Pixels {
   explicit Pixels(const Tensor& t)
@@ -68,8 +68,8 @@ struct Pixels {
   T* data;
 };
 
-// Returns an image with unspecified values, which must be at most four times as large as an
-// existing one. Each thread reuses the memory of its last images once nothing holds them:
+// Returns an image with unspecified values. It must be at most four times as large as an existing
+// image. Each thread reuses the memory of its last images once they are released, because
 // allocating fresh memory can cost more than the image operation.
 absl::StatusOr<Tensor> NewImage(DataType dtype, const Shape& shape) {
   constexpr size_t kKept = 4;
@@ -77,7 +77,7 @@ absl::StatusOr<Tensor> NewImage(DataType dtype, const Shape& shape) {
   thread_local size_t next = 0;
   const size_t bytes = shape.num_elements() * DataTypeSize(dtype);
   for (const std::shared_ptr<Buffer>& buffer : kept) {
-    // The count cannot grow concurrently; see BufferPool.
+    // A use count of 1 cannot grow concurrently; see BufferPool.
     if (buffer == nullptr || buffer.use_count() != 1) continue;
     if (buffer->size() < bytes || buffer->size() / 2 > bytes) continue;
     return Tensor::View(dtype, shape, buffer->data(), buffer);
@@ -88,8 +88,8 @@ absl::StatusOr<Tensor> NewImage(DataType dtype, const Shape& shape) {
 }
 
 // Creates an image of this height and width, with the dtype and channels of `image`, and calls
-// fill(from, to) on it, both as Pixels<T>. With `fills_all`, `fill` must set every value, and the
-// result must not be larger than `image`; otherwise, all values are 0 before the call.
+// fill(from, to) with both images as Pixels<T>. If `fills_all` is set, `fill` must set every value,
+// and the result must not be larger than `image`; otherwise, all values are 0 before the call.
 template <typename Fill>
 absl::StatusOr<Tensor> Make(const Tensor& image, int64_t height, int64_t width, Fill fill,
                             bool fills_all = false) {
@@ -112,7 +112,7 @@ absl::StatusOr<Tensor> MakeOfSameSize(const Tensor& image, Fill fill) {
   return Make(image, image.shape().dim(0), image.shape().dim(1), fill, /*fills_all=*/true);
 }
 
-// Calls use(pixels) with the image as Pixels<T>.
+// Calls use(Pixels<T>(image)) with T = uint8_t or float.
 template <typename Use>
 void WithPixels(const Tensor& image, Use use) {
   if (image.dtype() == DT_UINT8) {
@@ -134,7 +134,7 @@ void CopyMirrored(Pixels<T> from, Pixels<T> to, Channels channels) {
   }
 }
 
-// The part of [first, first + size) that lies in [0, limit).
+// The intersection of [first, first + size) and [0, limit).
 struct Range {
   Range(int64_t first, int64_t size, int64_t limit)
       : begin(std::clamp<int64_t>(first, 0, limit)),
@@ -202,9 +202,9 @@ absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width
   MF_RETURN_IF_ERROR(CheckImage(image));
   MF_RETURN_IF_ERROR(CheckSides(height, width));
   if (image.num_elements() == 0 && height * width > 0) {
-    return absl::InvalidArgumentError("image: Resize() of an image without pixels");
+    return absl::InvalidArgumentError("image: Resize() requires an image with pixels, got none");
   }
-  // The two pixels on either side of a result, and the weight of the second.
+  // The input pixels on either side of an output pixel, and the weight of the second one.
   struct Between {
     int64_t low, high;
     float weight;
@@ -250,7 +250,7 @@ absl::StatusOr<Tensor> Rotate(const Tensor& image, double radians) {
     const double center_x = static_cast<double>(from.width - 1) / 2;
     for (int64_t y = 0; y < to.height; ++y) {
       for (int64_t x = 0; x < to.width; ++x) {
-        // The source of the pixel. y points down.
+        // The position in the input that maps to this output pixel. The y axis points down.
         const double dy = static_cast<double>(y) - center_y, dx = static_cast<double>(x) - center_x;
         const double from_x = cos * dx - sin * dy + center_x;
         const double from_y = sin * dx + cos * dy + center_y;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Image operations on the host, for Map(). An image is a tensor [height, width, channels] of uint8
-// or float. A result has its own memory and, except for Rescale and Normalize, the image's dtype;
-// uint8 values are rounded and clipped to [0, 255].
+// Image operations on the host, for Dataset::Map(). An image is a tensor [height, width, channels]
+// of uint8 or float. Results do not share the image's memory and, except for Rescale and Normalize,
+// have its dtype; uint8 values are rounded and clipped to [0, 255].
 //
-// Errors: InvalidArgument if the image has another rank or dtype, or if an argument is out of
+// Errors: InvalidArgument if the image has a different rank or dtype, or if an argument is out of
 // range.
 #ifndef MIRRORFLOW_TRAIN_DATA_IMAGE_OPS_H_
 #define MIRRORFLOW_TRAIN_DATA_IMAGE_OPS_H_
@@ -21,33 +21,36 @@ namespace images {
 absl::StatusOr<Tensor> FlipLeftRight(const Tensor& image);
 absl::StatusOr<Tensor> FlipUpDown(const Tensor& image);
 
-// Returns the rectangle of this height and width whose first pixel is (y, x). Pixels outside the
+// Returns the rectangle of this height and width with its first pixel at (y, x). Pixels outside the
 // image are 0.
 absl::StatusOr<Tensor> Crop(const Tensor& image, int64_t y, int64_t x, int64_t height,
                             int64_t width);
 
-// Returns the image with the part of the rectangle that lies inside it set to 0.
+// Returns the image with all pixels inside the rectangle set to 0. The rectangle can extend beyond
+// the image.
 absl::StatusOr<Tensor> Erase(const Tensor& image, int64_t y, int64_t x, int64_t height,
                              int64_t width);
 
-// Bilinear interpolation between pixel centres, without antialiasing, like tf.image.resize.
+// Resizes by bilinear interpolation between pixel centres, without antialiasing, like
+// tf.image.resize.
 absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width);
 
-// Rotates counter-clockwise around the centre, with bilinear interpolation. Pixels from outside the
-// image are 0.
+// Rotates counter-clockwise around the centre, with bilinear interpolation. Pixels outside the
+// image count as 0.
 absl::StatusOr<Tensor> Rotate(const Tensor& image, double radians);
 
-// image + delta.
+// Returns image + delta.
 absl::StatusOr<Tensor> AdjustBrightness(const Tensor& image, double delta);
 
-// (image - mean) * factor + mean, with the mean of each channel, like tf.image.adjust_contrast.
+// Returns (image - mean) * factor + mean, with the mean of each channel, like
+// tf.image.adjust_contrast.
 absl::StatusOr<Tensor> AdjustContrast(const Tensor& image, double factor);
 
 // Returns a float image: image * scale + offset, like Keras' Rescaling.
 absl::StatusOr<Tensor> Rescale(const Tensor& image, double scale, double offset = 0);
 
 // Returns a float image: (image * scale - mean) / deviation, with one mean and one deviation per
-// channel, like torchvision's ToTensor and Normalize (with scale 1/255 for uint8).
+// channel. With scale 1/255 for uint8, equals torchvision's ToTensor followed by Normalize.
 absl::StatusOr<Tensor> Normalize(const Tensor& image, const std::vector<float>& mean,
                                  const std::vector<float>& deviation, double scale = 1);
 

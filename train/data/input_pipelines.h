@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Input pipelines and ready-made datasets.
+// Includes input pipelines and ready-made datasets.
 #ifndef MIRRORFLOW_TRAIN_DATA_INPUT_PIPELINES_H_
 #define MIRRORFLOW_TRAIN_DATA_INPUT_PIPELINES_H_
 

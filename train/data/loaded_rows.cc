@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// How many rows a thread reads ahead, so that all threads are busy even if some rows take longer.
+// How many rows per thread are read ahead, so that all threads stay busy if some rows take longer.
 constexpr int kRowsAheadPerThread = 8;
 
 class Source final : public RowStream {
@@ -34,8 +34,7 @@ class Source final : public RowStream {
     if (at_end_) return false;
     Row row;
     absl::StatusOr<bool> more = source_->Next(&row);
-    const int64_t number = next_++;  // a failed row also counts, so that the others keep their
-                                     // numbers
+    const int64_t number = next_++;  // failed rows also count, so that other rows keep their index
     if (!more.ok()) return Annotate(more.status(), absl::StrCat("row ", number));
     at_end_ = !*more;
     if (at_end_) return false;
@@ -59,7 +58,7 @@ class Source final : public RowStream {
   std::unique_ptr<RowSource> source_;
   int64_t epoch_ = 0;
   int64_t next_ = 0;
-  bool at_end_ = false;  // do not ask the source again: a generator may start over
+  bool at_end_ = false;  // do not call Next() after the end: a generator may start over
 };
 
 class Loaded final : public RowStream {
@@ -97,13 +96,13 @@ class Loaded final : public RowStream {
       MF_ASSIGN_OR_RETURN(const int64_t more, input_->Skip(count - skipped));
       return skipped + more;
     }
-    // Reading is the only way to find out which rows fail.
+    // Read the rows, because only reading shows which rows fail.
     MF_ASSIGN_OR_RETURN(const int64_t more, SkipByReading(*this, count - skipped));
     return skipped + more;
   }
 
  private:
-  // Reads rows into ready_. If one fails, ready_ has the rows before it.
+  // Reads rows into ready_. If a row fails, ready_ holds the rows before it.
   absl::Status ReadAhead() {
     const int wanted =
         threads_.num_threads() > 1 ? threads_.num_threads() * kRowsAheadPerThread : 1;
@@ -132,17 +131,17 @@ class Loaded final : public RowStream {
       }
     }
     if (at_end_ && errors_ > 0) {
-      LogWarning(absl::StrCat("left out ", errors_, " bad records"));
+      LogWarning(absl::StrCat("skipped ", errors_, " bad records"));
     }
     return failure;
   }
 
-  // Returns OK if one more bad row may be skipped.
+  // Counts a bad row. Returns OK if it can be skipped, otherwise its error.
   absl::Status Tolerate(const absl::Status& status) {
     const bool is_bad_row = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
     if (!is_bad_row || max_errors_ == 0) return status;
     if (++errors_ <= max_errors_) return absl::OkStatus();
-    return Annotate(status, absl::StrCat("more than ", max_errors_, " bad records, the last one"));
+    return Annotate(status, absl::StrCat("more than ", max_errors_, " bad records; last error"));
   }
 
   const std::unique_ptr<RowStream> input_;

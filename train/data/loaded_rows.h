@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stages that read rows from a source.
+// Pipeline stages that read rows from a source.
 #ifndef MIRRORFLOW_TRAIN_DATA_LOADED_ROWS_H_
 #define MIRRORFLOW_TRAIN_DATA_LOADED_ROWS_H_
 
@@ -19,11 +19,11 @@ std::unique_ptr<RowStream> SourceRows(OpenSource open);
 
 struct LoadRowsOptions {
   int num_threads = 1;
-  // How many rows of a pass may fail. They are skipped, and a warning at the end gives their
-  // number.
+  // How many rows per pass can fail. They are skipped, and a warning at the end of the pass reports
+  // how many.
   int64_t max_errors = 0;
 };
-// Returns the rows of `input`; `reader` reads the values of those that have none.
+// Returns the rows of `input`. `reader` reads the values of rows that have none.
 std::unique_ptr<RowStream> LoadRows(std::unique_ptr<RowStream> input, RowReaderPtr reader,
                                     const LoadRowsOptions& options);
 

@@ -10,15 +10,15 @@
 
 namespace mirrorflow {
 
-// How rows of different shapes form one batch: each is padded at the end of its dimensions.
+// How rows of different shapes form one batch: each row is padded at the end of its dimensions.
 struct Padding {
-  // The padded shape of the rows of each component. An unknown dimension is that of the longest row
-  // in the batch. Empty: all dimensions are unknown.
+  // The padded row shape of each component. An unknown dimension stands for the largest in the
+  // batch. Empty: all dimensions are unknown.
   std::vector<Shape> padded_shapes = {};
-  // For each component, a scalar of its dtype. Empty: zeros.
+  // The padding value of each component, a scalar of the component's dtype. Empty: zeros.
   std::vector<Tensor> padding_values = {};
 
-  // Whether the shapes of a batch are independent of its rows.
+  // Returns whether a batch's shapes are independent of its rows.
   bool has_fixed_shapes() const {
     return !padded_shapes.empty() &&
            std::all_of(padded_shapes.begin(), padded_shapes.end(),

@@ -12,7 +12,7 @@ namespace mirrorflow {
 ParallelRows::ParallelRows(int num_threads) {
   while (this->num_threads() < num_threads) {
     absl::StatusOr<std::thread> thread = StartThread("rows", [this] { Loop(); });
-    if (!thread.ok()) break;  // the threads that could be started do the work
+    if (!thread.ok()) break;  // continue with fewer threads
     threads_.push_back(*std::move(thread));
   }
 }

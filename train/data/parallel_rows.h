@@ -12,7 +12,8 @@
 
 namespace mirrorflow {
 
-// Threads that read rows: the caller's and `num_threads - 1` others, or as many as can be started.
+// Threads that read rows: the caller's thread and `num_threads - 1` others, or as many as can be
+// started.
 class ParallelRows {
  public:
   using Function = absl::FunctionRef<absl::Status(int64_t)>;
@@ -22,8 +23,8 @@ class ParallelRows {
 
   int num_threads() const { return 1 + static_cast<int>(threads_.size()); }
 
-  // Calls f(0), …, f(count - 1) on all threads and waits for them. Returns the error of the lowest
-  // index. After an error, higher indices may be skipped.
+  // Calls f(0), …, f(count - 1) on all threads and waits for them. Returns the error with the
+  // lowest index. After an error, higher indices may be skipped.
   absl::Status Run(int64_t count, Function f);
 
  private:
@@ -34,11 +35,11 @@ class ParallelRows {
   Mutex mu_;
   CondVar begin_, end_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  int64_t round_ ABSL_GUARDED_BY(mu_) = 0;  // number of calls of Run()
+  int64_t round_ ABSL_GUARDED_BY(mu_) = 0;  // how many times Run() has been called
   const Function* f_ ABSL_GUARDED_BY(mu_) = nullptr;
   int64_t count_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t next_ ABSL_GUARDED_BY(mu_) = 0;    // the first index that no thread has taken
-  int working_ ABSL_GUARDED_BY(mu_) = 0;     // threads inside f
+  int working_ ABSL_GUARDED_BY(mu_) = 0;     // how many threads are in f
   int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;  // the index that returned error_
   absl::Status error_ ABSL_GUARDED_BY(mu_);
 };

@@ -36,11 +36,11 @@ class PrefetchSource final : public BatchSource {
   }
 
   absl::StatusOr<bool> Next(SourceBatch* batch) override {
-    batch->components.clear();  // before the wait, so that the thread can reuse its buffers
+    batch->components.clear();  // before waiting, so that the thread can reuse the buffers
     MutexLock lock(&mu_);
     while (ready_ == 0) filled_.Wait(lock);
     Slot& slot = slots_[begin_];
-    // The end or an error stays in its slot, so that every later call also returns it.
+    // Leave the end or an error in its slot, so that later calls return it as well.
     if (!slot.result.ok() || !*slot.result) return slot.result;
     std::swap(*batch, slot.batch);
     begin_ = (begin_ + 1) % slots_.size();
@@ -81,7 +81,7 @@ class PrefetchSource final : public BatchSource {
   Mutex mu_;
   CondVar room_, filled_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  size_t ready_ ABSL_GUARDED_BY(mu_) = 0;  // number of results, from slots_[begin_] on
+  size_t ready_ ABSL_GUARDED_BY(mu_) = 0;  // how many slots have results, from slots_[begin_] on
   size_t begin_ = 0;                       // accessed only by the reader
   std::vector<Slot> slots_;                // a ring buffer
   std::thread thread_;

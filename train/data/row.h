@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows: the elements of a dataset before Batch(). The stages of a pipeline pass on references to
-// rows; a row is read when a stage needs its value, at the latest for its batch.
+// Rows are the elements of a dataset before Batch(). Pipeline stages pass on references to rows. A
+// row is read when a stage needs its value, at the latest when its batch is assembled.
 #ifndef MIRRORFLOW_TRAIN_DATA_ROW_H_
 #define MIRRORFLOW_TRAIN_DATA_ROW_H_
 
@@ -20,8 +20,8 @@ namespace mirrorflow {
 // The components of a row, without the batch dimension.
 using Row = std::vector<Tensor>;
 
-// Identifies a row: its number in the source, from 0, and the pass over the source. The identity is
-// the same on every worker, and so are random changes that depend on it.
+// Identifies a row by its index in the source and by the pass over the source. The identity is the
+// same on every worker, and so are random changes that depend on it.
 struct RowId {
   int64_t epoch = 0;
   int64_t row = 0;
@@ -38,19 +38,22 @@ inline RowRef NewRow(int64_t epoch, int64_t number, Row row) {
   return {{epoch, number}, std::make_shared<const Row>(std::move(row))};
 }
 
-// Reads rows by reference and applies the functions of Map(). Several threads call it concurrently.
+// Reads the rows that references identify, and applies the functions of Map(). Several threads can
+// call a reader concurrently.
 class RowReader {
  public:
   virtual ~RowReader() = default;
   virtual absl::Status Read(const RowRef& ref, Row* row) const = 0;
-  // The size in bytes of every row, if it is known without reading one; otherwise 0.
+  // Returns the row size in bytes if it is the same for all rows and known without reading one;
+  // otherwise 0.
   virtual int64_t row_bytes() const { return 0; }
-  // If row i is row i of tensors, returns these tensors, from which batches are copied directly.
+  // If row i is a row of tensors at index i, returns the tensors, so that batches can be copied
+  // from them directly.
   virtual const std::vector<Tensor>* tensors() const { return nullptr; }
 };
 
 // The function that Map() applies to each row: a callable `absl::Status(Row*)`, or
-// `absl::Status(const RowId&, Row*)` if it also depends on the pass and the row number.
+// `absl::Status(const RowId&, Row*)` if it also depends on the pass and the row index.
 class RowFunction {
  public:
   template <typename F>
@@ -71,10 +74,10 @@ class RowFunction {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Fills `row`. Returns false at the end, after which it is not called again.
+  // Fills `row`. Returns false at the end of the source; it is not called after that.
   virtual absl::StatusOr<bool> Next(Row* row) = 0;
-  // Skips the next `count` rows, or all that remain. Returns how many it skipped. The default reads
-  // them.
+  // Skips the next `count` rows, or all that remain, and returns how many it skipped. By default,
+  // reads and discards them.
   virtual absl::StatusOr<int64_t> Skip(int64_t count);
 };
 

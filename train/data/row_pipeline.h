@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RowPipeline: a source of rows and the stages after it. A RowDataset has one, a FileDataset one
-// for each shard of its files.
+// RowPipeline: a source of rows and the stages that follow it. A RowDataset has one pipeline, a
+// FileDataset has one per shard of its files.
 #ifndef MIRRORFLOW_TRAIN_DATA_ROW_PIPELINE_H_
 #define MIRRORFLOW_TRAIN_DATA_ROW_PIPELINE_H_
 
@@ -33,28 +33,27 @@ struct RowPipeline {
   MakeStream stream;
   std::optional<int64_t> size;  // in elements; nullopt if unknown or infinite
   bool is_endless = false;
-  bool in_order = false;   // all rows of a random-access source, in its order
-  bool skips_fast = true;  // skips without drawing the skipped elements
+  bool in_order = false;   // has all rows of a random-access source, in the source's order
+  bool skips_fast = true;  // skips elements without producing them
   bool batched = false;
   bool drop_remainder = false;
   std::optional<Padding> padding;
   int num_threads = 1;
   int prefetch = 1;
 
-  // Replaces the source: the elements become the first `rows` rows of `new_reader`, which has
-  // random access.
+  // Replaces the source with the first `rows` rows of `new_reader`, which has random access.
   void ReadInOrder(RowReaderPtr new_reader, int64_t rows);
-  // Appends a transform that only chooses and orders elements.
+  // Appends a transform that chooses or reorders elements without using their values.
   RowPipeline Append(Transform transform, std::optional<int64_t> new_size) &&;
-  // Appends a transform of row values. Returns InvalidArgument, with the stage's name, if the rows
-  // are already batched.
+  // Appends a transform that uses row values. Returns InvalidArgument, naming the stage, if the
+  // rows are already batched.
   absl::StatusOr<RowPipeline> AppendToValues(absl::string_view stage, Transform transform,
                                              std::optional<int64_t> new_size) &&;
-  // Returns InvalidArgument, with the stage's name, if the rows are already batched.
+  // Returns InvalidArgument, naming the stage, if the rows are already batched.
   absl::Status CheckRows(absl::string_view stage) const;
-  // Returns a function that creates the stream of rows with their values.
+  // Returns a function that creates a stream of rows with values.
   MakeStream Values(int64_t max_errors = 0) const;
-  // Starts one pass. `fingerprint` may be null.
+  // Returns an iterator for one pass. `fingerprint` can be null.
   absl::StatusOr<std::unique_ptr<BatchSource>> MakeIterator(
       int64_t epoch, const BatchShard& batch_shard,
       std::shared_ptr<DatasetFingerprint> fingerprint) const;
@@ -62,7 +61,8 @@ struct RowPipeline {
 
 // One stage of a Dataset.
 struct RowStage {
-  std::string name;  // as in Dataset::ToString(); empty if the elements do not change
+  std::string
+      name;  // shown in Dataset::ToString(); empty if the stage keeps the elements unchanged
   std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply;
   bool makes_batches = false;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the rows of a dataset are read: from tensors, by a function, or by combining other readers.
+// RowReaders that read rows from tensors, call a function, or combine other readers.
 #ifndef MIRRORFLOW_TRAIN_DATA_ROW_READERS_H_
 #define MIRRORFLOW_TRAIN_DATA_ROW_READERS_H_
 
@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// The rows of tensors along their leading dimension, which must be equal in all of them.
+// Reads the rows of tensors along their leading dimension, which must be equal in all tensors.
 class TensorRows final : public RowReader {
  public:
   explicit TensorRows(std::vector<Tensor> components) : components_(std::move(components)) {}
@@ -31,33 +31,33 @@ using RowReaderPtr = std::shared_ptr<const RowReader>;
 
 // Reads rows whose values a stage has already read (RowRef::value).
 RowReaderPtr ValueRows();
-// Row i is filled by `read`. Several threads call it concurrently.
+// Reads row i by calling `read`, which several threads can call concurrently.
 RowReaderPtr FunctionRows(std::function<absl::Status(int64_t row, Row*)> read);
 // Applies `function` to each row of `input`.
 RowReaderPtr MappedRows(RowReaderPtr input, RowFunction function);
-// Row i is the concatenation of the components of row i of all inputs.
+// Reads row i as the concatenated components of row i of each input.
 RowReaderPtr ZippedRows(std::vector<RowReaderPtr> inputs);
 
 struct CountedReader {
   RowReaderPtr reader;
   int64_t rows = 0;
 };
-// The rows of all inputs, one input after another.
+// Reads the rows of all inputs, one input after another.
 RowReaderPtr ConcatenatedRows(std::vector<CountedReader> inputs);
 
-// The rows of a window: `size` rows, `stride` apart. The next window starts `shift` rows later.
+// A window has `size` rows, `stride` apart. The next window starts `shift` rows later.
 struct WindowRange {
   int64_t size = 0;
   int64_t shift = 1;
   int64_t stride = 1;
 
-  // The number of rows from the first to the last of a window.
+  // Returns how many consecutive input rows a window spans, from its first row to its last.
   int64_t span() const { return (size - 1) * stride + 1; }
 };
-// Row i is window i of the rows of `input`, stacked along a new leading dimension.
+// Reads row i as the rows of window i of `input`, stacked along a new leading dimension.
 RowReaderPtr WindowedRows(RowReaderPtr input, const WindowRange& range);
 
-// Stacks rows of equal dtypes and shapes along a new leading dimension.
+// Stacks rows along a new leading dimension. They must have equal dtypes and shapes.
 absl::StatusOr<Row> StackRows(absl::Span<const Row> rows);
 
 }  // namespace mirrorflow

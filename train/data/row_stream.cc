@@ -88,7 +88,7 @@ class Shuffle final : public RowStream {
   const uint64_t seed_;
   int64_t epoch_ = 0;
   bool drained_ = false;
-  std::vector<RowRef> rows_;    // of all elements, concatenated
+  std::vector<RowRef> rows_;    // the rows of all elements, concatenated
   std::vector<size_t> begins_;  // element i is rows_[begins_[i], begins_[i + 1])
   std::vector<size_t> order_;
   size_t next_ = 0;
@@ -129,7 +129,7 @@ class Repeat final : public RowStream {
       : input_(std::move(input)), count_(count) {}
 
   absl::Status Start(int64_t epoch) override {
-    // Unsigned, so that a count near the limit wraps around instead of overflowing.
+    // Use unsigned arithmetic, so that a count near the limit wraps around instead of overflowing.
     first_epoch_ = static_cast<uint64_t>(epoch) * (count_ < 0 ? 1 : count_);
     pass_ = 0;
     return StartPass();
@@ -141,7 +141,7 @@ class Repeat final : public RowStream {
     if (more) return true;
     if (++pass_ == count_) return false;
     MF_RETURN_IF_ERROR(StartPass());
-    // If this pass is empty, so are all later ones.
+    // If this pass is empty, all later passes are also empty.
     return input_->Next(rows);
   }
 
@@ -151,7 +151,7 @@ class Repeat final : public RowStream {
     while (skipped < count && pass_ != count_) {
       MF_ASSIGN_OR_RETURN(const int64_t of_pass, input_->Skip(count - skipped));
       skipped += of_pass;
-      const bool is_empty = is_at_start && of_pass == 0;  // all later passes are empty, too
+      const bool is_empty = is_at_start && of_pass == 0;  // all later passes are also empty
       if (skipped == count || is_empty || ++pass_ == count_) break;
       MF_RETURN_IF_ERROR(StartPass());
       is_at_start = true;
@@ -239,7 +239,7 @@ class Shard final : public RowStream {
   absl::StatusOr<int64_t> Skip(int64_t count) override {
     int64_t done = 0;
     for (; done < count; ++done) {
-      // Each element is preceded by a run of other shards' elements.
+      // Other shards' elements precede each element of this shard.
       MF_ASSIGN_OR_RETURN(const int64_t skipped, input_->Skip(before_ + 1));
       if (skipped < before_ + 1) break;
       before_ = num_shards_ - 1;
@@ -251,7 +251,7 @@ class Shard final : public RowStream {
   const std::unique_ptr<RowStream> input_;
   const int64_t num_shards_;
   const int64_t index_;
-  int64_t before_ = 0;  // other shards' elements before the next one
+  int64_t before_ = 0;  // how many elements of other shards precede the next element
 };
 
 class BufferShuffle final : public RowStream {
@@ -278,7 +278,7 @@ class BufferShuffle final : public RowStream {
     buffer_.pop_back();
     return true;
   }
-  // The order depends on the preceding elements, so they must be drawn.
+  // Draws the skipped elements, because the order of later elements depends on them.
   absl::StatusOr<int64_t> Skip(int64_t count) override { return SkipByReading(*this, count); }
 
  private:

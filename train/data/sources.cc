@@ -25,7 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the files of the paths, in order. A pattern's files are in alphabetical order.
+// Expands the patterns in `paths`, in order. The files that match a pattern are in alphabetical
+// order.
 absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -34,7 +35,7 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
       files.push_back(path);
       continue;
     }
-    // A directory that cannot be read is an error, because its files would be missing.
+    // Fail if a directory cannot be read, because its files would be missing.
     const auto is_error = [](const char*, int error) {
       return error == ENOENT || error == ENOTDIR ? 0 : 1;
     };
@@ -44,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
     globfree(&found);
     if (result == GLOB_NOMATCH) {
       return absl::NotFoundError(
-          absl::StrCat(path, ": expected at least one file that matches, got none"));
+          absl::StrCat(path, ": no file matches; expected at least one, got none"));
     }
     if (result != 0) return absl::UnavailableError(absl::StrCat(path, ": cannot be listed"));
     std::sort(matches.begin(), matches.end());
@@ -53,7 +54,8 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
   return files;
 }
 
-// A file without records may be an empty shard, but a dataset without records is a mistake.
+// Returns InvalidArgument if all files are empty. A single empty file may be an empty shard, but a
+// dataset without records is a mistake.
 absl::Status CheckNotAllEmpty(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
     std::error_code error;
@@ -91,7 +93,8 @@ absl::StatusOr<Tensor> JoinColumns(absl::Span<const Tensor> columns, int64_t row
         copy(column.flat<bool>());
         break;
       default:
-        return absl::InternalError(absl::StrCat("csv: a column of ", column.TypeString()));
+        return absl::InternalError(
+            absl::StrCat("csv: unexpected column type ", column.TypeString()));
     }
   }
   return matrix;
@@ -102,7 +105,7 @@ absl::StatusOr<CsvTable> JoinTables(const std::vector<std::string>& paths,
                                     const std::vector<CsvTable>& tables) {
   CsvTable joined;
   joined.names = tables[0].names;
-  size_t like = 0;  // the first with rows; tables without rows have no inferred dtypes
+  size_t like = 0;  // the first table with rows: tables without rows have no inferred dtypes
   while (like + 1 < tables.size() && tables[like].num_rows == 0) ++like;
   for (size_t t = 0; t < tables.size(); ++t) {
     const auto error = [&](absl::string_view expected, size_t as_in, absl::string_view got) {
@@ -117,7 +120,7 @@ absl::StatusOr<CsvTable> JoinTables(const std::vector<std::string>& paths,
       const DataType first = tables[like].columns[c].dtype(), dtype = tables[t].columns[c].dtype();
       if (dtype == first) continue;
       return error(absl::StrCat("column '", joined.names[c], "' of ", DataTypeName(first)), like,
-                   absl::StrCat(DataTypeName(dtype), "; CsvOptions::columns can fix it"));
+                   absl::StrCat(DataTypeName(dtype), "; set the dtype in CsvOptions::columns"));
     }
     joined.num_rows += tables[t].num_rows;
   }
@@ -140,8 +143,8 @@ absl::StatusOr<Dataset> OpenCsv(const std::vector<std::string>& paths, const Csv
   for (const std::string& path : paths) {
     MF_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path, source.csv));
     if (table.num_bad_records > 0) {
-      LogWarning(absl::StrCat(path, ": left out ", table.num_bad_records,
-                              " bad records, the first: ", table.first_bad_record));
+      LogWarning(absl::StrCat(path, ": skipped ", table.num_bad_records,
+                              " bad records; first error: ", table.first_bad_record));
     }
     tables.push_back(table);  // shares its columns
   }
@@ -152,9 +155,10 @@ absl::StatusOr<Dataset> OpenCsv(const std::vector<std::string>& paths, const Csv
   if (source.label.empty()) return Dataset::FromTensors(std::move(table.columns));
   const auto found = std::find(table.names.begin(), table.names.end(), source.label);
   if (found == table.names.end() || table.columns.size() < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        paths[0], ": expected a column '", source.label, "' and at least one other, got ",
-        found == table.names.end() ? "no such column" : "no other"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(paths[0], ": expected a label column '", source.label,
+                     "' and at least one other column, got ",
+                     found == table.names.end() ? "no such column" : "no other column"));
   }
   const auto place = found - table.names.begin();
   Tensor label = table.columns[place];
@@ -176,7 +180,7 @@ absl::StatusOr<Dataset> OpenNpz(const std::string& path, const std::vector<std::
   return Dataset::FromTensors(std::move(components));
 }
 
-// Converts a record to a row.
+// Converts records to rows.
 class RecordParser {
  public:
   static absl::StatusOr<RecordParser> Create(const std::vector<ExampleFeature>& features) {
@@ -204,7 +208,7 @@ class RecordParser {
   std::shared_ptr<const ExampleParser> examples_;  // null: rows of bytes
 };
 
-// The records of files, one file after another.
+// Reads the records of files, one file after another.
 class RecordSource final : public RowSource {
  public:
   RecordSource(std::vector<std::string> paths, RecordParser parser)
@@ -247,12 +251,12 @@ class RecordSource final : public RowSource {
  private:
   const std::vector<std::string> paths_;
   const RecordParser parser_;
-  size_t next_ = 0;  // index of reader_'s file, or of the next one
+  size_t next_ = 0;  // index of reader_'s file or, if reader_ is null, of the next file
   std::unique_ptr<TfRecordReader> reader_;
   std::string record_;
 };
 
-// Whether the file starts with a gzip or zlib header. False if it cannot be read.
+// Returns whether the file starts with a gzip or zlib header. Returns false if it cannot be read.
 bool IsCompressed(const std::string& path) {
   const absl::StatusOr<InputFile> file = InputFile::Open(path);
   unsigned char start[2] = {0, 0};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SplitMix64: random numbers for the order and the augmentation of rows. Neither may depend on the
-// compiler, so std::shuffle and the standard distributions, whose results differ between libraries,
-// cannot be used. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-// OOPSLA 2014.
+// SplitMix64 generates the random numbers for the order and the augmentation of rows. Neither must
+// depend on the standard library, so std::shuffle and the standard distributions are not used:
+// their results differ between implementations. Source: Steele, Lea and Flood, "Fast splittable
+// pseudorandom number generators", OOPSLA 2014.
 #ifndef MIRRORFLOW_TRAIN_DATA_SPLIT_MIX_H_
 #define MIRRORFLOW_TRAIN_DATA_SPLIT_MIX_H_
 
@@ -14,8 +14,8 @@ namespace mirrorflow {
 class SplitMix64 {
  public:
   explicit SplitMix64(uint64_t state) : state_(state) {}
-  // The numbers of one pass. The seed is scrambled; otherwise, (seed, epoch + 1) would give the
-  // numbers of (seed + 1, epoch).
+  // Generates the numbers for one pass. Scrambles the seed; otherwise, (seed, epoch + 1) would
+  // generate the same numbers as (seed + 1, epoch).
   SplitMix64(uint64_t seed, int64_t epoch)
       : state_(SplitMix64(seed).Next() + static_cast<uint64_t>(epoch)) {}
 
@@ -26,8 +26,9 @@ class SplitMix64 {
     return z ^ (z >> 31);
   }
 
-  // Uniform in [0, n): the high word of x * n, after rejecting the few x that would bias the
-  // result. Source: Lemire, "Fast random integer generation in an interval", 2019.
+  // Returns an integer that is uniform in [0, n): the high word of x * n, after rejecting the few x
+  // that would bias the result. Source: Lemire, "Fast random integer generation in an interval",
+  // 2019.
   uint64_t Below(uint64_t n) {
     const uint64_t rejected_below = -n % n;
     unsigned __int128 product;
@@ -37,7 +38,7 @@ class SplitMix64 {
     return static_cast<uint64_t>(product >> 64);
   }
 
-  // Uniform in [0, 1), a multiple of 2^-53.
+  // Returns a multiple of 2^-53 that is uniform in [0, 1).
   double Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
 
  private:

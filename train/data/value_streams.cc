@@ -71,8 +71,8 @@ class Window final : public RowStream {
  private:
   const std::unique_ptr<RowStream> input_;
   const WindowRange range_;
-  std::deque<RowRef> rows_;  // from the first row of the next window
-  int64_t to_skip_ = 0;      // rows before the first row of the next window
+  std::deque<RowRef> rows_;  // the rows read so far, from the first row of the next window on
+  int64_t to_skip_ = 0;      // how many rows to skip before the first row of the next window
   int64_t epoch_ = 0;
   int64_t next_ = 0;
 };
@@ -184,7 +184,7 @@ class Interleave final : public RowStream {
       idle = 0;
       MF_ASSIGN_OR_RETURN(const bool more, stream->Next(rows));
       if (!more) {
-        stream = nullptr;  // the next one is opened when its turn comes again
+        stream = nullptr;  // the next stream is opened at this slot's next turn
         EndBlock();
         continue;
       }
@@ -218,7 +218,7 @@ class Interleave final : public RowStream {
   const int64_t block_length_;
   size_t turn_ = 0;
   int64_t of_block_ = 0;
-  bool at_end_ = false;  // of input_
+  bool at_end_ = false;  // input_ has ended
   int64_t epoch_ = 0;
   int64_t next_ = 0;
 };
@@ -227,7 +227,7 @@ class Interleave final : public RowStream {
 
 class RowCache {
  public:
-  // The rows of a complete pass; null before the first one.
+  // Returns the rows of a complete pass, or null before the first complete pass.
   std::shared_ptr<const std::vector<RowRef>> rows() const {
     MutexLock lock(&mu_);
     return rows_;
@@ -279,7 +279,7 @@ class Cached final : public RowStream {
       next_ += count;
       return count;
     }
-    // Only a pass that has read every row can be cached.
+    // Read the skipped rows, because only a pass that reads every row can be cached.
     return SkipByReading(*this, count);
   }
 

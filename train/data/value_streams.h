@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stages on the values of rows: filters, windows, caches, and stages that combine several streams.
-// Their inputs and outputs are streams of single rows whose values have been computed.
+// Stages that use row values: filters, windows, caches, and stages that combine several streams.
+// Their inputs and outputs are streams of single rows with values that have already been read.
 #ifndef MIRRORFLOW_TRAIN_DATA_VALUE_STREAMS_H_
 #define MIRRORFLOW_TRAIN_DATA_VALUE_STREAMS_H_
 
@@ -17,31 +17,32 @@
 
 namespace mirrorflow {
 
-// The rows for which `keep` returns true.
+// Returns the rows for which `keep` returns true.
 std::unique_ptr<RowStream> FilterRows(std::unique_ptr<RowStream> input, RowPredicate keep);
 
-// Windows of rows, stacked along a new leading dimension. Drops a window that the end of the input
-// cuts short. The results are numbered from 0 in each pass.
+// Returns windows of rows, stacked along a new leading dimension. Drops windows that the end of the
+// input cuts short. Numbers its results from 0 in each pass.
 std::unique_ptr<RowStream> WindowRows(std::unique_ptr<RowStream> input, const WindowRange& range);
 
-// The rows of a complete pass, shared by the iterators of a dataset.
+// The rows of a complete pass, which the dataset's iterators share.
 class RowCache;
 std::shared_ptr<RowCache> CreateRowCache();
-// The rows of `input`, read from `cache` once one pass has been completed. Later passes have the
-// same values as the first.
+// Returns the rows of `input`, from `cache` once a pass has been completed. Later passes return the
+// same values as that pass.
 std::unique_ptr<RowStream> CacheRows(std::unique_ptr<RowStream> input,
                                      std::shared_ptr<RowCache> cache);
 
-// The stages below number their results from 0 in each pass.
+// The stages below number their rows from 0 in each pass.
 //
-// Row i consists of the components of row i of all inputs. Ends with the shortest input.
+// Returns row i as the concatenated components of row i of each input. Ends with the shortest
+// input.
 std::unique_ptr<RowStream> ZipRows(std::vector<std::unique_ptr<RowStream>> inputs);
 
-// The rows of all inputs, one input after another.
+// Returns the rows of all inputs, one input after another.
 std::unique_ptr<RowStream> ConcatenateRows(std::vector<std::unique_ptr<RowStream>> inputs);
 
-// The rows of the streams that `open` opens for the rows of `input`. `cycle_length` streams are
-// open at a time, and yield `block_length` rows in turn (tf.data's interleave).
+// Returns the rows of the streams that `open` opens for the rows of `input`. `cycle_length` streams
+// are open at a time, and return `block_length` rows each in turn (tf.data's interleave).
 using OpenRows = std::function<absl::StatusOr<std::unique_ptr<RowStream>>(const Row&)>;
 std::unique_ptr<RowStream> InterleaveRows(std::unique_ptr<RowStream> input, OpenRows open,
                                           int64_t cycle_length, int64_t block_length);

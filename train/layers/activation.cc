@@ -85,7 +85,7 @@ Output Softmax(const Scope& scope, Output x, int64_t axis) {
   const int rank = s.shape(x).unknown_rank() ? 0 : s.shape(x).rank();
   const int64_t dim = axis < 0 ? axis + rank : axis;
   if (dim < 1 || dim >= rank) {
-    return Fail(s, absl::StrCat("softmax: axis must be a dimension other than the batch of shape ",
+    return Fail(s, absl::StrCat("softmax: axis must be a dimension other than the batch in shape ",
                                 s.shape(x).ToString(), ", got ", axis));
   }
   std::vector<int64_t> perm(rank);

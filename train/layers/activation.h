@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activation: the function that a layer applies to its result. It is an op such as ops::Relu, or
-// any callable that takes a scope and a value. This header also has the activations with options or
-// variables.
+// Activation: the function that a layer applies to its result: an op such as ops::Relu, or any
+// callable that takes a scope and a value. This header also declares activation layers that have
+// options or variables.
 //
 //   layers::Dense(scope, x, 128, ops::Relu);
 //   layers::Dense(scope, x, 128, [](const Scope& s, Output y) { return ops::LeakyRelu(s, y); });
@@ -42,7 +42,7 @@ class Activation {
 };
 
 // The layers below fail the scope with InvalidArgument if an option is not finite, unless the
-// option says otherwise.
+// option's comment says otherwise.
 
 struct ReLUOptions {
   std::optional<double> max_value = {};  // must be at least `threshold`; may be infinite
@@ -61,18 +61,19 @@ Output ELU(const Scope& scope, Output x, double alpha = 1);
 
 struct PReLUOptions {
   Initializer alpha_initializer = initializers::Zeros();
-  std::vector<int64_t> shared_axes = {};  // axes along which all elements share a slope, from 1
+  std::vector<int64_t> shared_axes = {};  // axes (from 1) along which all elements share a slope
   std::string name = "prelu";
 };
 
 // PReLU: x where x >= 0, alpha * x below, with trainable alpha.
-// Shapes:   x [batch, …]; variable alpha [the rest], with size 1 along the shared axes.
+// Shapes:   x [batch, …]; variable alpha has x's shape without the batch, and size 1 along the
+//           shared axes.
 // Errors:   InvalidArgument if a dimension other than the batch is unknown, or if `shared_axes`
 //           names an axis that x does not have.
 // Source:   He et al., "Delving deep into rectifiers", 2015.
 Output PReLU(const Scope& scope, Output x, const PReLUOptions& options = {});
 
-// Softmax: along dimension `axis`, which must not be the batch. -1 is the last dimension.
+// Softmax: softmax along dimension `axis`, which must not be the batch. -1 is the last dimension.
 Output Softmax(const Scope& scope, Output x, int64_t axis = -1);
 
 }  // namespace layers

@@ -27,8 +27,8 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Returns an n x m mask: 0 on and below the diagonal, and above it a number so negative that
-// softmax gives 0.
+// Returns an n x m mask with 0 on and below the diagonal. Above the diagonal, it has a number so
+// negative that softmax returns 0.
 Output CausalMask(const Scope& scope, int64_t n, int64_t m, DataType dtype) {
   constexpr float kOut = -1e9f;
   std::vector<float> values(n * m, 0.0f);
@@ -48,7 +48,8 @@ struct Heads {
   int64_t queries, keys, key_dim, value_dim, output;
 };
 
-// x [batch, n, in] · kernel [in, heads, dim] + bias [heads, dim] -> [batch, n, heads, dim].
+// Computes x [batch, n, in] · kernel [in, heads, dim] + bias [heads, dim] -> [batch, n, heads,
+// dim].
 template <typename Options>
 Output ToHeads(const Scope& s, Output x, int64_t heads, int64_t dim, const Options& options) {
   const int64_t n = s.shape(x).dim(1), in = s.shape(x).dim(2), width = heads * dim;
@@ -62,7 +63,7 @@ Output ToHeads(const Scope& s, Output x, int64_t heads, int64_t dim, const Optio
   return ops::Reshape(s, y, Shape({kUnknownDim, n, heads, dim}));
 }
 
-// y [batch, n, heads, dim] · kernel [heads, dim, out] + bias -> [batch, n, out].
+// Computes y [batch, n, heads, dim] · kernel [heads, dim, out] + bias -> [batch, n, out].
 template <typename Options>
 Output FromHeads(const Scope& s, Output y, const Heads& heads, const Options& options) {
   const int64_t n = s.shape(y).dim(1), width = heads.queries * heads.value_dim;
@@ -75,7 +76,7 @@ Output FromHeads(const Scope& s, Output y, const Heads& heads, const Options& op
       Shape({kUnknownDim, n, heads.output}));
 }
 
-// Copies each head of x [batch, m, heads, dim] `times` times.
+// Repeats each head of x [batch, m, heads, dim] `times` times.
 Output RepeatHeads(const Scope& s, Output x, int64_t times) {
   if (times == 1) return x;
   const Shape shape = s.shape(x);
@@ -85,10 +86,10 @@ Output RepeatHeads(const Scope& s, Output x, int64_t times) {
                       Shape({kUnknownDim, shape.dim(1), shape.dim(2) * times, shape.dim(3)}));
 }
 
-// Converts a mask to numbers to add to the logits.
+// Converts a mask to the numbers that are added to the logits.
 Output Added(const Scope& s, Output mask, DataType dtype) {
   if (!mask.valid()) return mask;
-  if (s.shape(mask).rank() == 3) mask = ops::ExpandDims(s, mask, 1);  // for all heads
+  if (s.shape(mask).rank() == 3) mask = ops::ExpandDims(s, mask, 1);  // broadcast to all heads
   if (mask.dtype() != DT_BOOL) return mask;
   return ops::SelectV2(s, mask, ops::ScalarConst(s, dtype, 0), ops::ScalarConst(s, dtype, -1e9));
 }
@@ -101,15 +102,15 @@ bool CheckInputs(const Scope& s, Output query, Output value, Output key, const H
   }
   for (const int64_t size :
        {heads.queries, heads.keys, heads.key_dim, heads.value_dim, heads.output}) {
-    if (!CheckSize(s, layer, "number or width of heads", size)) return false;
+    if (!CheckSize(s, layer, "head count or width", size)) return false;
   }
   if (heads.queries % heads.keys != 0) {
-    Fail(s, absl::StrCat(layer, ": expected a multiple of ", heads.keys, " query heads, got ",
+    Fail(s, absl::StrCat(layer, ": num_query_heads must be a multiple of ", heads.keys, ", got ",
                          heads.queries));
     return false;
   }
   if (s.shape(key).dim(1) != s.shape(value).dim(1)) {
-    Fail(s, absl::StrCat(layer, ": expected as many keys as values, got shapes ",
+    Fail(s, absl::StrCat(layer, ": expected keys and values of the same length, got shapes ",
                          s.shape(key).ToString(), " and ", s.shape(value).ToString()));
     return false;
   }
@@ -152,7 +153,7 @@ Output Attend(const Scope& s, Output query, Output value, const Heads& heads,
   return y.valid() ? FromHeads(s.SubScope("attention_output"), y, heads, options) : Output();
 }
 
-// Returns the width of x, or 1 if it is unknown, which CheckInputs reports.
+// Returns the width of x, or 1 if it is unknown; CheckInputs reports unknown widths.
 int64_t WidthOf(const Scope& s, Output x) {
   return EndsKnown(s, x, 1, 1) ? s.shape(x).dim(s.shape(x).rank() - 1) : 1;
 }
@@ -186,7 +187,7 @@ Output MaskedSoftmax(const Scope& scope, Output logits, double scale, const Mask
   if (!s.ok()) return Output();
   if (!CheckNumbers(s, "softmax", {{"scale", scale, kAnyNumber}})) return Output();
   if (options.causal && !EndsKnown(s, logits, 2, 2)) {
-    return Fail(s, absl::StrCat("softmax: expected logits whose last two dimensions are known, ",
+    return Fail(s, absl::StrCat("softmax: a causal mask requires known last two dimensions, ",
                                 "got shape ", s.shape(logits).ToString()));
   }
   const DataType dtype = logits.dtype();
@@ -206,9 +207,9 @@ Output SelfAttention(const Scope& scope, Output x, int64_t heads,
   if (!s.ok()) return Output();
   const Shape shape = s.shape(x);
   if (!EndsKnown(s, x, 3, 2) || shape.rank() != 3 || heads < 1 || shape.dim(2) % heads != 0) {
-    return Fail(s,
-                absl::StrCat(options.name, ": expected [batch, n, width] with n known and width ",
-                             "a multiple of ", heads, " heads, got shape ", shape.ToString()));
+    return Fail(
+        s, absl::StrCat(options.name, ": expected [batch, n, width] with a known n and a width ",
+                        "divisible by ", heads, " heads, got shape ", shape.ToString()));
   }
   const int64_t n = shape.dim(1), width = shape.dim(2), depth = width / heads;
   const auto dense = [&](Output in, const char* name) {
@@ -267,7 +268,7 @@ Output RotaryEmbedding(const Scope& scope, Output x, const RotaryEmbeddingOption
     return Fail(s, absl::StrCat("rotary_embedding: expected an even last dimension, got shape ",
                                 shape.ToString()));
   }
-  Shape pairs = shape;  // for interleaved pairs
+  Shape pairs = shape;  // used if pairs are interleaved
   pairs.set_dim(0, kUnknownDim);
   pairs.set_dim(rank - 1, d / 2);
   pairs.AddDim(2);

@@ -20,8 +20,8 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// How a kernel moves along the depth: over `positions` windows of the depth, padded with `before`
-// zeros before it and `after` zeros after it.
+// How a kernel moves along the depth: to `positions` positions, with `before` zeros of padding at
+// the front and `after` zeros at the back.
 struct DepthWindow {
   int64_t positions, before, after;
 };
@@ -55,7 +55,8 @@ bool CheckConv3D(const Scope& s, Output x, int64_t filters, Size3D kernel_size,
 }
 
 // Convolves each channel of x [batch, h, w, in] with a kernel [height, width, in,
-// depth_multiplier], a variable named `kernel_name`. Fails the scope if an option is invalid.
+// depth_multiplier]. The kernel is a variable named `kernel_name`. Fails the scope if an option is
+// invalid.
 template <typename Options>
 Output Depthwise(const Scope& s, Output x, Size2D kernel_size, const char* kernel_name,
                  const Options& options) {
@@ -74,7 +75,7 @@ Output Depthwise(const Scope& s, Output x, Size2D kernel_size, const char* kerne
   return UnlessEmpty(s, x, y, kernel_size, options.dilation_rate);
 }
 
-// Whether the size of the result is defined. If not, fails the scope.
+// Returns whether the result has a defined size. If not, fails the scope.
 bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank,
                      absl::string_view padding, Size2D strides) {
   if (!CheckSize(s, layer, "strides", strides)) return false;
@@ -85,8 +86,8 @@ bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank
   return CheckExamples(s, x, rank, layer);
 }
 
-// Returns the number of rows or columns of the result. As in Keras, an output padding also changes
-// the size that padding SAME starts from.
+// Returns how many rows or columns the result has. As in Keras, output_padding also changes the
+// size to which padding SAME adds it.
 int64_t TransposedSize(int64_t in, int64_t kernel, int64_t stride, bool same,
                        std::optional<int64_t> output_padding) {
   if (same && !output_padding) return in * stride;
@@ -94,7 +95,8 @@ int64_t TransposedSize(int64_t in, int64_t kernel, int64_t stride, bool same,
   return (in - 1) * stride + kernel + output_padding.value_or(std::max(kernel, stride) - kernel);
 }
 
-// The transposed convolution of x [batch, h, w, in] with a kernel [height, width, filters, in].
+// Computes the transposed convolution of x [batch, h, w, in] with a kernel [height, width, filters,
+// in].
 Output Transposed(const Scope& s, Output x, Output kernel, int64_t filters, Size2D kernel_size,
                   Size2D strides, absl::string_view padding,
                   const std::optional<Size2D>& output_padding) {
@@ -166,7 +168,7 @@ Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
   const DepthWindow window = DepthWindowOf(shape.dim(1), depth, options.strides.depth,
                                            options.dilation_rate.depth, options.padding == "SAME");
   if (window.positions < 1) {
-    return Fail(s, absl::StrCat(options.name, ": the window is deeper than the input; expected at ",
+    return Fail(s, absl::StrCat(options.name, ": the kernel is deeper than the input; expected at ",
                                 "most ", shape.dim(1), ", got ",
                                 (depth - 1) * options.dilation_rate.depth + 1));
   }

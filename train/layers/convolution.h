@@ -41,8 +41,8 @@ struct Conv2DOptions {
   Size2D strides = 1;
   std::string padding = "VALID";  // or "SAME"
   Size2D dilation_rate = 1;
-  // The channels of x and of y are split into this many groups; group i of y depends only on group
-  // i of x.
+  // Splits the channels of x and y into this many groups; group i of y depends only on group i of
+  // x.
   int64_t groups = 1;
   bool use_bias = true;
   Initializer kernel_initializer = initializers::GlorotUniform();
@@ -50,8 +50,8 @@ struct Conv2DOptions {
   std::string name = "conv2d";
 };
 
-// Conv2D: y = activation(x * kernel + bias). Conv2D(s, x, 8, 3) has a square kernel; Conv2D(s, x,
-//         8, {1, 3}) has one of height 1 and width 3.
+// Conv2D: y = activation(x * kernel + bias). Conv2D(s, x, 8, 3) has a 3 × 3 kernel; Conv2D(s, x, 8,
+//         {1, 3}) has a kernel of height 1 and width 3.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [height, width,
 //           in / groups, filters], bias [filters].
 // Errors:   InvalidArgument if `in` is unknown or not a multiple of `groups`. With padding VALID,
@@ -69,11 +69,11 @@ struct Conv3DOptions {
   std::string name = "conv3d";
 };
 
-// Conv3D: y = activation(x * kernel + bias), computed as a 2-D convolution of images whose channels
-// are all depth slices under the kernel.
+// Conv3D: y = activation(x * kernel + bias). Runs as a 2-D convolution: all depth slices under the
+//         kernel become the channels of one image.
 // Shapes:   x [batch, d, h, w, in] -> y [batch, d', h', w', filters]; variables kernel [depth,
 //           height, width, in, filters], bias [filters].
-// Memory:   one copy of x for each depth slice of the kernel.
+// Memory:   needs one copy of x for each depth slice of the kernel.
 // Errors:   InvalidArgument if d, h, w or `in` is unknown. With padding VALID, also if the dilated
 //           kernel is larger than x.
 Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
@@ -133,7 +133,7 @@ struct Conv1DTransposeOptions {
   std::string name = "conv1d_transpose";
 };
 
-// Conv1DTranspose: Conv2DTranspose in one dimension.
+// Conv1DTranspose: like Conv2DTranspose, for sequences.
 // Shapes:   x [batch, n, in] -> y [batch, n', filters]; variables kernel [kernel_size, filters,
 //           in], bias [filters].
 Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
@@ -143,7 +143,8 @@ Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t ke
 struct Conv2DTransposeOptions {
   Size2D strides = 1;
   std::string padding = "VALID";  // or "SAME"
-  // Several sizes of y convolve to the size of x; this selects one. Must be less than the stride.
+  // A Conv2D maps several sizes of y to the size of x; this selects one of them. Must be less than
+  // the stride.
   std::optional<Size2D> output_padding = {};
   bool use_bias = true;
   Initializer kernel_initializer = initializers::GlorotUniform();
@@ -151,14 +152,15 @@ struct Conv2DTransposeOptions {
   std::string name = "conv2d_transpose";
 };
 
-// Conv2DTranspose: y = activation(xᵀ + bias), where xᵀ is the input gradient of a Conv2D with the
-//                  kernel, given x as the output gradient.
+// Conv2DTranspose: y = activation(g + bias), where g is the input gradient of a Conv2D with this
+//                  kernel if x is its output gradient.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [height, width,
 //           filters, in], bias [filters]. h' is
 //             VALID: (h - 1) * stride + size + padding; `padding` defaults to max(size, stride) -
 //                    size
 //             SAME:  h * stride by default, (h - 1) * stride + size mod 2 + padding otherwise
-//           where `size` is the kernel's height and `padding` is output_padding; w' follows alike.
+//           where `size` is the kernel's height and `padding` is output_padding. The same formulas
+//           hold for w'.
 // Errors:   InvalidArgument if h, w or `in` is unknown.
 Output Conv2DTranspose(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                        const Activation& activation = nullptr,

@@ -16,7 +16,7 @@ Output Dense(const Scope& scope, Output x, int64_t units, const Activation& acti
   const Scope s = scope.SubScope(options.name);
   if (!s.ok() || !CheckSize(s, options.name, "units", units)) return Output();
   Shape rows = s.shape(x);
-  // Images are an error: their rows are not examples, so the caller forgot Flatten.
+  // Reject images: their rows are not examples, so the caller probably forgot Flatten.
   const bool is_sequence = !rows.unknown_rank() && rows.rank() == 3;
   const std::optional<int64_t> in = InputDepth(s, x, is_sequence ? 3 : 2, options.name);
   if (!in) return Output();

@@ -17,10 +17,9 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Returns x unchanged.
 Output Unchanged(const Scope& scope, Output x) { return scope.Owns(x) ? x : Output(); }
 
-// Makes x the inference form of y.
+// Makes x the inference form of y. Returns y.
 Output InTraining(const Scope& scope, Output x, Output y) {
   if (y.valid() && y != x) scope.graph().SetAttr(y.node, kInferenceAttr, x.ToString());
   return y;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that add noise to their input in training and are the identity in inference. Their random
-// numbers do not depend on the number of replicas.
+// Layers that add noise to their input in training and return it unchanged in inference. Their
+// random numbers do not depend on the number of replicas.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_DROPOUT_H_
 #define MIRRORFLOW_TRAIN_LAYERS_DROPOUT_H_
 
@@ -15,20 +15,20 @@ namespace layers {
 // Errors:  InvalidArgument unless 0 <= rate < 1.
 Output Dropout(const Scope& scope, Output x, double rate);
 
-// SpatialDropout1D, …: Dropout of whole channels of sequences [batch, n, channels], images [batch,
-//                      height, width, channels] and volumes [batch, depth, height, width,
-//                      channels].
-// Errors:  InvalidArgument for another rank, and if the number of channels is unknown.
+// SpatialDropout1D, …: like Dropout, but drops whole channels of sequences [batch, n, channels],
+//                      images [batch, height, width, channels] and volumes [batch, depth, height,
+//                      width, channels].
+// Errors:  InvalidArgument if x has a different rank, or if the number of channels is unknown.
 // Source:  Tompson et al., "Efficient object localization using convolutional networks", 2015.
 Output SpatialDropout1D(const Scope& scope, Output x, double rate);
 Output SpatialDropout2D(const Scope& scope, Output x, double rate);
 Output SpatialDropout3D(const Scope& scope, Output x, double rate);
 
-// GaussianNoise: y = x + stddev * noise, with normal noise.
+// GaussianNoise: y = x + stddev * noise, with standard normal noise.
 // Errors:  InvalidArgument if stddev is negative or not finite.
 Output GaussianNoise(const Scope& scope, Output x, double stddev);
 
-// GaussianDropout: y = x * (1 + sqrt(rate / (1 - rate)) * noise), with normal noise.
+// GaussianDropout: y = x * (1 + sqrt(rate / (1 - rate)) * noise), with standard normal noise.
 // Errors:  InvalidArgument unless 0 <= rate < 1.
 // Source:  Srivastava et al., "Dropout", 2014.
 Output GaussianDropout(const Scope& scope, Output x, double rate);

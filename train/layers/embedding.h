@@ -18,11 +18,11 @@ struct EmbeddingOptions {
 
 // Embedding: looks up one row of a table for each id.
 // Shapes:   ids […] (int32 or int64) -> […, width]; variable embeddings [vocabulary, width].
-// Errors:   the step fails with InvalidArgument for an id outside [0, vocabulary); no variable has
-//           changed by then.
+// Errors:   a step with an id outside [0, vocabulary) fails with InvalidArgument and changes no
+//           variable.
 Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t width,
                  const EmbeddingOptions& options = {});
-// Embedding with a table that other layers can share.
+// Embedding with an existing table, which other layers can share.
 Output Embedding(const Scope& scope, Output ids, const Variable& embeddings);
 
 }  // namespace layers

@@ -16,14 +16,14 @@ std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::
   const Shape& shape = scope.shape(x);
   if (EndsKnown(scope, x, rank, 1) && shape.rank() == rank) return shape.dim(rank - 1);
   Fail(scope, absl::StrCat(layer, ": expected an input of rank ", rank,
-                           " whose last dimension is known, got shape ", shape.ToString()));
+                           " with a known last dimension, got shape ", shape.ToString()));
   return std::nullopt;
 }
 
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
   if (EndsKnown(scope, x, 1, 1)) return shape.dim(shape.rank() - 1);
-  Fail(scope, absl::StrCat(layer, ": expected an input whose last dimension is known, got shape ",
+  Fail(scope, absl::StrCat(layer, ": expected an input with a known last dimension, got shape ",
                            shape.ToString()));
   return std::nullopt;
 }
@@ -34,8 +34,8 @@ std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_
   const std::optional<int64_t> in = InputDepth(scope, x, rank, layer);
   if (!in) return std::nullopt;
   if (*in % groups == 0) return *in / groups;
-  Fail(scope, absl::StrCat(layer, ": expected a multiple of ", groups, " channels, got shape ",
-                           scope.shape(x).ToString()));
+  Fail(scope, absl::StrCat(layer, ": expected channels divisible by ", groups,
+                           " groups, got shape ", scope.shape(x).ToString()));
   return std::nullopt;
 }
 
@@ -69,9 +69,8 @@ bool EndsKnown(const Scope& scope, Output x, int rank, int known) {
 bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
   if (EndsKnown(scope, x, rank, rank - 1) && shape.rank() == rank) return true;
-  Fail(scope,
-       absl::StrCat(layer, ": expected an input of rank ", rank,
-                    " whose dimensions after the first are known, got shape ", shape.ToString()));
+  Fail(scope, absl::StrCat(layer, ": expected an input of rank ", rank,
+                           " with known dimensions after the first, got shape ", shape.ToString()));
   return false;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers for layers. Their checks fail the scope with a message that names the layer.
+// Helpers for layers. Failed checks fail the scope with a message that names the layer.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_LAYER_SUPPORT_H_
 #define MIRRORFLOW_TRAIN_LAYERS_LAYER_SUPPORT_H_
 
@@ -19,49 +19,50 @@ namespace mirrorflow {
 namespace layers {
 
 // Returns the last dimension of x, which determines the shapes of the layer's variables. Fails the
-// scope if that dimension is unknown or x has another rank.
+// scope if that dimension is unknown or x has a different rank.
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer);
 
-// InputDepth for x of any rank.
+// Like InputDepth above, for x of any rank.
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, absl::string_view layer);
 
-// Returns the number of input channels per group. Fails the scope unless x has this rank and its
-// channels, the last dimension, are known and a multiple of `groups`.
+// Returns the number of input channels per group. Fails the scope unless x has this rank, and its
+// last dimension, the channels, is known and a multiple of `groups`.
 std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_t groups,
                                   absl::string_view layer);
 
-// Whether the requested size `value` is at least 1. If not, fails the scope.
+// Returns whether the size `value` is at least 1. If not, fails the scope.
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value);
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, Size2D value);
 
-// Whether x has this rank. If not, fails the scope.
+// Returns whether x has this rank. If not, fails the scope.
 bool CheckRank(const Scope& scope, Output x, int rank, absl::string_view layer);
 
-// Whether x has at least `rank` dimensions and its last `known` dimensions are known.
+// Returns whether x has at least `rank` dimensions and its last `known` dimensions are known.
 bool EndsKnown(const Scope& scope, Output x, int rank, int known);
 
-// Whether x has this rank and every dimension after the first is known. If not, fails the scope.
+// Returns whether x has this rank and every dimension after the first is known. If not, fails the
+// scope.
 bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer);
 
-// Returns y, the result of an op that slides a window over images x. Fails the scope with a message
-// that names the node if the window is larger than the images: Keras' layers report an error,
-// whereas TensorFlow's ops return an empty result if less than a stride is missing.
+// Returns y, the result of an op that slides a window over images x. If the window is larger than
+// the images, fails the scope with a message that names the node, as Keras' layers do.
+// (TensorFlow's ops return an empty result if the images are too small by less than a stride.)
 Output UnlessEmpty(const Scope& scope, Output x, Output y, Size2D window, Size2D dilation = 1);
 
-// Returns a shape operand: the first dimension of x, then `rest`.
+// Returns a shape operand that consists of the first dimension of x and `rest`.
 Output BatchShape(const Scope& scope, Output x, absl::Span<const int64_t> rest);
 
 // Returns a constant with these values, cast to `dtype`.
 Output FloatConst(const Scope& scope, const Shape& shape, absl::Span<const float> values,
                   DataType dtype);
 
-// Returns a size in the form that image ops take: {1, height, width, 1}.
+// Returns {1, height, width, 1}, the form of sizes that image ops take.
 std::vector<int64_t> OfImages(Size2D size);
 
 // Fails the scope with InvalidArgument. Returns an invalid output.
 Output Fail(const Scope& scope, absl::string_view what);
 
-// Adds a variable `bias` of size `units` to y if `use_bias`, then applies the activation.
+// Adds a variable `bias` of size `units` to y if `use_bias` is set, then applies the activation.
 Output AddBias(const Scope& scope, Output y, int64_t units, bool use_bias,
                const Initializer& bias_initializer, const Activation& activation);
 

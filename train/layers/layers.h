@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers: functions that add nodes and variables to a graph. Images are [batch, height, width,
+// Layers are functions that add nodes and variables to a graph. Images are [batch, height, width,
 // channels], sequences [batch, n, width]. Build a model in its training form; ForInference()
-// derives the inference form. The graph records the first error of a layer, a loss or a metric,
+// derives the inference form. The graph records the first error from a layer, a loss or a metric,
 // and NewSession returns it.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_
 #define MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_

@@ -16,7 +16,7 @@ namespace layers {
 MaskingOutputs Masking(const Scope& scope, Output x, double mask_value) {
   const Scope s = scope.SubScope("masking");
   if (!s.ok() || !CheckRank(s, x, 3, "masking")) return {};
-  if (std::isnan(mask_value)) {  // no element would equal it
+  if (std::isnan(mask_value)) {  // NaN equals no element
     Fail(s, "masking: mask_value: expected a number, got nan");
     return {};
   }

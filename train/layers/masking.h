@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Masks that mark the padded steps of sequences, for the recurrent layers:
+// Masks mark the padded steps of sequences for recurrent layers:
 //
 //   const layers::MaskingOutputs steps = layers::Masking(root, x);
 //   Output y = layers::LSTM(root, steps.y, 64, {.mask = steps.mask});
@@ -8,8 +8,8 @@
 //   Output words = layers::Embedding(root, ids, 10000, 32);
 //   Output y = layers::LSTM(root, words, 64, {.mask = layers::PaddingMask(root, ids)});
 //
-// Pass the mask to each layer that needs it; unlike in Keras, it does not follow a sequence on its
-// own.
+// Pass the mask to each layer that needs it: unlike in Keras, masks do not propagate with a
+// sequence.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_MASKING_H_
 #define MIRRORFLOW_TRAIN_LAYERS_MASKING_H_
 
@@ -25,13 +25,14 @@ struct MaskingOutputs {
   Output mask;  // bool [batch, n], false for masked steps
 };
 
-// Masking: masks the steps whose elements all equal mask_value.
+// Masking: masks steps in which all elements equal mask_value.
 // Shapes:   x [batch, n, width] -> y of the same shape, mask [batch, n].
-// Errors:   InvalidArgument if x has another rank, or if mask_value is NaN; it may be infinite.
+// Errors:   InvalidArgument if x has a different rank, or if mask_value is NaN; it can be
+//           infinite.
 MaskingOutputs Masking(const Scope& scope, Output x, double mask_value = 0);
 
-// PaddingMask: the mask of an embedding's ids, false where the id is padding_id. With 0 it equals
-//              the mask of Keras' Embedding(mask_zero=True).
+// PaddingMask: a mask for an embedding's ids, false where the id is padding_id. With padding_id 0,
+//              it equals the mask of Keras' Embedding(mask_zero=True).
 // Shapes:   ids […] -> bool of the same shape.
 Output PaddingMask(const Scope& scope, Output ids, int64_t padding_id = 0);
 

@@ -19,7 +19,7 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// x / sqrt(square + epsilon)
+// Returns x / sqrt(square + epsilon).
 Output DivideByRoot(const Scope& s, Output x, Output square, double epsilon) {
   const Output sum = ops::AddV2(s, square, ops::ScalarConst(s, x.dtype(), epsilon));
   return ops::Mul(s, x, ops::Rsqrt(s, sum));
@@ -57,9 +57,9 @@ Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
                              .per_replica = options.per_replica});
   if (!s.ok()) return Output();
   if (mean.handle.node->has_attr(kNextValueAttr)) {
-    s.Fail(absl::UnimplementedError(
-        absl::StrCat(options.name, ": a batch normalization cannot be applied twice, because each ",
-                     "step updates its moving averages once; expected one application")));
+    s.Fail(absl::UnimplementedError(absl::StrCat(
+        options.name, ": a shared batch normalization cannot be applied twice, because ",
+        "each step updates its moving averages once; expected one application")));
     return Output();
   }
   s.graph().SetAttr(mean.handle.node, kNextValueAttr, norm.batch_mean.ToString());
@@ -91,8 +91,9 @@ Output GroupNormalization(const Scope& scope, Output x, const GroupNormalization
   const int64_t channels = shape.dim(rank - 1);
   const int64_t groups = options.groups == -1 ? channels : options.groups;
   if (groups < 1 || channels % groups != 0) {
-    return Fail(s, absl::StrCat(options.name, ": groups must be -1 or divide the channels, got ",
-                                options.groups, " for shape ", shape.ToString()));
+    return Fail(s,
+                absl::StrCat(options.name, ": groups must be -1 or divide the channel count, got ",
+                             options.groups, " for shape ", shape.ToString()));
   }
   int64_t pixels = 1;
   for (int d = 1; d < rank - 1; ++d) pixels *= shape.dim(d);
@@ -130,7 +131,7 @@ Output UnitNormalization(const Scope& scope, Output x) {
   const Scope s = scope.SubScope("unit_normalization");
   if (!s.ok()) return Output();
   const Output sum = ops::Sum(s, ops::Square(s, x), {-1}, {.keep_dims = true});
-  // Keras' lower bound, which turns 0 / 0 into 0.
+  // Use Keras' lower bound, which turns 0 / 0 into 0.
   const Output root = ops::Sqrt(s, ops::Maximum(s, sum, ops::ScalarConst(s, x.dtype(), 1e-12)));
   return ops::RealDiv(s, x, root);
 }

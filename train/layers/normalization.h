@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalisation layers. BatchNorm normalises over the batch and behaves differently in training and
-// in inference; the others treat each example separately.
+// Normalisation layers. BatchNorm normalises over the batch, and behaves differently in training
+// and inference; the other layers normalise each example separately.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 
@@ -17,7 +17,7 @@ namespace layers {
 struct BatchNormOptions {
   double momentum = 0.99;
   double epsilon = 1e-3;
-  // Under a strategy, use the statistics of each replica's rows, as TensorFlow's MirroredStrategy
+  // Whether to normalise by the statistics of each replica's rows, as TensorFlow's MirroredStrategy
   // does, instead of those of the global batch.
   bool per_replica = false;
   std::string name = "batch_norm";
@@ -26,9 +26,9 @@ struct BatchNormOptions {
 // BatchNorm: y = activation((x - mean) / sqrt(variance + epsilon) * gamma + beta) for each channel.
 //            In training, mean and variance are those of the batch, and each step that runs the
 //            result of Minimize updates the moving averages: moving = moving * momentum + batch *
-//            (1 - momentum). The moving variance uses Bessel's correction, as in TensorFlow's
-//            FusedBatchNormV3 and in PyTorch; Keras 3 does not. In inference, mean and variance are
-//            the moving averages.
+//            (1 - momentum). The moving variance has Bessel's correction, as in TensorFlow's
+//            FusedBatchNormV3 and in PyTorch, but not in Keras 3. In inference, mean and variance
+//            are the moving averages.
 // Shapes:    x [batch, …, in], of rank 2 to 5; variables gamma, beta, moving_mean and
 //            moving_variance, all [in]; the last two are not trainable.
 // Errors:    InvalidArgument if `in` is unknown when the graph is built, if momentum is outside [0,
@@ -85,7 +85,8 @@ struct RMSNormalizationOptions {
 // Source:   Zhang and Sennrich, "Root mean square layer normalization", 2019; Keras' defaults.
 Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOptions& options = {});
 
-// UnitNormalization: y = x / sqrt(sum(x²)), with the sum over the last dimension; zeros stay zeros.
+// UnitNormalization: y = x / sqrt(sum(x²)), with the sum over the last dimension; a zero vector
+//                    remains unchanged.
 Output UnitNormalization(const Scope& scope, Output x);
 
 }  // namespace layers

@@ -13,7 +13,7 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Pools images with a window.
+// A function that pools the pixels in each window of images.
 using Pool = Output (*)(const Scope&, Output x, Size2D size, Size2D strides,
                         absl::string_view padding);
 
@@ -44,8 +44,8 @@ Output Pool2D(const Scope& s, Output x, Size2D size, const Pooling2DOptions& opt
   return pool(s, x, size, strides, options.padding);
 }
 
-// Pools the height and width of every slice, then the depth. This is exact for both: a maximum of
-// maxima, and a mean of means, because all slices count the same elements.
+// Pools the height and width of every slice, then the depth. This is exact for maxima, and also for
+// means: all slices average over the same number of elements.
 Output Pool3D(const Scope& s, Output x, Size3D size, const Pooling3DOptions& options,
               const char* layer, Pool pool) {
   if (!s.ok() || !CheckExamples(s, x, 5, layer)) return Output();

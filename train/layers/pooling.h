@@ -28,8 +28,8 @@ struct Pooling3DOptions {
 };
 using MaxPooling2DOptions = Pooling2DOptions;
 
-// MaxPooling1D, …: the maximum of each channel in a window; padding is ignored.
-// AveragePooling1D, …: the mean of each channel in a window; padding is not counted.
+// MaxPooling1D, …: the maximum of each channel in a window, without the padding.
+// AveragePooling1D, …: the mean of each channel in a window, without the padding.
 // Shapes:   each dimension of size n becomes ceil((n - size + 1) / stride) with padding VALID and
 //           ceil(n / stride) with SAME.
 // Errors:   InvalidArgument if a volume's depth, height, width or channels are unknown. With
@@ -48,13 +48,13 @@ Output AveragePooling3D(const Scope& scope, Output x, Size3D pool_size = 2,
                         const Pooling3DOptions& options = {});
 
 struct GlobalPoolingOptions {
-  bool keepdims = false;  // keep the pooled dimensions, with size 1
+  bool keepdims = false;  // keeps the pooled dimensions, with size 1
 };
 
 // GlobalMaxPooling1D, …: the maximum of each channel over a whole example.
 // GlobalAveragePooling1D, …: the mean of each channel over a whole example.
 // Shapes:   [batch, …, channels] -> [batch, channels].
-// Errors:   InvalidArgument if x has another rank.
+// Errors:   InvalidArgument if x has a different rank.
 Output GlobalMaxPooling1D(const Scope& scope, Output x, const GlobalPoolingOptions& options = {});
 Output GlobalMaxPooling2D(const Scope& scope, Output x, const GlobalPoolingOptions& options = {});
 Output GlobalMaxPooling3D(const Scope& scope, Output x, const GlobalPoolingOptions& options = {});

@@ -25,8 +25,8 @@ Output Integer(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT32, static_cast<double>(value));
 }
 
-// Returns the states after `element`. Where `kept` is false, the states do not change; an invalid
-// `kept` is true everywhere.
+// Returns the states after `element`. Where `kept` is false, the states do not change. An invalid
+// `kept` counts as true everywhere.
 Outputs Next(const Scope& s, Output element, Output kept, Args states, Args weights,
              RecurrentStep step) {
   Outputs next = step(s, element, states, weights);
@@ -41,7 +41,7 @@ Outputs Elements(const Scope& s, Output sequence, const RecurrenceOptions& optio
   return elements;
 }
 
-// Repeats the step's nodes for each element. `mask` is [batch, n, 1], or invalid.
+// Adds a copy of the step's nodes for each element. `mask` is [batch, n, 1], or invalid.
 RecurrentOutputs Unrolled(const Scope& s, Output x, Output mask, Args states, Args weights,
                           RecurrentStep step, const RecurrenceOptions& options) {
   const Outputs elements = Elements(s, x, options);
@@ -60,8 +60,8 @@ Output ListOf(const Scope& s, Output sequence) {
   return ops::TensorListFromTensor(s, ops::Transpose(s, sequence, {1, 0, 2}));
 }
 
-// Loop values, in order: step number, elements, results (if they are returned), states, mask (if
-// valid), weights.
+// Runs the steps in a loop. Its values are, in order: step index, elements, results (if they are
+// returned), states, mask (if valid), weights.
 RecurrentOutputs Looped(const Scope& s, Output x, Output mask, Args states, Args weights,
                         RecurrentStep step, const RecurrenceOptions& options) {
   const int64_t n = s.shape(x).dim(1);
@@ -119,8 +119,8 @@ RecurrentOutputs Recur(const Scope& scope, Output x, Args states, Args weights, 
     return outputs;
   }
   if (options.starts_at_zeros) return run(mask, states, step);
-  // The result before the first step is zeros, but the first state is not, so the result needs its
-  // own loop value.
+  // The result before the first step is zeros, but states[0] may not be, so the result needs a
+  // separate loop value.
   Outputs extended = {ops::ZerosLike(scope, states[0])};
   extended.insert(extended.end(), states.begin(), states.end());
   RecurrentOutputs outputs =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop that recurrent layers run over the steps of a sequence.
+// Implements the loop of recurrent layers over the steps of a sequence.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_RECURRENCE_H_
 #define MIRRORFLOW_TRAIN_LAYERS_RECURRENCE_H_
 
@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace layers {
 
-// Returns the states after a step, given those before it. The first state is also the step's
+// Returns the states after a step, given the states before it. The first state is also the step's
 // result.
 using RecurrentStep = absl::FunctionRef<std::vector<Output>(const Scope& scope, Output x,
                                                             absl::Span<const Output> states,
@@ -23,16 +23,16 @@ using RecurrentStep = absl::FunctionRef<std::vector<Output>(const Scope& scope, 
 struct RecurrenceOptions {
   bool return_sequences = false;
   bool go_backwards = false;
-  bool unroll = false;  // copies the step for each element instead of looping
-  // bool [batch, n]. Where it is false, the states do not change and the step repeats the previous
-  // result, or zeros if there is none.
+  bool unroll = false;  // add a copy of the step for each element, instead of a loop
+  // bool [batch, n]. Where it is false, the states do not change, and the step repeats the previous
+  // result, or returns zeros if there is none.
   Output mask = {};
   bool zero_output_for_mask = false;  // with return_sequences, masked results are zeros
-  bool starts_at_zeros = false;       // the first state is zeros, like the result before step 1
+  bool starts_at_zeros = false;       // states[0] is zeros, like the result before the first step
 };
 
-// Runs `step` for each element of x [batch, n, width]; n must be known. The results are in the
-// order of the steps.
+// Runs `step` for each element of x [batch, n, width]; n must be known. The results are in step
+// order.
 RecurrentOutputs Recur(const Scope& scope, Output x, absl::Span<const Output> states,
                        absl::Span<const Output> weights, RecurrentStep step,
                        const RecurrenceOptions& options);

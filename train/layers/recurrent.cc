@@ -27,12 +27,12 @@ bool CheckMask(const Scope& s, Output x, Output mask, absl::string_view layer) {
   if (!mask.valid() || (mask.dtype() == DT_BOOL && s.shape(mask).IsCompatibleWith(expected))) {
     return true;
   }
-  Fail(s, absl::StrCat(layer, ": expected a mask of bool", expected.ToString(), ", got ",
+  Fail(s, absl::StrCat(layer, ": expected a mask bool", expected.ToString(), ", got ",
                        DataTypeName(mask.dtype()), s.shape(mask).ToString()));
   return false;
 }
 
-// Whether the layer can be built. If not, fails the scope.
+// Returns whether the layer can be built. If not, fails the scope.
 template <typename Options>
 bool CheckRecurrent(const Scope& s, Output x, int64_t units, const Options& options,
                     size_t num_states) {
@@ -64,7 +64,7 @@ Outputs InitialStates(const Scope& s, Output x, int64_t units, Args given, size_
   return Outputs(num_states, zeros);
 }
 
-// Returns `count` dropout masks [batch, rest…], scaled, and the same for all steps.
+// Returns `count` scaled dropout masks [batch, rest…], which all steps share.
 Outputs DropoutMasks(const Scope& s, Output x, absl::Span<const int64_t> rest, double rate,
                      int64_t count) {
   const Output ones = ops::Fill(s, BatchShape(s, x, rest), ops::ScalarConst(s, x.dtype(), 1));
@@ -87,8 +87,8 @@ RecurrenceOptions LoopOf(const Options& options) {
 struct Cell {
   Output kernel, recurrent_kernel, bias;
   int64_t units, gates;
-  Outputs masks;            // for x, [batch, 1, in]: none, one for all gates, or one per gate
-  Outputs recurrent_masks;  // for h, [batch, units]: none, or one per gate
+  Outputs masks;            // [batch, 1, in], for x: none, one for all gates, or one per gate
+  Outputs recurrent_masks;  // [batch, units], for h: none, or one per gate
 };
 
 template <typename Options>
@@ -131,7 +131,7 @@ Output Project(const Scope& s, Output x, const Cell& cell) {
   return ops::Reshape(s, y, Shape({kUnknownDim, n, cell.gates * cell.units}));
 }
 
-// Initializes the LSTM bias: its second quarter (the forget gate) to 1, the rest by `others`.
+// Initializes the second quarter of an LSTM bias (the forget gate) to 1, and the rest by `others`.
 Initializer ForgetBias(const Initializer& others, int64_t units) {
   return [=](const Scope& s, const Shape&, DataType dtype) {
     return ops::ConcatV2(s,
@@ -142,8 +142,8 @@ Initializer ForgetBias(const Initializer& others, int64_t units) {
   };
 }
 
-// Returns the loop's weights for h · recurrent_kernel: the kernel or, with dropout, the kernels of
-// the gates and then their dropout masks.
+// Returns the loop's weights for h · recurrent_kernel: the kernel or, with dropout, the gates'
+// kernels, followed by their dropout masks.
 Outputs RecurrentWeights(const Scope& s, const Cell& cell) {
   if (cell.recurrent_masks.empty()) return {cell.recurrent_kernel};
   Outputs weights = ops::Split(s, cell.recurrent_kernel, cell.gates, 1);
@@ -151,7 +151,7 @@ Outputs RecurrentWeights(const Scope& s, const Cell& cell) {
   return weights;
 }
 
-// Computes h · recurrent_kernel for the first `count` gates in a step.
+// Computes a step's h · recurrent_kernel for the first `count` gates.
 Output Recurrent(const Scope& b, const Cell& cell, Output h, Args weights, int64_t count) {
   if (cell.recurrent_masks.empty()) return ops::MatMul(b, h, weights[0]);
   Outputs products;
@@ -219,7 +219,7 @@ RecurrentOutputs GRUWithState(const Scope& scope, Output x, int64_t units,
     cell.bias = biases[0];
     weights.push_back(biases[1]);
   }
-  // r scales h before the product with the kernel of g.
+  // Scales h by r before the product with g's kernel.
   const auto reset_before = [&](const Scope& b, Output h, Output r, Args weights) {
     if (dropout) h = ops::Mul(b, h, weights[cell.gates + 2]);
     return ops::MatMul(b, ops::Mul(b, r, h), weights[dropout ? 2 : 1]);

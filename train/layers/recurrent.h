@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recurrent layers over sequences [batch, n, in]; n must be known. By default they return the
-// result of the last step, with return_sequences those of all steps.
+// Recurrent layers over sequences [batch, n, in]; n must be known. By default, they return the
+// result of the last step; with return_sequences, the results of all steps.
 //
 // Padding:  steps where `mask`, bool [batch, n], is false are skipped: the states do not change,
 //           and the previous result is repeated (zeros if there is none). With
 //           zero_output_for_mask and return_sequences, the results of skipped steps are zeros.
 //           masking.h creates masks.
-// Dropout:  in training, `dropout` applies to x and `recurrent_dropout` to the state that the
+// Dropout:  in training, `dropout` applies to x, and `recurrent_dropout` to the state that the
 //           recurrent kernel multiplies. An example keeps the same dropout mask in all steps. As in
-//           Keras, all gates share one dropout mask, except that with recurrent_dropout each gate
-//           has its own masks for x and for the state.
+//           Keras, all gates share one dropout mask; with recurrent_dropout, however, each gate has
+//           its own masks for x and for the state.
 // Source:   Gal and Ghahramani, "A theoretically grounded application of dropout in recurrent
 //           neural networks", 2016.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_RECURRENT_H_
@@ -44,8 +44,8 @@ struct SimpleRNNOptions {
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
-  bool go_backwards = false;               // last element first, also in the results
-  bool unroll = false;                     // copies the step for each element instead of looping
+  bool go_backwards = false;               // last element first; results in the same order
+  bool unroll = false;                     // a copy of the step per element, instead of a loop
   std::vector<Output> initial_state = {};  // h [batch, units]; zeros by default
   Output mask = {};
   bool zero_output_for_mask = false;
@@ -79,7 +79,7 @@ struct LSTMOptions {
   std::string name = "lstm";
 };
 
-// LSTM: x · kernel + h · recurrent_kernel + bias has the columns of the gates i, f, g, o, in this
+// LSTM: the columns of x · kernel + h · recurrent_kernel + bias are the gates i, f, g, o, in this
 //       order; recurrent_activation is applied to i, f and o, and activation to g. Then
 //       c' = f * c + i * g and h' = o * activation(c'); the result is h'.
 // Variables: lstm_cell/kernel [in, 4 * units], recurrent_kernel [units, 4 * units], bias
@@ -111,11 +111,11 @@ struct GRUOptions {
   std::string name = "gru";
 };
 
-// GRU: x · kernel + h · recurrent_kernel + bias has the columns of the gates z, r, g, in this
-//      order; recurrent_activation is applied to z and r, and activation to g, whose recurrent part
-//      is scaled by r (see reset_after). Then h' = z * h + (1 - z) * g; the result is h'.
+// GRU: the columns of x · kernel + h · recurrent_kernel + bias are the gates z, r, g, in order;
+//      recurrent_activation is applied to z and r, and activation to g. r scales the recurrent part
+//      of g (see reset_after). Then h' = z * h + (1 - z) * g; the result is h'.
 // Variables: gru_cell/kernel [in, 3 * units], recurrent_kernel [units, 3 * units], bias [2, 3 *
-//            units] for x and for h, or [3 * units] unless reset_after.
+//            units] for x and for h, or [3 * units] if reset_after is false.
 // Errors:    InvalidArgument if n or `in` is unknown, for a wrong number of initial states, for a
 //            mask of another dtype or shape, and for dropout rates outside [0, 1).
 // Source:    Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014; Keras'
@@ -131,21 +131,22 @@ struct BidirectionalOptions {
 
 namespace internal {
 
-// Merges the results of both directions. `backward` is in the order of its steps.
+// Merges the results of both directions. `backward` is in the step order of the backward layer.
 Output MergeDirections(const Scope& scope, Output forward, Output backward, bool sequences,
                        const BidirectionalOptions& options);
 
 }  // namespace internal
 
-// Bidirectional: runs a recurrent layer over a sequence, and a second one, with its own variables,
-//                from the end to the start:
+// Bidirectional: runs one recurrent layer forwards over a sequence, and a second one, with its own
+//                variables, backwards:
 //   Bidirectional(scope, x, 64, layers::LSTM, {.return_sequences = true})
 // Shapes:    y [batch, 2 * units], or [batch, n, 2 * units] with return_sequences, in the order of
 //            x. For merge modes other than concat, `units` instead of 2 * units.
 // Variables: those of the layers `forward_NAME` and `backward_NAME`, where NAME is options.name.
-// States:    the first half of the initial states belongs to the forward layer.
-// Masks:     as in Keras, both layers have zero_output_for_mask with return_sequences.
-// Errors:    InvalidArgument for another merge mode.
+// States:    the first half of initial_state is for the forward layer, the second half for the
+//            backward layer.
+// Masks:     as in Keras, return_sequences sets zero_output_for_mask for both layers.
+// Errors:    InvalidArgument if the merge mode is unknown.
 // Source:    Schuster and Paliwal, "Bidirectional recurrent neural networks", 1997.
 template <typename Options>
 Output Bidirectional(const Scope& scope, Output x, int64_t units,

@@ -20,7 +20,8 @@ namespace mirrorflow {
 namespace layers {
 namespace {
 
-// Returns the number of elements per example. Fails the scope if a dimension is unknown.
+// Returns the element count of an example. Fails the scope if a dimension other than the batch is
+// unknown.
 std::optional<int64_t> ElementsPerExample(const Scope& s, Output x, const char* layer) {
   const Shape& shape = s.shape(x);
   bool known = !shape.unknown_rank() && shape.rank() >= 1;
@@ -30,13 +31,13 @@ std::optional<int64_t> ElementsPerExample(const Scope& s, Output x, const char* 
     size *= shape.dim(d);
   }
   if (known) return size;
-  Fail(s, absl::StrCat(layer, ": expected an input whose dimensions after the first are known, ",
+  Fail(s, absl::StrCat(layer, ": expected an input with known dimensions after the first, ",
                        "got shape ", shape.ToString()));
   return std::nullopt;
 }
 
-// Whether x has one dimension per border between the batch and the channels, and no border is
-// negative. If not, fails the scope.
+// Returns whether x has one dimension per border between the batch and the channels, and no border
+// is negative. If not, fails the scope.
 bool CheckBorders(const Scope& s, Output x, absl::Span<const Border> borders, const char* layer) {
   if (!s.ok()) return false;
   if (!CheckRank(s, x, static_cast<int>(borders.size()) + 2, layer)) return false;
@@ -70,9 +71,9 @@ Output Cropped(const Scope& s, Output x, std::vector<Border> borders, const char
     const auto d = static_cast<int>(i) + 1;
     const int64_t cropped = borders[i].before + borders[i].after;
     if (shape.dim(d) != kUnknownDim && shape.dim(d) <= cropped) {
-      return Fail(
-          s, absl::StrCat(layer, ": expected fewer than ", shape.dim(d),
-                          " elements to remove, got ", cropped, " for shape ", shape.ToString()));
+      return Fail(s,
+                  absl::StrCat(layer, ": cropping would remove all elements; expected fewer than ",
+                               shape.dim(d), ", got ", cropped, " for shape ", shape.ToString()));
     }
     begin.push_back(borders[i].before);
     end.push_back(-borders[i].after);
@@ -83,8 +84,8 @@ Output Cropped(const Scope& s, Output x, std::vector<Border> borders, const char
                            {.begin_mask = 1, .end_mask = end_mask});
 }
 
-// Returns the matrix [n, n * factor] whose column i has the weights of the two elements nearest to
-// result i.
+// Returns a matrix [n, n * factor]. Column i holds the weights of the two elements nearest to
+// result element i.
 Output BilinearWeights(const Scope& s, int64_t n, int64_t factor, DataType dtype) {
   const int64_t columns = n * factor;
   std::vector<float> weights(n * columns, 0.0f);
@@ -127,7 +128,7 @@ Output Reshape(const Scope& scope, Output x, const Shape& target_shape) {
   if (unknown > 1 || !fits) {
     return Fail(scope,
                 absl::StrCat("reshape: target shape ", target_shape.ToString(),
-                             " does not fit the examples of shape ", scope.shape(x).ToString()));
+                             " does not fit the examples in shape ", scope.shape(x).ToString()));
   }
   if (unknown == 1) std::replace(dims.begin() + 1, dims.end(), kUnknownDim, *size / others);
   return ops::Reshape(scope, x, Shape(dims));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers that rearrange, repeat, add or remove elements of each example. Sequences are [batch, n,
-// channels], images [batch, height, width, channels].
+// Layers that rearrange, repeat, add or remove elements within each example. Sequences are [batch,
+// n, channels], images [batch, height, width, channels].
 #ifndef MIRRORFLOW_TRAIN_LAYERS_RESHAPING_H_
 #define MIRRORFLOW_TRAIN_LAYERS_RESHAPING_H_
 
@@ -18,28 +18,29 @@ namespace layers {
 // Flatten: [batch, …] -> [batch, product of the other dimensions].
 Output Flatten(const Scope& scope, Output x);
 
-// Reshape: [batch, …] -> [batch, target_shape…]. One dimension of target_shape may be -1; it is
-//          inferred from the number of elements.
+// Reshape: [batch, …] -> [batch, target_shape…]. One dimension of target_shape can be -1; it is
+//          inferred from the element count.
 // Errors:   InvalidArgument if a dimension of x other than the batch is unknown, or if the element
 //           counts differ.
 Output Reshape(const Scope& scope, Output x, const Shape& target_shape);
 
-// Permute: dimension i of the result is dimension dims[i - 1] of x. Dimensions are counted from 1,
-//          after the batch: Permute(s, x, {2, 1}) swaps the dimensions of sequences.
+// Permute: dimension i of the result is dimension dims[i - 1] of x. The batch is dimension 0 and
+//          does not move: Permute(s, x, {2, 1}) swaps the other two dimensions of sequences.
 // Errors:   InvalidArgument unless `dims` is a permutation of 1, …, rank - 1.
 Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims);
 
-// RepeatVector: [batch, width] -> [batch, n, width].
+// RepeatVector: repeats each vector n times: [batch, width] -> [batch, n, width].
 Output RepeatVector(const Scope& scope, Output x, int64_t n);
 
-// ZeroPadding1D, ZeroPadding2D: adds `padding` zeros before and after each dimension between the
+// ZeroPadding1D, ZeroPadding2D: adds `padding` zeros at both ends of each dimension between the
 // batch and the channels.
-// Errors:   InvalidArgument for a negative number, and if x has another rank.
+// Errors:   InvalidArgument if a number is negative, or if x has a different rank.
 Output ZeroPadding1D(const Scope& scope, Output x, Border padding = 1);
 Output ZeroPadding2D(const Scope& scope, Output x, Border2D padding = 1);
 
 // Cropping1D, Cropping2D: removes `cropping` elements at both ends of each of these dimensions.
-// Errors:   InvalidArgument for a negative number or another rank, and if no element would remain.
+// Errors:   InvalidArgument if a number is negative, if x has a different rank, or if no element
+//           would remain.
 Output Cropping1D(const Scope& scope, Output x, Border cropping = 1);
 Output Cropping2D(const Scope& scope, Output x, Border2D cropping = 0);
 
@@ -48,13 +49,13 @@ Output Cropping2D(const Scope& scope, Output x, Border2D cropping = 0);
 Output UpSampling1D(const Scope& scope, Output x, int64_t size = 2);
 
 struct UpSampling2DOptions {
-  std::string interpolation = "nearest";  // repeat pixels; or "bilinear"
+  std::string interpolation = "nearest";  // repeats pixels; or "bilinear"
 };
 
 // UpSampling2D: enlarges images by integer factors. Bilinear interpolation aligns pixel centers and
 //               repeats the border beyond the outermost centers.
 // Shapes:   [batch, h, w, channels] -> [batch, h * height, w * width, channels]. Every dimension
-//           but the batch must be known.
+//           except the batch must be known.
 Output UpSampling2D(const Scope& scope, Output x, Size2D size = 2,
                     const UpSampling2DOptions& options = {});
 

@@ -11,18 +11,19 @@
 namespace mirrorflow {
 namespace layers {
 
-// Shared: one or several layers that can be applied more than once with the same variables, like a
-// layer object in Keras or a module in PyTorch. The gradients of all applications add up.
+// Shared: one or several layers that can be applied repeatedly with the same variables, like a
+// layer object in Keras or a module in PyTorch. The gradients of all applications are summed.
 //
 //   layers::Shared encoder("encoder", [](const Scope& scope, Output x) {
 //     return layers::Dense(scope, layers::Dense(scope, x, 128, ops::Relu), 64);
 //   });
 //   Output distance = ops::SquaredDifference(root, encoder(root, left), encoder(root, right));
 //
-// `layer` is a function of a scope and any further arguments. Its nodes are named below `name`.
-// Errors:   InvalidArgument if an application needs variables of other shapes or dtypes than the
-//           first one, or if `layer` creates a Shared itself. Create the inner one outside and
-//           capture it.
+// `layer` is a function that takes a scope and any further arguments. Its nodes have the name
+// prefix `name`.
+// Errors:   InvalidArgument if an application needs variables with other shapes or dtypes than the
+//           first application, or if `layer` creates a Shared. Create the inner Shared outside
+//           `layer` and capture it.
 template <typename Layer>
 class Shared {
  public:

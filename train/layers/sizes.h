@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sizes of windows, strides, dilations and borders, one per dimension. A single number stands for
-// all dimensions, as in Keras: 3 is {3, 3}.
+// Sizes of windows, strides, dilations and borders, with one number per dimension. A single number
+// stands for all dimensions, as in Keras: 3 is {3, 3}.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_SIZES_H_
 #define MIRRORFLOW_TRAIN_LAYERS_SIZES_H_
 
@@ -33,7 +33,8 @@ struct Border {
   int64_t before, after;
 };
 
-// Borders of images: 1, {1, 2} for height and width, or {{top, bottom}, {left, right}}.
+// The borders of an image: one number for all sides, {height, width}, or
+// {{top, bottom}, {left, right}}.
 struct Border2D {
   Border2D(int64_t all) : height(all), width(all) {}  // NOLINT: 1 is {1, 1}
   Border2D(Border height, Border width) : height(height), width(width) {}

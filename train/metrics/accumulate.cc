@@ -27,8 +27,8 @@ Output Nan(const Scope& s, DataType dtype) {
   return ops::ScalarConst(s, dtype, std::numeric_limits<double>::quiet_NaN());
 }
 
-// Returns NaN if a NaN in `values` has a weight other than 0, otherwise 0. A sum, unlike a
-// condition, needs no communication.
+// Returns NaN if a NaN in `values` has a weight other than 0, otherwise 0. Computes it as a sum,
+// which, unlike a condition, needs no communication.
 Output NanIfAny(const Scope& s, const Output& values, Output weights) {
   const Shape shape = s.shape(values), of_weights = s.shape(weights);
   if (!shape.unknown_rank() && !of_weights.unknown_rank()) {
@@ -41,7 +41,7 @@ Output NanIfAny(const Scope& s, const Output& values, Output weights) {
   return ops::Sum(s, ops::SelectV2(s, counts, Nan(s, DT_DOUBLE), zero));
 }
 
-// Returns the sums of a batch, the first of which becomes NaN if a source is NaN.
+// Returns the batch's sums. The first sum becomes NaN if a source is NaN.
 std::vector<BatchSum> WithNans(const Scope& s, std::vector<BatchSum> sums,
                                const NanSources& sources) {
   for (const Output& values : sources.values) {
@@ -52,7 +52,7 @@ std::vector<BatchSum> WithNans(const Scope& s, std::vector<BatchSum> sums,
   return sums;
 }
 
-// Returns the result of these totals, or NaN if one of them is NaN.
+// Returns the result for these totals, or NaN if a total is NaN.
 Output ResultOf(const Scope& s, absl::Span<const Output> totals, ResultFn result) {
   const Output value = result(s, totals);
   Output is_nan;
@@ -75,8 +75,8 @@ Metric Accumulate(const Scope& scope, const std::vector<BatchSum>& sums, const N
     if (!scope.ok() || !sum.of_batch.valid()) return {};
     const Shape shape = scope.shape(sum.of_batch);
     if (!shape.IsFullyDefined()) {
-      scope.Fail(absl::InternalError(
-          absl::StrCat("metric: the shape of the sum '", sum.name, "' is ", shape.ToString())));
+      scope.Fail(absl::InternalError(absl::StrCat("metric: expected a known shape for sum '",
+                                                  sum.name, "', got ", shape.ToString())));
       return {};
     }
     const Variable total = CreateVariable(scope, sum.name, shape, initializers::Zeros(), DT_DOUBLE,
@@ -109,7 +109,7 @@ Weighted ApplyWeights(const Scope& scope, absl::string_view what, Output values,
   if (!sample_weight.valid()) return {values, ones};
   const Output weights = AlignWeights(scope, what, sample_weight, values);
   if (!weights.valid()) return {};
-  // A product of 0 and NaN would be NaN.
+  // Select 0 where the weight is 0, because 0 * NaN would be NaN.
   const Output zero = ops::ScalarConst(scope, DT_DOUBLE, 0);
   const Output weighted = ops::SelectV2(scope, ops::Equal(scope, weights, zero), zero,
                                         ops::Mul(scope, values, weights));

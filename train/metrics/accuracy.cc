@@ -25,22 +25,22 @@ Output ClassOf(const Scope& s, Output values) {
   return ops::ArgMax(s, values, -1, {.output_type = DT_INT64});
 }
 
-// Checks predictions [batch, …, classes], whose last dimension must be known.
+// Checks that predictions [batch, …, classes] have a known last dimension.
 bool CheckClasses(const Scope& s, absl::string_view what, const Output& predictions) {
   if (!CheckMinRank(s, what, predictions, 1)) return false;
   const Shape shape = s.shape(predictions);
   if (shape.dim(shape.rank() - 1) >= 1) return true;
   FailLoss(
       s, what,
-      absl::StrCat("expected predictions whose last dimension is known, got ", shape.ToString()));
+      absl::StrCat("expected predictions with a known last dimension, got ", shape.ToString()));
   return false;
 }
 
-// `labels` are class numbers. `compared`: see WeightedMean.
+// Builds a top-k accuracy. `labels` are class indices. `compared`: see WeightedMean.
 Metric TopK(const Scope& s, absl::string_view what, Output predictions, Output labels,
             const std::vector<Output>& compared, const TopKAccuracyOptions& options) {
   if (options.k < 1) {
-    FailLoss(s, what, absl::StrCat("expected a k of at least 1, got ", options.k));
+    FailLoss(s, what, absl::StrCat("k must be at least 1, got ", options.k));
     return {};
   }
   const Shape shape = s.shape(predictions);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fraction of correct predictions: a float in [0, 1]. Each Metric covers all batches since the
-// last reset, and is 0 before the first one.
+// Accuracy is the fraction of correct predictions: a float in [0, 1]. Each Metric covers all
+// batches since the last reset, and is 0 before the first batch.
 #ifndef MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 #define MIRRORFLOW_TRAIN_METRICS_ACCURACY_H_
 
@@ -14,14 +14,15 @@
 namespace mirrorflow {
 namespace metrics {
 
-// Correct if the largest prediction (the first of equal ones) is at the label.
+// A prediction is correct if the largest element (the first of several equal ones) is at the label.
 // Shapes:   predictions [batch, …, classes], probabilities or logits; labels [batch, …] (int32 or
 //           int64).
 // Errors:   InvalidArgument for other shapes.
 Metric SparseCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                  const MetricOptions& options = {});
 
-// SparseCategoricalAccuracy for labels [batch, …, classes], whose largest element marks the class.
+// Like SparseCategoricalAccuracy, for labels [batch, …, classes]; the largest element marks the
+// class.
 Metric CategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                            const MetricOptions& options = {});
 
@@ -31,8 +32,8 @@ struct BinaryAccuracyOptions {
   std::string name = "binary_accuracy";
 };
 
-// Correct if the prediction is above the threshold and the label is 1, or the prediction is not
-// above the threshold and the label is 0.
+// A prediction is correct if it is above the threshold and the label is 1, or if it is not above
+// the threshold and the label is 0.
 // Shapes:   predictions, probabilities, and labels [batch, …]; labels of any numeric dtype.
 // Errors:   InvalidArgument for other shapes, and for a threshold outside (0, 1), as in Keras.
 Metric BinaryAccuracy(const Scope& scope, Output predictions, Output labels,
@@ -44,7 +45,8 @@ struct TopKAccuracyOptions {
   std::string name = "";
 };
 
-// Correct if fewer than k predictions are larger than the one at the label, and none is infinite.
+// A prediction is correct if fewer than k elements are larger than the element at the label, and no
+// element is infinite.
 // Shapes and errors: as for SparseCategoricalAccuracy and CategoricalAccuracy; InvalidArgument also
 // for k < 1.
 Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
@@ -52,8 +54,8 @@ Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Out
 Metric TopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,
                                const TopKAccuracyOptions& options = {});
 
-// The accuracy of a single batch: the fraction of rows whose largest logit is at the label, a float
-// scalar. NaN if a logit is NaN. To cover several batches, use SparseCategoricalAccuracy.
+// Returns the accuracy of a single batch: the fraction of rows with the largest logit at the label,
+// a float scalar. NaN if a logit is NaN. To cover several batches, use SparseCategoricalAccuracy.
 // Shapes:   logits [batch, classes], labels [batch].
 Output Accuracy(const Scope& scope, Output logits, Output labels);
 

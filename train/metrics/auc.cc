@@ -22,7 +22,7 @@ namespace {
 
 Output Number(const Scope& s, double value) { return ops::ScalarConst(s, DT_DOUBLE, value); }
 
-// The values at both ends of each interval i: thresholds i and i + 1.
+// The values at both ends of each interval. Interval i lies between thresholds i and i + 1.
 struct Ends {
   Output left, right;
 };
@@ -35,7 +35,7 @@ Ends EndsOf(const Scope& s, Output x) {
   return {slice(0), slice(1)};
 }
 
-// Returns the interval of each prediction in [0, 1]: the one above the largest threshold that the
+// Returns the interval of each prediction in [0, 1], which begins at the largest threshold that the
 // prediction exceeds. A prediction of 0 is in the first interval.
 Output Intervals(const Scope& s, Output predictions, int64_t num_thresholds) {
   const Output p = AsType(s, predictions, DT_FLOAT);
@@ -45,13 +45,13 @@ Output Intervals(const Scope& s, Output predictions, int64_t num_thresholds) {
   return ops::Cast(s, ops::Relu(s, ops::Sub(s, ops::Ceil(s, scaled), number(1))), DT_INT32);
 }
 
-// Returns the sum of `weights` [N] in each interval.
+// Returns the sum of the `weights` [N] in each interval.
 Output Histogram(const Scope& s, Output weights, Output intervals, int64_t num_thresholds) {
   const Output size = ops::ScalarConst(s, DT_INT32, static_cast<double>(num_thresholds));
   return ops::UnsortedSegmentSum(s, weights, intervals, size);
 }
 
-// The number of positives and negatives above each threshold, and in total.
+// The counts of positives and negatives above each threshold, and in total.
 struct Counts {
   Output true_positives, false_positives;
   Output positives, negatives;  // scalars
@@ -63,8 +63,9 @@ Counts CountsOf(const Scope& s, absl::Span<const Output> histograms) {
           ops::Sum(s, histograms[1], {0})};
 }
 
-// Within each interval, interpolates the number of true positives linearly in the number of
-// predictions above the threshold. Precision is their ratio.
+// Computes the area under the precision-recall curve. Within each interval, the true positive count
+// is interpolated linearly in the count of predictions above the threshold; precision is the ratio
+// of the two counts.
 Output InterpolatedPrArea(const Scope& s, const Counts& counts) {
   const Ends hits = EndsOf(s, counts.true_positives);
   const Ends above = EndsOf(s, ops::AddV2(s, counts.true_positives, counts.false_positives));

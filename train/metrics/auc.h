@@ -16,9 +16,9 @@ enum class Curve {
   kPr,   // precision against recall
 };
 
-// The height assumed between two thresholds.
+// The height that is assumed for the curve between two thresholds.
 enum class Summation {
-  kInterpolation,  // the mean of both ends; for kPr, the formula of Davis and Goadrich
+  kInterpolation,  // the mean of both ends; for kPr, Davis and Goadrich's formula
   kMinoring,       // the smaller end
   kMajoring,       // the larger end
 };
@@ -32,13 +32,13 @@ struct AUCOptions {
   std::string name = "auc";
 };
 
-// Area under a curve over all batches, a float. The state is a histogram of the predictions for
-// positive labels and one for negative labels, so an update takes time proportional to the batch
-// size.
+// The area under a curve over all batches, a float. The state consists of two histograms of the
+// predictions, for positive and for negative labels, so an update takes time proportional to the
+// batch size.
 // Shapes:   predictions, probabilities or logits, and labels [batch, …].
 // Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where 0
 //           is negative and any other value positive.
-// Errors:   InvalidArgument for other shapes, or fewer than two thresholds.
+// Errors:   InvalidArgument for other shapes, and for fewer than two thresholds.
 // Source:   Davis and Goadrich, "The relationship between precision-recall and ROC curves", 2006.
 Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptions& options = {});
 

@@ -18,19 +18,19 @@ namespace mirrorflow {
 namespace metrics {
 namespace {
 
-constexpr int64_t kMaxClasses = 30000;  // keeps the number of pairs within int32
+constexpr int64_t kMaxClasses = 30000;  // class pairs must be countable in int32
 
 Output Integer(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT64, static_cast<double>(value));
 }
 
-// Whether 0 <= classes < num_classes.
+// Returns whether 0 <= classes < num_classes, for each element.
 Output IsClass(const Scope& s, Output classes, int64_t num_classes) {
   return ops::LogicalAnd(s, ops::GreaterEqual(s, classes, Integer(s, 0)),
                          ops::Less(s, classes, Integer(s, num_classes)));
 }
 
-// The matrix of one batch. Invalid after an error.
+// The confusion matrix of one batch. Invalid after an error.
 struct MatrixOfBatch {
   Output matrix;
   NanSources sources;
@@ -52,7 +52,7 @@ MatrixOfBatch CountPairs(const Scope& s, absl::string_view what, Output predicti
     const Output is_ignored = ops::Equal(s, y, Integer(s, *options.ignore_class));
     weights = ops::SelectV2(s, is_ignored, ops::ScalarConst(s, DT_DOUBLE, 0), weights);
   }
-  // Negative segments are ignored.
+  // UnsortedSegmentSum ignores negative segments.
   const Output pair = ops::AddV2(s, ops::Mul(s, y, Integer(s, num_classes)), p);
   const Output segment = ops::Cast(s, ops::SelectV2(s, counts, pair, Integer(s, -1)), DT_INT32);
   const auto flat = [&](Output x) { return ops::Reshape(s, x, Shape({kUnknownDim})); };

@@ -3,7 +3,7 @@
 // Metrics that count predictions by true class and predicted class. Predictions and labels outside
 // [0, num_classes) are not counted.
 //
-// Shapes:   predictions and labels [batch, …], class numbers (int32 or int64), for example from
+// Shapes:   predictions and labels [batch, …]: class indices (int32 or int64), for example from
 //           ops::ArgMax.
 //
 // Errors:   InvalidArgument for other shapes, or if num_classes is less than 1.
@@ -26,8 +26,8 @@ struct ConfusionMatrixOptions {
   std::string name = "";
 };
 
-// The sum of the weights for each true class (row) and predicted class (column), over all batches:
-// double [num_classes, num_classes].
+// The sum of the example weights for each true class (row) and predicted class (column), over all
+// batches: double [num_classes, num_classes].
 Metric ConfusionMatrix(const Scope& scope, Output predictions, Output labels, int64_t num_classes,
                        const ConfusionMatrixOptions& options = {});
 

@@ -12,13 +12,13 @@
 namespace mirrorflow {
 namespace metrics {
 
-// The mean of all values of all batches: sum(values * weights) / sum(weights), a float; 0 before
-// the first value. A scalar, such as a loss, counts as one value per step if it has no weight.
+// The mean of all values in all batches: sum(values * weights) / sum(weights), a float; 0 before
+// the first value. A scalar without a weight, such as a loss, counts as one value per step.
 // Shapes:   values of any known rank.
-// Source:   Keras, as for all metrics here.
+// Source:   Keras, as for all metrics in this file.
 Metric Mean(const Scope& scope, Output values, const MetricOptions& options = {});
 
-// The sum of all values of all batches, times their weights: a float.
+// The sum of all values in all batches, multiplied by their weights: a float.
 Metric Sum(const Scope& scope, Output values, const MetricOptions& options = {});
 
 struct PerplexityOptions {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics. Most cover all batches since the start or the last reset:
+// Metrics. Most metrics cover all batches since the start or the last reset:
 //
 //   const metrics::Metric accuracy = metrics::SparseCategoricalAccuracy(root, logits, labels);
 //   auto test = session->Prepare({images, labels}, {}, {accuracy.update});   // for each batch
 //   auto result = session->Prepare({}, {accuracy.result}, {});               // after the last one
 //   auto reset = session->Prepare({}, {}, {accuracy.reset});                 // before a new pass
 //
-// Any loss is a metric, too: use metrics::Mean of a loss with LossReduction::kNone.
+// To use a loss as a metric, compute it with LossReduction::kNone and pass it to metrics::Mean.
 // metrics::Accuracy, which returns an Output, is the accuracy of a single batch.
 #ifndef MIRRORFLOW_TRAIN_METRICS_METRICS_H_
 #define MIRRORFLOW_TRAIN_METRICS_METRICS_H_

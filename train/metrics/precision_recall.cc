@@ -39,13 +39,13 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
   const int64_t k = options.top_k.value_or(1), id = options.class_id.value_or(0);
   if (k >= 1 && k <= classes && id >= 0 && id < classes) return true;
   FailLoss(s, what,
-           absl::StrCat("top_k and class_id need a known last dimension that is at least top_k and "
-                        "larger than class_id; expected one for ",
+           absl::StrCat("top_k and class_id require a known last dimension, at least top_k and "
+                        "larger than class_id; expected a dimension for ",
                         k, " and ", id, ", got ", shape.ToString()));
   return false;
 }
 
-// Returns 1 for each prediction among the k largest of its row, otherwise 0.
+// Returns for each prediction whether it is among the k largest of its row.
 Output IsInTopK(const Scope& s, Output predictions, int64_t k) {
   const Shape shape = s.shape(predictions);
   const auto classes = static_cast<double>(shape.dim(shape.rank() - 1));
@@ -59,8 +59,8 @@ Output AtClass(const Scope& s, Output x, int64_t id) {
   return ops::GatherV2(s, x, ops::VectorConst(s, {id}), ops::ScalarConst(s, DT_INT32, -1));
 }
 
-// The metric true positives / (true positives + others). The others are the negatives above the
-// threshold for precision, and the positives not above it for recall.
+// Builds the metric true positives / (true positives + others). For precision, the others are the
+// negatives above the threshold; for recall, the positives that are not above it.
 Metric TruePositiveFraction(const Scope& s, absl::string_view what, Output predictions,
                             Output labels, const ThresholdOptions& options, bool is_precision) {
   if (!CheckMinRank(s, what, predictions, 1)) return {};
@@ -76,7 +76,7 @@ Metric TruePositiveFraction(const Scope& s, absl::string_view what, Output predi
   if (options.class_id.has_value()) {
     predictions = AtClass(s, predictions, *options.class_id);
     is_positive = AtClass(s, is_positive, *options.class_id);
-    // All classes determine which predictions are among the k largest.
+    // With top_k, check the predictions of all classes, because they determine the k largest.
     if (!options.top_k.has_value()) sources.values[0] = predictions;
     sources.values[1] = AtClass(s, labels, *options.class_id);
   }
@@ -120,7 +120,7 @@ Output Divide(const Scope& s, Output x, Output y) {
 bool CheckOptions(const Scope& s, const Shape& shape, const FBetaScoreOptions& options) {
   std::string why;
   if (shape.unknown_rank() || shape.rank() != 2 || shape.dim(1) < 1) {
-    why = absl::StrCat("expected predictions [batch, classes] whose last dimension is known, got ",
+    why = absl::StrCat("expected predictions [batch, classes] with a known last dimension, got ",
                        shape.ToString());
   }
   if (!why.empty()) {
@@ -150,7 +150,7 @@ Output Positives(const Scope& s, Output predictions, std::optional<double> thres
       DT_DOUBLE);
 }
 
-// Returns each class's score, from true positives, false positives, false negatives and labels.
+// Returns the score. `totals` holds true positives, false positives, false negatives and labels.
 Output Score(const Scope& s, absl::Span<const Output> totals, const FBetaScoreOptions& options) {
   const Output precision = Divide(s, totals[0], ops::AddV2(s, totals[0], totals[1]));
   const Output recall = Divide(s, totals[0], ops::AddV2(s, totals[0], totals[2]));

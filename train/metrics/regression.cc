@@ -15,7 +15,7 @@ Output LossesOf(const Scope& s, Loss loss, Output predictions, Output labels) {
   return loss(s, predictions, labels, {.reduction = LossReduction::kNone});
 }
 
-// The mean of a loss.
+// Builds a metric that is the mean of a loss.
 Metric MeanOf(const Scope& scope, absl::string_view what, Loss loss, Output predictions,
               Output labels, const MetricOptions& options) {
   const Scope s = MetricScope(scope, options.name, what);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regression errors over all batches: floats, 0 before the first batch. Formulas, shapes and errors
-// are those of the losses of the same name.
+// Regression errors over all batches: floats, 0 before the first batch. Each metric has the
+// formula, shapes and errors of the loss with the same name.
 #ifndef MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
 #define MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
 
@@ -22,7 +22,7 @@ Metric MeanAbsolutePercentageError(const Scope& scope, Output predictions, Outpu
                                    const MetricOptions& options = {});
 Metric MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Output labels,
                                    const MetricOptions& options = {});
-// The loss with its sign reversed: 1 for vectors in the same direction, -1 for opposite ones.
+// The loss with the opposite sign: 1 for vectors in the same direction, -1 for opposite vectors.
 Metric CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const MetricOptions& options = {});
 

@@ -25,7 +25,7 @@
 namespace mirrorflow {
 namespace {
 
-// Replaces characters of the host's name that a file name cannot hold with dashes.
+// Returns the host name, with dashes in place of characters that a file name cannot contain.
 std::string HostName() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "localhost";
@@ -36,13 +36,14 @@ std::string HostName() {
   return host;
 }
 
-// Maximum memory of one event. Events come from checkpoints, which are untrusted files.
+// The maximum size of a parsed event in memory. Events can come from checkpoints, which are
+// untrusted files.
 constexpr int64_t kMaxEventBytes = int64_t{1} << 30;
 
 constexpr absl::string_view kPrefix = "events.out.tfevents.";
 
-// Returns the time for the name of a new file. Readers process files in name order, so a file that
-// purges gets a later time than all others, whatever the hosts' clocks say.
+// Returns the time in a new file's name. Readers process files in name order, so a file that purges
+// must have a later time than all other files, even if the hosts' clocks differ.
 int64_t TimeOfName(absl::string_view log_dir, bool purges) {
   int64_t seconds = absl::ToUnixSeconds(absl::Now());
   std::error_code error;
@@ -62,12 +63,12 @@ int64_t TimeOfName(absl::string_view log_dir, bool purges) {
 
 absl::StatusOr<std::unique_ptr<TfRecordWriter>> CreateFile(absl::string_view log_dir,
                                                            const EventFileOptions& options) {
-  // On another host, a process may have the same host name and id, such as process 1 of a
-  // container.
-  constexpr int kMostAttempts = 100;
+  // Names can collide, because a process on another host can have the same host name and process
+  // id, such as process 1 in a container.
+  constexpr int kMaxAttempts = 100;
   static std::atomic<int> number{0};
   absl::StatusOr<std::unique_ptr<TfRecordWriter>> file;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     const std::string name = absl::StrFormat(
         "%s%010d.%s.%d.%d.v2%s", kPrefix, TimeOfName(log_dir, options.purge_step.has_value()),
         HostName(), getpid(), number++, options.filename_suffix);
@@ -94,7 +95,7 @@ EventFileWriter::EventFileWriter(std::unique_ptr<TfRecordWriter> file,
 
 absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Open(
     absl::string_view log_dir, const EventFileOptions& options) {
-  if (log_dir.empty()) return absl::InvalidArgumentError("event file: the directory is empty");
+  if (log_dir.empty()) return absl::InvalidArgumentError("event file: log_dir must not be empty");
   if (options.max_queue_bytes == 0) {
     return absl::InvalidArgumentError("event file: max_queue_bytes must be positive, got 0");
   }
@@ -105,7 +106,7 @@ absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Open(
   }
   if (options.filename_suffix.find('/') != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "event file: filename_suffix must not have a '/', got '", options.filename_suffix, "'"));
+        "event file: filename_suffix must not contain '/', got '", options.filename_suffix, "'"));
   }
   std::error_code error;
   std::filesystem::create_directories(std::string(log_dir), error);
@@ -128,7 +129,7 @@ absl::Status EventFileWriter::Start() {
     MF_ASSIGN_OR_RETURN(record, SerializeDeterministically(PurgeEvent(*options_.purge_step)));
     events.push_back(std::move(record));
   }
-  // Report a directory on a full disk here and not in the middle of training.
+  // Write now, so that a full disk is reported here and not in the middle of training.
   MF_RETURN_IF_ERROR(Write(events));
   MutexLock lock(&join_mu_);
   MF_ASSIGN_OR_RETURN(thread_, StartThread(path(), [this] { WriteEvents(); }));
@@ -153,13 +154,13 @@ absl::Status EventFileWriter::AddSerializedEvent(absl::string_view event) {
   size.AddBinary(*proto::Event::descriptor(), event);
   if (size.bytes() > kMaxEventBytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(path(), ": the event is too large in memory; expected at most ",
+        absl::StrCat(path(), ": the event would take too much memory; expected at most ",
                      kMaxEventBytes, " bytes, got ", size.bytes()));
   }
   proto::Event parsed;
   if (parsed.ParseFromArray(event.data(), static_cast<int>(event.size()))) return AddEvent(parsed);
-  return absl::InvalidArgumentError(
-      absl::StrCat(path(), ": expected an event, got ", event.size(), " other bytes"));
+  return absl::InvalidArgumentError(absl::StrCat(path(), ": expected a serialised event, got ",
+                                                 event.size(), " bytes of other data"));
 }
 
 absl::Status EventFileWriter::Purge(int64_t step) { return AddEvent(PurgeEvent(step)); }
@@ -171,7 +172,7 @@ std::vector<std::string> EventFileWriter::EventsOfStep(int64_t step) const {
 
 absl::Status EventFileWriter::AddRecord(std::string record) {
   MutexLock lock(&mu_);
-  // An event larger than the queue waits until the queue is empty.
+  // An event that is larger than the queue waits until the queue is empty.
   const auto has_room = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return queue_.empty() || queue_bytes_ + record.size() <= options_.max_queue_bytes;
   };
@@ -181,11 +182,12 @@ absl::Status EventFileWriter::AddRecord(std::string record) {
     while (!has_room() && !closing_ && status_.ok()) progress_.Wait(lock);
   }
   MF_RETURN_IF_ERROR(status_);
-  if (closing_) return absl::FailedPreconditionError(absl::StrCat(path(), ": is closed"));
+  if (closing_) return absl::FailedPreconditionError(absl::StrCat(path(), ": the file is closed"));
   queue_bytes_ += record.size();
   queue_.push_back(std::move(record));
   ++added_;
-  // Wake the thread for the first event, to start its interval, and once the queue is half full.
+  // Wake the thread when the first event arrives, to start the flush interval, and when the queue
+  // is half full.
   const bool is_half_full = queue_bytes_ >= options_.max_queue_bytes / 2;
   if (is_half_full) wanted_ = added_;
   if (is_half_full || queue_.size() == 1) work_.NotifyOne();

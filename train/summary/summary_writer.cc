@@ -113,7 +113,7 @@ absl::Status SummaryWriter::AddHparams(const Hparams& hparams, const HparamMetri
                       HparamsSummary(hparams, metrics, std::min(start_, end), end));
   if (has_hparams_.exchange(true)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path(), ": the run already has hyperparameters; expected one AddHparams()"));
+        absl::StrCat(path(), ": the run already has hyperparameters; call AddHparams() only once"));
   }
   MF_RETURN_IF_ERROR(AddSummary(summary, step, end));
   for (const auto& [name, value] : metrics) {

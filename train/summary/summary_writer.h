@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SummaryWriter: writes what TensorBoard shows about a run. Function names are those of PyTorch's
+// SummaryWriter writes data about a run for TensorBoard. Its functions have the names of PyTorch's
 // torch.utils.tensorboard.SummaryWriter.
 //
 //   MF_ASSIGN_OR_RETURN(auto writer, mf::SummaryWriter::Open("logs/run1"));
@@ -9,11 +9,11 @@
 //
 //   tensorboard --logdir logs        # or: mirrorflow report logs/run1
 //
-// A run is a directory. Tags with the same prefix before a `/` are shown as a group. In a cluster,
-// only one worker should write a run.
+// A run is a directory. TensorBoard groups tags that have the same prefix before a `/`. In a
+// cluster, only one worker should write a run.
 //
-// Calls compute and encode their event, but do not wait for the disk (event_file_writer.h). Each
-// later call returns the first disk error.
+// Calls compute and encode their event, but do not wait for the disk (event_file_writer.h). After a
+// disk error, every call returns that error.
 #ifndef MIRRORFLOW_TRAIN_SUMMARY_SUMMARY_WRITER_H_
 #define MIRRORFLOW_TRAIN_SUMMARY_SUMMARY_WRITER_H_
 
@@ -51,7 +51,7 @@ struct AddImageOptions {
 // UTF-8, and FailedPrecondition after Close().
 class SummaryWriter {
  public:
-  // Creates an event file in `log_dir`, which may already have others of the same run.
+  // Creates an event file in `log_dir`, which can already hold other event files of the same run.
   static absl::StatusOr<std::unique_ptr<SummaryWriter>> Open(absl::string_view log_dir,
                                                              const EventFileOptions& options = {});
 
@@ -60,12 +60,13 @@ class SummaryWriter {
                          const AddOptions& options = {});
 
   // Adds the distribution of the finite elements of `values`, which must be floating-point, integer
-  // or bool. Reads them twice. InvalidArgument for another dtype, or if buckets < 1.
+  // or bool. Makes two passes over `values`. InvalidArgument for any other dtype, or if buckets
+  // < 1.
   absl::Status AddHistogram(absl::string_view tag, const Tensor& values, int64_t step,
                             const AddHistogramOptions& options = {});
 
-  // Adds an image: uint8, or floating-point in [0, 1] (clipped), with 1 to 4 channels (grey, grey
-  // and alpha, RGB, RGBA). InvalidArgument for any other image.
+  // Adds an image: uint8, or floating-point in [0, 1] (values outside are clipped), with 1 to 4
+  // channels (grey, grey and alpha, RGB, RGBA). InvalidArgument for any other image.
   absl::Status AddImage(absl::string_view tag, const Tensor& image, int64_t step,
                         const AddImageOptions& options = {});
 
@@ -73,20 +74,21 @@ class SummaryWriter {
   absl::Status AddText(absl::string_view tag, absl::string_view text, int64_t step,
                        const AddOptions& options = {});
 
-  // Adds the nodes and edges of the graph. Returns the first error from building it.
+  // Adds the graph's nodes and edges. Returns the first error that occurred while the graph was
+  // built.
   absl::Status AddGraph(const Graph& graph, const AddOptions& options = {});
 
-  // Adds the run's hyperparameters and the metrics it reached. TensorBoard compares them with those
-  // of other runs in the same directory. Also adds the metrics as scalars. Call it once, at the end
-  // of the run; a second call returns FailedPrecondition.
+  // Adds the run's hyperparameters and final metrics, which TensorBoard compares with those of
+  // other runs in the same directory. Also adds the metrics as scalars. Call it once, at the end of
+  // the run; a second call returns FailedPrecondition.
   //   writer->AddHparams({{"batch", 64}, {"lr", 0.1}, {"optimizer", "adam"}}, {{"accuracy", 0.9}});
   absl::Status AddHparams(const Hparams& hparams, const HparamMetrics& metrics, int64_t step = 0,
                           const AddOptions& options = {});
 
   // Blocks until everything added so far is in the file.
   absl::Status Flush() { return file_->Flush(); }
-  // Writes everything and closes the file, as the destructor also does. Returns OK if the file
-  // contains everything.
+  // Writes everything and closes the file, as the destructor does. Returns OK if the file contains
+  // everything.
   absl::Status Close() { return file_->Close(); }
 
   const std::string& path() const { return file_->path(); }

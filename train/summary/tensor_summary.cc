@@ -18,8 +18,8 @@
 namespace mirrorflow {
 namespace {
 
-// Calls `fn(double)` for each element in row-major order. Returns false, without calling it, if the
-// dtype is not a real number.
+// Calls `fn(double)` for each element in row-major order. Returns false, without calling `fn`, if
+// the elements are not real numbers.
 template <typename Fn>
 bool ForEachValue(const Tensor& tensor, Fn&& fn) {
   if (IsReducedFloat(tensor.dtype())) {
@@ -39,9 +39,9 @@ bool ForEachValue(const Tensor& tensor, Fn&& fn) {
   return DispatchDataType(tensor.dtype(), visit, false);
 }
 
-constexpr int kMostBuckets = 1 << 20;
+constexpr int kMaxBuckets = 1 << 20;
 
-// Sets everything except the buckets. Returns false if the elements are not real numbers.
+// Sets all fields except the buckets. Returns false if the elements are not real numbers.
 bool SetStatistics(const Tensor& values, proto::HistogramProto* histogram) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
   double count = 0, sum = 0, sum_squares = 0;
@@ -62,7 +62,7 @@ bool SetStatistics(const Tensor& values, proto::HistogramProto* histogram) {
   return true;
 }
 
-constexpr int64_t kMostPixels = int64_t{1} << 28;  // of a side and of an image
+constexpr int64_t kMaxPixels = int64_t{1} << 28;  // limits each side as well as the image
 
 struct Size {
   int64_t height, width, channels;
@@ -75,7 +75,7 @@ absl::StatusOr<Size> SizeOf(const Tensor& image, absl::string_view data_format) 
   }
   const Shape& shape = image.shape();
   if (!image.has_value() || shape.rank() != static_cast<int>(data_format.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("an image of format ", data_format,
+    return absl::InvalidArgumentError(absl::StrCat("an image with data_format ", data_format,
                                                    " must have ", data_format.size(),
                                                    " dimensions, got ", image.TypeString()));
   }
@@ -85,13 +85,13 @@ absl::StatusOr<Size> SizeOf(const Tensor& image, absl::string_view data_format) 
   };
   const Size size = {dim('H'), dim('W'), dim('C')};
   if (size.channels < 1 || size.channels > 4) {
-    return absl::InvalidArgumentError(absl::StrCat("an image of format ", data_format,
+    return absl::InvalidArgumentError(absl::StrCat("an image with data_format ", data_format,
                                                    " must have 1 to 4 channels, got ",
                                                    size.channels, " in ", image.TypeString()));
   }
-  if (size.height < 1 || size.width < 1 || size.height > kMostPixels / size.width) {
+  if (size.height < 1 || size.width < 1 || size.height > kMaxPixels / size.width) {
     return absl::InvalidArgumentError(
-        absl::StrCat("an image must have 1 to ", kMostPixels, " pixels, got ", image.TypeString()));
+        absl::StrCat("an image must have 1 to ", kMaxPixels, " pixels, got ", image.TypeString()));
   }
   return size;
 }
@@ -108,8 +108,8 @@ absl::StatusOr<std::vector<uint8_t>> BytesOf(const Tensor& image) {
     });
   }
   if (static_cast<int64_t>(bytes.size()) != image.num_elements()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("an image must be uint8 or floating in [0, 1], got ", image.TypeString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an image must be uint8 or floating-point in [0, 1], got ", image.TypeString()));
   }
   return bytes;
 }
@@ -129,7 +129,7 @@ absl::StatusOr<std::string> EncodePng(const Size& size, const std::vector<uint8_
   png.width = static_cast<png_uint_32>(size.width);
   png.height = static_cast<png_uint_32>(size.height);
   png.format = kFormats[size.channels - 1];
-  // An upper bound, for an image that does not compress.
+  // Allocate the upper bound, for images that do not compress.
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
   std::string out(bytes, '\0');
   const bool ok =
@@ -145,9 +145,9 @@ absl::StatusOr<std::string> EncodePng(const Size& size, const std::vector<uint8_
 }  // namespace
 
 absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets) {
-  if (buckets < 1 || buckets > kMostBuckets) {
+  if (buckets < 1 || buckets > kMaxBuckets) {
     return absl::InvalidArgumentError(
-        absl::StrCat("buckets must be in [1, ", kMostBuckets, "], got ", buckets));
+        absl::StrCat("buckets must be in [1, ", kMaxBuckets, "], got ", buckets));
   }
   proto::HistogramProto histogram;
   if (!SetStatistics(values, &histogram)) {
@@ -155,7 +155,7 @@ absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int
         absl::StrCat("values must be real numbers, got ", values.TypeString()));
   }
   if (histogram.num() == 0) return histogram;
-  // Compute with halves, because the range of finite numbers may itself be infinite.
+  // Halve the values, because the difference of two finite numbers can be infinite.
   const double half_least = histogram.min() / 2, half_most = histogram.max() / 2;
   const double half_width = (half_most - half_least) / buckets;
   if (!(half_width > 0)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callback: the base class of hooks that a user adds to Trainer::Fit, like Keras' and Lightning's
-// callbacks.
+// Callback: the base class of objects whose methods Trainer::Fit calls during training, like the
+// callbacks of Keras and Lightning.
 //
 //   class StopBelow final : public Callback {
 //     absl::Status OnEpochEnd(TrainingState& state) override {
@@ -27,50 +27,51 @@
 
 namespace mirrorflow {
 
-// Values by name: `loss`, the metrics, and their values on the validation set, prefixed with
-// `val_`.
+// Values by name: `loss` and the metrics; values on the validation set have the prefix `val_`.
 using Logs = std::map<std::string, double>;
 
-// The state of training that callbacks see. Its position, loss, rows, logs and reasons are equal on
-// all workers, so all make the same decisions; `checkpoint_time` is set only on worker 0.
+// The training state that callbacks see. `position`, `loss`, `rows`, `logs`, `stopped` and
+// `interrupted` are equal on all workers, so all workers make the same decisions.
 struct TrainingState {
   const Strategy& strategy;
   Session& session;
   int64_t epochs = 0;                           // as passed to Fit
   std::optional<int64_t> steps_per_epoch = {};  // unset if the dataset's size is unknown
-  // Whether this run saves checkpoints or resumes from one, so that logs must be resumable.
+  // Whether this run saves checkpoints or resumes from one. If so, logs must be resumable.
   bool has_checkpoints = false;
-  TrainingPosition position = {};               // how far training has come
-  float loss = 0;                               // of the last step
-  int64_t rows = 0;                             // rows of the last global batch
+  TrainingPosition position = {};               // how far training has progressed
+  float loss = 0;                               // loss of the last step
+  int64_t rows = 0;                             // rows in the last global batch
   Logs logs = {};                               // set in OnValidationEnd, OnEpochEnd and OnTrainEnd
   std::optional<std::string> stopped = {};      // why training has ended for good
-  std::optional<std::string> interrupted = {};  // why this run ends, although training has not
-  // When the newest checkpoint was written or restored (CheckpointManager::newest_time).
+  std::optional<std::string> interrupted = {};  // why this run ends before training is complete
+  // When the newest checkpoint was written or restored (CheckpointManager::newest_time). Set only
+  // on worker 0.
   std::optional<MonotonicTime> checkpoint_time = {};
 
-  // Ends training for good: before the step if called in OnStepBegin, otherwise after the current
-  // step or epoch. It also ends the current epoch. A run that resumes from a checkpoint saved after
-  // the call does not continue training. All workers must call it in the same event. Only the first
-  // reason is kept.
+  // Ends the current epoch and training for good: before the step if called in OnStepBegin,
+  // otherwise after the current step or epoch. A run that resumes from a checkpoint saved after the
+  // call does not continue training. All workers must make the call in the same event. Only the
+  // first reason is kept.
   void StopTraining(std::string why) {
     if (!stopped) stopped = std::move(why);
   }
-  // Ends this run but not training: a later run that resumes from the last checkpoint continues.
-  // Takes effect before the step if called in OnStepBegin, before the batch if called in
-  // OnInferenceStepBegin (which lists exceptions), otherwise after the current step or epoch. All
-  // workers must call it in the same event.
+  // Ends this run but not training: a run that resumes from the last checkpoint continues training.
+  // Takes effect before the step if called in OnStepBegin; before the batch if called in
+  // OnInferenceStepBegin, with the exceptions listed there; otherwise after the current step or
+  // epoch. All workers must make the call in the same event.
   void Interrupt(std::string why) { interrupted = std::move(why); }
-  // Whether this worker writes files and output.
+  // Returns whether this worker writes files and output.
   bool is_chief() const { return strategy.worker() == 0; }
 };
 
-// Override the events of interest; the defaults do nothing. If a method returns an error, training
-// ends and Fit returns the error.
+// Override the methods for the events of interest; the defaults do nothing. If a method returns an
+// error, training ends and Fit returns the error.
 class Callback {
  public:
   virtual ~Callback() = default;
-  // Called at the start of Fit. Reset the callback here: it may be passed to several calls of Fit.
+  // Called at the start of Fit. Reset the callback here, because it can be passed to Fit
+  // repeatedly.
   virtual absl::Status OnTrainBegin(TrainingState&) { return absl::OkStatus(); }
   // Called once, before the first step of each epoch. A run that resumes from a checkpoint saved
   // after the call does not repeat it.
@@ -80,28 +81,28 @@ class Callback {
   virtual absl::Status OnStepBegin(TrainingState&) { return absl::OkStatus(); }
   // Called after each step.
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
-  // Called before each batch that Trainer::Evaluate and Predict run during Fit, including those of
-  // the validation. Once a callback has called Interrupt(), a validation ends before its next
+  // Called before each batch that Trainer::Evaluate and Predict run during Fit, including
+  // validation batches. After a callback has called Interrupt(), a validation ends before its next
   // batch, and Evaluate or Predict, called in OnValidationEnd or OnEpochEnd, returns Cancelled; the
   // resumed run repeats the validation or the event. In all other events, Evaluate and Predict run
-  // to the end.
+  // to completion.
   virtual absl::Status OnInferenceStepBegin(TrainingState&) { return absl::OkStatus(); }
   // Called after each validation, which runs every `validation_steps` steps and at the end of every
-  // epoch. The logs include the values of the validation set.
+  // epoch. The logs include the validation values.
   virtual absl::Status OnValidationEnd(TrainingState&) { return absl::OkStatus(); }
-  // Called after the last step of each epoch and its validation. If a step limit or an interruption
-  // cuts the epoch short, the run that resumes and completes the epoch makes the call.
+  // Called after each epoch's last step and its validation. If a step limit or an interruption cuts
+  // the epoch short, the method is called in the run that resumes and completes the epoch.
   virtual absl::Status OnEpochEnd(TrainingState&) { return absl::OkStatus(); }
-  // Called after the last step and the last checkpoint if there was no error. Variables that it
-  // changes are part of this run's result, but not of the training that a checkpoint resumes.
+  // Called after the last step and the last checkpoint if there was no error. Changes that it makes
+  // to variables affect this run's result, but are not in the checkpoint that a later run resumes.
   virtual absl::Status OnTrainEnd(TrainingState&) { return absl::OkStatus(); }
   // Called instead of OnTrainEnd if Fit returns an error.
   virtual void OnException(TrainingState&, const absl::Status&) {}
 
-  // SaveState adds the callback's state to a checkpoint; a run that resumes from the checkpoint
-  // gets it back in LoadState, after OnTrainBegin. A callback that assigns variables must save
-  // their values and assign them again. If this callback had stopped training but would not with
-  // its present options, LoadState may clear `state.stopped`. Both methods do nothing by default.
+  // SaveState adds the callback's state to a checkpoint. In a run that resumes from the checkpoint,
+  // LoadState receives that state, after OnTrainBegin. A callback that assigns to variables must
+  // save and restore their values. If this callback stopped training but would not do so with its
+  // current options, LoadState may clear `state.stopped`. Both methods do nothing by default.
   //
   //   absl::Status SaveState(TrainingState&, StateDict& saved) const override {
   //     saved.Set("best", best_);
@@ -112,8 +113,9 @@ class Callback {
   //   }
   virtual absl::Status SaveState(TrainingState&, StateDict&) const { return absl::OkStatus(); }
   virtual absl::Status LoadState(TrainingState&, const StateDict&) { return absl::OkStatus(); }
-  // Identifies the callback's state in checkpoints. A callback whose key is not in the checkpoint
-  // starts fresh. Callbacks of one Fit with equal keys are numbered. Empty: the class name.
+  // Returns the key of the callback's state in checkpoints; an empty string stands for the class
+  // name. A callback whose key is not in the checkpoint starts fresh. If several callbacks of one
+  // Fit have the same key, they are numbered.
   virtual std::string state_key() const { return ""; }
 };
 

@@ -28,8 +28,9 @@ std::string ClassName(const Callback& callback) {
   return name == nullptr ? mangled : name.get();
 }
 
-// Keys can contain paths with arbitrary bytes. A slash separates a key from its entries' names, and
-// a number sign separates it from its number.
+// Returns the callback's key, escaped: keys can contain paths with arbitrary bytes. In a
+// checkpoint, a slash separates a key from its entries' names, and a number sign separates it from
+// its number.
 std::string KeyOf(const Callback& callback) {
   std::string key = callback.state_key();
   if (key.empty()) key = ClassName(callback);

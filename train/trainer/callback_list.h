@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The callbacks of one call of Trainer::Fit, like Keras' CallbackList: calls them in order, and
-// saves and restores their states. Private to the trainer.
+// CallbackList calls the callbacks of one Trainer::Fit in order, and saves and restores their
+// states, like Keras' CallbackList. Private to the trainer.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACK_LIST_H_
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACK_LIST_H_
 
@@ -21,21 +21,21 @@ class CallbackList {
  public:
   using Event = absl::Status (Callback::*)(TrainingState&);
 
-  // The callbacks must outlive the list. InvalidArgument if one is null.
+  // The callbacks must outlive the list. InvalidArgument if a callback is null.
   static absl::StatusOr<CallbackList> Create(absl::Span<Callback* const> callbacks);
   CallbackList() = default;
 
-  // Calls the callbacks in order, until one returns an error.
+  // Calls `event` on each callback, in order, until one returns an error.
   absl::Status Call(Event event, TrainingState& state);
   void OnException(TrainingState& state, const absl::Status& why);
 
-  // Returns the state of each callback under its key and, if training is stopped, which one stopped
-  // it.
+  // Returns each callback's state under its key and, if a callback stopped training, that
+  // callback's key.
   absl::StatusOr<StateDict> SaveState(TrainingState& state) const;
-  // Restores the state of each callback. Training remains stopped if the list still has the
-  // callback that stopped it, unless that callback's LoadState resumes training.
+  // Restores each callback's state. Training remains stopped if the callback that stopped it is
+  // still in the list, unless that callback's LoadState resumes training.
   absl::Status LoadState(TrainingState& state, const StateDict& saved);
-  // Returns the keys of saved states that belong to no callback of this list.
+  // Returns the keys of saved states for which the list has no callback.
   std::vector<std::string> UnusedKeys(const StateDict& saved) const;
 
  private:

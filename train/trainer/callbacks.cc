@@ -26,7 +26,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kBestWeights[] = "best_weights/";
-// Maximum size of a CsvLog to continue. Short lines take 20 times their size in memory.
+// The maximum size of a log that a resumed run continues. Short lines take 20 times their size in
+// memory.
 constexpr uint64_t kMaxLogBytes = uint64_t{16} << 20;
 
 bool LargerIsBetter(absl::string_view name, MonitorMode mode) {
@@ -59,9 +60,9 @@ absl::StatusOr<bool> Monitor::Improves(const Logs& logs) {
   const auto it = logs.find(name_);
   if (it == logs.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "callback: expected a metric '", name_, "', got ",
+        "callback: metric '", name_, "' is missing; got ",
         absl::StrJoin(logs, ", ", [](std::string* out, const auto& log) { *out += log.first; }),
-        absl::StartsWith(name_, "val_") ? "; it needs a validation set" : ""));
+        absl::StartsWith(name_, "val_") ? "; val_ metrics require FitOptions::validation" : ""));
   }
   const bool better = larger_is_better_ ? it->second - min_delta_ > best_  //
                                         : it->second + min_delta_ < best_;
@@ -125,7 +126,7 @@ absl::Status EarlyStopping::LoadState(TrainingState& state, const StateDict& sav
   MF_RETURN_IF_ERROR(saved.Get("waited", &waited_));
   MF_RETURN_IF_ERROR(saved.Get("has_best_weights", &has_best_weights_));
   best_weights_ = saved.WithPrefix(kBestWeights).tensors();
-  // Resume training if `patience` is now larger than when it stopped.
+  // Training continues if `patience` is now larger than when training stopped.
   if (waited_ < options_.patience) state.stopped.reset();
   return absl::OkStatus();
 }
@@ -148,9 +149,9 @@ absl::Status ReduceLROnPlateau::OnTrainBegin(TrainingState& state) {
   waited_ = cooling_ = 0;
   if (state.session.IsInitialized(options_.variable)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "ReduceLROnPlateau: expected an optimizer whose learning rate is schedules::Adjustable, with "
-      "the variable '",
-      options_.variable, "', got none"));
+      "ReduceLROnPlateau: the learning rate is not adjustable; expected an optimizer with a "
+      "schedules::Adjustable named '",
+      options_.variable, "', got no such variable"));
 }
 
 absl::Status ReduceLROnPlateau::OnEpochEnd(TrainingState& state) {
@@ -172,8 +173,8 @@ absl::Status ReduceLROnPlateau::OnEpochEnd(TrainingState& state) {
   return state.session.AssignVariable(options_.variable, Tensor::Scalar<float>(reduced));
 }
 
-// Also saves the rate: if a later callback interrupts OnEpochEnd, the variable has already been
-// reduced, and the resumed run reduces it again.
+// Also saves the rate. If a later callback interrupts OnEpochEnd, this callback has already reduced
+// the variable, and the resumed run must start from the saved rate, not from the reduced one.
 absl::Status ReduceLROnPlateau::SaveState(TrainingState& state, StateDict& saved) const {
   monitor_.Save(saved);
   saved.Set("waited", waited_);
@@ -261,8 +262,8 @@ absl::Status CsvLog::Read(int64_t last) {
   }
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
-  // An editor on another system may have saved the file with other line ends. After a crash of the
-  // machine, zero bytes, which are not text, may follow the lines.
+  // An editor on another system may have saved the file with different line endings. If the machine
+  // crashed, zero bytes may follow the lines, and PlainText rejects the file.
   text = PlainText(text).value_or(text);
   // A killed process may have left an incomplete line.
   text.resize(text.rfind('\n') + 1);
@@ -369,7 +370,7 @@ absl::Status ProgressBar::OnEpochEnd(TrainingState& state) {
 }
 
 absl::Status ProgressBar::OnTrainEnd(TrainingState& state) {
-  // A step limit has ended training in the middle of an epoch.
+  // The step limit has ended training in the middle of an epoch.
   if (is_in_epoch_ && !state.stopped && !state.interrupted) MF_RETURN_IF_ERROR(OnEpochEnd(state));
   if (!state.stopped && !state.interrupted) progress_->Finish();
   progress_ = std::nullopt;  // leaves the cursor on a new line

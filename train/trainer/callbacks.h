@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callbacks for Trainer::Fit, with Keras' names and defaults where Keras has the callback. Fit
-// returns InvalidArgument for a numeric option that is out of range, NaN or infinite.
+// The built-in callbacks for Trainer::Fit. Those that also exist in Keras have Keras' names and
+// defaults. Fit returns InvalidArgument for a numeric option that is out of range, NaN or infinite.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 
@@ -21,22 +21,23 @@
 
 namespace mirrorflow {
 
-// Whether a smaller or a larger value of the monitored metric is better. kAuto: larger if the name
-// contains `acc`, `auc`, `precision`, `recall`, `f1` or `iou`, otherwise smaller.
+// Whether smaller or larger values of the monitored metric are better. kAuto prefers larger values
+// if the name contains `acc`, `auc`, `precision`, `recall`, `f1` or `iou`, otherwise smaller ones.
 enum class MonitorMode { kAuto, kMin, kMax };
 
 // Tracks the best value of a metric.
 class Monitor {
  public:
   Monitor(std::string name, MonitorMode mode, double min_delta);
-  // Returns whether the value in `logs` beats the best one so far by more than min_delta; if so, it
-  // becomes the best. InvalidArgument, listing the available names, if the metric is missing.
+  // Returns whether the metric's value in `logs` beats the best value so far by more than
+  // `min_delta`; if so, it becomes the best value. If `logs` lacks the metric, returns
+  // InvalidArgument and lists the available names.
   absl::StatusOr<bool> Improves(const Logs& logs);
   const std::string& name() const { return name_; }
   double best() const { return best_; }
   void Reset();
-  // The metric and the direction. Two best values are comparable only if their descriptions are
-  // equal.
+  // Describes the metric and the direction. Best values of two monitors are comparable only if
+  // their descriptions are equal.
   std::string Description() const;
   void Save(StateDict& saved) const { saved.Set("best", best_); }
   absl::Status Load(const StateDict& saved) { return saved.Get("best", &best_); }
@@ -51,15 +52,14 @@ class Monitor {
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";  // a name in TrainingState::logs
   double min_delta = 0;              // only larger changes count as improvements
-  int64_t patience = 0;              // how many epochs without improvement stop training
+  int64_t patience = 0;              // epochs without improvement before training stops
   MonitorMode mode = MonitorMode::kAuto;
-  // At the end of training, restores all variables to their values from the best epoch. Checkpoints
-  // hold the variables of the last step, from which training can continue, and the best ones in
-  // addition.
+  // Whether to restore all variables to their values from the best epoch when training ends.
+  // Checkpoints hold both the best values and those of the last step, from which training can
+  // continue.
   bool restore_best_weights = false;
 };
-// Stops training when a metric no longer improves: after `patience` epochs without a new best
-// value.
+// Stops training after `patience` epochs without a new best value of the monitored metric.
 class EarlyStopping final : public Callback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options = {});
@@ -81,15 +81,15 @@ class EarlyStopping final : public Callback {
 struct ReduceLROnPlateauOptions {
   std::string monitor = "val_loss";
   double factor = 0.1;
-  int64_t patience = 10;  // how many epochs without improvement reduce the rate
+  int64_t patience = 10;  // epochs without improvement before the rate is reduced
   double min_delta = 1e-4;
-  int64_t cooldown = 0;  // how many epochs after a reduction are not counted
+  int64_t cooldown = 0;  // epochs after a reduction that do not count towards `patience`
   double min_lr = 0;
   MonitorMode mode = MonitorMode::kAuto;
   std::string variable = "learning_rate";  // the name of the schedules::Adjustable
 };
-// Multiplies the learning rate by `factor` when a metric no longer improves. The optimizer's
-// learning rate must be a schedules::Adjustable.
+// Multiplies the learning rate by `factor` when the monitored metric no longer improves. The
+// optimizer's learning rate must be a schedules::Adjustable.
 class ReduceLROnPlateau final : public Callback {
  public:
   explicit ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
@@ -111,8 +111,8 @@ struct ModelCheckpointOptions {
   bool save_best_only = false;  // otherwise each epoch overwrites the file
   MonitorMode mode = MonitorMode::kAuto;
 };
-// Saves the variables to a file after each epoch (SaveVariables), or only after epochs with a new
-// best value. The best value survives a resume.
+// Saves the variables to a file (SaveVariables) after each epoch, or only after epochs with a new
+// best value. A resumed run keeps the best value.
 class ModelCheckpoint final : public Callback {
  public:
   explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
@@ -128,9 +128,9 @@ class ModelCheckpoint final : public Callback {
   Monitor monitor_;
 };
 
-// Writes the logs of each epoch as a line of a CSV file with a header. A run that starts from
-// scratch replaces the file. A resumed run keeps the lines of the epochs before its checkpoint and
-// drops later ones, which it runs again. A log value without a column adds one.
+// Writes each epoch's logs as a line of a CSV file with a header. A run that starts from scratch
+// replaces the file. A resumed run keeps the lines for epochs before its checkpoint and drops the
+// lines for later epochs, which it runs again. A value that appears later adds a column.
 class CsvLog final : public Callback {
  public:
   explicit CsvLog(std::string path) : path_(std::move(path)) {}
@@ -142,17 +142,18 @@ class CsvLog final : public Callback {
   std::string state_key() const override { return absl::StrCat("CsvLog(", path_, ")"); }
 
  private:
-  // Reads the header and the lines of epochs up to `last`. Does nothing if the file does not exist.
+  // Reads the header and the lines for epochs up to `last`. Does nothing if the file does not
+  // exist.
   absl::Status Read(int64_t last);
-  // Adds a column for each value that has none.
+  // Adds a column for each value in `logs` that has no column.
   void AddColumns(const Logs& logs);
-  // Appends the last line if the file already has all others; otherwise rewrites the file.
+  // Appends the last line if the file already has all other lines; otherwise rewrites the file.
   absl::Status Write();
 
   const std::string path_;
   std::vector<std::string> columns_;
   std::vector<std::string> lines_;  // after the header
-  bool has_other_lines_ = false;    // the file has every line except, possibly, the last
+  bool has_other_lines_ = false;    // the file has all lines, except perhaps the last
   int64_t last_epoch_ = 0;
 };
 
@@ -160,7 +161,7 @@ class CsvLog final : public Callback {
 class ProgressBar final : public Callback {
  public:
   explicit ProgressBar(LogFormat format = LogFormat::kAuto, RunDescription run = {});
-  // Shows progress on `host` instead, which must outlive the callback.
+  // Shows progress on `host` instead of stderr. The host must outlive the callback.
   ProgressBar(ProgressHost& host, LogFormat format, RunDescription run);
   absl::Status OnTrainBegin(TrainingState& state) override;
   absl::Status OnStepBegin(TrainingState& state) override;
@@ -168,11 +169,11 @@ class ProgressBar final : public Callback {
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
 
-  // Null outside of training.
+  // Returns null outside of training.
   Progress* progress() { return progress_.has_value() ? &*progress_ : nullptr; }
 
  private:
-  // Begins the epoch on the display if it has not begun, with `batches` of its batches done.
+  // Begins the epoch on the display, with `batches` of its batches done, unless it has begun.
   void BeginEpoch(const TrainingState& state, int64_t batches);
 
   const std::unique_ptr<ProgressHost> own_host_;
@@ -180,14 +181,14 @@ class ProgressBar final : public Callback {
   const LogFormat format_;
   RunDescription run_;
   std::optional<Progress> progress_;
-  bool is_in_epoch_ = false;  // the epoch has begun on the display
+  bool is_in_epoch_ = false;  // the display shows the current epoch
 };
 
 // Stops all workers after the same step when one of them receives SIGTERM or SIGINT
-// (PreemptionHandler). Also stops during a validation, and between the batches of a
+// (PreemptionHandler). Training also stops during a validation, and between the batches of a
 // Trainer::Predict in an event that a resumed run repeats (Callback::OnInferenceStepBegin). Fit
 // then returns a result with `stopped` set, and signal() returns the signal. The callback handles
-// the signals while training runs. To get PreemptionHandler's exit codes before that, too, call
+// the signals only while training runs. For PreemptionHandler's exit codes before training, call
 // PreemptionHandler::TakeSignals early in main.
 class StopOnSignal final : public Callback {
  public:
@@ -197,7 +198,7 @@ class StopOnSignal final : public Callback {
   absl::Status OnTrainEnd(TrainingState& state) override;
   void OnException(TrainingState& state, const absl::Status& why) override;
 
-  // The signal that stopped training, the same on all workers; nullopt if none has.
+  // Returns the signal that stopped training, the same on all workers, or nullopt if none did.
   std::optional<int> signal() const { return signal_; }
 
  private:

@@ -35,24 +35,26 @@ bool DividesFiles(const FitOptions& options) {
   return options.distribute.auto_shard_policy == AutoShardPolicy::kFile;
 }
 
-// When each worker opens its own files, no worker knows how many batches all of them have.
+// Returns the number of steps per epoch, if it is known. If each worker reads its own files, no
+// worker can tell how many batches an epoch has.
 std::optional<int64_t> StepsOf(const Dataset& dataset, const Strategy& strategy,
                                const FitOptions& options) {
   if (DividesFiles(options) && strategy.topology().num_workers() > 1) return std::nullopt;
   return dataset.size();
 }
 
-// When files are divided, the number of workers and replicas determines which rows the first
-// batches of the epoch used.
+// Returns InvalidArgument if training cannot resume at `options.start`. If the workers divide the
+// files, the numbers of workers and replicas determine which rows the epoch has already used.
 absl::Status CheckStart(const Topology& topology, const FitOptions& options) {
   const TrainingPosition& start = options.start;
   if (!DividesFiles(options) || start.batch == 0 || start.num_workers == 0) return absl::OkStatus();
   const int workers = topology.num_workers(), replicas = topology.world_size();
   if (start.num_workers == workers && start.num_replicas == replicas) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "Fit() start: AutoShardPolicy FILE in batch ", start.batch, " of epoch ", start.epoch + 1,
-      "; expected the ", start.num_workers, " workers and ", start.num_replicas,
-      " replicas that began the epoch, got ", workers, " and ", replicas));
+      "Fit() start: with AutoShardPolicy FILE, the numbers of workers and replicas must not change "
+      "within an epoch (batch ",
+      start.batch, " of epoch ", start.epoch + 1, "); expected ", start.num_workers,
+      " workers and ", start.num_replicas, " replicas, got ", workers, " and ", replicas));
 }
 
 }  // namespace
@@ -80,9 +82,10 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   const absl::Status trained = Train();
   is_training_ = false;
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
-  // Callbacks can replace the variables in OnTrainEnd. The checkpoint holds those of training.
+  // Save before OnTrainEnd, in which callbacks can replace the variables.
   result_.last_save = SaveLast();
-  if (IsNumericError(result_.last_save)) return result_.last_save;  // the variables are useless
+  // A numeric error means that the variables are unusable.
+  if (IsNumericError(result_.last_save)) return result_.last_save;
   MF_RETURN_IF_ERROR(AddPartialEpoch());
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
   return MakeResult();
@@ -93,7 +96,7 @@ void Trainer::Loop::Fail(const absl::Status& why) { callbacks_.OnException(state
 absl::Status Trainer::Loop::BeginInferenceStep() {
   if (!is_training_) return absl::OkStatus();
   MF_RETURN_IF_ERROR(Call(&Callback::OnInferenceStepBegin));
-  // Only work that a resumed run can repeat is cut short; a step's events cannot be called again.
+  // Cut short only work that a resumed run can repeat: the events of a step are not called twice.
   const bool ends_now = state_.interrupted && before_;
   return ends_now ? absl::CancelledError(*state_.interrupted) : absl::OkStatus();
 }
@@ -101,13 +104,13 @@ absl::Status Trainer::Loop::BeginInferenceStep() {
 absl::Status Trainer::Loop::Resume() {
   fit_.has_begun_epoch = options_.start.batch > 0;
   const CheckpointManager* const checkpoints = options_.checkpoints;
-  // The checkpoint may come from an older build, or from a loop without a trainer.
+  // Checkpoints that older builds or custom training loops have written lack this state.
   if (checkpoints == nullptr || !checkpoints->state().Has(absl::StrCat(kFit, "stage"))) {
     return absl::OkStatus();
   }
   if (checkpoints->last_step() != options_.start.step) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Fit() start: expected the position that Restore() returned, step ",
+        absl::StrCat("Fit() start: pass the position that Restore() returned; expected step ",
                      checkpoints->last_step(), ", got step ", options_.start.step));
   }
   MF_RETURN_IF_ERROR(CheckDataset(checkpoints->state()));
@@ -118,15 +121,16 @@ absl::Status Trainer::Loop::Resume() {
   const StateDict saved = checkpoints->state().WithPrefix(kCallbacks);
   if (const std::vector<std::string> unused = callbacks_.UnusedKeys(saved);
       !unused.empty() && state_.is_chief()) {
-    LogWarning(absl::StrCat("the checkpoint has state of callbacks that were not passed to Fit(): ",
-                            absl::StrJoin(unused, ", ")));
+    LogWarning(
+        absl::StrCat("the checkpoint has state for callbacks that were not passed to Fit(): ",
+                     absl::StrJoin(unused, ", ")));
   }
   return Annotate(callbacks_.LoadState(state_, saved), "checkpoint");
 }
 
 absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   if (options_.accept_other_dataset) return absl::OkStatus();
-  // Only worker 0 saved its dataset, and the other workers have different ones.
+  // The checkpoint describes only worker 0's dataset; the other workers have different datasets.
   if (options_.distribute.auto_shard_policy == AutoShardPolicy::kOff &&
       trainer_.strategy_.topology().num_workers() > 1) {
     return absl::OkStatus();
@@ -135,8 +139,8 @@ absl::Status Trainer::Loop::CheckDataset(const StateDict& state) const {
   if (state.Has(kDataset)) MF_RETURN_IF_ERROR(state.Get(kDataset, &saved));
   const auto differs = [](absl::string_view saved, absl::string_view got) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Fit() dataset: expected ", saved, ", as when the checkpoint was saved, got ",
-                     got, "; set FitOptions::accept_other_dataset to resume anyway"));
+        absl::StrCat("Fit() dataset: differs from the checkpoint's dataset; expected ", saved,
+                     ", got ", got, "; set FitOptions::accept_other_dataset to resume anyway"));
   };
   if (!saved.empty() && saved != dataset_.ToString()) return differs(saved, dataset_.ToString());
   int64_t steps = 0;
@@ -161,7 +165,7 @@ bool Trainer::Loop::is_over() const {
 }
 
 absl::Status Trainer::Loop::Train() {
-  // The run that reached the step limit may have been killed before the end of the epoch.
+  // The previous run may have been killed after its last step but before it ended the epoch.
   const TrainingPosition& at = state_.position;
   const bool is_at_limit = options_.steps > 0 && at.step >= options_.steps && at.batch > 0;
   if (is_at_limit && is_over() && !state_.stopped) MF_RETURN_IF_ERROR(RunEpoch());
@@ -178,13 +182,13 @@ absl::Status Trainer::Loop::RunEpoch() {
   return fit_.stage == Stage::kEpochEnd && !is_over() ? EndEpoch() : absl::OkStatus();
 }
 
-// Runs steps until the epoch has no more batches or training ends.
+// Runs steps until the epoch's batches are used up or training ends.
 absl::Status Trainer::Loop::RunSteps() {
   TrainingPosition& at = state_.position;
   DistributedDataset input =
       trainer_.strategy_.Distribute(dataset_.Skip(at.batch), at.epoch, options_.distribute);
-  // Check the limit only after reading a batch: if the dataset has none left, the epoch has also
-  // ended.
+  // Check the limit only after reading a batch: if the dataset has no more batches, the epoch has
+  // also ended.
   for (DistributedBatch batch; input.Next(&batch);) {
     if (is_over()) return absl::OkStatus();
     if (!std::exchange(fit_.has_begun_step, true)) MF_RETURN_IF_ERROR(Call(&Callback::OnStepBegin));
@@ -198,7 +202,7 @@ absl::Status Trainer::Loop::RunSteps() {
   MF_RETURN_IF_ERROR(input.status());
   if (at.batch == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "epoch ", at.epoch + 1, ": the dataset has no batches; expected at least one, got none"));
+        "epoch ", at.epoch + 1, ": the dataset is empty; expected at least one batch, got none"));
   }
   fit_.stage = Stage::kEpochEnd;
   return absl::OkStatus();
@@ -232,7 +236,7 @@ absl::Status Trainer::Loop::RunStep(const DistributedBatch& batch) {
     if (IsNumericError(same)) return EndTogether(why);
     MF_RETURN_IF_ERROR(why);
   }
-  // Set before the checkpoint, so that a resumed run does the work that is still due.
+  // Set the stage before the checkpoint, so that a resumed run does the work that remains.
   if (state_.stopped) {
     fit_.stage = Stage::kEpochEnd;
   } else if (options_.validation && is_due(options_.validation_steps)) {
@@ -265,7 +269,7 @@ absl::Status Trainer::Loop::EndStage() {
   if (is_epoch_end) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochEnd));
   before_.reset();
   fit_.EndStage();
-  // If a callback has stopped training after a validation inside an epoch, the epoch ends, too.
+  // If a callback stops training after a validation within an epoch, the epoch also ends.
   if (!is_epoch_end && state_.stopped) fit_.stage = Stage::kEpochEnd;
   return absl::OkStatus();
 }
@@ -312,7 +316,7 @@ absl::Status Trainer::Loop::Save() {
 
 absl::Status Trainer::Loop::SaveLast() {
   if (options_.checkpoints == nullptr) return absl::OkStatus();
-  // Before the first step, there is nothing to resume.
+  // Before the first step, there is nothing to save.
   if (!is_saved_ && state_.position.step > 0) MF_RETURN_IF_ERROR(Save());
   return options_.checkpoints->WaitForSave();
 }
@@ -341,9 +345,9 @@ TrainResult Trainer::Loop::MakeResult() {
   return std::move(result_);
 }
 
-// Waits for a save in progress, because the launcher ends all processes as soon as the first one
-// ends, and another one may be saving. A save that was rejected explains why the loss is not
-// finite.
+// Waits for a save in progress on any worker: when the first process ends, the launcher ends all
+// others, including one that is still saving. If the save was rejected, its error explains why the
+// loss is not finite, so it is appended.
 absl::Status Trainer::Loop::EndTogether(const absl::Status& why) {
   if (options_.checkpoints == nullptr) return why;
   const absl::Status saved = options_.checkpoints->WaitForSave();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One call of Trainer::Fit: runs the steps, validations and callbacks, and saves checkpoints.
-// Private to the trainer.
+// Implements one call of Trainer::Fit: runs the steps, validations and callbacks, and saves
+// checkpoints. Private to the trainer.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
 #define MIRRORFLOW_TRAIN_TRAINER_FIT_LOOP_H_
 
@@ -24,14 +24,14 @@ class Trainer::Loop {
   absl::StatusOr<TrainResult> Run();
   // Notifies the callbacks of an error.
   void Fail(const absl::Status& why);
-  // Call before each batch of Evaluate or Predict. Cancelled if a callback has interrupted the run
-  // at a point that a resumed run can repeat: in a validation or in the events after it.
+  // Call before each batch of Evaluate or Predict. Returns Cancelled if a callback has interrupted
+  // the run at a point that a resumed run can repeat: in a validation or in the events after it.
   absl::Status BeginInferenceStep();
 
  private:
   using Stage = FitState::Stage;
 
-  // Restores the state from the checkpoint that FitOptions::start came from.
+  // Restores the state from the checkpoint to which FitOptions::start refers.
   absl::Status Resume();
   absl::Status CheckDataset(const StateDict& state) const;
   absl::Status Train();
@@ -43,10 +43,10 @@ class Trainer::Loop {
   absl::Status EndEpoch();
   absl::Status Call(CallbackList::Event event);
   bool is_due(int64_t every) const { return every > 0 && state_.position.step % every == 0; }
-  // Whether training is over or this run is interrupted. A step limit overrides `epochs`: training
-  // runs as many epochs as the limit takes.
+  // Returns whether training is over or this run is interrupted. A step limit overrides `epochs`:
+  // training runs as many epochs as it takes to reach the limit.
   bool is_over() const;
-  // The part of a checkpoint that callbacks and inference steps change.
+  // The part of a checkpoint that callbacks and inference steps can change.
   struct Snapshot {
     StateDict callbacks;
     uint64_t reading_step = 0;
@@ -54,11 +54,11 @@ class Trainer::Loop {
   absl::StatusOr<Snapshot> MakeSnapshot();
   absl::Status Save();
   absl::Status SaveLast();
-  // Appends the epoch that a step limit cut short to the history.
+  // Appends the logs of an epoch that a step limit cut short to the history.
   absl::Status AddPartialEpoch();
   TrainResult MakeResult();
-  // Waits for the save in progress, then returns `why`, which all workers return after the same
-  // step.
+  // Waits for the save in progress, then returns `why`. All workers call this with the same error
+  // after the same step.
   absl::Status EndTogether(const absl::Status& why);
 
   Trainer& trainer_;
@@ -67,12 +67,12 @@ class Trainer::Loop {
   CallbackList callbacks_;
   TrainingState state_;
   FitState fit_;
-  // Taken before a validation, and again before the events that follow it. If the run is
-  // interrupted in between, its checkpoint holds this snapshot, and the resumed run repeats the
-  // validation or event.
+  // Taken before a validation, and a second time before the events that follow it. If the run is
+  // interrupted in the validation or an event, its checkpoint holds this snapshot, and the resumed
+  // run repeats the validation or event.
   std::optional<Snapshot> before_;
-  bool is_training_ = false;  // from the first step or event until the last one
-  bool is_saved_ = true;      // no step or event since the last checkpoint
+  bool is_training_ = false;  // from the first step or event until the last step or event
+  bool is_saved_ = true;      // the last checkpoint covers all steps and events
   TrainResult result_;
   std::vector<double> step_ms_, host_us_;
   int64_t largest_batch_ = 0;

@@ -57,7 +57,7 @@ absl::Status FitState::Load(const StateDict& state) {
   MF_RETURN_IF_ERROR(state.Get("stage", &saved_stage));
   if (saved_stage < 0 || saved_stage > static_cast<int64_t>(Stage::kEpochEnd)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("state 'stage': expected a number from 0 to 2, got ", saved_stage));
+        absl::StrCat("state 'stage': expected an integer from 0 to 2, got ", saved_stage));
   }
   stage = static_cast<Stage>(saved_stage);
   MF_RETURN_IF_ERROR(state.Get("has_begun_epoch", &has_begun_epoch));

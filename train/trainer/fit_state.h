@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a call of Trainer::Fit besides the variables, the position and the callbacks. A
-// checkpoint holds it, so a resumed run ends with the same result as an uninterrupted one.
+// FitState holds the state of a Trainer::Fit apart from the variables, the position and the
+// callbacks. Checkpoints include it, so a resumed run returns the same result as an uninterrupted
+// run.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
 #define MIRRORFLOW_TRAIN_TRAINER_FIT_STATE_H_
 
@@ -26,22 +27,22 @@ struct MeanLoss {
 };
 
 struct FitState {
-  // The next action of the loop at a position.
+  // The next action of the loop at the current position.
   enum class Stage { kStep, kValidation, kEpochEnd };
 
   MeanLoss epoch_loss;
-  float loss = 0;    // of the last step
-  int64_t rows = 0;  // rows of the last batch
+  float loss = 0;    // loss of the last step
+  int64_t rows = 0;  // rows in the last batch
   Stage stage = Stage::kStep;
-  // Which events of this position have already been delivered.
+  // Which events have already been delivered at this position.
   bool has_begun_epoch = false;
   bool has_begun_step = false;
-  // Which values the logs already hold, during a validation and at the end of an epoch. Reading the
-  // metrics resets them.
+  // Which values `logs` already holds, during a validation and at the end of an epoch. Each metric
+  // is read only once, because reading resets it.
   bool has_training_logs = false;
   bool has_validation_logs = false;
   Logs logs;
-  Logs last_epoch;  // the logs of the last epoch that has ended
+  Logs last_epoch;  // the logs of the last completed epoch
 
   // Makes kStep the next stage and clears the logs.
   void EndStage();

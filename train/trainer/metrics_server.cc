@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// Variables of `mirrorflow launch` and torchrun.
+// The restart counts that `mirrorflow launch` and torchrun pass to their processes.
 constexpr const char* kRestartVariables[] = {"MIRRORFLOW_RESTART_COUNT",
                                              "TORCHELASTIC_RESTART_COUNT"};
 
@@ -35,7 +35,7 @@ int64_t RestartsSoFar() {
   return 0;
 }
 
-// Returns HOST:PORT, with this worker's port.
+// Parses `options.address`, and adds this worker's index on the host to the port.
 absl::StatusOr<HostPort> AddressOf(const MetricsServerOptions& options) {
   const absl::string_view text = options.address;
   const size_t colon = text.rfind(':');
@@ -57,7 +57,7 @@ absl::StatusOr<HostPort> AddressOf(const MetricsServerOptions& options) {
   if (address.port > 65535) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", Printable(text), "': port out of range for worker ", *options.cluster.local_rank,
-        " of this host; expected at most 65535, got ", address.port));
+        " on this host; expected at most 65535, got ", address.port));
   }
   return address;
 }
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
                                           return monitor->Answer(path);
                                         }));
   address.port = server->port();
-  LogInfo(absl::StrCat("serves metrics at http://", address.ToString(), "/metrics"));
+  LogInfo(absl::StrCat("serving metrics at http://", address.ToString(), "/metrics"));
   return server;
 }
 
@@ -98,7 +98,7 @@ absl::Status MetricsServer::OnTrainBegin(TrainingState& state) {
                            : "the first step, which compiles");
   monitor_->SetReplicas(state.session.num_local_replicas(), state.session.world_size());
   monitor_->SetVariableBytes(state.session.variable_bytes());
-  return OnStepBegin(state);  // a resumed run can have called it before restoring its checkpoint
+  return OnStepBegin(state);  // a resumed run can begin after the step's OnStepBegin
 }
 
 absl::Status MetricsServer::OnStepBegin(TrainingState& state) {

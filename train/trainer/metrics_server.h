@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MetricsServer lets operators watch a training process over HTTP: it serves /metrics in
-// Prometheus' text format, /healthz and /readyz (docs/clusters.md). Start it before joining the
+// MetricsServer lets operators watch a training process over HTTP. It serves /metrics, in
+// Prometheus' text format, and /healthz and /readyz (docs/clusters.md). Start it before joining the
 // cluster.
 //
 //   MF_ASSIGN_OR_RETURN(auto metrics, MetricsServer::Start({.address = "9090"}));
@@ -26,30 +26,30 @@ class HttpServer;  // train/trainer/monitoring/http_server.h
 class RunMonitor;  // train/trainer/monitoring/run_monitor.h
 
 struct MetricsServerOptions {
-  // HOST:PORT of this host. `PORT` and `:PORT` listen on the loopback device, 127.0.0.1. Port 0
-  // chooses a free port, which a log line names. To any other port, a worker adds its index on its
-  // host (Cluster::local_rank). Anyone who can reach the port can read the metrics.
+  // An address of this host, as HOST:PORT. `PORT` and `:PORT` listen on the loopback address,
+  // 127.0.0.1. Port 0 chooses a free port and logs it. To any other port, a worker adds its index
+  // on the host (Cluster::local_rank). Anyone who can reach the port can read the metrics.
   std::string address;
   Cluster cluster = {};  // the cluster that this process belongs to
-  std::string job = "";  // the label `job`; default: the cluster's
+  std::string job = "";  // the label `job`; empty: the cluster's job name
   // Same as JoinOptions::progress_timeout.
   absl::Duration progress_timeout = absl::Minutes(5);
 };
 
 class MetricsServer final : public Callback {
  public:
-  // Starts to answer requests, on separate threads that steps do not wait for. Returns
-  // InvalidArgument if the address is malformed or does not belong to this host; Unavailable if the
-  // port is in use. Both errors name the address.
+  // Starts to answer requests, on separate threads, so steps never wait for a request. Returns
+  // InvalidArgument if the address is malformed or is not an address of this host, and Unavailable
+  // if the port is in use. Both errors name the address.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options);
   ~MetricsServer() override;
 
   int port() const;
 
-  // Sets what /readyz says until the next step has ended, such as `loading data`. Clears a failure:
-  // the process is recovering from it.
+  // Sets what /readyz reports until the next step ends, such as `loading data`. Clears a failure,
+  // because a process that waits is recovering from it.
   void SetWaiting(std::string what);
-  // Makes /healthz and /readyz answer 503. Fit reports its errors by itself.
+  // Makes /healthz and /readyz answer 503. Errors that Fit returns are reported without this call.
   void Fail(const absl::Status& why);
 
   absl::Status OnTrainBegin(TrainingState& state) override;

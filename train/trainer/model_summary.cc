@@ -17,7 +17,7 @@ namespace {
 
 struct Layer {
   std::string name;
-  Output output;  // invalid if only the layer itself uses it
+  Output output;  // invalid if no other layer uses it
   int64_t parameters = 0;
 };
 
@@ -75,7 +75,7 @@ std::string ModelSummary(const Model& model) {
   Count all, not_trained, of_optimizer;
   for (const Node* const node : graph.Nodes()) {
     if (!is_needed[node->id()]) continue;
-    // A constant outside any layer is just a number in the program.
+    // A constant outside of any scope is a number in the program, not a layer.
     const bool is_number = node->op().role == OpRole::kConstant;
     const std::string name = LayerOf(*node);
     if (is_number && name == node->name()) continue;
@@ -110,7 +110,7 @@ std::string ModelSummary(const Model& model) {
   if (not_trained.parameters > 0) {
     absl::StrAppend(&text, CountLine("not trained", not_trained));
   }
-  if (model.train.valid()) absl::StrAppend(&text, CountLine("of the optimizer", of_optimizer));
+  if (model.train.valid()) absl::StrAppend(&text, CountLine("optimizer", of_optimizer));
   return text;
 }
 

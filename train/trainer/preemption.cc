@@ -31,7 +31,7 @@ namespace {
 constexpr absl::Duration kAgreementTimeout = absl::Minutes(1);
 constexpr char kNoSignal[] = "none";  // training ended without a signal
 
-// Process-wide state. The signal handler can only use lock-free atomics.
+// Process-wide state. It consists of lock-free atomics, because the signal handler uses it.
 std::atomic<int> received_signal{0};
 std::atomic<bool> has_handler{false};
 std::atomic<int> signal_event{-1};  // an eventfd that becomes readable when a signal arrives
@@ -44,8 +44,8 @@ void WakeWatcher() {
 
 void OnSignal(int signal) {
   const EndRequests::Kind kind = requests.Take(signal);
-  // After the PreemptionHandler has seen the first request and been destroyed, the process is about
-  // to end by itself, and other workers may need it until then.
+  // If the PreemptionHandler has already handled the first request and been destroyed, the process
+  // is about to end, and other workers may need it until then.
   if (kind == EndRequests::Kind::kRepeated) return;
   if (!has_handler) _exit(signal == SIGTERM ? kPreemptedExitCode : 128 + signal);
   if (kind == EndRequests::Kind::kFirst) {
@@ -85,13 +85,13 @@ PreemptionHandler::PreemptionHandler(Session& session)
 absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Session& session) {
   if (has_handler.exchange(true)) {
     return absl::FailedPreconditionError(
-        "preemption: another PreemptionHandler exists; expected one at a time");
+        "preemption: another PreemptionHandler exists; destroy it before you create this one");
   }
   std::unique_ptr<PreemptionHandler> handler(new PreemptionHandler(session));
   if (!session.connection().has_other_workers()) return handler;
   handler->end_of_threads_ = eventfd(0, EFD_CLOEXEC);
   if (handler->end_of_threads_ < 0) return SystemError(errno, "eventfd");
-  // The order matters: StopThreads does nothing without workers_.
+  // Start workers_ first: StopThreads does nothing if workers_ has not been started.
   MF_ASSIGN_OR_RETURN(handler->workers_,
                       StartThread("preemption", [h = handler.get()] { h->WatchWorkers(); }));
   MF_ASSIGN_OR_RETURN(handler->signals_,
@@ -105,7 +105,8 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
 }
 
 PreemptionHandler::~PreemptionHandler() {
-  // Also after a failure: this worker is about to end, so Rejoin must not wait for a lost worker.
+  // Do this even after a failure: this worker is about to end, so Rejoin must not wait for the
+  // replacement of a lost worker.
   if (received_signal != 0) SetStopped(session_, received_signal);
   StopThreads();
   if (end_of_threads_ >= 0) close(end_of_threads_);
@@ -134,10 +135,10 @@ void PreemptionHandler::WatchSignals() {
 
 void PreemptionHandler::Announce(absl::string_view why) {
   WorkerGroup& group = *session_.connection().workers();
-  // No deadline: the request must not be lost while the service is unreachable.
+  // Use no deadline: the request must not be lost while the service is unreachable.
   const absl::Status told = group.Put(key_, std::string(why), MonotonicTime::InfiniteFuture());
-  // Another worker, or the end of training, may have announced first. Any other failure ends every
-  // worker's wait, for example if the service has no room for the key.
+  // AlreadyExists means that another worker, or the end of training, was announced first. Report
+  // any other failure, such as a service without room for the key, to end every worker's wait.
   if (told.ok() || absl::IsAlreadyExists(told)) return;
   group.ReportFailure(told, MonotonicTime::Now() + kAgreementTimeout).IgnoreError();
 }
@@ -145,10 +146,10 @@ void PreemptionHandler::Announce(absl::string_view why) {
 void PreemptionHandler::WatchWorkers() {
   WorkerGroup& group = *session_.connection().workers();
   const absl::StatusOr<std::string> signal = group.Watch(key_);
-  // The next step reports a cluster failure.
+  // If Watch failed, the next step reports the cluster failure.
   if (!signal.ok() || *signal == kNoSignal) return;
   const absl::StatusOr<int64_t> last = AgreeOnLastRun();
-  // The report also ends a worker that hangs before it has created its handler.
+  // The report also ends a worker that hangs before it creates its handler.
   const absl::Status failure =
       last.ok() ? absl::OkStatus()
                 : group.ReportFailure(last.status(), MonotonicTime::Now() + kAgreementTimeout);
@@ -158,10 +159,10 @@ void PreemptionHandler::WatchWorkers() {
   agreed_.NotifyAll();
 }
 
-// Returns the latest run that any worker has begun. After a worker has sent its count, it does not
-// begin another run until it has received all counts. Its current run still completes: the others
-// also begin that run, because they wait only for threads like this one. A worker that is still
-// loading its data has no handler yet, so the deadline is that of a worker that prepares a step.
+// Returns the latest run that any worker has begun. A worker that has sent its count begins no
+// further run until it has received all counts. Its current run still completes: the other workers
+// also begin that run, because they wait only for threads like this one. The deadline is
+// PrepareDeadline(), because a worker that is still loading its data has no handler yet.
 absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   WorkerGroup& group = *session_.connection().workers();
   int64_t last;
@@ -176,8 +177,8 @@ absl::StatusOr<int64_t> PreemptionHandler::AgreeOnLastRun() {
   for (const std::string& text : runs) {
     int64_t run;
     if (!absl::SimpleAtoi(text, &run)) {
-      return absl::InternalError(
-          absl::StrCat("expected a worker's count of runs, got '", text, "'"));
+      return absl::InternalError(absl::StrCat(
+          "malformed message from a worker; expected its run count, got '", text, "'"));
     }
     last = std::max(last, run);
   }

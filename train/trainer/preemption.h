@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PreemptionHandler: when any worker, or `mirrorflow coordinator`, receives SIGTERM or SIGINT,
-// stops all workers after the same step, so that they can save one checkpoint. Like tf.distribute's
-// PreemptionCheckpointHandler.
+// PreemptionHandler stops all workers after the same step when any worker, or
+// `mirrorflow coordinator`, receives SIGTERM or SIGINT. The workers can then save a common
+// checkpoint. Modelled on tf.distribute's PreemptionCheckpointHandler.
 //
 //   MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());  // early in main
 //   MF_ASSIGN_OR_RETURN(auto preemption, PreemptionHandler::Create(*session));
@@ -26,40 +26,42 @@
 
 namespace mirrorflow {
 
-// Exit code of a program that was asked to stop and that continues when it is started again
-// (EX_TEMPFAIL in sysexits.h).
+// The exit code of a program that was asked to stop and that continues training when it is started
+// again (EX_TEMPFAIL in sysexits.h).
 inline constexpr int kPreemptedExitCode = 75;
 
 class PreemptionHandler {
  public:
-  // Installs the process's handlers of SIGTERM and SIGINT. While no PreemptionHandler exists, there
-  // is nothing to save, and the signals end the process at once, with kPreemptedExitCode (SIGTERM)
-  // or 130 (SIGINT). While one exists, the first signal starts the stop, and a second one ends the
-  // process at once. A SIGTERM repeated within 5 s is ignored, because each process of a job may
-  // receive it and pass it on. Only the first call has an effect.
+  // Installs the process's SIGTERM and SIGINT handlers. While no PreemptionHandler exists, there is
+  // nothing to save, and either signal ends the process immediately, with exit code
+  // kPreemptedExitCode (SIGTERM) or 130 (SIGINT). While a PreemptionHandler exists, the first
+  // signal starts the stop, and a second one ends the process immediately. A SIGTERM repeated
+  // within 5 s is ignored, because each process of a job may receive it and pass it on. Only the
+  // first call has an effect.
   static absl::Status TakeSignals();
 
-  // All workers must call this, and the methods of the result, at the same step. The session must
+  // All workers must call this, and the result's methods, at the same step. The session must
   // outlive the handler. FailedPrecondition if another handler exists.
   static absl::StatusOr<std::unique_ptr<PreemptionHandler>> Create(Session& session);
   ~PreemptionHandler();
 
-  // Call before each run of a step, in training, validation and prediction. Returns false once the
-  // last run before the stop has begun, which is the same run on all workers.
+  // Call before each run of a step, in training, validation and prediction. Returns false once this
+  // worker has begun the last run before the stop; all workers stop after the same run.
   bool MayBegin();
 
-  // Call after the last step. Returns the signal that stopped training, the same on all workers;
-  // nullopt if none has. Later signals no longer stop training.
+  // Call after the last step. Returns the signal that stopped training, the same on all workers, or
+  // nullopt if none did. Signals that arrive later no longer stop training.
   absl::StatusOr<std::optional<int>> Finish();
 
  private:
   explicit PreemptionHandler(Session& session);
   // Waits until this worker receives a signal, and announces it.
   void WatchSignals();
-  // Makes WatchWorkers of every worker return with `why`, a signal number or kNoSignal. Has no
-  // effect if it has already returned.
+  // Makes every worker's WatchWorkers return with `why`, a signal number or kNoSignal. Has no
+  // effect on a WatchWorkers that has already returned.
   void Announce(absl::string_view why);
-  // Waits until any worker has received a signal, then agrees with all workers on the last run.
+  // Waits until any worker has received a signal, then agrees with the other workers on the last
+  // run.
   void WatchWorkers();
   absl::StatusOr<int64_t> AgreeOnLastRun();
   void StopThreads();

@@ -21,7 +21,7 @@ LogFormat Resolve(ProgressHost& host, const ProgressOptions& options) {
   return ProcessLogFormat() == LogLineFormat::kJson ? LogFormat::kJson : LogFormat::kText;
 }
 
-// Formats `412`, padded to the width of the total, `/`, and the total or `?`.
+// Formats `412/937`, or `412/?` without a total. Pads the first number to the width of the total.
 std::string Fraction(int64_t done, std::optional<int64_t> total) {
   const std::string of = total ? absl::StrCat(*total) : "?";
   return absl::StrFormat("%*d/%s", static_cast<int>(of.size()), done, of);
@@ -41,8 +41,8 @@ absl::StatusOr<LogFormat> ParseLogFormat(absl::string_view name) {
   for (const auto& row : kNames) {
     if (row.name == name) return row.format;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("log_format: unknown value; expected auto, bar, text, json or off, got ", name));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "log_format: unknown format; expected auto, bar, text, json or off, got ", name));
 }
 
 Progress::Progress(ProgressHost& host, const ProgressOptions& options)
@@ -95,7 +95,7 @@ void Progress::BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t d
   steps_ = steps;
   step_ = done;
   timed_steps_ = timed_examples_ = 0;
-  // Drop the metrics of a validation, which belong to the previous epoch.
+  // Drop the metrics of the previous epoch's validation.
   metrics_.clear();
   if (format_ != LogFormat::kBar) {
     if (!last_shown_) last_shown_ = now_;
@@ -127,7 +127,7 @@ void Progress::Step(int64_t examples, absl::Span<const NamedValue> metrics) {
 }
 
 void Progress::EndEpoch(absl::Span<const NamedValue> metrics) {
-  // Keep now_ at the last step, because the time since then was not spent on training.
+  // Leave now_ at the time of the last step, because the time since then was not spent on training.
   SetMetrics(metrics);
   if (format_ == LogFormat::kOff) return;
   if (format_ == LogFormat::kBar) {

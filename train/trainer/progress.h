@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Progress: shows the progress of training on a terminal or in a log. On a terminal it draws a bar,
-// at most ten times a second, and leaves one line for each finished epoch:
+// Progress shows training progress on a terminal or in a log. On a terminal, it draws a bar, at
+// most ten times a second, and leaves one line for each finished epoch:
 //  Epoch  3/10   412/937 [########------------]  44%  18.2 ms/step  56.3k ex/s  eta 0:09  loss 0.31
-// Elsewhere it writes a line every ten seconds and one per epoch, as key=value or as JSON:
+// Elsewhere, it writes a line every ten seconds and after each epoch, as key=value or as JSON:
 //  2026-01-05T12:00:10Z worker=0 epoch=3 step=412/937 ms_per_step=18.2 ex_per_s=56300 eta_s=9 …
 //
-// Rates are means over the current epoch and count global examples (those of all replicas). They
-// exclude the first step of the run, which compiles and warms up. A metric that becomes NaN or
-// infinite is reported at once. A step that displays nothing costs one clock reading and no
-// allocation.
+// Rates are means over the current epoch and count the examples of all replicas. They exclude the
+// run's first step, which compiles and warms up. A metric that becomes NaN or infinite is reported
+// immediately. A step that displays nothing costs one clock reading and no allocation.
 //
-// Not thread-safe. Call Start first; for each epoch BeginEpoch, Step …, EndEpoch; and Finish last.
+// Not thread-safe. Call Start first, then BeginEpoch, Step …, EndEpoch for each epoch, and Finish
+// last.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PROGRESS_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PROGRESS_H_
 
@@ -29,8 +29,8 @@
 
 namespace mirrorflow {
 
-// kAuto: for worker 0, kBar on a terminal, elsewhere kText or, if MIRRORFLOW_LOG_FORMAT=json,
-// kJson; kOff for the others.
+// kAuto chooses kOff for all workers except worker 0. For worker 0, it chooses kBar on a terminal,
+// and elsewhere kText or, if MIRRORFLOW_LOG_FORMAT=json, kJson.
 enum class LogFormat { kAuto, kBar, kText, kJson, kOff };
 
 // Parses a value of --log_format: `auto`, `bar`, `text`, `json` or `off`.
@@ -49,7 +49,7 @@ struct NamedValue {
   double value;
 };
 
-// The contents of the banner, which leaves out values that are empty or 0.
+// The contents of the banner. Values that are empty or 0 are omitted.
 struct RunDescription {
   std::string version;
   std::string devices;
@@ -77,13 +77,12 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Start(const RunDescription& run);
-  // `epoch` counts from 1. Without `steps`, the length of the epoch is unknown. `done`: how many of
-  // its steps an earlier run has completed.
+  // `epoch` counts from 1. `steps`: the epoch's length, if known. `done`: how many of its steps an
+  // earlier run has completed.
   void BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t done = 0);
-  // Reports a completed step of `examples` global examples.
+  // Reports a completed step with `examples` examples on all replicas.
   void Step(int64_t examples, absl::Span<const NamedValue> metrics);
-  // Ends the epoch. `metrics`, such as those of a validation, are shown in addition to the last
-  // step's.
+  // Ends the epoch. Shows `metrics`, such as a validation's, in addition to the last step's.
   void EndEpoch(absl::Span<const NamedValue> metrics = {});
   void Finish(const RunResult& result = {});
   // Writes `line` above the bar.
@@ -98,7 +97,7 @@ class Progress {
 
   void SetMetrics(absl::Span<const NamedValue> metrics);
   void DrawBar(bool epoch_done);
-  void WriteLine(std::vector<LogField> fields);  // adds the worker field
+  void WriteLine(std::vector<LogField> fields);  // also adds the worker field
   void AddStepFields(std::vector<LogField>* fields, bool epoch_done) const;
   void Warn(const std::string& warning);
   void Above(absl::string_view text);  // writes lines above the bar
@@ -112,8 +111,8 @@ class Progress {
   absl::Duration now_;  // time of the last call
   absl::Duration started_, epoch_started_, timed_from_;
   std::optional<absl::Duration> last_shown_;
-  bool any_step_ = false;     // in this run; the first step is not timed
-  bool bar_is_open_ = false;  // the cursor is on the line of the bar
+  bool any_step_ = false;     // this run has completed a step; the first step is not timed
+  bool bar_is_open_ = false;  // the cursor is on the bar's line
   int64_t epoch_ = 0;
   std::optional<int64_t> steps_;
   int64_t step_ = 0;

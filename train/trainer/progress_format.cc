@@ -88,7 +88,7 @@ std::string BarLine(absl::string_view head, int64_t done, std::optional<int64_t>
   std::string line(head);
   if (total) {
     const double share = *total == 0 ? 1 : std::clamp(1.0 * done / *total, 0.0, 1.0);
-    // Round up to 100% only at the end.
+    // Show 100% only when all steps are done.
     const int percent = std::min<int>(std::lround(100 * share), share < 1 ? 99 : 100);
     const std::string percentage = absl::StrFormat(" %3d%%", percent);
     const int64_t room = static_cast<int64_t>(limit) - head.size() - percentage.size() -

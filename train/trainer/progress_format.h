@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats the text of the progress display: human-readable numbers, the bar, and log lines with
-// fields as key=value or as JSON. Pure functions; progress.h decides what to show and when.
+// Pure functions that format the progress display: human-readable numbers, the bar, and log lines
+// with fields as key=value or as JSON. progress.h decides what to show and when.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PROGRESS_FORMAT_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PROGRESS_FORMAT_H_
 
@@ -16,16 +16,16 @@
 
 namespace mirrorflow {
 
-// `0:09`, `12:34`, `1:02:03`; whole seconds, rounded down.
+// Formats whole seconds, rounded down: `0:09`, `12:34`, `1:02:03`.
 std::string FormatClock(absl::Duration duration);
-// Three significant digits and no exponent: `0.0182`, `18.2`, `1234`.
+// Formats three significant digits without an exponent: `0.0182`, `18.2`, `1234`.
 std::string FormatThreeDigits(double value);
-// Like FormatThreeDigits(), with a unit prefix: `56.3k`, `1.20M`.
+// Formats three digits with a unit prefix: `56.3k`, `1.20M`.
 std::string FormatCount(double value);
-// At most four significant digits: `0.3127`, `1e-07`, `nan`.
+// Formats at most four significant digits: `0.3127`, `1e-07`, `nan`.
 std::string FormatMetric(double value);
 
-// One field of a log line. An empty `text` or `json` omits the field from lines of that form.
+// A log field. If `text` or `json` is empty, lines in that format omit the field.
 struct LogField {
   std::string key;
   std::string text;
@@ -36,15 +36,15 @@ struct LogField {
   static LogField Metric(absl::string_view key, double value);  // null in JSON unless finite
 };
 
-// `2026-01-05T12:00:10Z worker=0 epoch=3`; values with spaces are quoted as JSON strings.
+// Formats `2026-01-05T12:00:10Z worker=0 epoch=3`. Quotes values with spaces as JSON strings.
 std::string TextLine(absl::Time time, absl::Span<const LogField> fields);
-// `{"time":"2026-01-05T12:00:10Z","worker":0,"epoch":3}`
+// Formats `{"time":"2026-01-05T12:00:10Z","worker":0,"epoch":3}`.
 std::string JsonLine(absl::Time time, absl::Span<const LogField> fields);
 
 // Formats `Epoch  3/10   412/937 [########------------]  44%  18.2 ms/step`. `head` is the text
 // before the bar, `tail` the text after the percentage. Without a total, the line has neither bar
 // nor percentage. The result has fewer than `columns` characters, so the terminal does not wrap it:
-// the bar shrinks first, then the end is cut off.
+// BarLine first shrinks the bar, then cuts off the end of the line.
 std::string BarLine(absl::string_view head, int64_t done, std::optional<int64_t> total,
                     absl::string_view tail, int columns);
 

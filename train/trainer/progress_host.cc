@@ -37,7 +37,7 @@ class Stderr final : public ProgressHost {
     while (!text.empty()) {
       const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return;  // the output is unusable; training continues
+      if (n <= 0) return;  // drop the text, so training continues without its output
       text.remove_prefix(n);
     }
   }

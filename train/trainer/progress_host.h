@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ProgressHost: the clocks, terminal and output that the progress display uses. Tests substitute
-// fakes.
+// ProgressHost provides the clocks, the terminal and the output for the progress display. Tests
+// substitute fakes.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_PROGRESS_HOST_H_
 #define MIRRORFLOW_TRAIN_TRAINER_PROGRESS_HOST_H_
 
@@ -15,14 +15,14 @@ namespace mirrorflow {
 class ProgressHost {
  public:
   virtual ~ProgressHost() = default;
-  // The wall clock, for time stamps.
+  // Reads the wall clock, for timestamps.
   virtual absl::Time Now() = 0;
-  // A monotonic clock, for rates.
+  // Reads a monotonic clock, for rates.
   virtual absl::Duration Uptime() = 0;
-  // Whether the output is a terminal that can move its cursor.
+  // Returns whether the output is a terminal with a movable cursor.
   virtual bool IsTerminal() = 0;
   virtual bool UseColor() = 0;
-  // The current width of the terminal, which may change at any time.
+  // Returns the terminal's current width, which may change at any time.
   virtual int Columns() = 0;
   // Writes `text` immediately, without buffering.
   virtual void Write(absl::string_view text) = 0;

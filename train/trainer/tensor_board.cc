@@ -30,9 +30,9 @@ absl::Status TensorBoard::OnTrainBegin(TrainingState& state) {
   return absl::OkStatus();
 }
 
-// Later events of the checkpoint's step, such as those of the epoch's end, may have been written
-// after the checkpoint. So a resumed run drops all events of that step, and rewrites those that
-// came before the checkpoint.
+// Saves the events that have been written for the checkpoint's step. Other events of that step,
+// such as those of OnEpochEnd, may follow the checkpoint. A resumed run therefore drops all events
+// of the step and rewrites the saved ones.
 absl::Status TensorBoard::SaveState(TrainingState& state, StateDict& saved) const {
   if (writer_ == nullptr) return absl::OkStatus();
   MF_RETURN_IF_ERROR(writer_->Flush());
@@ -79,7 +79,7 @@ absl::Status TensorBoard::OnStep(TrainingState& state) {
 absl::Status TensorBoard::OnEpochEnd(TrainingState& state) {
   const int64_t step = state.position.step;
   const double seconds = absl::ToDoubleSeconds(MonotonicTime::Now() - epoch_began_);
-  // All workers read the variables, because some are sums over all workers.
+  // All workers read the variables, because some variables are sums over all workers.
   if (options_.histogram_freq > 0 && (state.position.epoch + 1) % options_.histogram_freq == 0) {
     MF_RETURN_IF_ERROR(AddHistograms(state));
   }

@@ -15,16 +15,17 @@ namespace mirrorflow {
 
 // Fit returns InvalidArgument if a value is negative.
 struct TensorBoardOptions {
-  // Steps between two logged batch losses. 0 logs only the values of epochs (Keras' "epoch").
+  // Steps between two logged batch losses. 0 logs only per-epoch values (Keras' "epoch").
   int64_t update_freq = 0;
   // Epochs between two histograms of each floating-point variable. 0 writes no histograms.
   int64_t histogram_freq = 0;
 };
 
-// Writes the training logs for TensorBoard and `mirrorflow report`, on worker 0: `loss/train`,
-// `loss/val` and the same for each metric, all at the epoch's last step; `examples_per_second`;
-// and, with update_freq, `loss/batch`. When training resumes from a checkpoint, readers discard
-// what the previous run wrote after it, so each step and epoch appears once.
+// Writes the training logs for TensorBoard and `mirrorflow report`, on worker 0. At each epoch's
+// last step, it writes `loss/train`, `loss/val`, the corresponding values of each metric, and
+// `examples_per_second`; with `update_freq`, it also writes `loss/batch`. When training resumes
+// from a checkpoint, readers discard what the previous run wrote after the checkpoint, so each step
+// and epoch appears once.
 class TensorBoard final : public Callback {
  public:
   explicit TensorBoard(std::string log_dir, const TensorBoardOptions& options = {});
@@ -34,12 +35,13 @@ class TensorBoard final : public Callback {
   absl::Status OnEpochEnd(TrainingState& state) override;
   absl::Status OnTrainEnd(TrainingState& state) override;
   void OnException(TrainingState& state, const absl::Status& why) override;
-  // Waits until the events are in the file, because the resumed run does not write them again.
+  // Waits until the events are in the file, because a resumed run does not repeat them.
   absl::Status SaveState(TrainingState& state, StateDict& saved) const override;
   absl::Status LoadState(TrainingState& state, const StateDict& saved) override;
   std::string state_key() const override;
 
-  // For the program's own values during training. Null on all workers except worker 0.
+  // Returns a writer for the program's own values, during training. Returns null on all workers
+  // except worker 0.
   SummaryWriter* writer() { return writer_.get(); }
 
  private:

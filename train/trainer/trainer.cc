@@ -60,14 +60,14 @@ absl::Status CheckModel(const Graph& graph, const Model& model) {
   MF_RETURN_IF_ERROR(CheckOwned(graph, model));
   const Shape& shape = graph.values().at(model.loss).shape;
   if (model.loss.dtype() != DT_FLOAT || !shape.IsCompatibleWith(Shape())) {
-    return error("a loss that is a float scalar",
+    return error("a float scalar as the loss",
                  absl::StrCat(DataTypeName(model.loss.dtype()), shape.ToString()));
   }
   for (const auto& [name, metric] : model.metrics) {
     const Shape& of_result = graph.values().at(metric.result).shape;
     const DataType dtype = metric.result.dtype();
     if ((dtype != DT_FLOAT && dtype != DT_DOUBLE) || of_result != Shape()) {
-      return error(absl::StrCat("a metric '", name, "' whose result is a scalar"),
+      return error(absl::StrCat("a scalar as the result of metric '", name, "'"),
                    absl::StrCat(DataTypeName(dtype), of_result.ToString()));
     }
   }
@@ -79,7 +79,7 @@ absl::StatusOr<float> ScalarOf(const Tensor& loss) {
     return loss.scalar<float>();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("trainer: expected a loss that is a float scalar, got ",
+      absl::StrCat("trainer: expected a float scalar as the loss, got ",
                    loss.has_value() ? loss.TypeString() : "a value that differs between replicas"));
 }
 
@@ -98,8 +98,8 @@ absl::Status CheckFitNumbers(const FitOptions& o) {
                                 {"check_replicas", o.check_replicas, kNotNegative}});
 }
 
-// Preserves the session's step count: steps that only read or write metric sums must not change the
-// random numbers of later training steps.
+// Restores the session's step count when it goes out of scope, because steps that only read or
+// write metric sums must not change the random numbers of later training steps.
 class KeepStep {
  public:
   explicit KeepStep(Session& session) : session_(session), step_(session.step()) {}
@@ -141,9 +141,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   MF_ASSIGN_OR_RETURN(trainer->train_, session.Prepare(model.inputs, {model.loss}, updates));
   MF_ASSIGN_OR_RETURN(trainer->evaluate_, session.Prepare(model.inputs, {loss}, evaluations));
   if (!results.empty()) {
-    // Read and reset in one step, in which reads see the values before the writes. A worker may end
-    // its session after its last step, and then another worker's step fails, even one that does not
-    // communicate, such as a separate reset.
+    // Read and reset in one step, in which reads precede writes. With a separate reset, one worker
+    // could end its session after the reset while another worker still runs it. That worker's reset
+    // would fail, although it does not communicate.
     MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results, resets));
     MF_ASSIGN_OR_RETURN(trainer->reset_metrics_, session.Prepare({}, {}, resets));
   }
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
       const auto at = std::find(model.inputs.begin(), model.inputs.end(), input);
       if (at == model.inputs.end()) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "trainer: expected only `inputs` in prediction_inputs, got ", input.ToString()));
+            "trainer: prediction_inputs must be a subset of inputs, got ", input.ToString()));
       }
       trainer->predicted_from_.push_back(at - model.inputs.begin());
     }
@@ -210,7 +210,7 @@ absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset, const InferenceOp
   MF_RETURN_IF_ERROR(input.status());
   if (!has_batches) {
     return absl::InvalidArgumentError(
-        "evaluation: expected a dataset with at least one batch, got none");
+        "evaluation: the dataset is empty; expected at least one batch, got none");
   }
   Logs logs = {{"loss", mean.value()}};
   MF_RETURN_IF_ERROR(TakeMetrics(&logs));
@@ -237,7 +237,8 @@ absl::StatusOr<StepOutputs> Trainer::RunPrediction(const DistributedBatch& batch
 
 absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset, const InferenceOptions& options) {
   if (!predict_) {
-    return absl::FailedPreconditionError("trainer: expected a model with predictions, got none");
+    return absl::FailedPreconditionError(
+        "trainer: the model has no predictions; set Model::predictions to use Predict()");
   }
   MF_RETURN_IF_ERROR(dataset.CheckBatched());
   std::vector<Tensor> parts;
@@ -246,11 +247,11 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset, const InferenceO
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_RETURN_IF_ERROR(BeginInferenceStep());
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, RunPrediction(batch));
-    // The next step reuses the buffers of this one.
+    // Copy the predictions, because the next step reuses their buffers.
     MF_ASSIGN_OR_RETURN(Tensor part, outputs[0].Clone());
     if (part.shape().rank() == 0) {
       return absl::InvalidArgumentError(
-          "trainer: expected predictions with a value for each row, got a scalar");
+          "trainer: expected predictions with one value per row, got a scalar");
     }
     rows += part.shape().dim(0);
     parts.push_back(std::move(part));
@@ -258,7 +259,7 @@ absl::StatusOr<Tensor> Trainer::Predict(const Dataset& dataset, const InferenceO
   MF_RETURN_IF_ERROR(input.status());
   if (parts.empty()) {
     return absl::InvalidArgumentError(
-        "predict: expected a dataset with at least one batch, got none");
+        "predict: the dataset is empty; expected at least one batch, got none");
   }
   Shape shape = parts[0].shape();
   shape.set_dim(0, rows);
@@ -285,7 +286,7 @@ absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
   return absl::StrCat(
       model_summary_,
       absl::StrFormat("a step of %d rows    %.2f MB on each of %d replicas: %.2f variables and "
-                      "gradients, %.2f values, %.2f constants\n",
+                      "gradients, %.2f intermediate values, %.2f constants\n",
                       rows, megabytes(variables + plan.arena_bytes + plan.constants_bytes),
                       strategy_.num_replicas_in_sync(), megabytes(variables),
                       megabytes(plan.arena_bytes), megabytes(plan.constants_bytes)));
@@ -294,7 +295,7 @@ absl::StatusOr<std::string> Trainer::Summary(int64_t rows) const {
 absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOptions& options) {
   if (!can_train_) {
     return absl::FailedPreconditionError(
-        "trainer: expected a model with a `train` operation, got none");
+        "trainer: the model has no `train` operation; set Model::train to use Fit()");
   }
   MF_RETURN_IF_ERROR(CheckFitNumbers(options));
   MF_RETURN_IF_ERROR(dataset.CheckBatched());
@@ -303,7 +304,7 @@ absl::StatusOr<TrainResult> Trainer::Fit(const Dataset& dataset, const FitOption
   }
   if (loop_ != nullptr) {
     return absl::FailedPreconditionError(
-        "Fit(): this trainer is already in Fit(); expected one call at a time");
+        "Fit(): this trainer is already in Fit(); wait until that call returns");
   }
   Loop loop(*this, dataset, options);
   loop_ = &loop;

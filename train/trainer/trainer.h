@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trainer: trains, evaluates and predicts with a model on datasets, under any strategy.
+// Trainer trains and evaluates a model on datasets, and predicts with it, under any strategy.
 //
 //   Model model = {.inputs = {images, labels}, .loss = loss, .train = Adam().Minimize(root, loss)};
 //   model.metrics = {{"accuracy", metrics::SparseCategoricalAccuracy(root, logits, labels)}};
@@ -10,7 +10,7 @@
 //       trainer->Fit(train.Shuffle(1).Batch(256), {.epochs = 10, .validation = test.Batch(256),
 //                                                  .callbacks = {&progress}}));
 //
-// A custom loop uses the parts instead: TrainStep(), Evaluate(), Predict() and session().
+// For a custom training loop, use TrainStep(), Evaluate(), Predict() and session().
 #ifndef MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
 #define MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
 
@@ -37,47 +37,48 @@ struct NamedMetric {
   metrics::Metric metric;  // its result must be a scalar
 };
 
-// The parts of a graph that a trainer runs, in their training form. Evaluation and prediction run
-// the inference form (ForInference).
+// The parts of a graph that a trainer runs, in their training form. Evaluation and prediction use
+// their inference form (ForInference).
 struct Model {
-  std::vector<Output> inputs = {};  // what the components of a batch feed, in order
+  std::vector<Output> inputs = {};  // fed with the components of a batch, in order
   Output loss = {};                 // a float scalar: the mean over the global batch
-  Operation train = {};  // the result of Minimize; invalid for a model that only evaluates
+  Operation train = {};  // the result of Minimize; invalid for a model that is not trained
   std::vector<NamedMetric> metrics = {};
-  Output predictions = {};                     // a value for each row; may be invalid
-  std::vector<Output> prediction_inputs = {};  // subset of `inputs`; empty: the first one
+  Output predictions = {};                     // a value per row; invalid if Predict is not used
+  std::vector<Output> prediction_inputs = {};  // a subset of `inputs`; empty: the first input
 };
 
 // Fit returns InvalidArgument if a value is negative, or if both `epochs` and `steps` are 0.
 struct FitOptions {
   int64_t epochs = 1;
-  // Stops after this many steps, including those before `start`, regardless of `epochs`. 0: no
+  // Stops after this many steps, including those before `start`, regardless of `epochs`. 0 means no
   // limit. If the limit cuts an epoch short, neither its validation nor OnEpochEnd runs.
   int64_t steps = 0;
   // Evaluated after each epoch and, if `validation_steps` is not 0, also after every
-  // `validation_steps` steps. The training metrics then cover the steps since the last validation.
+  // `validation_steps` steps; the training metrics then cover the steps since the last validation.
   std::optional<Dataset> validation = std::nullopt;
   int64_t validation_steps = 0;
-  // Called in this order. They must outlive Fit.
+  // Called in this order. The callbacks must outlive Fit.
   std::vector<Callback*> callbacks = {};
-  // Called after each step with the step number, from 1, and the loss. An error ends training.
+  // Called after each step with the step's index, from 1, and the loss. If it returns an error,
+  // training ends.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
-  // Where training continues, as returned by CheckpointManager::Restore. With `checkpoints`, the
-  // callbacks, the metrics and the epoch's mean loss also continue.
+  // Where training continues, as returned by CheckpointManager::Restore. If `checkpoints` is set,
+  // the callbacks, the metrics and the epoch's mean loss also continue.
   TrainingPosition start = {};
-  // Allows resuming on a dataset whose Dataset::ToString() or size() differs from the one that the
-  // checkpoint was saved with. If false, Fit returns InvalidArgument for such a dataset.
+  // Whether training can resume on a dataset whose Dataset::ToString() or size() differs from that
+  // of the dataset in the checkpoint. If false, Fit returns InvalidArgument for such a dataset.
   bool accept_other_dataset = false;
-  // Saves a checkpoint after every `checkpoint_every` steps (0: never) and after the last one. May
-  // be null; otherwise it must outlive Fit.
+  // Saves a checkpoint after the last step and, unless `checkpoint_every` is 0, after every
+  // `checkpoint_every` steps. Null saves none; otherwise, the manager must outlive Fit.
   CheckpointManager* checkpoints = nullptr;
   int64_t checkpoint_every = 0;
-  // Compares the replicas' copies of all variables after every `check_replicas` steps (0: never),
-  // with Session::CheckReplicas. A difference ends training.
+  // Compares the replicas' copies of all variables (Session::CheckReplicas) after every
+  // `check_replicas` steps (0: never). A difference ends training.
   int64_t check_replicas = 0;
-  // How the workers divide the reading of the training set. With AutoShardPolicy::kFile, an epoch
-  // can only be resumed in the middle by the same numbers of workers and replicas that began it;
-  // otherwise Fit returns InvalidArgument. `compare_data` also applies to the validation data.
+  // How the workers divide the training set. With AutoShardPolicy::kFile, training can resume in
+  // the middle of an epoch only with the numbers of workers and replicas that began the epoch;
+  // otherwise, Fit returns InvalidArgument. `compare_data` also applies to the validation data.
   DistributeOptions distribute = {};
 };
 
@@ -88,15 +89,15 @@ struct InferenceOptions {
 
 struct TrainResult {
   int64_t steps = 0;  // including those before `start`
-  // The logs of each epoch that this call completed, and of one that `steps` cut short.
+  // The logs of each epoch that this call completed, and of an epoch that `steps` cut short.
   std::vector<Logs> history = {};
   double loss = 0;                     // mean over the rows of the last epoch
   double median_step_ms = 0;           // excludes the first step, which compiles
-  double median_host_us = 0;           // time to enqueue a step; 0 on devices that run on the host
-  double examples_per_s = 0;           // of all replicas, at the median step time
-  std::optional<std::string> stopped;  // why training, or this run of it, ended early
-  // Why the last checkpoint could not be saved, for example a full disk. A run that resumes then
-  // starts from an earlier one. OK if it was saved, and without `checkpoints`.
+  double median_host_us = 0;           // time to enqueue a step; 0 if the device is the host
+  double examples_per_s = 0;           // over all replicas, at the median step time
+  std::optional<std::string> stopped;  // why training, or only this run, ended early
+  // Why the last checkpoint could not be saved, for example because the disk is full; a later run
+  // then resumes from an earlier checkpoint. OK if it was saved, or if `checkpoints` is null.
   absl::Status last_save;
 };
 
@@ -104,12 +105,11 @@ class Trainer {
  public:
   // Opens a session for `graph` and adds inference forms to the graph. The strategy must outlive
   // the trainer. InvalidArgument if the model has no inputs, if its loss is not a float scalar, or
-  // if the result of a metric is not a scalar (to fetch such a result, prepare a step of
-  // session()).
+  // if a metric's result is not a scalar (to fetch such a result, prepare a step with session()).
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Strategy& strategy, Graph& graph,
                                                          const Model& model);
 
-  // Trains the model. The dataset must be batched; its components feed the model's inputs.
+  // Trains the model. The dataset must be batched; its components feed the model's inputs. Errors:
   //   OutOfRange, naming the step: the loss is not finite. That step leaves the variables that
   //     Minimize updates unchanged, and no checkpoint of it is saved.
   //   DataLoss, naming the step, the variable and the ranks: the replicas' copies of a variable
@@ -118,25 +118,26 @@ class Trainer {
   absl::StatusOr<TrainResult> Fit(const Dataset& dataset, const FitOptions& options = {});
 
   // Returns the mean loss, weighted by rows, and the metrics over a batched dataset. Resets the
-  // metrics first. InvalidArgument for a dataset without batches; OutOfRange if a loss is not
+  // metrics first. InvalidArgument if the dataset has no batches; OutOfRange if a loss is not
   // finite.
   absl::StatusOr<Logs> Evaluate(const Dataset& dataset, const InferenceOptions& options = {});
 
-  // Returns the predictions for all rows of a batched dataset, on every worker. The dataset has
-  // either the components that feed `prediction_inputs`, in order, or those of all `inputs`, in
-  // which case the unused ones are ignored. FailedPrecondition if the model has no `predictions`.
+  // Returns the predictions for all rows of a batched dataset, on every worker. The dataset's
+  // components feed either `prediction_inputs`, in order, or all `inputs`, in which case the unused
+  // ones are ignored. FailedPrecondition if the model has no `predictions`.
   absl::StatusOr<Tensor> Predict(const Dataset& dataset, const InferenceOptions& options = {});
 
-  // Runs a training step on a batch of Strategy::Distribute(), and returns its loss.
+  // Runs a training step on a batch from Strategy::Distribute(), and returns its loss.
   absl::StatusOr<float> TrainStep(const DistributedBatch& batch);
 
   // Returns ModelSummary() and the memory that each replica needs for a training step on a global
-  // batch of `rows` rows (at least 1): variables, values of the step, constants. Returns the error
-  // of compiling the step, for example if a dimension other than the first of an input is unknown.
+  // batch of `rows` rows (at least 1): variables, intermediate values, constants. Returns an error
+  // if the step does not compile, for example because an input has an unknown dimension other than
+  // the first.
   absl::StatusOr<std::string> Summary(int64_t rows) const;
 
   Session& session() { return *session_; }
-  // The step that TrainStep runs.
+  // Returns the step that TrainStep runs.
   const Step& train_step() const { return train_; }
 
  private:
@@ -144,17 +145,17 @@ class Trainer {
 
   class Loop;  // one call of Fit
 
-  // Distributes the batches of Evaluate and Predict.
+  // Distributes a dataset for Evaluate or Predict.
   DistributedDataset DistributeForInference(const Dataset& dataset,
                                             const InferenceOptions& options) const;
-  // Called before each batch of Evaluate and Predict.
+  // Evaluate and Predict call this before each batch.
   absl::Status BeginInferenceStep();
   absl::StatusOr<StepOutputs> RunPrediction(const DistributedBatch& batch);
   // Adds the values of the metrics to `logs`, and resets them.
   absl::Status TakeMetrics(Logs* logs);
 
   const Strategy& strategy_;
-  // Built by Create, because the graph may be destroyed before Summary() is called.
+  // Built by Create, because the graph can be destroyed before Summary() is called.
   std::string model_summary_;
   std::vector<Shape> input_shapes_;
   bool can_train_ = false;
@@ -166,7 +167,7 @@ class Trainer {
   std::vector<size_t> predicted_from_;  // indices of the inputs that predict_ takes
   Step metric_results_;
   Step reset_metrics_;
-  Loop* loop_ = nullptr;  // of the Fit in progress; null outside of Fit
+  Loop* loop_ = nullptr;  // the Fit in progress; null outside of Fit
 };
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trainer and its callbacks.
+// Includes Trainer and its callbacks.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_TRAINING_H_
 #define MIRRORFLOW_TRAIN_TRAINER_TRAINING_H_
 

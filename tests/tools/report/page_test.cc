@@ -56,7 +56,7 @@ TEST(ReportPageTest, HasEveryPartOfTheRun) {
         "<h2>Memory</h2>", "training, step 2: 1<",
         // The trace.
         "step 7, 12.5 ms", "dense: 1.000 ms", "10 ms, 80 %", "2.5 ms, 20 %", "5 ms, 40 %",
-        ">MatMul<", "median length of 3 traced steps",
+        ">MatMul<", "median length among 3 traced steps",
         // Tables.
         "4.94 MB", ">optimizer</td><td>adam<", ">a text<", ">saved</td><td>step 3<", "run/events",
         "run/x: is cut short"}) {

@@ -278,10 +278,10 @@ TEST(DatasetTest, ErrorPersistsAndIsReturnedByStatusAndNext) {
       {Pairs(3).Take(-1), "Take() count", "got -1"},
       {Pairs(3).Prefetch(-1), "0 to 65536 batches", "got -1"},
       {Pairs(3).Prefetch(1'000'000'000), "got 1000000000"},
-      {Pairs(3).Repeat().Shuffle(1), "dataset that ends"},
-      {Pairs(3).Repeat().Batch(int64_t{1} << 60), "Batch() of more rows"},
+      {Pairs(3).Repeat().Shuffle(1), "finite dataset"},
+      {Pairs(3).Repeat().Batch(int64_t{1} << 60), "Batch() has more rows"},
       {Pairs(3).Repeat(int64_t{1} << 58).Batch(int64_t{1} << 50), "got 1125899906842624"},
-      {Pairs(3).Repeat(int64_t{1} << 62).Shuffle(1), "Shuffle() of more elements"},
+      {Pairs(3).Repeat(int64_t{1} << 62).Shuffle(1), "Shuffle() has more elements"},
       {Pairs(3).Batch(0).Batch(-1).Take(-1).Prefetch(2), "Batch() size out of range"},
   };
   for (const auto& [dataset, place, token, code] : cases) {

@@ -94,7 +94,7 @@ TEST(FashionMnistTest, ErrorsNameInvalidFiles) {
   EXPECT_THAT(ErrorOf(Directory("train", Images(3), Labels({0, 10, 4}))),
               IsError(absl::StatusCode::kDataLoss, "train-labels-idx1-ubyte", "label 1", "got 10"));
   EXPECT_THAT(ErrorOf(Directory("train", Images(3), Labels({0, 1}))),
-              IsError(absl::StatusCode::kDataLoss, "in number", "expected 2 images"));
+              IsError(absl::StatusCode::kDataLoss, "image count", "expected 2"));
   EXPECT_THAT(ErrorOf(Directory("train", Labels({1, 2}), Labels({1, 2}))),
               IsError(absl::StatusCode::kDataLoss, "image size", "got [2]"));
   EXPECT_THAT(ErrorOf(Directory("train", Images(1), Images(1))),

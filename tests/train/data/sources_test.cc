@@ -91,7 +91,7 @@ TEST(FromCsvTest, ErrorsNameFileRecordAndColumn) {
   EXPECT_THAT(bad.status(),
               IsError(absl::StatusCode::kDataLoss, "line 3, column 'a'", "expected", "got"));
   EXPECT_THAT(ErrorOf(Dataset::FromCsv(WriteTemporary("two.csv", "a,b\n1,2\n"), {.label = "c"})),
-              IsError(kInvalid, "expected a column 'c'"));
+              IsError(kInvalid, "label column 'c'"));
 }
 
 TEST(FromNpyTest, EachFileIsAComponent) {
@@ -323,7 +323,7 @@ TEST(FromImageFolderTest, BadFoldersAndFilesAreErrors) {
   EXPECT_THAT(ErrorOf(rows), IsError(kInvalid, "row 1", "roses/b.PNG"));
   testing::internal::CaptureStderr();
   EXPECT_THAT(Column(rows.IgnoreErrors(1), 1), ElementsAre(0, 1));
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: left out 1 bad records\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: skipped 1 bad records\n");
 }
 
 }  // namespace

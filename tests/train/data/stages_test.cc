@@ -233,7 +233,7 @@ TEST(FilterTest, AllWorkersSeeTheSameBatches) {
 
 TEST(ShuffleTest, UnknownNumberOfRowsRequiresABuffer) {
   EXPECT_THAT(ErrorOf(Generated(10).Shuffle(1)),
-              IsError(absl::StatusCode::kInvalidArgument, "unknown size", "buffer_size"));
+              IsError(absl::StatusCode::kInvalidArgument, "size is unknown", "buffer_size"));
   Ints values = Values(Generated(10).Shuffle(1, {.buffer_size = 4}));
   EXPECT_FALSE(std::is_sorted(values.begin(), values.end()));
   std::sort(values.begin(), values.end());
@@ -362,7 +362,7 @@ TEST(IgnoreErrorsTest, SkipsBadRowsUpToTheLimit) {
     const Dataset bad = Range(10).Map(third_fails, {.num_parallel_calls = threads});
     testing::internal::CaptureStderr();
     EXPECT_THAT(Values(bad.IgnoreErrors(3)), ElementsAre(0, 1, 3, 4, 6, 7, 9));
-    EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: left out 3 bad records\n");
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: skipped 3 bad records\n");
     EXPECT_THAT(Values(bad.IgnoreErrors(3).Skip(3).Take(2)), ElementsAre(4, 6));
     const absl::Status status = ErrorOf(bad.IgnoreErrors(2));
     EXPECT_THAT(status, IsError(absl::StatusCode::kDataLoss, "more than 2", "row 8", "bad"));

@@ -198,7 +198,7 @@ TEST(LayerErrors, Attention) {
        "multi_head_attention:", "heads"},
       {LAYER(layers::MultiHeadAttention(s, Sequence(s), Sequence(s), 2, 3,
                                         {.key = Input(s, {kUnknownDim, 4, 6})})),
-       "keys as values", "got shapes [?,4,6] and [?,5,6]"},
+       "keys and values", "got shapes [?,4,6] and [?,5,6]"},
       {LAYER(layers::MultiHeadAttention(s, Sequence(s), Sequence(s), 2, 3,
                                         {.mask = {.mask = Rows(s)}})),
        "a mask", "got shape [?,6]"},

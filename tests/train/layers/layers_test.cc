@@ -243,7 +243,7 @@ TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {
       {[&](const Scope& s) {
          return layers::Flatten(s, x(s, {kAny, kAny, 3}));
        },
-       "flatten:", "are known"},
+       "flatten:", "known dimensions"},
       {[&](const Scope& s) { return layers::Flatten(s, x(s, Shape::UnknownRank())); }, "flatten"},
       {[&](const Scope& s) { return layers::Dropout(s, x(s, {4}), 1); }, "rate", "got 1"},
       {[&](const Scope& s) { return layers::Dropout(s, x(s, {4}), -0.1); }, "got -0.1"},

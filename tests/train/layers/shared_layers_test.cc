@@ -121,15 +121,15 @@ TEST_F(SharedLayersTest, ApplicationWithMoreOrFewerVariablesIsRejected) {
   fewer(root_, Rows("x", 2), true);
   fewer(root_, Rows("y", 2), false);
   EXPECT_THAT(root_.status(),
-              IsError(absl::StatusCode::kInvalidArgument, "fewer:", "(2)", "got 1"));
+              IsError(absl::StatusCode::kInvalidArgument, "fewer:", "expected 2", "got 1"));
   Graph graph;
   const Scope scope(&graph);
   const Output z = ops::Placeholder(scope, DT_FLOAT, {kUnknownDim, 2});
   layers::Shared more("more", layer);
   more(scope, z, false);
   more(scope, z, true);
-  EXPECT_THAT(scope.status(),
-              IsError(absl::StatusCode::kInvalidArgument, "more:", "(1)", "float[1]"));
+  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "more:", "only 1",
+                                      "got 'bias' of float[1]"));
 }
 
 TEST_F(SharedLayersTest, SecondApplicationOfBatchNormalizationIsRejected) {

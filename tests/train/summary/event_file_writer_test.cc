@@ -253,7 +253,7 @@ TEST(EventFileWriterTest, OpenErrorsNameBadDirectoryAndOption) {
   EXPECT_THAT(error(file), IsError(absl::StatusCode::kFailedPrecondition, file));
   EXPECT_THAT(error("/proc/logs"),
               IsError(absl::StatusCode::kNotFound, "/proc/logs:", "cannot create directory"));
-  EXPECT_THAT(error(""), IsError(kInvalid, "empty"));
+  EXPECT_THAT(error(""), IsError(kInvalid, "log_dir"));
   const std::string directory = NewDirectory("bad_options");
   EXPECT_THAT(error(directory, {.max_queue_bytes = 0}), IsError(kInvalid, "max_queue_bytes"));
   EXPECT_THAT(error(directory, {.flush_interval = -absl::Seconds(1)}),

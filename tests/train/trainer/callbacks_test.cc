@@ -90,7 +90,7 @@ TEST(MonitorTest, DirectionFollowsName) {
   EXPECT_FALSE(*least.Improves({{"accuracy", std::nan("")}}));
   EXPECT_THAT(loss.Improves({{"loss", 1}, {"error", 2}}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "metric 'val_loss'", "got error, loss",
-                      "validation set"));
+                      "FitOptions::validation"));
 }
 
 TEST_F(CallbacksTest, EarlyStoppingWaitsForItsPatience) {

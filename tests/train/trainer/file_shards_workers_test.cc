@@ -289,7 +289,7 @@ TEST(FileShardsWorkersTest, ResumesWithinAnEpochOnlyOnTheSameNumberOfWorkers) {
     FitOptions options{.epochs = 2, .start = *start, .distribute = kByFile};
     const absl::Status alone = (*training)->trainer->Fit(dataset, options).status();
     EXPECT_THAT(alone, IsError(absl::StatusCode::kInvalidArgument, "batch 3 of epoch 1",
-                               "the 2 workers", "got 1 and 1"));
+                               "expected 2 workers", "got 1 and 1"));
     options.start.batch = 0;  // restarts the epoch
     EXPECT_TRUE((*training)->trainer->Fit(dataset, options).ok());
   }

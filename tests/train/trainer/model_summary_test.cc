@@ -50,7 +50,7 @@ logits                           [?,100]                         3,700
 
 parameters                     3,756  0.02 MB
 not trained                        8  0.00 MB
-of the optimizer               3,748  0.01 MB
+optimizer                      3,748  0.01 MB
 )");
 }
 

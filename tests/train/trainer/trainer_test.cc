@@ -429,9 +429,9 @@ TEST_P(TrainerTest, ErrorsOfDatasetAndStepAreReturned) {
   EXPECT_THAT(Train(Line().Batch(0), {}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "dataset:", "Batch() size"));
   EXPECT_THAT(Train(Line().Take(0).Batch(4), {}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "epoch 1:", "dataset", "no batch"));
+              IsError(absl::StatusCode::kInvalidArgument, "epoch 1:", "dataset", "empty"));
   EXPECT_THAT(Train(Line().Take(0).Batch(4), {.steps = 3}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "epoch 1:", "dataset", "no batch"));
+              IsError(absl::StatusCode::kInvalidArgument, "epoch 1:", "dataset", "empty"));
   EXPECT_THAT(trainer_->Evaluate(Line().Take(0).Batch(4)).status(),
               IsError(absl::StatusCode::kInvalidArgument, "evaluation:", "one batch", "got none"));
   const Dataset wide = Dataset::FromTensors(

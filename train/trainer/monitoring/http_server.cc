@@ -45,7 +45,7 @@ absl::string_view ReasonOf(int code) {
   }
 }
 
-// HTTP/1.0: the connection ends with the reply.
+// Formats an HTTP/1.0 reply, after which the connection closes.
 std::string ReplyText(const HttpReply& reply, bool with_body) {
   return absl::StrCat(
       "HTTP/1.0 ", reply.code, " ", ReasonOf(reply.code), "\r\nContent-Type: ", reply.content_type,
@@ -88,7 +88,7 @@ HttpServer::HttpServer(std::unique_ptr<ConnectionListener> listener, OwnedSocket
     : handler_(std::move(handler)), wake_(std::move(wake)), listener_(std::move(listener)) {}
 
 HttpServer::~HttpServer() {
-  listener_ = nullptr;  // Add is not called any more
+  listener_ = nullptr;  // Add is no longer called
   if (!thread_.joinable()) return;
   {
     MutexLock lock(&mutex_);

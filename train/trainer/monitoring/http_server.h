@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HttpServer answers GET and HEAD requests for a few paths, as probes and scrapers send them:
+// HttpServer answers GET and HEAD requests for a few paths, such as those of probes and scrapers:
 //
 //   const auto answer = [](absl::string_view path) {
 //     return path == "/healthz" ? HttpReply{.body = "ok\n"} : HttpReply::NotFound();
 //   };
 //   MF_ASSIGN_OR_RETURN(auto server, HttpServer::Start("127.0.0.1:9090", answer));
 //
-// Clients are not trusted: their number, the size of a request and the time per client are bounded.
-// Each connection serves one request. Nothing is encrypted or authenticated.
+// Clients are not trusted: the number of clients, the request size and the time per client are
+// bounded. Each connection serves one request. Nothing is encrypted or authenticated.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_MONITORING_HTTP_SERVER_H_
 #define MIRRORFLOW_TRAIN_TRAINER_MONITORING_HTTP_SERVER_H_
 
@@ -39,16 +39,16 @@ struct HttpReply {
 
 class HttpServer {
  public:
-  // The path of a request, without a query.
+  // Receives the request's path, without a query, and returns the reply.
   using Handler = std::function<HttpReply(absl::string_view path)>;
 
-  static constexpr size_t kMaxClients = 32;  // one more replaces the oldest
+  static constexpr size_t kMaxClients = 32;  // above this, a new client replaces the oldest
   static constexpr size_t kMaxRequestBytes = 8192;
-  // From the connection to the end of the reply.
+  // The time between the connection and the end of the reply.
   static constexpr absl::Duration kTimeout = absl::Seconds(5);
 
-  // Listens on HOST:PORT; port 0 chooses a free port. Returns the errors of
-  // ConnectionListener::Listen. Calls `handler` on the server's thread; it must not block.
+  // Listens on HOST:PORT; port 0 chooses a free port. Calls `handler` on the server's thread; it
+  // must not block. Errors are those of ConnectionListener::Listen.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(absl::string_view address,
                                                            Handler handler);
   ~HttpServer();
@@ -63,9 +63,9 @@ class HttpServer {
     MonotonicTime deadline;
     std::string request = {};
     bool is_answered = false;
-    std::string reply = {};  // the part yet to be sent
-    // After the reply, discard further bytes from the client: closing a socket with unread bytes
-    // resets the connection, and the client could lose the reply.
+    std::string reply = {};  // the part that has not been sent yet
+    // Set after the reply, while the server discards further bytes from the client: closing a
+    // socket with unread bytes resets the connection, and the client could lose the reply.
     bool is_closing = false;
     size_t discarded = 0;
   };
@@ -74,9 +74,10 @@ class HttpServer {
   void Add(int fd);
   // Waits for clients and serves their requests until the server stops.
   void Serve(std::list<Client>& clients);
-  // Returns false when the server stops.
+  // Moves new connections to `clients`. Returns false when the server stops.
   bool TakeArrivals(std::list<Client>& clients);
-  // Each does what is possible without blocking. Returns false when the connection is over.
+  // These four functions do as much as possible without blocking. They return false when the
+  // connection is over.
   bool Advance(Client& client) const;
   bool ReadRequest(Client& client) const;
   static bool SendReply(Client& client);
@@ -86,7 +87,7 @@ class HttpServer {
   const Handler handler_;
   const OwnedSocket wake_;  // an eventfd
   Mutex mutex_;
-  std::list<Client> arrivals_ ABSL_GUARDED_BY(mutex_);  // not yet seen by the thread
+  std::list<Client> arrivals_ ABSL_GUARDED_BY(mutex_);  // not yet taken by the server's thread
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
   std::unique_ptr<ConnectionListener> listener_;

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the shortest text that reads back as the same value.
+// Returns the shortest text that parses to the same value.
 std::string NumberText(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
@@ -19,7 +19,8 @@ std::string NumberText(double value) {
   return std::string(text, end);
 }
 
-// Prometheus rejects the whole text if one byte is not valid UTF-8.
+// Escapes special characters, and replaces each byte that is not valid UTF-8 with U+FFFD: a single
+// invalid byte would make Prometheus reject the whole text.
 std::string Escaped(absl::string_view value, bool quotes) {
   std::string escaped;
   while (!value.empty()) {

@@ -25,14 +25,14 @@ class PrometheusText {
   // Names and values. Values can contain any bytes.
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
-  // `common`: the labels of every sample.
+  // `common`: labels that every sample has.
   explicit PrometheusText(const Labels& common);
 
-  // Add each metric once. `help` is a sentence.
+  // Add each metric only once. `help` is a sentence.
   void AddGauge(absl::string_view name, absl::string_view help, double value);
   void AddCounter(absl::string_view name, absl::string_view help, double value);
-  // `bounds`: the inclusive upper bounds of all buckets except the last, which is unbounded, in
-  // ascending order. `counts`: observations per bucket, one element more than `bounds`.
+  // `bounds`: the buckets' inclusive upper bounds in ascending order, except for the last bucket,
+  // which is unbounded. `counts`: observations per bucket; has one element more than `bounds`.
   void AddHistogram(absl::string_view name, absl::string_view help, absl::Span<const double> bounds,
                     absl::Span<const uint64_t> counts, double sum);
 

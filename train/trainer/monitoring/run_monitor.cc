@@ -20,13 +20,13 @@
 namespace mirrorflow {
 namespace {
 
-// Limits failure messages, which can be a page long.
+// The maximum length of a failure message, which could otherwise fill a page.
 constexpr size_t kMaxFailureBytes = 500;
 constexpr char kWaiting[] = "waiting: ";
 // How long StateText() is cached.
 constexpr absl::Duration kStateInterval = absl::Seconds(1);
 
-// Returns the process's resident memory; 0 if it cannot be read.
+// Returns the process's resident memory in bytes, or 0 if it cannot be read.
 double ResidentBytes() {
   long pages = 0;
   FILE* const file = std::fopen("/proc/self/statm", "re");
@@ -156,7 +156,7 @@ std::string RunMonitor::WhyNotReady() {
   return ForTerminal(absl::StrCat(kWaiting, waiting_));
 }
 
-// Caches the text, because clients can ask at any rate and a report visits every worker.
+// Caches the text, because clients can request it at any rate and a report queries every worker.
 std::string RunMonitor::StateText() {
   MutexLock lock(&state_mutex_);
   const MonotonicTime now = MonotonicTime::Now();
@@ -180,42 +180,46 @@ std::string RunMonitor::Metrics() {
   };
   PrometheusText text(LabelsOf(options_));
   text.AddGauge("mirrorflow_ready", "1 if /readyz answers 200, else 0.", WhyNotReady().empty());
-  text.AddGauge("mirrorflow_workers", "Workers of the job.", options_.num_workers);
+  text.AddGauge("mirrorflow_workers", "Number of workers in the job.", options_.num_workers);
   text.AddCounter("mirrorflow_restarts_total",
-                  "Restarts of the job before this process, as its launcher counts them.",
+                  "Restarts of the job before this process, as counted by its launcher.",
                   static_cast<double>(options_.restarts));
   if (all_replicas_ > 0) {
-    text.AddGauge("mirrorflow_replicas", "Replicas of all workers.", get(all_replicas_));
-    text.AddGauge("mirrorflow_local_replicas", "Replicas of this worker.", get(local_replicas_));
-    text.AddGauge("mirrorflow_variable_bytes", "Memory of this worker's variables.",
+    text.AddGauge("mirrorflow_replicas", "Number of replicas on all workers.", get(all_replicas_));
+    text.AddGauge("mirrorflow_local_replicas", "Number of replicas on this worker.",
+                  get(local_replicas_));
+    text.AddGauge("mirrorflow_variable_bytes", "Memory that this worker's variables use.",
                   get(variable_bytes_));
   }
   if (has_stepped_) {
-    text.AddGauge("mirrorflow_step", "The last step that has ended; resumed runs continue it.",
+    text.AddGauge("mirrorflow_step", "Last completed step; a resumed run continues the count.",
                   get(step_));
     text.AddGauge("mirrorflow_loss", "Loss of the last step.", get(loss_));
     text.AddGauge("mirrorflow_value_bytes",
-                  "Memory that this worker's steps use besides variables.", get(reserved_bytes_));
+                  "Memory that this worker's steps use in addition to variables.",
+                  get(reserved_bytes_));
   }
   text.AddCounter("mirrorflow_examples_total",
-                  "Examples of all workers in the steps of this process.", get(examples_));
+                  "Examples that all workers have processed in this process's steps.",
+                  get(examples_));
   std::vector<uint64_t> counts;
   for (const auto& count : durations_) counts.push_back(count.load(std::memory_order_relaxed));
   text.AddHistogram("mirrorflow_step_duration_seconds",
-                    "Duration of a step, without its input and callbacks.", kBounds, counts,
+                    "Step duration, excluding input and callbacks.", kBounds, counts,
                     get(total_seconds_));
   text.AddCounter(
       "mirrorflow_exposed_communication_seconds_total",
-      "Time that steps spent only in communication, including waits for other replicas; the mean "
-      "of this worker's CPU replicas.",
+      "Time that steps spent on communication alone, including waits for other replicas; mean over "
+      "this worker's CPU replicas.",
       absl::ToDoubleSeconds(Waited()));
   if (const MonotonicTime saved = checkpoint_time_; saved != MonotonicTime()) {
     text.AddGauge("mirrorflow_checkpoint_age_seconds",
                   "Time since the newest checkpoint was written or restored.",
                   absl::ToDoubleSeconds(MonotonicTime::Now() - saved));
   }
-  text.AddGauge("process_resident_memory_bytes", "Memory of the process in RAM.", ResidentBytes());
-  text.AddCounter("process_cpu_seconds_total", "CPU time of the process.", CpuSeconds());
+  text.AddGauge("process_resident_memory_bytes", "Resident memory of the process.",
+                ResidentBytes());
+  text.AddCounter("process_cpu_seconds_total", "CPU time that the process has used.", CpuSeconds());
   return text.Take();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RunMonitor holds the state that a training process exposes to its operator. The training thread
-// reports to it, at the cost of a few stores per step; other threads can ask for metrics, health
-// and readiness at any time.
+// updates it, at the cost of a few stores per step; other threads can read metrics, health and
+// readiness at any time.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_MONITORING_RUN_MONITOR_H_
 #define MIRRORFLOW_TRAIN_TRAINER_MONITORING_RUN_MONITOR_H_
 
@@ -30,28 +30,28 @@ class RunMonitor {
     int worker = 0;
     int num_workers = 1;
     int64_t restarts = 0;  // restarts of the job before this process
-    // A process that is inside a step for this long without progress is considered hung.
+    // A process that makes no progress in a step for this long is considered hung.
     absl::Duration progress_timeout = absl::Minutes(5);
   };
   explicit RunMonitor(const Options& options);
 
-  // ---- called by the thread that trains ---------------------------------------------------------
+  // ---- called by the training thread ------------------------------------------------------------
 
-  // Sets what the process is waiting for, such as `the other workers`, possibly while it recovers
-  // from a failure. The process is ready after its next step.
+  // Sets what the process is waiting for, such as `the other workers`. Clears a failure, from which
+  // the process may be recovering. The process is ready after its next step.
   void SetWaiting(std::string what);
-  // Watches the progress of this session, in place of an earlier one, and times its waits.
+  // Watches a session's progress, in place of the previous session's, and times its waits.
   void Watch(const std::shared_ptr<RunProgress>& progress);
   void SetReplicas(int local, int all);
   void SetVariableBytes(int64_t bytes) { Set(variable_bytes_, bytes); }
 
   void BeginStep() { began_ = MonotonicTime::Now(); }
   struct StepReport {
-    int64_t step = 0;      // number of the step that has ended, from 1
+    int64_t step = 0;      // index of the step that has ended, from 1
     int64_t examples = 0;  // examples in its global batch
     float loss = 0;
     int64_t reserved_bytes = 0;
-    std::optional<MonotonicTime> checkpoint_time = {};  // as TrainingState's
+    std::optional<MonotonicTime> checkpoint_time = {};  // see TrainingState
   };
   void EndStep(const StepReport& report);
   // Records that the process cannot continue.
@@ -63,7 +63,7 @@ class RunMonitor {
   HttpReply Answer(absl::string_view path);
 
  private:
-  // Upper bounds of the buckets of step durations, in seconds.
+  // Upper bounds of the step duration buckets, in seconds.
   static constexpr double kBounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                        0.5,   1,      2.5,   5,    10,    30,   60};
 
@@ -71,26 +71,26 @@ class RunMonitor {
   static void Set(std::atomic<T>& place, T value) {
     place.store(value, std::memory_order_relaxed);
   }
-  // Only one thread may add.
+  // Not an atomic read-modify-write: only one thread may call it.
   template <typename T>
   static void Add(std::atomic<T>& place, T value) {
     Set<T>(place, place.load(std::memory_order_relaxed) + value);
   }
 
   std::string Metrics();
-  // Each returns why the answer is no, or an empty string for yes.
+  // These functions return the reason, or an empty string if the process is healthy or ready.
   std::string WhyUnhealthy();
   std::string WhyNotReady();
-  // Returns the state of the process's sessions and, if it runs the coordination service, how many
-  // workers are in each state. Each line begins with \n.
+  // Returns the state of the process's sessions and, if the process runs the coordination service,
+  // how many workers are in each state. Each line begins with \n.
   std::string StateText();
   std::string Failure();
   absl::Duration Waited();
 
   const Options options_;
 
-  MonotonicTime began_ = MonotonicTime::Now();  // the current step
-  const RunProgress* last_watched_ = nullptr;   // progress_, for the thread that trains
+  MonotonicTime began_ = MonotonicTime::Now();  // when the current step began
+  const RunProgress* last_watched_ = nullptr;   // progress_; used only by the training thread
 
   std::atomic<bool> has_stepped_{false};
   std::atomic<int64_t> step_{0}, examples_{0};
@@ -109,9 +109,10 @@ class RunMonitor {
   std::string waiting_ ABSL_GUARDED_BY(mutex_) = "starting";
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<RunProgress> progress_ ABSL_GUARDED_BY(mutex_);
-  // SetWaiting() has been called since progress_ broke, so the caller is handling the loss.
+  // Set if SetWaiting() has been called since progress_ broke, so the caller is handling the loss
+  // of the worker.
   bool loss_is_known_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Duration waited_before_ ABSL_GUARDED_BY(mutex_);  // before progress_
+  absl::Duration waited_before_ ABSL_GUARDED_BY(mutex_);  // waits of the sessions before progress_
   // The last observed position of progress_, and when it was first observed.
   RunProgress::Position seen_ ABSL_GUARDED_BY(mutex_);
   MonotonicTime seen_since_ ABSL_GUARDED_BY(mutex_);
