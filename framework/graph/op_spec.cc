@@ -135,7 +135,7 @@ absl::StatusOr<AttrDef> ParseAttrSpec(absl::string_view spec) {
     const size_t equals = rest.find('=');
     int64_t minimum;
     if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(rest.substr(0, equals)), &minimum)) {
-      return Malformed(spec, "expected a number after '>='");
+      return Malformed(spec, "expected an integer after '>='");
     }
     def.minimum = minimum;
     rest = equals == absl::string_view::npos ? "" : rest.substr(equals);

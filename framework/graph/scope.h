@@ -51,11 +51,11 @@ class Scope {
   // that takes it.
   bool Owns(const Output& value) const;
 
-  // Returns the shape, as far as it is known. It is unknown for an invalid output and for an output
-  // of another graph; the latter also records an error in this scope's graph.
+  // Returns the output's shape, which may be partially known. The shape of an invalid output, or of
+  // another graph's output, is unknown; the latter also records an error in this scope's graph.
   const Shape& shape(const Output& output) const;
 
-  // Starts a node of `op`, which must be in `ops`.
+  // Starts building a node of type `op`, which must be in `ops`.
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) const&;
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) &&;
   NodeBuilder Build(const OpDef& op) const;

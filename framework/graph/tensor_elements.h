@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// Like DispatchDataType, for all dtypes with elements of a fixed size.
+// Like DispatchDataType, but covers every dtype with fixed-size elements.
 template <typename Fn, typename R>
 R DispatchStoredType(DataType dtype, Fn&& fn, R otherwise) {
   switch (dtype) {

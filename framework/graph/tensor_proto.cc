@@ -81,14 +81,14 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
       proto.GetReflection()->GetRepeatedFieldRef<ListNumber<T>>(proto, ListField(dtype));
   const int per_element = NumbersPerElement(dtype);
   if (list.size() % per_element != 0) {
-    return absl::InvalidArgumentError("a complex number without its imaginary part");
+    return absl::InvalidArgumentError("a complex number lacks its imaginary part");
   }
   if (list.size() < shape.num_elements() * per_element) {
     const int64_t bytes = shape.num_elements() * DataTypeSize(dtype);
     if (bytes > *repeated_bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("a repeated value would take too much memory; expected at most ",
-                       *repeated_bytes, " bytes in this graph from here on, got ", bytes));
+                       *repeated_bytes, " bytes for the rest of this graph, got  ", bytes));
     }
     *repeated_bytes -= bytes;
   }
@@ -100,7 +100,7 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
     numbers[i] = static_cast<T>(number);
     if constexpr (std::is_integral_v<T>) {
       if (numbers[i] != number) {
-        return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range of ",
+        return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range for  ",
                                                        DataTypeName(dtype), "; got ", number));
       }
     }

@@ -21,7 +21,7 @@
 
 namespace mirrorflow {
 
-// Returns the comment of a variable that was created in the scope of a strategy; empty for all
+// Returns the comment for a variable that was created in the scope of a strategy; empty for all
 // other nodes.
 std::string StrategyOfVariable(const Node& node);
 
@@ -41,7 +41,7 @@ std::string GraphToText(const Graph& graph, const TextOptions& options = {});
 // Parses a graph and infers the shapes of all nodes, which may come in any order. Comments are
 // lines that start with `#` and text that follows ` #` after a node. InvalidArgument with up to 20
 // errors, one per line; ResourceExhausted for more nodes than the limits allow. Memory use is
-// linear in the text: no construct repeats a value or calls a function.
+// linear in the size of the text: no construct repeats a value or calls a function.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
                                  const GraphLimits& limits = {});
 

@@ -72,9 +72,9 @@ class Library {
     order_ = std::move(sort.order);
     if (sort.cycle.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
-        "functions of the library call each other in a cycle: ",
-        CycleToString(sort.cycle,
-                      [&](int i) { return Printable(functions_[i]->signature().name()); })));
+        "library functions call each other in a cycle:  ", CycleToString(sort.cycle, [&](int i) {
+          return Printable(functions_[i]->signature().name());
+        })));
   }
 
   // Call CheckNotRecursive first.
@@ -116,8 +116,9 @@ absl::Status CheckSize(const proto::GraphDef& def, const Library& library,
     total.Add(size);
     if (total.nodes <= limits.max_nodes && total.bytes <= limits.max_bytes) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
-        Printable(node.op()), "(", Printable(node.name()), "): the graph is too large from this ",
-        "node on, with the functions that it references; expected at most ", limits.max_nodes,
+        Printable(node.op()), "(", Printable(node.name()),
+        "): the graph exceeds the limits at this ",
+        "node, including the functions that it references; expected at most ", limits.max_nodes,
         " nodes and ", limits.max_bytes, " bytes, got ", total.nodes, " and ", total.bytes));
   }
   return absl::OkStatus();
@@ -129,7 +130,7 @@ absl::Status ValidateGraphDef(const proto::GraphDef& def, const GraphLimits& lim
   MF_RETURN_IF_ERROR(CheckVersions(def.versions()));
   for (const proto::FunctionDef& function : def.library().function()) {
     if (!function.signature().name().empty()) continue;
-    return absl::InvalidArgumentError("a function of the library has no name");
+    return absl::InvalidArgumentError("a library function has no name");
   }
   Library library(def.library());
   MF_RETURN_IF_ERROR(library.CheckNotRecursive());

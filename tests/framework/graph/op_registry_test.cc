@@ -81,7 +81,7 @@ TEST(AttrSpecTest, MalformedSpecsAreRejected) {
       {"a: list(int", "')' is missing"},
       {"a: {float", "'}' is missing"},
       {"a: {flaot}", "'flaot'"},
-      {"a: int >= x", "expected a number after '>='"},
+      {"a: int >= x", "expected an integer after '>='"},
       {"a: int = x", "'x' is not a value of type int"},
       {"a: list(int) = 1", "must be in [ ]"},
       {"a: int nonsense", "unexpected 'nonsense'"},
