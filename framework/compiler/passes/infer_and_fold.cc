@@ -13,22 +13,21 @@ namespace {
 
 // A larger constant costs more to store than to compute; shape arithmetic is never this large.
 constexpr int64_t kMaxFoldedBytes = 4096;
-// Limits the work as well: shape arithmetic is cheap, but a small product of large constants is
-// not.
+// Also limits the work: shape arithmetic is cheap, but a small product of large constants is not.
 constexpr int64_t kMaxFoldedFlops = int64_t{1} << 24;
 
-// How many nodes KnownValue visits at most, counting repeated visits.
+// The maximum number of nodes that KnownValue visits, counting repeated visits.
 constexpr int kMaxKnownNodes = 256;
 
 bool IsConstant(const Compilation& c, const Output& output) {
   return c.values().at(output).constant.has_value();
 }
 
-// Sets the values of the node's outputs if its kernel can compute them now.
+// Sets the values of the node's outputs if its kernel can already compute them.
 void TryEvaluate(Compilation& c, const Node& node) {
   const OpDef& op = node.op();
   if (!Computes(op) || op.has(kStateful) || node.num_outputs() == 0) return;
-  if (node.output_dtype(0) == DT_VARIANT) return;  // a list, whose value is never known
+  if (node.output_dtype(0) == DT_VARIANT) return;  // the value of a list is never known
   if (!c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
@@ -73,8 +72,8 @@ void ForgetConstants(Compilation& c, const Node& node) {
   }
 }
 
-// Returns true if the node's outputs are computed from constants alone. Existing rows of the shape
-// table do not count, because the nodes that produced them may now be fed.
+// Returns true if the node's outputs are computed from constants only. Ignores values already in
+// the shape table, because the nodes that produced them may now be fed.
 bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   const bool is_constant = node.op().role == OpRole::kConstant;
   if (--budget < 0 || node.has_attr(kRowsAttr)) return false;
@@ -112,7 +111,7 @@ void SetOutputs(Compilation& c, const Node& node, const std::vector<Shape>& shap
 
 }  // namespace
 
-// Replaces outputs whose value is known with constants.
+// Replaces outputs of known value with constants.
 absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node) const {
   if (trials_ > 0) return false;
   if (!Computes(node->op()) || node->op().has(kStateful)) return false;
@@ -180,7 +179,7 @@ absl::Status InferAndFold::SetFeedShapes(Compilation& c) const {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     const Output& feed = c.feeds[i];
     if (feed.dtype() == DT_VARIANT) {
-      if (c.is_body) continue;  // InferBody has set its information
+      if (c.is_body) continue;  // InferBody has already set its information
       return absl::UnimplementedError(
           absl::StrCat("feed ", feed.ToString(), " is a list; expected a tensor"));
     }

@@ -24,7 +24,8 @@ bool TakeDefaults(Compilation& c) {
     if (!HasDefault(*node)) continue;
     changed = true;
     const Output by_default = node->input(0);
-    // The node's control inputs must still run before its users, but may run after its default.
+    // The control inputs must still run before the node's users, but need not run before its
+    // default.
     const bool is_asked_for = std::count(c.fetches.begin(), c.fetches.end(), node->output(0)) > 0 ||
                               std::count(c.targets.begin(), c.targets.end(), node) > 0;
     for (Node* control : node->control_inputs()) {
@@ -39,16 +40,16 @@ bool TakeDefaults(Compilation& c) {
   return changed;
 }
 
-// A graph may contain unknown ops, but not where the step needs them.
+// Returns an error if the step needs an unknown op. Elsewhere, a graph may contain them.
 absl::Status CheckOps(const Compilation& c) {
   ErrorList errors;
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kUnknown || errors.full()) continue;
     const absl::Status unknown = c.ops->Lookup(node->op().name).status();
-    errors.Add(absl::StrCat(Printable(node->op().name), "(", node->name(), "): ",
-                            unknown.ok()
-                                ? "it handles text or another dtype that no tensor here can hold"
-                                : unknown.message()));
+    errors.Add(absl::StrCat(
+        Printable(node->op().name), "(", node->name(), "): ",
+        unknown.ok() ? "it uses strings or another dtype that Mirrorflow does not support"
+                     : unknown.message()));
   }
   return errors.ToStatus();
 }

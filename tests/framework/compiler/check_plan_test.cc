@@ -111,7 +111,7 @@ constexpr Violation kViolations[] = {
     {"EventDoesNotExist", [](Plan& p) { p.instructions[kRecord1].event = 3; }, "instruction 5",
      "event", "exist"},
     {"WaitPrecedesRecord", [](Plan& p) { Swap(p, kRecord0, kWait0); }, "instruction 1", "event",
-     "before its record"},
+     "before it is recorded"},
     {"EventRecordedTwice", [](Plan& p) { p.instructions[kRecord1].event = 0; }, "instruction 5",
      "event", "again"},
     {"WaitIsMissing", [](Plan& p) { Erase(p, kWait0); }, "instruction 2 (AllReduce(reduce0))",

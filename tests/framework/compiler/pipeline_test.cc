@@ -56,7 +56,7 @@ TEST(PipelineTest, ReportsStageThatDoesNotBecomeStable) {
   p.AddUntilStable<Optional, NeverStable>(8);
   Compilation c;
   EXPECT_EQ(p.Run(c).ToString(),
-            "INTERNAL: pass optional, never_stable did not become stable in 8 rounds");
+            "INTERNAL: pass optional, never_stable did not converge in 8 rounds");
 }
 
 TEST(PipelineTest, RunsPassOutsideStageOnce) {
@@ -73,7 +73,8 @@ TEST(PipelineTest, RejectsPassThatNeedsMissingFacts) {
   p.Add<TestPass>("first", 0, 0, kPruned);
   p.Add<TestPass>("second", 0, kPruned | kSharded);
   Compilation c;
-  EXPECT_EQ(p.Run(c).ToString(), "INTERNAL: pass second needs facts that no earlier pass gives");
+  EXPECT_EQ(p.Run(c).ToString(),
+            "INTERNAL: pass second needs facts that no earlier pass establishes");
 }
 
 class EndsShardings final : public TestPass {
@@ -93,7 +94,7 @@ TEST(PipelineTest, FactsHoldInNextPipelineUntilPassEndsThem) {
   ASSERT_TRUE(first.Run(c).ok());
   EXPECT_EQ(second.Run(c), absl::OkStatus());
   EXPECT_EQ(second.Run(c).ToString(),
-            "INTERNAL: pass needs needs facts that no earlier pass gives");
+            "INTERNAL: pass needs needs facts that no earlier pass establishes");
 }
 
 TEST(PipelineTest, DisablesOnlyOptionalPasses) {
@@ -108,7 +109,7 @@ TEST(PipelineTest, DisablesOnlyOptionalPasses) {
   ASSERT_TRUE(p.Run(c).ok());
   EXPECT_EQ(TestPass::runs, 1);
   c.options.disabled_passes = {"changes_thrice"};
-  EXPECT_EQ(p.Run(c).ToString(), "INVALID_ARGUMENT: pass changes_thrice cannot be left out");
+  EXPECT_EQ(p.Run(c).ToString(), "INVALID_ARGUMENT: pass changes_thrice cannot be disabled");
 }
 
 TEST(PipelineTest, CallsObserverBeforeAndAfterEveryPass) {
