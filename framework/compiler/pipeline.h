@@ -157,7 +157,7 @@ absl::Status PipelineOver<State>::Run(State& c) const {
             absl::StrJoin(stage.passes, ", ",
                           [](std::string* out, const auto& p) { absl::StrAppend(out, p->name()); });
         return absl::InternalError(
-            absl::StrCat("pass ", names, " did not converge in  ", round, " rounds"));
+            absl::StrCat("pass ", names, " did not converge in ", round, " rounds"));
       }
       changed = false;
       for (const auto& pass : stage.passes) {

@@ -207,7 +207,7 @@ absl::Status Graph::CheckOwns(const Output& value) const {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", value.ToString(),
-      "' belongs to another graph; expected a value of this one (the function of an If or While  "
+      "' belongs to another graph; expected a value of this one (the function of an If or While "
       "sees only its arguments: pass the value in `inputs` and use the argument for it)"));
 }
 
@@ -216,7 +216,7 @@ absl::StatusOr<Node*> Graph::CopyOf(Node* node, absl::string_view holder,
   if (Owns(node)) return node;
   if (node == nullptr) {
     return absl::InvalidArgumentError(
-        "invalid; expected a builder's result, got an empty value or the result of a builder  "
+        "invalid; expected a builder's result, got an empty value or the result of a builder "
         "that failed");
   }
   if (node->graph().identity_ != cloned_from_) {

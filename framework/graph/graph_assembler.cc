@@ -150,7 +150,7 @@ class Assembler {
   absl::StatusOr<const OpDef*> UnknownOp(int i) {
     const int num_outputs = num_used_outputs_[i];
     if (num_outputs > kMaxUnknownOutputs) {
-      return absl::InvalidArgumentError(absl::StrCat("unknown op has output  ", num_outputs - 1,
+      return absl::InvalidArgumentError(absl::StrCat("unknown op has output ", num_outputs - 1,
                                                      "; expected an index below ",
                                                      kMaxUnknownOutputs));
     }

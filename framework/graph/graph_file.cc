@@ -158,7 +158,7 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
   if (has_head && (nodes != graph.num_nodes() || !absl::EndsWith(text, "\n"))) {
     return absl::InvalidArgumentError(
         absl::StrCat("the file may be cut off; expected ", nodes,
-                     " nodes, as its first line specifies, and a final newline, got  ",
+                     " nodes, as its first line specifies, and a final newline, got ",
                      graph.num_nodes(), " nodes"));
   }
   // A handwritten text has no such line, so only an empty graph can be detected.

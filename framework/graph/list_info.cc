@@ -96,7 +96,7 @@ absl::StatusOr<ListInfo> ListInfo::InList() const {
   for (ListKind& kind : nested) {
     if (static_cast<int>(kind.inner.size()) + 1 >= kMaxDepth) {
       return absl::UnimplementedError(
-          absl::StrCat("lists can be nested at most  ", kMaxDepth, " deep"));
+          absl::StrCat("lists can be nested at most ", kMaxDepth, " deep"));
     }
     kind.inner.insert(kind.inner.begin(), max_length);
   }

@@ -349,7 +349,7 @@ absl::StatusOr<Tensor> LiteralParser::ElementsAs(DataType dtype, const Shape& sh
   if (!Consume('}')) return Expected("',' or '}'");
   const size_t expected = shape.num_elements() * NumbersPerElement(dtype);
   if (numbers.size() != expected) {
-    return ErrorAt(start, absl::StrCat("wrong number of elements; expected  ", expected,
+    return ErrorAt(start, absl::StrCat("wrong number of elements; expected ", expected,
                                        " for shape ", shape.ToString(), ", got ", numbers.size()));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));

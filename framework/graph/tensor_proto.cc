@@ -88,7 +88,7 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
     if (bytes > *repeated_bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("a repeated value would take too much memory; expected at most ",
-                       *repeated_bytes, " bytes for the rest of this graph, got  ", bytes));
+                       *repeated_bytes, " bytes for the rest of this graph, got ", bytes));
     }
     *repeated_bytes -= bytes;
   }
@@ -100,7 +100,7 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
     numbers[i] = static_cast<T>(number);
     if constexpr (std::is_integral_v<T>) {
       if (numbers[i] != number) {
-        return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range for  ",
+        return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range for ",
                                                        DataTypeName(dtype), "; got ", number));
       }
     }

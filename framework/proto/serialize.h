@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// Returns the bytes. ResourceExhausted if the message exceeds the 2 GiB that protobuf can write.
+// Returns the serialised message, or ResourceExhausted if it exceeds 2 GiB, protobuf's limit.
 absl::StatusOr<std::string> SerializeDeterministically(
     const google::protobuf::MessageLite& message);
 

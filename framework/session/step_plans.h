@@ -23,11 +23,11 @@ struct StepPlans {
 };
 
 // Returns the step compiled for these feed shapes, from the cache if possible. With several
-// workers, a compilation does not enter the cache.
+// workers, a newly compiled step is not cached.
 absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
                                       const RunOptions& options = {});
 
-// The plan of rank 0 in another topology with the same kind of replicas.
+// Rank 0's plan in another topology with the same kind of replicas.
 struct PlanElsewhere {
   std::unique_ptr<const VariableLayout> layout;
   std::shared_ptr<const Program> program;
