@@ -27,7 +27,7 @@ inline constexpr char kMul[] = "Mul";
 inline constexpr char kRealDiv[] = "RealDiv";
 inline constexpr char kSub[] = "Sub";
 
-// Shapes:   any two that broadcast; the result has the broadcast shape.
+// Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8, except as marked. Integers wrap.
 // Errors:   InvalidArgument if the shapes do not broadcast; at run time for an integer divided by
 //           zero or raised to a negative power.

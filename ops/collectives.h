@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Explicit communication. A graph is the program of one device on the global batch, and the
-// compiler inserts the collectives that it needs. Use these ops to choose where and how to
-// communicate: for example in half the precision, or only a low-rank factor of a gradient
-// (train/optimizers/communication_hooks.h). On one replica, each is the identity.
+// Explicit communication. A graph is a program for one device and the global batch, and the
+// compiler inserts the collectives that it needs. Use these ops to choose what to communicate and
+// where: for example half-precision values, or only a low-rank factor of a gradient
+// (train/optimizers/communication_hooks.h). On a single replica, each op is the identity.
 //
 //   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
-//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can take it, locally
+//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can process the part, locally
 //   Output reduced = ops::AllReduce(scope, narrow);          // equal on all replicas
 #ifndef MIRRORFLOW_OPS_COLLECTIVES_H_
 #define MIRRORFLOW_OPS_COLLECTIVES_H_

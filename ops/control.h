@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops through which values enter a graph, and ops that only order others.
+// Ops through which values enter a graph, and ops that only order other ops.
 #ifndef MIRRORFLOW_OPS_CONTROL_H_
 #define MIRRORFLOW_OPS_CONTROL_H_
 
@@ -20,8 +20,8 @@ namespace ops {
 Output Placeholder(const Scope& scope, DataType dtype,
                    const mirrorflow::Shape& shape = mirrorflow::Shape::UnknownRank());
 
-// PlaceholderWithDefault: a value that a step may feed; the operand by default.
-// Shapes:   `shape` is what feeds must match; the operand must be compatible with it.
+// PlaceholderWithDefault: a value that a step may feed. Defaults to the operand.
+// Shapes:   feeds must match `shape`, and the operand must be compatible with it.
 // Gradient: dy, for the operand.
 Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read, add to or replace slices. A vector of indices gives the position of each slice.
+// Ops that read, add to or replace slices. A vector of indices specifies the position of each
+// slice.
 #ifndef MIRRORFLOW_OPS_GATHER_ND_H_
 #define MIRRORFLOW_OPS_GATHER_ND_H_
 
@@ -25,8 +26,8 @@ Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shap
 
 inline constexpr char kTensorScatterUpdate[] = "TensorScatterUpdate";
 
-// TensorScatterUpdate: `tensor`, with each slice updates[i…, b…] in place of the slice at position
-// indices[i…, :]. Works in place if `tensor` is not read afterwards.
+// TensorScatterUpdate: `tensor`, with the slice at position indices[i…, :] replaced by updates[i…,
+// b…]. Works in place if `tensor` is not read afterwards.
 // Shapes:   indices has at least two dimensions.
 // Errors:   InvalidArgument at run time for an index out of range.
 // Gradient: for the tensor, dy with zeros at those positions; for the updates, GatherNd.

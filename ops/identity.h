@@ -25,7 +25,8 @@ Output StopGradient(const Scope& scope, Output input);
 // Snapshot: same as Identity.
 Output Snapshot(const Scope& scope, Output input);
 
-// PreventGradient: its operand; a gradient through it is an error. `message` says why.
+// PreventGradient: its operand. Taking a gradient through it is an error; `message` states the
+// reason.
 Output PreventGradient(const Scope& scope, Output input, absl::string_view message = "");
 
 // EnsureShape: its operand, whose shape must be compatible with `shape`.

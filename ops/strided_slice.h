@@ -23,7 +23,7 @@ struct StridedSliceSpec {
     int64_t begin = 0;
     int64_t stride = 1;
     int64_t size = kUnknownDim;
-    bool shrink = false;  // a single index: the dimension is not in the output
+    bool shrink = false;  // a single index, so the output lacks the dimension
     // True if the slice leaves the dimension unchanged, whatever its size.
     bool whole = false;
   };
@@ -41,7 +41,7 @@ struct StridedSliceMasks {
 };
 
 // Resolves the `num_entries` entries begin[i]:end[i]:strides[i] against `input`, whose rank must be
-// known. A span is empty if its values are not known yet.
+// known. A span is empty if its values are not yet known.
 absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_entries,
                                                   absl::Span<const int64_t> begin,
                                                   absl::Span<const int64_t> end,
@@ -51,16 +51,17 @@ absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_en
 namespace ops {
 
 struct StridedSliceOptions {
-  int64_t begin_mask = 0;        // bit i: entry i starts at the start of the dimension
-  int64_t end_mask = 0;          // bit i: entry i stops at the end of the dimension
-  int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions not covered
-  int64_t new_axis_mask = 0;     // bit i: entry i is a new dimension of size 1
-  int64_t shrink_axis_mask = 0;  // bit i: entry i is the index begin[i]; removes its dimension
+  int64_t begin_mask = 0;     // bit i: entry i starts at the start of the dimension
+  int64_t end_mask = 0;       // bit i: entry i stops at the end of the dimension
+  int64_t ellipsis_mask = 0;  // bit i: entry i stands for all remaining dimensions
+  int64_t new_axis_mask = 0;  // bit i: entry i is a new dimension of size 1
+  int64_t shrink_axis_mask =
+      0;  // bit i: entry i is the index begin[i], which removes the dimension
 };
 
-// StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative numbers count from the
+// StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative indices count from the
 // end.
-// Shapes:   begin, end, strides [N], constants when a plan is made.
+// Shapes:   begin, end, strides [N], constant when a plan is made.
 // Errors:   InvalidArgument for a stride of 0 or an index out of range; ranges are clamped to the
 //           dimension.
 // Gradient: StridedSliceGrad.

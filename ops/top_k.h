@@ -26,7 +26,7 @@ struct TopKV2Outputs {
 // Equal elements keep their order. NaN comes last.
 // Shapes:   k is a scalar constant, at most the size of the last dimension, which becomes k.
 // Errors:   InvalidArgument if the last dimension is too large for index_type.
-// Gradient: that of the values, at their positions in the input.
+// Gradient: the gradient of the values, placed at their positions in the input.
 TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Options& options = {});
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k,
                      const TopKV2Options& options = {});

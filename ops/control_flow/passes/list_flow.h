@@ -12,8 +12,8 @@ namespace mirrorflow {
 
 inline bool IsList(const Output& value) { return value.dtype() == DT_VARIANT; }
 
-// The element shape and maximum length of each list, including those in bodies. They cover all
-// lists that are later made from it, because these share its rows.
+// The element shape and maximum length of each list, including lists in bodies. They also cover all
+// lists that are later made from it, because those share its rows.
 using ListsByValue = absl::flat_hash_map<Output, ListInfo>;
 
 absl::StatusOr<ListsByValue> FindLists(const Compilation& c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lowered form of a list in LowerTensorLists, which is a tensor and a length, and each list op
+// The form to which LowerTensorLists lowers a list, a tensor and a length, and the list ops
 // expressed as ops on tensors.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
@@ -16,8 +16,8 @@ struct ListRows {
   Output length;  // a scalar int32; if invalid, the length is `fixed`
   int64_t fixed = 0;
   // The lengths inside a list of lists, whose rows are [capacity, capacity of each, element…]:
-  // first the lengths of its elements, [capacity] int32; then those of their elements, [capacity,
-  // capacity of each]; and so on.
+  // first the lengths of its elements, [capacity] int32; next the lengths of their elements,
+  // [capacity, capacity of each]; and so on.
   std::vector<Output> inner;
 };
 
@@ -38,7 +38,7 @@ ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item);
 // Removes the last element and returns it.
 Output PopRow(const Scope& scope, ListRows* list);
 
-// Like GetRow, PushRow and PopRow, for a list of lists.
+// Like GetRow, PushRow and PopRow, but for a list of lists.
 ListRows GetList(const Scope& scope, const ListRows& list, const Output& index);
 ListRows PushList(const Scope& scope, const ListRows& list, const ListRows& item);
 ListRows PopList(const Scope& scope, ListRows* list);
@@ -46,7 +46,7 @@ ListRows PopList(const Scope& scope, ListRows* list);
 // Returns all elements, stacked. A list without a fixed length must have `num_elements` elements,
 // which the step checks.
 Output StackRows(const Scope& scope, const ListRows& list, int64_t num_elements);
-// Returns the list with a capacity of at least `capacity` elements.
+// Returns the list, enlarged to a capacity of at least `capacity` elements.
 ListRows WithRoom(const Scope& scope, const ListRows& list, int64_t capacity);
 // Truncates the list or pads it with zeros; its length must be fixed.
 ListRows ResizeRows(const Scope& scope, const ListRows& list, int64_t size);
