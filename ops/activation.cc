@@ -127,7 +127,7 @@ constexpr GradRow kGradRows[] = {
      })},
     {.name = "SoftsignGrad",
      .doc = "backprops = gradients / (1 + |features|)^2",
-     .no_gradient = "TensorFlow has none"},
+     .no_gradient = "TensorFlow defines none"},
 };
 
 }  // namespace

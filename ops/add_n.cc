@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<Output>> AddNGrad(const GradContext& c) {
 
 void RegisterAddN(OpRegistry& ops) {
   ops.Define("AccumulateNV2")
-      .Doc("sum = inputs[0] + inputs[1] + …, all of shape `shape`")
+      .Doc("sum = inputs[0] + inputs[1] + …; all inputs have shape `shape`")
       .Input("inputs: N * T")
       .Output("sum: T")
       .Attr("N: int >= 1")

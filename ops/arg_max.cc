@@ -54,7 +54,7 @@ absl::StatusOr<ShardingRule> ArgSharding(const ShardContext& c) {
 void Define(OpRegistry& ops, absl::string_view name, absl::string_view which) {
   ops.Define(name)
       .Doc(absl::StrCat("output = the index of the ", which,
-                        " element along dimension, the first of equal elements"))
+                        " element along `dimension`, or of the first one if several are equal"))
       .Input("input: T")
       .StaticInput("dimension: Tidx")
       .Output("output: output_type")

@@ -25,7 +25,7 @@ absl::StatusOr<ShardingRule> AssertSharding(const ShardContext& c) {
 
 void RegisterAssert(OpRegistry& ops) {
   ops.Define("Assert")
-      .Doc("fails with an error that shows the data unless the condition is true")
+      .Doc("fails the step with an error that shows `data`, unless `condition` is true")
       .Input("condition: bool")
       .Input("data: T")
       .Attr("T: list(type) >= 1")

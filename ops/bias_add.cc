@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Output>> BiasAddGradGradient(const GradContext& c) {
 
 void RegisterBiasAdd(OpRegistry& ops) {
   ops.Define("BiasAdd")
-      .Doc("output[…,c] = value[…,c] + bias[c], or in dimension 1 with NCHW")
+      .Doc("output[…,c] = value[…,c] + bias[c]; with NCHW, c indexes dimension 1")
       .Input("value: T")
       .Input("bias: T")
       .Output("output: T")
@@ -93,7 +93,7 @@ void RegisterBiasAdd(OpRegistry& ops) {
       .Sharding(BiasAddSharding)
       .Gradient(BiasAddGradient);
   ops.Define("BiasAddGrad")
-      .Doc("output[c] = sum over … of out_backprop[…,c], or in dimension 1 with NCHW")
+      .Doc("output[c] = sum over … of out_backprop[…,c]; with NCHW, c indexes dimension 1")
       .Input("out_backprop: T")
       .Output("output: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")

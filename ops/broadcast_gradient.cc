@@ -129,8 +129,8 @@ Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims
 void RegisterBroadcastGradient(OpRegistry& ops) {
   ops.Define("BroadcastGradientArgs")
       .Doc(
-          "r0, r1 = the dimensions along which gradients of operands of shapes s0 and s1 are "
-          "summed")
+          "r0, r1 = the dimensions along which the gradients of operands with shapes s0 and s1 "
+          "must be summed")
       .StaticInput("s0: T")
       .StaticInput("s1: T")
       .Output("r0: T")
@@ -140,7 +140,7 @@ void RegisterBroadcastGradient(OpRegistry& ops) {
       .Sharding(BroadcastGradientArgsSharding)
       .NoGradient("the outputs are integers");
   ops.Define("BroadcastArgs")
-      .Doc("the shape to which operands of shapes s0 and s1 broadcast")
+      .Doc("the shape to which operands with shapes s0 and s1 broadcast")
       .StaticInput("s0: T")
       .StaticInput("s1: T")
       .Output("r0: T")

@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<Output>> CastGrad(const GradContext& c) {
 
 void RegisterCast(OpRegistry& ops) {
   ops.Define("Cast")
-      .Doc("y = x in another dtype")
+      .Doc("y = x, converted to dtype DstT")
       .Input("x: SrcT")
       .Output("y: DstT")
       .Attr("SrcT: {half, bfloat16, float, double, int32, int64, uint8, uint32, uint64, bool}")

@@ -75,29 +75,32 @@ Output Reduce(const Scope& scope, absl::string_view op, Output value,
 }  // namespace
 
 void RegisterCollectives(OpRegistry& ops) {
-  DefineCollective(ops, kAllReduce, "Each output is the reduction of its input over all ranks.")
+  DefineCollective(ops, kAllReduce, "each output is its input, reduced over all ranks")
       .Input("values: N * T")
       .Output("reduced: N * T")
       .Attr("N: int >= 1")
       .Attr(kReduction)
       .Attr("bucket: int = -1")
       .Gradient(ReduceGrad);
-  DefineCollective(ops, kReduceScatter,
-                   "This rank's shard of dimension 0 of the reduction over all ranks.")
+  DefineCollective(
+      ops, kReduceScatter,
+      "reduces the value over all ranks, of which each receives its shard of dimension 0")
       .Input("value: T")
       .Output("share: T")
       .Attr(kReduction)
       .Attr(kAxis)
       .Attr(kFactor)
       .Gradient(ReduceGrad);
-  DefineCollective(ops, kAllGather, "The whole of a value whose dimension 0 is sharded.")
+  DefineCollective(
+      ops, kAllGather,
+      "gathers a value whose dimension 0 is sharded, so that every rank receives the whole value")
       .Input("share: T")
       .Output("whole: T")
       .Attr(kAxis)
       .Attr(kFactor)
       .Gradient(IdentityGrad);
   ops.Define(kLocalPart)
-      .Doc("The part of a sum that this replica holds.")
+      .Doc("this replica's part of the value; the parts of all replicas add up to the value")
       .Input("value: T")
       .Output("part: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
@@ -108,7 +111,7 @@ void RegisterCollectives(OpRegistry& ops) {
       .NoGradient("a replica's part of a value is not a function of the value")
       .Expand(Identities);
   ops.Define(kEnsureReplicated)
-      .Doc("output = input, which must be equal on all replicas; `what` names it in the error")
+      .Doc("output = input, which must be equal on all replicas; errors call it `what`")
       .Input("input: T")
       .Output("output: T")
       .Attr("what: string")

@@ -302,7 +302,7 @@ void RegisterConcat(OpRegistry& ops) {
       .Sharding(ConcatSharding)
       .Gradient(ConcatGrad);
   ops.Define("ConcatOffset")
-      .Doc("the offset of each tensor of these shapes in their concatenation")
+      .Doc("for tensors of these shapes, the offset of each in their concatenation")
       .StaticInput("concat_dim: int32")
       .Input("shape: N * shape_type")
       .Output("offset: N * shape_type")

@@ -48,7 +48,7 @@ bool IsWhole(double value) {
 
 void RegisterConstant(OpRegistry& ops) {
   ops.Define("Const")
-      .Doc("output = value, an attribute")
+      .Doc("output = the attribute `value`")
       .Output("output: dtype")
       .Attr("value: tensor")
       .Attr("dtype: type")

@@ -172,7 +172,7 @@ void RegisterConv2D(OpRegistry& ops) {
       .Sharding(Conv2DSharding)
       .Gradient(Conv2DGrad);
   ConvolutionAttrs(ops.Define("Conv2DBackpropInput")
-                       .Doc("the gradient of the images of Conv2D")
+                       .Doc("the gradient of Conv2D with respect to the images")
                        .StaticInput("input_sizes: int32")
                        .Input("filter: T")
                        .Input("out_backprop: T")
@@ -183,7 +183,7 @@ void RegisterConv2D(OpRegistry& ops) {
       .Sharding(BackpropInputSharding)
       .Gradient(BackpropInputGrad);
   ConvolutionAttrs(ops.Define("Conv2DBackpropFilter")
-                       .Doc("the gradient of the filter of Conv2D")
+                       .Doc("the gradient of Conv2D with respect to the filter")
                        .Input("input: T")
                        .StaticInput("filter_sizes: int32")
                        .Input("out_backprop: T")

@@ -148,7 +148,7 @@ OpBuilder& CommonAttrs(OpBuilder& op) {
 
 void RegisterDepthwiseConv2d(OpRegistry& ops) {
   CommonAttrs(ops.Define(kForward)
-                  .Doc("cross-correlation of each channel of images with its own filters")
+                  .Doc("cross-correlation of each image channel with its own filters")
                   .Input("input: T")
                   .Input("filter: T")
                   .Output("output: T"))
@@ -156,7 +156,7 @@ void RegisterDepthwiseConv2d(OpRegistry& ops) {
       .Sharding(ForwardSharding)
       .Gradient(ForwardGrad);
   CommonAttrs(ops.Define(kBackpropInput)
-                  .Doc("the gradient of the images of DepthwiseConv2dNative")
+                  .Doc("the gradient of DepthwiseConv2dNative with respect to the images")
                   .StaticInput("input_sizes: int32")
                   .Input("filter: T")
                   .Input("out_backprop: T")
@@ -165,7 +165,7 @@ void RegisterDepthwiseConv2d(OpRegistry& ops) {
       .Sharding(BackpropInputSharding)
       .Gradient(BackpropInputGrad);
   CommonAttrs(ops.Define(kBackpropFilter)
-                  .Doc("the gradient of the filter of DepthwiseConv2dNative")
+                  .Doc("the gradient of DepthwiseConv2dNative with respect to the filter")
                   .Input("input: T")
                   .StaticInput("filter_sizes: int32")
                   .Input("out_backprop: T")

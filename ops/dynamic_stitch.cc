@@ -134,7 +134,9 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
 
 void RegisterDynamicStitch(OpRegistry& ops) {
   ops.Define("DynamicStitch")
-      .Doc("merged[indices[k][i]] = data[k][i]; if an index repeats, the last row wins")
+      .Doc(
+          "merged[indices[k][i]] = data[k][i]; if an index occurs more than once, its last row "
+          "wins")
       .StaticInput("indices: N * int32")
       .Input("data: N * T")
       .Output("merged: T")

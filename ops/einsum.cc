@@ -244,7 +244,7 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
 
 void RegisterEinsum(OpRegistry& ops) {
   ops.Define(ops::kEinsum)
-      .Doc("output = the sum of products of the inputs that the equation describes")
+      .Doc("output = the sum of products of the inputs, as described by the equation")
       .Input("inputs: N * T")
       .Output("output: T")
       .Attr("equation: string")

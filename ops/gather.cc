@@ -315,7 +315,7 @@ absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
 
 void RegisterGather(OpRegistry& ops) {
   ops.Define("GatherV2")
-      .Doc("slices of params along dimension `axis`, chosen by indices")
+      .Doc("slices of params along dimension `axis`, selected by indices")
       .Input("params: Tparams")
       .Input("indices: Tindices")
       .StaticInput("axis: Taxis")
@@ -328,7 +328,7 @@ void RegisterGather(OpRegistry& ops) {
       .Sharding(GatherSharding)
       .Gradient(GatherGrad);
   ops.Define(kResourceGather)
-      .Doc("slices of a variable along its first dimension, chosen by indices")
+      .Doc("slices of a variable along its first dimension, selected by indices")
       .Input("resource: resource")
       .Input("indices: Tindices")
       .Output("output: dtype")

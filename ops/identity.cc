@@ -106,7 +106,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Sharding(JointlyLinearSharding)
       .Gradient(IdentityGrad);
   ops.Define("StopGradient")
-      .Doc("output = input, treated as a constant by gradients")
+      .Doc("output = input; gradients treat it as a constant")
       .Input("input: T")
       .Output("output: T")
       .Attr(kAny)
@@ -124,7 +124,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Sharding(JointlyLinearSharding)
       .Gradient(IdentityGrad);
   ops.Define("PreventGradient")
-      .Doc("output = input; `message` says why there is no gradient")
+      .Doc("output = input; `message` explains why it has no gradient")
       .Input("input: T")
       .Output("output: T")
       .Attr("T: type")
@@ -132,7 +132,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Traits(kView)
       .Shape(IdentityShape)
       .Sharding(JointlyLinearSharding)
-      .NoGradient("the op exists to prevent one; its attribute 'message' may say why");
+      .NoGradient("the op exists to prevent a gradient; its attribute 'message' may explain why");
   ops.Define("EnsureShape")
       .Doc("output = input, which must have shape `shape`")
       .Input("input: T")

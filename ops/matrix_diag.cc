@@ -277,7 +277,7 @@ constexpr char kAlign[] =
 
 void RegisterMatrixDiag(OpRegistry& ops) {
   ops.Define("MatrixDiag")
-      .Doc("square matrices with these diagonals, zeros elsewhere")
+      .Doc("square matrices with these main diagonals and zeros elsewhere")
       .Input("diagonal: T")
       .Output("output: T")
       .Attr("T: type")
@@ -285,7 +285,7 @@ void RegisterMatrixDiag(OpRegistry& ops) {
       .Sharding(DiagSharding)
       .Gradient(DiagGrad);
   ops.Define("MatrixDiagV3")
-      .Doc("matrices with these diagonals, padding_value elsewhere")
+      .Doc("matrices with these diagonals and padding_value elsewhere")
       .Input("diagonal: T")
       .StaticInput("k: int32")
       .StaticInput("num_rows: int32")
@@ -306,7 +306,7 @@ void RegisterMatrixDiag(OpRegistry& ops) {
       .Sharding(PartSharding)
       .Gradient(PartGrad);
   ops.Define("MatrixDiagPartV3")
-      .Doc("diagonals k of matrices, shorter ones padded with padding_value")
+      .Doc("diagonals k of matrices; shorter diagonals are padded with padding_value")
       .Input("input: T")
       .StaticInput("k: int32")
       .Input("padding_value: T")

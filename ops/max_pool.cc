@@ -120,7 +120,8 @@ void RegisterMaxPool(OpRegistry& ops) {
       .Sharding(MaxPoolSharding)
       .Gradient(MaxPoolGradient);
   PoolingAttrs(ops.Define("MaxPoolGrad")
-                   .Doc("grad, passed to the first largest value of each window of MaxPool")
+                   .Doc("passes each element of grad to the largest value of its MaxPool window, "
+                        "the first if several are equal")
                    .Input("orig_input: T")
                    .Input("orig_output: T")
                    .Input("grad: T")
@@ -130,7 +131,9 @@ void RegisterMaxPool(OpRegistry& ops) {
       .Sharding(MaxPoolGradSharding)
       .Gradient(MaxPoolGradGradient);
   ops.Define("MaxPoolGradGrad")
-      .Doc("the elements of grad at the first largest value of each window of MaxPool")
+      .Doc(
+          "the element of grad at the largest value of each MaxPool window, the first if several "
+          "are equal")
       .Input("orig_input: T")
       .Input("orig_output: T")
       .Input("grad: T")

@@ -71,7 +71,9 @@ absl::StatusOr<std::vector<Output>> OneHotGrad(const GradContext& c) {
 
 void RegisterOneHot(OpRegistry& ops) {
   ops.Define("OneHot")
-      .Doc("on_value where the index in the new dimension equals that in indices, else off_value")
+      .Doc(
+          "on_value where the index in the new dimension equals the element of indices, else "
+          "off_value")
       .Input("indices: TI")
       .StaticInput("depth: int32")
       .Input("on_value: T")

@@ -202,7 +202,9 @@ void RegisterReshape(OpRegistry& ops) {
       .Sharding(ReshapeSharding)
       .Gradient(ReshapeGrad);
   ops.Define("Squeeze")
-      .Doc("the input without the dimensions of size 1 in `squeeze_dims`, by default all of them")
+      .Doc(
+          "the input without the dimensions of size 1 that `squeeze_dims` lists; by default, "
+          "without all of them")
       .Input("input: T")
       .Output("output: T")
       .Attr("T: type")

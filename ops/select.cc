@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Output>> SelectGrad(const GradContext& c) {
 
 void RegisterSelect(OpRegistry& ops) {
   ops.Define("Select")
-      .Doc("output = t where condition holds, e elsewhere; a vector condition selects rows")
+      .Doc("output = t where condition is true, e elsewhere; a vector condition selects rows")
       .Input("condition: bool")
       .Input("t: T")
       .Input("e: T")
@@ -92,7 +92,7 @@ void RegisterSelect(OpRegistry& ops) {
       .Sharding(SelectV1Sharding)
       .Gradient(SelectV1Grad);
   ops.Define("SelectV2")
-      .Doc("output = t where condition holds, e elsewhere")
+      .Doc("output = t where condition is true, e elsewhere")
       .Input("condition: bool")
       .Input("t: T")
       .Input("e: T")

@@ -209,7 +209,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Sharding(FillSharding)
       .Gradient(FillGrad);
   ops.Define("Range")
-      .Doc("start, start + delta, ... before limit")
+      .Doc("start, start + delta, …, up to but excluding limit")
       .StaticInput("start: Tidx")
       .StaticInput("limit: Tidx")
       .StaticInput("delta: Tidx")
@@ -219,7 +219,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Sharding(RangeSharding)
       .NoGradient("the operands are constants");
   ops.Define("LinSpace")
-      .Doc("num evenly spaced numbers from start to stop, both included")
+      .Doc("num evenly spaced values from start to stop, inclusive")
       .Input("start: T")
       .Input("stop: T")
       .StaticInput("num: Tidx")
@@ -228,7 +228,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("Tidx: {int32, int64} = int32")
       .Shape(LinSpaceShape)
       .Sharding(RangeSharding)
-      .NoGradient("TensorFlow's LinSpace has none");
+      .NoGradient("TensorFlow's LinSpace has no gradient");
 }
 
 namespace ops {

@@ -182,7 +182,7 @@ absl::StatusOr<std::vector<Output>> PadV2Grad(const GradContext& c) {
 
 void RegisterSlice(OpRegistry& ops) {
   ops.Define("Slice")
-      .Doc("output[i] = input[begin + i], `size` elements in each dimension")
+      .Doc("output[i] = input[begin + i], with `size` elements in each dimension")
       .Input("input: T")
       .StaticInput("begin: Index")
       .StaticInput("size: Index")
@@ -194,7 +194,7 @@ void RegisterSlice(OpRegistry& ops) {
       .Sharding(SliceSharding)
       .Gradient(SliceGrad);
   ops.Define("Pad")
-      .Doc("the input with paddings[d] zeros before and after each dimension d")
+      .Doc("the input, padded with paddings[d] zeros before and after each dimension d")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Output("output: T")
@@ -205,7 +205,9 @@ void RegisterSlice(OpRegistry& ops) {
       .Sharding(PadSharding)
       .Gradient(PadGrad);
   ops.Define("PadV2")
-      .Doc("the input with paddings[d] copies of constant_values before and after each dimension d")
+      .Doc(
+          "the input, padded with paddings[d] copies of constant_values before and after each "
+          "dimension d")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Input("constant_values: T")

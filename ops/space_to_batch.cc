@@ -144,7 +144,9 @@ absl::StatusOr<std::vector<Output>> BatchToSpaceGrad(const GradContext& c) {
 
 void RegisterSpaceToBatch(OpRegistry& ops) {
   ops.Define("SpaceToBatchND")
-      .Doc("padded images cut into blocks; elements at one position of all blocks form an image")
+      .Doc(
+          "pads images with zeros and cuts them into blocks; each output image holds the elements "
+          "at one position of all blocks")
       .Input("input: T")
       .StaticInput("block_shape: Tblock_shape")
       .StaticInput("paddings: Tpaddings")
@@ -156,7 +158,7 @@ void RegisterSpaceToBatch(OpRegistry& ops) {
       .Sharding(BlocksSharding)
       .Gradient(SpaceToBatchGrad);
   ops.Define("BatchToSpaceND")
-      .Doc("assembles images from blocks, the inverse of SpaceToBatchND")
+      .Doc("assembles images from blocks; the inverse of SpaceToBatchND")
       .Input("input: T")
       .StaticInput("block_shape: Tblock_shape")
       .StaticInput("crops: Tcrops")

@@ -26,11 +26,12 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"StatelessRandomNormal", "normally distributed random numbers, mean 0, standard deviation 1",
-     kFloats, kFloats},
+    {"StatelessRandomNormal",
+     "normally distributed random numbers with mean 0 and standard deviation 1", kFloats, kFloats},
     {"StatelessRandomUniform", "random numbers uniformly distributed in [0, 1)", kFloats, kFloats},
-    {"StatelessRandomUniformFullInt", "random integers uniformly distributed over their type",
-     kAllIntegers, kAllIntegers},
+    {"StatelessRandomUniformFullInt",
+     "random integers uniformly distributed over all values of their dtype", kAllIntegers,
+     kAllIntegers},
     {"StatelessRandomUniformInt", "random integers uniformly distributed in [minval, maxval)",
      "{int32, int64}", "{int32, int64, uint32, uint64}", /*has_limits=*/true},
     {"StatelessTruncatedNormal", "normally distributed random numbers within 2 standard deviations",
@@ -123,7 +124,7 @@ void RegisterStatelessRandom(OpRegistry& ops) {
     DefineRandom(ops, row, /*v2=*/true);
   }
   ops.Define("StatelessRandomGetAlg")
-      .Doc("alg = 1, the number of the Philox algorithm")
+      .Doc("alg = 1, which denotes the Philox algorithm")
       .Output("alg: int32")
       .Shape(ScalarShape)
       .Sharding(AlgSharding)

@@ -90,7 +90,7 @@ void RegisterVariable(OpRegistry& ops) {
       .Gathers("a handle is not a value: every replica has its own copy of the variable")
       .NoGradient(kGradientAtRead);
   ops.Define("ReadVariableOp")
-      .Doc("value = the variable")
+      .Doc("value = the variable's value")
       .Input("resource: resource")
       .Output("value: dtype")
       .Attr("dtype: type")
@@ -106,7 +106,7 @@ void RegisterVariable(OpRegistry& ops) {
       .Role(OpRole::kHasValue)
       .Traits(kStateful)
       .Shape(HasValueShape)
-      .Gathers("a constant replaces it before shardings are found")
+      .Gathers("a constant replaces it before shardings are chosen")
       .NoGradient("the output is bool");
   DefineAssign(ops, ops::kAssignVariable, "variable = value")
       .Traits(kOverwrites)

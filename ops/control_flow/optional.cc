@@ -14,7 +14,7 @@ namespace {
 constexpr absl::string_view kIsAList =
     "an optional is a list, which LowerTensorLists turns into a tensor";
 constexpr absl::string_view kOfGradients =
-    "only TensorFlow's gradients create it, after the graph was differentiated";
+    "only TensorFlow's gradients create it, in graphs that have already been differentiated";
 
 absl::Status CheckOne(int values) {
   if (values == 1) return absl::OkStatus();

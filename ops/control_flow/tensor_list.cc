@@ -21,7 +21,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kInRows =
-    "LowerTensorLists turns lists into tensors before anything is sharded";
+    "LowerTensorLists turns lists into tensors before shardings are chosen";
 
 // --- Properties of lists ---------------------------------------------------------------------
 
@@ -365,7 +365,7 @@ constexpr char kShapeType[] = "shape_type: {int32, int64}";
 std::vector<Row> Table() {
   return {
       {ops::kEmptyTensorList,
-       "a list without elements",
+       "an empty list, whose elements will have shape `element_shape`",
        {"element_shape: shape_type", "max_num_elements: int32"},
        {"handle: variant"},
        {kDtype, kShapeType},
@@ -421,7 +421,7 @@ std::vector<Row> Table() {
        PushBackShape,
        PushBackGrad},
       {ops::kTensorListReserve,
-       "a list of zeros",
+       "a list of `num_elements` tensors of zeros",
        {"element_shape: shape_type", "num_elements: int32"},
        {"handle: variant"},
        {kDtype, kShapeType},
@@ -435,14 +435,14 @@ std::vector<Row> Table() {
        ResizeShape,
        ResizeGrad},
       {ops::kTensorListScatterIntoExistingList,
-       "the list with the rows of `tensor` at `indices`",
+       "the list with the elements at `indices` replaced by the rows of `tensor`",
        {"input_handle: variant", "tensor: element_dtype", "indices: int32"},
        {"output_handle: variant"},
        {kDtype},
        ScatterShape,
        ScatterGrad},
       {ops::kTensorListSetItem,
-       "the list with `item` at `index`",
+       "the list with element `index` replaced by `item`",
        {"input_handle: variant", "index: int32", "item: element_dtype"},
        {"output_handle: variant"},
        {kDtype, "resize_if_index_out_of_bounds: bool = false"},
