@@ -41,7 +41,7 @@ absl::Status ArgShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The reduced dimension must be whole, because an index along a sharded dimension would be local.
+// The reduced dimension must not be sharded, because indices along it would be local.
 absl::StatusOr<ShardingRule> ArgSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], c.input(0).rank(), "dimension"));

@@ -15,7 +15,7 @@ namespace {
 
 absl::Status AssertShape(ShapeContext& c) { return c.WithRank(0, 0).status(); }
 
-// Every replica checks the whole values, so all reach the same decision.
+// Every replica checks the whole values, so all replicas make the same decision.
 absl::StatusOr<ShardingRule> AssertSharding(const ShardContext& c) {
   const std::vector<absl::string_view> terms(c.num_inputs(), "*");
   return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->")};

@@ -29,8 +29,8 @@ absl::Status AvgPoolGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), images));
   if (!c.input(1).IsCompatibleWith(output)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("grad must have the shape of the output of AvgPool; expected ",
-                     output.ToString(), ", got ", c.input(1).ToString()));
+        absl::StrCat("grad must have AvgPool's output shape; expected ", output.ToString(),
+                     ", got ", c.input(1).ToString()));
   }
   c.set_output(0, images);
   return absl::OkStatus();

@@ -26,9 +26,9 @@ absl::Status BiasAddShape(ShapeContext& c) {
     const int d = ChannelDim(c.node(), value.rank());
     if (value.dim(d) == kUnknownDim) value.set_dim(d, bias.dim(0));
     if (bias.dim(0) != kUnknownDim && bias.dim(0) != value.dim(d)) {
-      return absl::InvalidArgumentError(absl::StrCat("bias must be as long as dimension ", d,
-                                                     " of value ", value.ToString(), "; expected [",
-                                                     value.dim(d), "], got ", bias.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("bias must have as many elements as dimension ", d, " of value ",
+                       value.ToString(), "; expected [", value.dim(d), "], got ", bias.ToString()));
     }
   }
   c.set_output(0, value);
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<Output>> BiasAddGradGradient(const GradContext& c) {
   if (c.op.attr<std::string>("data_format") == "NCHW") {
     const Shape& shape = c.scope.shape(value);
     if (shape.unknown_rank()) {
-      return absl::UnimplementedError("the gradient with NCHW needs an operand of known rank");
+      return absl::UnimplementedError("the gradient with NCHW requires an operand of known rank");
     }
     // The bias as a column: the channels, followed by a 1 for each later dimension.
     Shape column(std::vector<int64_t>(shape.rank() - 1, 1));

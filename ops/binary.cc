@@ -50,7 +50,7 @@ Pair PowGrads(S s, Output x, Output y, Output z, Output g) {
   return {dx, ops::Mul(s, ops::Mul(s, g, z), log_x)};
 }
 
-// Integer quotients are rounded, which is not linear.
+// Integer quotients are rounded, so integer division is not linear.
 absl::StatusOr<ShardingRule> DivSharding(const ShardContext& c) {
   return IsFloating(c.node().output_dtype(0)) ? LinearInFirstSharding(c) : ElementwiseSharding(c);
 }

@@ -32,7 +32,7 @@ absl::Status BitcastShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Keeps the dimension that the dtypes split or merge whole, so the bytes of an element stay
+// The dimension that the cast adds or removes is not sharded, so that the bytes of an element stay
 // together.
 absl::StatusOr<ShardingRule> BitcastSharding(const ShardContext& c) {
   const Shape &in = c.input(0), &out = c.output(0);

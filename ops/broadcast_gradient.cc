@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns dimension d of `shape`, counted from the right; 1 beyond the first dimension.
+// Returns dimension d of `shape`, counted from the right, or 1 if `shape` has no such dimension.
 int64_t DimFromRight(const Shape& shape, int d) {
   return d < shape.rank() ? shape.dim(shape.rank() - 1 - d) : 1;
 }
@@ -86,7 +86,7 @@ BroadcastDims BroadcastDimsOf(const GradContext& c, int operand, int own_dims) {
     });
     const int64_t size = DimFromRight(shape, from_right);
     if (broadcast && size == 1) dims.ones.push_back(i);
-    // The dimension is either 1 and broadcast, or equal to that of the result.
+    // The dimension is either 1, and therefore broadcast, or equal to the result's dimension.
     if (broadcast && size == kUnknownDim) dims.known = false;
   }
   return dims;
@@ -120,7 +120,7 @@ Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims
         ops::BroadcastGradientArgs(s, others(shape), others(ops::Shape(s, c.op.output(0))));
     return ops::Reshape(s, ops::Sum(s, grad, args.r0), shape);
   }
-  // Sums the size-1 dimensions first, while the dimension numbers are still those of the result.
+  // Sums the size-1 dimensions first, while the dimension indices are still the result's.
   if (!dims.ones.empty()) grad = ops::Sum(s, grad, dims.ones, {.keep_dims = true});
   if (!dims.missing.empty()) grad = ops::Sum(s, grad, dims.missing);
   return grad;

@@ -29,7 +29,8 @@ absl::Status CastShape(ShapeContext& c) {
 }
 
 // The op is linear only if the cast does not round: between equal dtypes and to a wider
-// floating-point type. Integers may wrap around on one side of the cast and not on the other.
+// floating-point type. Casts of integers are not linear, because a sum can wrap around in one dtype
+// but not in the other.
 absl::StatusOr<ShardingRule> CastSharding(const ShardContext& c) {
   const DataType from = c.node().attr<DataType>("SrcT"), to = c.node().attr<DataType>("DstT");
   const bool widens = IsFloating(from) && IsFloating(to) && DataTypeSize(from) < DataTypeSize(to);

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// The shapes are global: a value has the same shape whatever its sharding.
+// Shapes are global: a value's shape does not depend on its sharding.
 absl::Status SameShapes(ShapeContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
   return absl::OkStatus();
@@ -39,12 +39,12 @@ absl::StatusOr<std::vector<Output>> IdentityGrad(const GradContext& c) {
 absl::StatusOr<std::vector<Output>> ReduceGrad(const GradContext& c) {
   const std::string& reduction = c.op.attr<std::string>("reduction");
   if (reduction == ReductionName(Reduction::kSum)) return IdentityGrad(c);
-  return absl::UnimplementedError(absl::StrCat(
-      OpAndName(c.op), ": only a sum over the replicas has a gradient, got ", reduction));
+  return absl::UnimplementedError(
+      absl::StrCat(OpAndName(c.op), ": only reduction 'sum' has a gradient, got ", reduction));
 }
 
 absl::StatusOr<ShardingRule> LocalPartSharding(const ShardContext&) {
-  // An op with kPerReplica and a linear rule takes the parts of a sum.
+  // With kPerReplica and a linear rule, the op receives the parts of a sum without reducing them.
   return ShardingRule{.dims = "*->*", .linearity = Linearity::kJoint};
 }
 
@@ -104,7 +104,8 @@ void RegisterCollectives(OpRegistry& ops) {
       .Input("value: T")
       .Output("part: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
-      // Stateful ops are not folded: a constant cannot be a different part on every replica.
+      // Stateful ops are not folded; this op must not be, because a constant is the same on every
+      // replica.
       .Traits(kStateful | kPerReplica | kOwnOp | kView)
       .Shape(SameShapes)
       .Sharding(LocalPartSharding)

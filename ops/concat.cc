@@ -26,7 +26,7 @@ std::vector<int> InputsFrom(int first, int n) {
   return inputs;
 }
 
-// The input indices of the axis and of the first value of Concat and ConcatV2.
+// The indices of the axis and of the first value among the inputs of Concat or ConcatV2.
 struct ConcatInputs {
   explicit ConcatInputs(const Node& node)
       : n(static_cast<int>(node.attr<int64_t>("N"))),
@@ -100,7 +100,7 @@ absl::Status ConcatShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The axis must be whole: concatenating shards along it would interleave the pieces.
+// The axis must not be sharded: concatenating shards along it would interleave the pieces.
 absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
   const ConcatInputs at(c.node());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axis, c.integers(at.axis));
@@ -216,8 +216,8 @@ absl::Status PackShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The terms of the packed tensor and of a piece, with one letter for each dimension except the new
-// one.
+// The sharding terms of the packed tensor and of a piece, with one letter for each dimension except
+// the new one.
 struct PackTerms {
   std::string packed;
   std::string piece;

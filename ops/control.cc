@@ -17,8 +17,8 @@ absl::Status PlaceholderShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The output has `shape`: the default is only one possible value, so its shape and value say
-// nothing about a feed.
+// The output has shape `shape`. The default's shape and value do not apply, because a step may feed
+// a different value.
 absl::Status PlaceholderWithDefaultShape(ShapeContext& c) {
   const Shape& shape = c.attr<Shape>("shape");
   if (!shape.IsCompatibleWith(c.input(0))) {

@@ -11,9 +11,9 @@
 namespace mirrorflow {
 namespace {
 
-// Checks the channels. If the filter has fewer channels than the images, the convolution is
-// grouped: the image channels form groups, and the output channels form as many groups, each
-// computed from one image group.
+// Checks the channel counts. If the filter has fewer channels than the images, the convolution is
+// grouped: image channels and output channels form the same number of groups, and each output group
+// is computed from one image group.
 absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filter) {
   const int64_t of_group = filter.dim(2), outputs = filter.dim(3);
   if (channels == kUnknownDim || of_group == kUnknownDim || channels == of_group) {
@@ -27,7 +27,8 @@ absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filt
   const int64_t groups = channels / of_group;
   if (groups == 0 || outputs == kUnknownDim || outputs % groups == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("output channels of filter ", filter.ToString(),
-                                                 " must be in ", groups, " groups, got ", outputs));
+                                                 " must be divisible into ", groups,
+                                                 " groups, got ", outputs));
 }
 
 // Returns the output shape of the convolution of `input` with `filter`, both of rank 4.
@@ -68,7 +69,7 @@ absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const S
   MF_ASSIGN_OR_RETURN(const Shape output, ConvolutionShape(c.node(), input, filter));
   if (dy.IsCompatibleWith(output)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "out_backprop must have the shape of the convolution of ", input.ToString(), " with ",
+      "out_backprop must have the output shape of the convolution of ", input.ToString(), " with ",
       filter.ToString(), "; expected ", output.ToString(), ", got ", dy.ToString()));
 }
 
@@ -89,7 +90,7 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
 }
 
 // Sharding terms. Letter n stands for images, c for image channels, o for output channels. Grouped
-// channels stay whole.
+// channels are not sharded.
 struct Terms {
   std::string images, filter, output;
 };
@@ -136,7 +137,7 @@ absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
 }
 
 // The convolution is linear in the images and in the filter, so the gradients of the gradient ops
-// are the same three ops again.
+// are these same three ops.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),

@@ -63,7 +63,7 @@ absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const S
   MF_ASSIGN_OR_RETURN(const Shape output, OutputShape(c.node(), input, filter));
   if (c.input(2).IsCompatibleWith(output)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "out_backprop must have the shape of the convolution of ", input.ToString(), " with ",
+      "out_backprop must have the output shape of the convolution of ", input.ToString(), " with ",
       filter.ToString(), "; expected ", output.ToString(), ", got ", c.input(2).ToString()));
 }
 
@@ -83,8 +83,7 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Letter n stands for images, c for channels. Output channels come in groups, one per image
-// channel.
+// Letter n stands for images, c for channels. Output channels form groups, one per image channel.
 absl::StatusOr<ShardingRule> ForwardSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   const std::string images = layout.Term("n", "c");
@@ -122,7 +121,7 @@ absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
 }
 
 // The convolution is linear in the images and in the filter, so the gradients of the gradient ops
-// are the same three ops again.
+// are these same three ops.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),

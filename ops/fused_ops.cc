@@ -46,7 +46,7 @@ OpDef DefMultiTensor(const OpDef& update) {
 }
 
 // The mask has one bit per element, in the layout that cuBLASLt requires: rows are padded to a
-// multiple of 128 bits. Passes create such nodes only where all shapes are known.
+// multiple of 128 bits. Passes create such nodes only if all shapes are known.
 absl::Status ReluMaskShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(AllOps().Find(ops::kMatMul)->shape(c));
   if (c.num_outputs() == 1) return absl::OkStatus();

@@ -17,7 +17,7 @@ namespace {
 constexpr char kAny[] =
     "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}";
 
-// Passes on everything that is known about the value. A variable handle stays the same handle.
+// Copies all that is known about the value. A variable handle remains the same handle.
 absl::Status IdentityShape(ShapeContext& c) {
   const ValueInfo& info = c.input_info(0);
   if (c.node().output_dtype(0) == DT_VARIANT) {
@@ -47,7 +47,7 @@ absl::Status IdentityNShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The outputs are either all sharded, along dimensions of equal size, or all whole.
+// Either all outputs are sharded, along dimensions of equal size, or none is.
 absl::StatusOr<ShardingRule> IdentityNSharding(const ShardContext& c) {
   std::vector<std::string> terms;
   bool numbers = true;

@@ -31,8 +31,9 @@ int64_t DiagonalBand::MaxLength(int64_t rows, int64_t columns) const {
 absl::StatusOr<DiagonalBand> ReadBand(absl::Span<const int64_t> k) {
   if ((k.size() == 1 || k.size() == 2) && k.front() <= k.back())
     return DiagonalBand{k[0], k.back()};
-  return absl::InvalidArgumentError(absl::StrCat(
-      "k must be one number, or a lower and an upper bound; got [", absl::StrJoin(k, ", "), "]"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("k must be one integer, or a lower and an upper bound in ascending order; got [",
+                   absl::StrJoin(k, ", "), "]"));
 }
 
 bool IsLeftAligned(absl::string_view align, int64_t k) {
@@ -57,7 +58,7 @@ absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int
   return std::optional<DiagonalBand>(band);
 }
 
-// Every diagonal must lie in the matrix; the main diagonal always does.
+// Checks that every diagonal is inside the matrix. The main diagonal always is.
 absl::Status CheckBand(const DiagonalBand& band, int64_t rows, int64_t columns) {
   for (const int64_t k : {band.lower, band.upper}) {
     const bool above = rows == kUnknownDim || k > -rows;
@@ -73,15 +74,15 @@ Shape BatchOf(const Shape& shape, int matrix_dims) {
   return Shape(shape.dims().subspan(0, shape.rank() - matrix_dims));
 }
 
-// Returns the number of rows (operand 2) or columns (operand 3), or -1 for the smallest that fits.
-// Sets `chosen` to false if the operand is not known yet.
+// Returns the number of rows (operand 2) or columns (operand 3), or -1 for the smallest possible
+// number. Sets `chosen` to false if the operand is not yet known.
 absl::StatusOr<int64_t> SizeOf(const ShapeContext& c, int i, int64_t smallest, bool* chosen) {
   *chosen = true;
   if (i >= c.num_inputs()) return -1;
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> size, IntegerInput(c, i));
   *chosen = size.has_value();
   if (size.value_or(-1) == -1 || *size >= smallest) return size.value_or(-1);
-  return absl::InvalidArgumentError(absl::StrCat("the diagonals need at least ", smallest,
+  return absl::InvalidArgumentError(absl::StrCat("the diagonals require at least ", smallest,
                                                  i == 2 ? " rows" : " columns", ", got ", *size));
 }
 
@@ -185,7 +186,7 @@ std::string BatchTerm(const Shape& shape, int batch) {
   return LettersFor(shape).substr(0, batch) + std::string(shape.rank() - batch, '.');
 }
 
-// The rule of all these ops: only batch dimensions can be sharded.
+// The rule for all of these ops: only batch dimensions can be sharded.
 absl::StatusOr<ShardingRule> BatchSharding(const ShardContext& c, int batch,
                                            std::vector<int> moved) {
   std::vector<std::string> terms;
@@ -241,7 +242,7 @@ absl::StatusOr<std::vector<Output>> PartGrad(const GradContext& c) {
   return std::vector<Output>{ops::MatrixSetDiag(c.scope, zeros, c.dy[0])};
 }
 
-// The elements of dy outside the matrix go to the gradient of the padding value.
+// The elements of dy outside the matrix contribute to the gradient of the padding value.
 absl::StatusOr<std::vector<Output>> PartV3Grad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output k = c.op.input(1), dy = c.dy[0];

@@ -53,7 +53,7 @@ absl::StatusOr<ShardingRule> OneHotSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(indices, ",,,->", output), {2, 3});
 }
 
-// Sums dy weighted by `on` at the one-hot positions and by `off` elsewhere.
+// Sums dy, weighted by `on` at the one-hot positions and by `off` elsewhere.
 Output SumWhere(const GradContext& c, double on, double off) {
   const Scope& s = c.scope;
   const Output dy = c.dy[0];

@@ -102,7 +102,7 @@ absl::StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no range goes from ", start, " to ", limit, " in steps of ", delta));
+      absl::StrCat("cannot step from start ", start, " to limit ", limit, " by delta ", delta));
 }
 
 absl::Status RangeShape(ShapeContext& c) {
@@ -121,10 +121,11 @@ absl::Status RangeShape(ShapeContext& c) {
                 [&]<typename T>(TypeTag<T>) -> absl::StatusOr<int64_t> {
                   return RangeSize<T>(start->scalar<T>(), limit->scalar<T>(), delta->scalar<T>());
                 },
-                absl::StatusOr<int64_t>(absl::InvalidArgumentError("Range has no such dtype")));
+                absl::StatusOr<int64_t>(
+                    absl::InvalidArgumentError("Range does not support this dtype")));
   MF_RETURN_IF_ERROR(size.status());
   c.set_output(0, Shape({*size}));
-  // A short range can be a list of axes, whose elements other shape functions need.
+  // A short range may be a list of axes, whose elements other shape functions need.
   const auto first = ElementsOf(c, 0), step = ElementsOf(c, 2);
   if (!first.has_value() || *size > kMaxRank) return absl::OkStatus();
   KnownElements elements;

@@ -43,7 +43,7 @@ Dim WholeDim(int64_t size) { return {.size = size, .whole = true}; }
 absl::StatusOr<Dim> ReadIndex(int64_t size, int64_t index, int64_t stride, int d) {
   if (stride <= 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("stride of an index must be positive, got ", stride));
+        absl::StrCat("the stride of an index must be positive, got ", stride));
   }
   if (size != kUnknownDim && (index < -size || index >= size)) {
     return absl::InvalidArgumentError(absl::StrCat("index of dimension ", d, " must be in [", -size,
@@ -62,13 +62,13 @@ absl::StatusOr<Dim> ReadRange(int64_t size, std::optional<int64_t> begin,
     dim.whole = stride == 1 && begin.value_or(0) == 0 && !end.has_value();
     return dim;
   }
-  // Bounds are clamped to the indices at which reading can begin or end.
+  // Bounds are clamped to the positions at which a slice can begin or end.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   auto cut = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + size : bound, low, high); };
   const int64_t from = begin.has_value() ? cut(*begin) : stride > 0 ? low : high;
   const int64_t to = end.has_value() ? cut(*end) : stride > 0 ? high : low;
   const int64_t distance = stride > 0 ? to - from : from - to;
-  // Unsigned, because the magnitude of the lowest stride does not fit in int64.
+  // The type is unsigned, because the magnitude of the lowest stride does not fit into int64.
   const uint64_t step = stride > 0 ? uint64_t(stride) : -uint64_t(stride);
   Dim dim{.begin = from, .stride = stride, .size = 0};
   if (distance > 0) dim.size = static_cast<int64_t>((uint64_t(distance) - 1) / step) + 1;
@@ -186,15 +186,15 @@ absl::Status StridedSliceGradShape(ShapeContext& c) {
   c.set_output(0, shape);
   MF_ASSIGN_OR_RETURN(const std::optional<StridedSliceSpec> spec, InferSpec(c, shape, 1));
   if (spec.has_value() && !spec->output_shape().IsCompatibleWith(c.input(4))) {
-    return absl::InvalidArgumentError(absl::StrCat("dy must have the shape of the slice, ",
+    return absl::InvalidArgumentError(absl::StrCat("dy must have the slice's shape; expected ",
                                                    spec->output_shape().ToString(), ", got ",
                                                    c.input(4).ToString()));
   }
   return absl::OkStatus();
 }
 
-// The terms of the sliced tensor and of the slice. Dimensions that the slice leaves unchanged keep
-// their letters.
+// The sharding terms of the sliced tensor and of the slice. Dimensions that the slice leaves
+// unchanged keep their letters.
 struct SliceTerms {
   std::string whole;
   std::string slice;

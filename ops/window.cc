@@ -18,18 +18,19 @@ std::string ListText(absl::Span<const int64_t> values) {
   return absl::StrCat("[", absl::StrJoin(values, ", "), "]");
 }
 
-// Reads `explicit_paddings`, which has two numbers for each dimension: before and after.
+// Reads `explicit_paddings`, which has two elements for each dimension: the paddings before and
+// after it.
 absl::Status ReadExplicitPaddings(absl::Span<const int64_t> paddings, WindowAttrs* attrs) {
   if (paddings.size() != 8) {
     return absl::InvalidArgumentError(
-        absl::StrCat("explicit_paddings must have two numbers for each dimension; expected 8 "
-                     "numbers, got ",
+        absl::StrCat("explicit_paddings must have two elements for each dimension; expected 8 "
+                     "elements, got ",
                      ListText(paddings)));
   }
   for (const int64_t value : paddings) {
     if (value < 0 || value > kLargest) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "explicit_paddings must be 32-bit numbers of at least 0, got ", ListText(paddings)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("explicit_paddings must be 32-bit integers >= 0, got ", ListText(paddings)));
     }
   }
   for (const int d : {0, attrs->layout.channels}) {
@@ -67,18 +68,18 @@ absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
                                                      const ImageLayout& layout) {
   if (values.size() != 4) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " must have a number for each dimension; expected 4 numbers, got ",
+        absl::StrCat(name, " must have one element for each dimension; expected 4 elements, got ",
                      ListText(values)));
   }
   for (const int64_t value : values) {
     if (value < 1 || value > kLargest) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, " must be positive 32-bit numbers, got ", ListText(values)));
+          absl::StrCat(name, " must be positive 32-bit integers, got ", ListText(values)));
     }
   }
   if (values[0] != 1 || values[layout.channels] != 1) {
     return absl::UnimplementedError(
-        absl::StrCat(name, " over batch or channels are not supported; expected ",
+        absl::StrCat(name, " over the batch or channels are not supported; expected ",
                      layout.nchw() ? "[1, 1, …, …]" : "[1, …, …, 1]", ", got ", ListText(values)));
   }
   return std::vector<int64_t>{values[layout.space[0]], values[layout.space[1]]};
@@ -136,7 +137,7 @@ absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {
   for (int i = 0; i < 2; ++i) {
     const WindowAttrs::Dim& dim = attrs.dims[i];
     const int64_t in = images.dim(attrs.layout.space[i]);
-    // Every window must contain a pixel of the image, because padding does not count.
+    // Every window must contain a pixel of the image, because padding is ignored.
     if (std::max(dim.before, dim.after) >= ksize[i] ||
         (attrs.explicit_padding && in == 0 && dim.before + dim.after > 0)) {
       return absl::InvalidArgumentError(

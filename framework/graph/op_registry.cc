@@ -130,10 +130,10 @@ absl::Status OpRegistry::Seal() const {
     if (def->doc.empty()) missing("no doc");
     if (def->shape == nullptr) missing("no shape function");
     if ((def->sharding == nullptr) == def->no_sharding_reason.empty()) {
-      missing("either no sharding rule and no reason to gather, or both; expected exactly one");
+      missing("a sharding rule and a reason to gather, or neither; expected exactly one of them");
     }
     if ((def->gradient == nullptr) == def->no_gradient_reason.empty()) {
-      missing("either no gradient and no reason for its absence, or both; expected exactly one");
+      missing("a gradient and a reason for its absence, or neither; expected exactly one of them");
     }
     for (const std::vector<ArgDef>* args : {&def->inputs, &def->outputs}) {
       for (const ArgDef& arg : *args) {

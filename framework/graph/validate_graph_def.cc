@@ -116,8 +116,7 @@ absl::Status CheckSize(const proto::GraphDef& def, const Library& library,
     total.Add(size);
     if (total.nodes <= limits.max_nodes && total.bytes <= limits.max_bytes) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
-        Printable(node.op()), "(", Printable(node.name()),
-        "): the graph exceeds the limits at this ",
+        Printable(node.op()), "(", Printable(node.name()), "): the graph is too large at this ",
         "node, including the functions that it references; expected at most ", limits.max_nodes,
         " nodes and ", limits.max_bytes, " bytes, got ", total.nodes, " and ", total.bytes));
   }

@@ -37,8 +37,8 @@ absl::StatusOr<Shape> ElementOfRows(const ShapeContext& c, int i) {
   return rows.unknown_rank() ? rows : Shape(rows.dims().subspan(1));
 }
 
-// Returns operand i, an element_shape: a partially known vector, or the scalar -1 for an unknown
-// shape.
+// Returns operand i, an element_shape, which is a partially known vector, or the scalar -1 for an
+// unknown shape.
 absl::StatusOr<Shape> ElementShapeInput(const ShapeContext& c, int i) {
   const Shape& shape = c.input(i);
   if (!shape.unknown_rank() && shape.rank() == 1) return c.input_as_shape(i);
@@ -71,7 +71,7 @@ absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
     const DataType known = kind.inner.empty() ? kind.dtype : DT_VARIANT;
     if (!kind.known() || known == dtype) continue;
     return absl::InvalidArgumentError(absl::StrCat("the list has elements of ", DataTypeName(known),
-                                                   ", attribute element_dtype says ",
+                                                   ", but attribute element_dtype is ",
                                                    DataTypeName(dtype)));
   }
   if (dtype != DT_VARIANT) list.dtype = dtype;
@@ -82,7 +82,7 @@ absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
 absl::StatusOr<ListInfo> TensorsOfNode(const ShapeContext& c) {
   if (!OfLists(c)) return ListOfNode(c);
   return absl::UnimplementedError(
-      "elements that are lists can only be pushed and popped; expected tensors");
+      "elements that are lists can only be pushed and popped; other list ops require tensors");
 }
 
 // Sets output i to one element, or to `rows` stacked elements.
@@ -102,7 +102,7 @@ absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Sha
 
 // --- Shape functions -------------------------------------------------------------------------
 
-// Returns a new list. The elements of a list of lists are not known yet.
+// Returns the information about a new list. For a list of lists, the elements are not yet known.
 ListInfo NewList(const ShapeContext& c) {
   ListInfo list;
   if (!OfLists(c)) list.dtype = c.attr<DataType>("element_dtype");
@@ -170,8 +170,8 @@ absl::Status GetItemShape(ShapeContext& c) {
   return SetElements(c, 0, list, said);
 }
 
-// Updates `list->common` for an added element, input i. The common value is known only while all
-// elements are the same constant.
+// Updates `list->common` when input i is added as an element. The common value is known only while
+// all elements are the same constant.
 void MergeCommon(const ShapeContext& c, int i, ListInfo* list) {
   const Tensor* tensor = c.constant(i);
   if (tensor == nullptr || !(list->is_empty() || SameTensor(list->common, *tensor))) {
@@ -185,7 +185,8 @@ absl::Status SetItemShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(ListInfo list, TensorsOfNode(c));
   if (c.attr<bool>("resize_if_index_out_of_bounds")) {
     return absl::UnimplementedError(
-        "resize_if_index_out_of_bounds makes the length depend on data; expected a list of a given "
+        "resize_if_index_out_of_bounds makes the length depend on data; create the list with a "
+        "fixed "
         "size (for a TensorArray: dynamic_size=False)");
   }
   MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
@@ -239,7 +240,8 @@ absl::Status LengthShape(ShapeContext& c) {
 
 absl::Status ElementShapeShape(ShapeContext& c) {
   if (!ListInput(c, 0).inner.empty()) {
-    return absl::UnimplementedError("elements that are lists have no shape; expected tensors");
+    return absl::UnimplementedError(
+        "elements that are lists have no shape; expected a list of tensors");
   }
   c.set_output_as_shape(0, ListInput(c, 0).element);
   return absl::OkStatus();
@@ -308,7 +310,7 @@ Gradients GetItemGrad(const GradContext& c) {
 
 Gradients SetItemGrad(const GradContext& c) {
   const Output index = c.op.input(1), item = c.op.input(2);
-  // Reads before the overwrite, which can then happen in place.
+  // Reads the element before the overwrite, so that the overwrite can happen in place.
   const Output d_item = ops::TensorListGetItem(c.scope, c.dy[0], index, item.dtype());
   const Output d_list =
       ops::TensorListSetItem(c.scope, c.dy[0], index, ops::ZerosLike(c.scope, item));
@@ -476,7 +478,7 @@ namespace {
 // Returns `shape` as a constant in which -1 is an unknown dimension, and the scalar -1 an unknown
 // rank.
 Output ElementShapeConst(const Scope& named, const mirrorflow::Shape& shape) {
-  const Scope scope = named.WithName("");  // the name is for the list op
+  const Scope scope = named.WithName("");  // the name belongs to the list op
   if (shape.unknown_rank()) return ScalarConst(scope, DT_INT32, -1);
   return VectorConst(scope, std::vector<int64_t>(shape.dims().begin(), shape.dims().end()));
 }

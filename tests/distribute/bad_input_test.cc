@@ -171,7 +171,7 @@ TEST_P(BadInputTest, ForeignOutputsAndEmptyStepsAreRejected) {
               IsError(absl::StatusCode::kFailedPrecondition, "step: not prepared"));
   EXPECT_FALSE(CompileStep(Step(), {}).ok());
   EXPECT_FALSE(Step().PerReplica(0).ok());
-  EXPECT_THAT(step_.PerReplica(1).status(), IsError(code, "expected 0 to 0, got 1"));
+  EXPECT_THAT(step_.PerReplica(1).status(), IsError(code, "from 0 to 0, got 1"));
   EXPECT_FALSE(step_.PerReplica(-1).ok());
 }
 

@@ -383,7 +383,7 @@ TEST_F(ControlFlowTest, NegativeMaximumOfIterationsIsRejected) {
       [](const Scope&, Args in) { return Outputs{in[0]}; }, {.maximum_iterations = -1});
   EXPECT_EQ(results.size(), 1u);
   EXPECT_THAT(graph_.status(), IsError(absl::StatusCode::kInvalidArgument, "While",
-                                       "maximum_iterations from 0 to", "got -1"));
+                                       "maximum_iterations must be from 0 to", "got -1"));
 }
 
 TEST_F(ControlFlowTest, EndlessLoopStopsAtStepTimeout) {
@@ -467,7 +467,7 @@ TEST_F(ControlFlowTest, BranchThatReturnsVariableIsRejected) {
   const Output read =
       ops::Build(root_, "ReadVariableOp").Input(chosen).Attr("dtype", DT_DOUBLE).One();
   EXPECT_THAT(ErrorOf({read}),
-              IsError(absl::StatusCode::kUnimplemented, "variables", "while a step runs"));
+              IsError(absl::StatusCode::kUnimplemented, "variables", "cannot depend on data"));
 }
 
 TEST_F(ControlFlowTest, PerReplicaValueIsRejectedAsLoopInput) {

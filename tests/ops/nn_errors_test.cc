@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                         [](const Scope& s) {
                           ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
                         }},
-               ErrorRow{"Conv2DWithTwoStrides", kInvalid, "4 numbers", "got [2, 2]",
+               ErrorRow{"Conv2DWithTwoStrides", kInvalid, "4 elements", "got [2, 2]",
                         [](const Scope& s) {
                           ops::Conv2D(s, Images(s), Filter(s), {2, 2}, "SAME");
                         }},

@@ -220,7 +220,7 @@ const ErrorRow kErrors[] = {
        const Output nan = ops::ScalarConst(s, DT_FLOAT, std::nan(""));
        ops::Range(s, nan, nan, nan);
      },
-     "no range", "from nan"},
+     "cannot step", "start nan"},
     {"TransposeByNonPermutation",
      [](const Scope& s) {
        ops::Transpose(s, Of(s, {2, 3}), {1, 1});

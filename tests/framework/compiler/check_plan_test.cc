@@ -192,7 +192,7 @@ TEST(CheckPlanTest, FindsWhatWouldSpoilLateFinish) {
        [](Plan& p) {
          for (int i = 0; i < kAdded; ++i) Erase(p, 0);
        }},
-      {"reads arena bytes [64, 128)", "the last run wrote",
+      {"reads arena bytes [64, 128)", "the previous run wrote",
        [](Plan& p) { p.accesses.back().push_back(Writes(kArena, 64, 7)); }},
       {"writes region 2 bytes [64, 128)", "after instruction 0 (AllReduce(reduce1))",
        [](Plan& p) { Erase(p, 2); }},

@@ -127,7 +127,7 @@ TEST(SealTest, ReportsAllMissingParts) {
       {"op Bare", "no doc"},
       {"op Bare", "no shape function"},
       {"op Bare", "sharding rule"},
-      {"op Bare", "neither a gradient"},
+      {"op Bare", "reason for its absence, or neither"},
       {"op Undeclared", "attribute 'T', which argument 'x'"},
       {"schema 'no type'", "'name: type'"},
       {"op Twice", "defined twice"},
