@@ -214,7 +214,7 @@ const ErrorRow kErrors[] = {
     {"RangeWithoutStep", [](const Scope& s) { ops::Range(s, Int(s, 0), Int(s, 5), Int(s, 0)); },
      "delta", "not be 0"},
     {"RangeAwayFromLimit", [](const Scope& s) { ops::Range(s, Int(s, 5), Int(s, 0), Int(s, 1)); },
-     "from 5 to 0", "steps of 1"},
+     "start 5 to limit 0", "delta 1"},
     {"RangeOfNaN",
      [](const Scope& s) {
        const Output nan = ops::ScalarConst(s, DT_FLOAT, std::nan(""));

@@ -144,7 +144,7 @@ TEST(SealTest, RejectsGradientTogetherWithReasonForNone) {
   Complete(ops, "Op").Gradient([](const GradContext&) -> absl::StatusOr<std::vector<Output>> {
     return std::vector<Output>();
   });
-  EXPECT_THAT(ops.Seal(), IsError(kInvalid, "op Op", "or both"));
+  EXPECT_THAT(ops.Seal(), IsError(kInvalid, "op Op", "or neither"));
 }
 
 TEST(OpRegistryTest, LookupSuggestsNearestName) {
