@@ -6,7 +6,7 @@
 // (train/optimizers/communication_hooks.h). On a single replica, each op is the identity.
 //
 //   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
-//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can process the part, locally
+//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can process it, locally
 //   Output reduced = ops::AllReduce(scope, narrow);          // equal on all replicas
 #ifndef MIRRORFLOW_OPS_COLLECTIVES_H_
 #define MIRRORFLOW_OPS_COLLECTIVES_H_
