@@ -14,7 +14,7 @@ void RegisterAssert(OpRegistry& ops);
 namespace ops {
 
 struct AssertOptions {
-  int64_t summarize = 3;  // how many elements of each tensor to show; all if negative
+  int64_t summarize = 3;  // how many elements of each tensor to show; if negative, all
 };
 
 // Assert: fails the step unless `condition`, a scalar, is true. The error shows `data`, which must

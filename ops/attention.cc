@@ -167,9 +167,9 @@ class AttentionFormulas {
   }
 
   Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
-  // Returns an operand that has rows for each head.
+  // Converts an operand that has rows for each head to the dtype and layout of the formulas.
   Output Rows(Output x) const { return SwapHeads(Wide(x)); }
-  // Returns a result that has rows for each head.
+  // Converts a result that has rows for each head to the op's dtype and layout.
   Output Result(Output x) const { return SwapHeads(CastTo(s_, x, result_dtype_)); }
   Output Scores() const { return scores_; }
   // Returns the sum of scores and mask, before causal masking.

@@ -77,7 +77,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns the term of images, `n...`: only the batch dimension can be sharded.
+// Returns the images' sharding term, such as `n...`: only the batch dimension can be sharded.
 std::string ImagesTerm(const Node& node) {
   return absl::StrCat("n", std::string(RankOf(node) - 1, '.'));
 }
@@ -199,7 +199,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
   const Output y = d.Normalize(x, op.input(1), op.input(2), mean, variance);
   const double n = d.count(), bessel = n / std::max(n - 1, 1.0);
   const double weight = op.attr<float>("exponential_avg_factor");
-  // Returns the moving average after this batch; NaN if the batch has no rows.
+  // Returns the moving average after this batch, or NaN if the batch has no rows.
   auto moved = [&](Output before, Output now, double correction) {
     if (n == 0) correction = std::numeric_limits<double>::quiet_NaN();
     if (weight == 1) return d.Times(now, d.Scalar(correction));

@@ -63,8 +63,8 @@ struct FusedBatchNormGradV3Outputs {
   Output x_backprop, scale_backprop, offset_backprop;
 };
 
-// FusedBatchNormGradV3: the gradients of x, scale and offset. reserve_space_1 and 2 are the m and v
-// above; reserve_space_3 is ignored.
+// FusedBatchNormGradV3: the gradients of x, scale and offset. reserve_space_1 and 2 are
+// FusedBatchNormV3's m and v; reserve_space_3 is ignored.
 FusedBatchNormGradV3Outputs FusedBatchNormGradV3(const Scope& scope, Output y_backprop, Output x,
                                                  Output scale, Output reserve_space_1,
                                                  Output reserve_space_2, Output reserve_space_3,

@@ -35,8 +35,8 @@ absl::Status BiasAddShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Adding the bias to a partial value is correct only if the bias is also partial; otherwise every
-// replica would add the whole bias.
+// A bias can be added to a partial value only if the bias is also partial; otherwise every replica
+// would add the whole bias.
 absl::StatusOr<ShardingRule> BiasAddSharding(const ShardContext& c) {
   const std::string value = LettersFor(c.input(0));
   const char channels = value[ChannelDim(c.node(), c.input(0).rank())];

@@ -21,10 +21,10 @@ namespace ops {
 // Gradient: as in TensorFlow, summed over broadcast dimensions; none for `a`, the order of
 //           Polygamma.
 Output Atan2(const Scope& scope, Output y, Output x);        // the angle of the point (x, y)
-Output MulNoNan(const Scope& scope, Output x, Output y);     // x * y, 0 where y is 0
-Output Xdivy(const Scope& scope, Output x, Output y);        // x / y, 0 where x is 0
-Output Xlogy(const Scope& scope, Output x, Output y);        // x * log y, 0 where x is 0
-Output Xlog1py(const Scope& scope, Output x, Output y);      // x * log(1 + y), 0 where x is 0
+Output MulNoNan(const Scope& scope, Output x, Output y);     // x * y, or 0 where y is 0
+Output Xdivy(const Scope& scope, Output x, Output y);        // x / y, or 0 where x is 0
+Output Xlogy(const Scope& scope, Output x, Output y);        // x * log y, or 0 where x is 0
+Output Xlog1py(const Scope& scope, Output x, Output y);      // x * log(1 + y), or 0 where x is 0
 Output NextAfter(const Scope& scope, Output x1, Output x2);  // the next float after x1 towards x2
 // The (a + 1)-th derivative of log gamma at x, for integral a >= 0; otherwise NaN.
 Output Polygamma(const Scope& scope, Output a, Output x);

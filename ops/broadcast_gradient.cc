@@ -55,7 +55,7 @@ absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) 
   return ShardingRule{.dims = "*,*->.,."};
 }
 
-// The dimensions of a result along which an operand was broadcast.
+// The dimensions of the result along which an operand was broadcast.
 struct BroadcastDims {
   std::vector<int64_t> missing;  // leading dimensions that the operand lacks
   std::vector<int64_t> ones;     // dimensions of size 1 in the operand
@@ -98,7 +98,7 @@ std::array<std::vector<int64_t>, 2> BroadcastAxes(const Shape& s0, const Shape& 
   std::array<std::vector<int64_t>, 2> axes;
   const int rank = std::max(s0.rank(), s1.rank());
   for (int i = 0; i < rank && s0 != s1; ++i) {
-    // If both are 1, summing changes nothing; both results list the dimension, as in TensorFlow.
+    // If both are 1, summing has no effect; both results list the dimension, as in TensorFlow.
     if (DimFromRight(s0, rank - 1 - i) == 1) axes[0].push_back(i);
     if (DimFromRight(s1, rank - 1 - i) == 1) axes[1].push_back(i);
   }

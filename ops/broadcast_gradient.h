@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of broadcasting: finds the dimensions along which the gradient of a broadcast
-// operand must be summed.
+// Helpers and ops for the gradient of broadcasting: they find the dimensions along which a
+// broadcast operand's gradient must be summed.
 #ifndef MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 #define MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 

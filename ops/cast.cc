@@ -21,7 +21,7 @@ absl::Status CastShape(ShapeContext& c) {
                                                  "; expected false, got true"));
   }
   c.set_output(0, c.input(0));
-  // Shapes are often cast between the two index types.
+  // Propagates shapes, which are often cast between the two index types.
   if (IsIndex(from) && IsIndex(to) && c.input_info(0).as_shape.has_value()) {
     c.set_output_as_shape(0, *c.input_info(0).as_shape);
   }

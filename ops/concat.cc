@@ -68,7 +68,7 @@ absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
 absl::Status ConcatShape(ShapeContext& c) {
   const ConcatInputs at(c.node());
   const int end = at.first + at.n;
-  // All ranks are equal, so one known rank determines the others.
+  // All ranks are equal, so one known rank determines them all.
   int rank = -1;
   for (int i = at.first; i < end; ++i) {
     if (!c.input(i).unknown_rank()) rank = c.input(i).rank();
@@ -113,7 +113,8 @@ absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
                       InputsFrom(at.first, at.n));
 }
 
-// Returns slices of dy with static bounds; empty if the pieces have unknown sizes along the axis.
+// Returns slices of dy with static bounds, or an empty vector if the pieces have unknown sizes
+// along the axis.
 absl::StatusOr<std::vector<Output>> StaticConcatGrad(const GradContext& c, const ConcatInputs& at) {
   const Scope& s = c.scope;
   const Tensor axis_value = s.graph().values().at(c.op.input(at.axis)).constant;

@@ -35,7 +35,7 @@ absl::StatusOr<ShardingRule> ConstSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat("->", DotsFor(c.output(0)))};
 }
 
-// Returns true if T, an integer type, represents the number exactly.
+// Returns true if T, an integer type, can represent the number exactly.
 template <typename T>
 bool IsWhole(double value) {
   // This is the largest T plus one, a power of two and therefore exact.

@@ -25,10 +25,10 @@ Output Placeholder(const Scope& scope, DataType dtype,
 // Gradient: dy, for the operand.
 Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 
-// NoOp: does nothing; runs after the control dependencies of the scope.
+// NoOp: does nothing, but runs after the scope's control dependencies.
 Operation NoOp(const Scope& scope);
 
-// Group: an operation that is done when all of `operations` are done.
+// Group: an operation that finishes when all of `operations` have finished.
 Operation Group(const Scope& scope, absl::Span<const Operation> operations);
 
 }  // namespace ops

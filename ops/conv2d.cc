@@ -22,7 +22,7 @@ absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filt
   if (of_group == 0 || channels % of_group != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
-                     "; expected a multiple of ", of_group, ", got ", channels));
+                     " do not match; expected a multiple of ", of_group, ", got ", channels));
   }
   const int64_t groups = channels / of_group;
   if (groups == 0 || outputs == kUnknownDim || outputs % groups == 0) return absl::OkStatus();

@@ -16,7 +16,7 @@ namespace ops {
 
 struct CumulativeOptions {
   bool exclusive = false;  // element i excludes input element i
-  bool reverse = false;    // from the last to the first
+  bool reverse = false;    // accumulates from the last element to the first
 };
 
 // Shapes:   x has rank 1 or more; the result has the same shape. `axis` is a scalar, constant when

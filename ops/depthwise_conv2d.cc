@@ -24,9 +24,9 @@ absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Sh
   const int64_t expected = filter.dim(2), each = filter.dim(3);
   if (channels == kUnknownDim) channels = expected;
   if (expected != kUnknownDim && channels != expected) {
-    return absl::InvalidArgumentError(absl::StrCat("channels of images ", input.ToString(),
-                                                   " and filter ", filter.ToString(), "; expected ",
-                                                   expected, ", got ", channels));
+    return absl::InvalidArgumentError(
+        absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
+                     " do not match; expected ", expected, ", got ", channels));
   }
   Shape output = input;
   output.set_dim(layout.channels, kUnknownDim);

@@ -27,7 +27,7 @@ namespace {
 
 absl::Status StitchShape(ShapeContext& c) {
   const int n = static_cast<int>(c.attr<int64_t>("N"));
-  int64_t num_rows = 0;  // kUnknownDim once an index is unknown
+  int64_t num_rows = 0;  // becomes kUnknownDim if any index is unknown
   Shape row = Shape::UnknownRank();
   for (int k = 0; k < n; ++k) {
     MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> indices, c.integers(k));

@@ -49,8 +49,7 @@ std::string Letters(absl::string_view term) {
   return letters;
 }
 
-// Returns the term with its ellipsis replaced with labels for the `rank` dimensions that it stands
-// for.
+// Returns the term in which labels for `rank` dimensions replace the ellipsis.
 std::string WithDigits(std::string term, int rank) {
   const size_t at = term.find(kEllipsis);
   if (at == std::string::npos) return term;

@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// The dtypes of the operands.
+// Attribute specs for the dtypes of the operands.
 inline constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
 inline constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
 inline constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";

@@ -118,7 +118,7 @@ Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output siz
   return ops::Reshape(s, ops::Mul(s, numbers, size), ops::ConcatV2(s, {dims, trailing}, 0));
 }
 
-// Returns the gradient with batch_dims. The rows of all batches are concatenated, and each batch
+// Returns the gradient for batch_dims > 0. The rows of all batches are concatenated, and each batch
 // adds to its own rows.
 Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batch) {
   const Scope& s = c.scope;

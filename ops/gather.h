@@ -16,7 +16,7 @@ void RegisterGather(OpRegistry& ops);
 namespace ops {
 
 struct GatherV2Options {
-  int64_t batch_dims = 0;  // if negative, counts from the rank of the indices
+  int64_t batch_dims = 0;  // a negative value counts from the rank of the indices
 };
 
 // GatherV2: y[a…, i…, b…] = params[a…, indices[i…], b…], where a… has `axis` dimensions.

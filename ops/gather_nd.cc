@@ -23,7 +23,7 @@ absl::Status CheckPolicy(const ShapeContext& c) {
       absl::StrCat("bad_indices_policy must be '', 'DEFAULT' or 'ERROR', got '", policy, "'"));
 }
 
-// The shape [i…, K] of indices, split into the leading dimensions and K, which may be unknown.
+// The shape [i…, K] of the indices, split into the leading dimensions and K, which may be unknown.
 struct Indices {
   Shape leading;
   int64_t depth;

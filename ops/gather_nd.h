@@ -19,8 +19,8 @@ namespace ops {
 // Gradient: ScatterNd.
 Output GatherNd(const Scope& scope, Output params, Output indices);
 
-// ScatterNd: zeros of shape `shape`, a constant, to which each slice updates[i…, b…] is added at
-// position indices[i…, :].
+// ScatterNd: a tensor of zeros to which each slice updates[i…, b…] is added at position indices[i…,
+// :]. Its shape is `shape`, a constant.
 // Gradient: GatherNd, for updates.
 Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape);
 

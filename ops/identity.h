@@ -15,11 +15,11 @@ namespace ops {
 
 inline constexpr absl::string_view kIdentityN = "IdentityN";
 
-// Identity: its operand under another name. It is a view, which costs nothing at run time.
+// Identity: its operand under a different name. It is a view, which costs nothing at run time.
 // Gradient: dy.
 Output Identity(const Scope& scope, Output input);
 
-// StopGradient: its operand, treated as a constant by gradients.
+// StopGradient: its operand, which gradients treat as a constant.
 Output StopGradient(const Scope& scope, Output input);
 
 // Snapshot: same as Identity.

@@ -139,7 +139,8 @@ Outputs ExpandLayerNormGrad(const Scope& s, const Node& op) {
 
 // ---- gradients ------------------------------------------------------------------------------
 
-// Returns the gradient of x through mean and inverse_deviation, which is rarely needed.
+// Returns the gradient with respect to x through mean and inverse_deviation, which is rarely
+// needed.
 Output ThroughStatistics(const GradContext& c, Output x) {
   const Scope& s = c.scope;
   const DataType dtype = c.op.output_dtype(1);

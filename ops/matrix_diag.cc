@@ -42,8 +42,8 @@ bool IsLeftAligned(absl::string_view align, int64_t k) {
 
 namespace {
 
-// Returns the band in operand i: the main diagonal if operand i does not exist, nullopt if it is
-// unknown.
+// Returns the band in operand i: the main diagonal if the operand does not exist, or nullopt if it
+// is unknown.
 absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int i) {
   if (i >= c.num_inputs()) return std::optional<DiagonalBand>(DiagonalBand());
   if (c.input(i).unknown_rank()) return std::optional<DiagonalBand>();
@@ -131,7 +131,7 @@ absl::Status DiagShape(ShapeContext& c) {  // for MatrixDiag and MatrixDiagV3
   return absl::OkStatus();
 }
 
-// Returns the shape of the diagonals of a matrix.
+// Returns the shape of the tensor that holds a matrix's diagonals.
 absl::StatusOr<Shape> PartShapeOf(const Shape& input, const DiagonalBand& band) {
   const int64_t rows = input.dim(input.rank() - 2), columns = input.dim(input.rank() - 1);
   MF_RETURN_IF_ERROR(CheckBand(band, rows, columns));
@@ -180,8 +180,8 @@ absl::Status BandPartShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns letters for the first `batch` dimensions of `shape`, the batch of matrices, and dots for
-// the rest.
+// Returns letters for the first `batch` dimensions of `shape`, which are the batch of matrices, and
+// dots for the remaining dimensions.
 std::string BatchTerm(const Shape& shape, int batch) {
   return LettersFor(shape).substr(0, batch) + std::string(shape.rank() - batch, '.');
 }

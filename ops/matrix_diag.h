@@ -58,7 +58,7 @@ Output MatrixDiagV3(const Scope& scope, Output diagonal, Output k, Output num_ro
 
 // MatrixDiagPart: the main diagonal of each matrix.
 Output MatrixDiagPart(const Scope& scope, Output input);
-// MatrixDiagPartV3: the diagonals `k`, with shorter ones padded with `padding_value`.
+// MatrixDiagPartV3: the diagonals `k`; shorter diagonals are padded with `padding_value`.
 Output MatrixDiagPartV3(const Scope& scope, Output input, Output k, Output padding_value,
                         const MatrixDiagOptions& options = {});
 

@@ -47,9 +47,9 @@ struct MaxPoolGradGradOptions {
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// MaxPoolGradGrad: the gradient of MaxPoolGrad with respect to its input grad. `grad` has the shape
-// of orig_input here; the output takes its element at the first largest value of each window.
-// Linear in grad. Explicit paddings are not supported, as in TensorFlow.
+// MaxPoolGradGrad: the gradient of MaxPoolGrad with respect to its input grad. Here `grad` has the
+// shape of orig_input; the output is its element at the largest value of each window (the first if
+// several are equal). Linear in grad. Explicit paddings are not supported, as in TensorFlow.
 Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                        absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                        absl::string_view padding, const MaxPoolGradGradOptions& options = {});

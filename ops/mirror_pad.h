@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Padding with the mirror image of the elements at the border.
+// Ops that pad a tensor with the mirror image of the elements at its border.
 #ifndef MIRRORFLOW_OPS_MIRROR_PAD_H_
 #define MIRRORFLOW_OPS_MIRROR_PAD_H_
 

@@ -169,7 +169,7 @@ absl::StatusOr<std::vector<Output>> ExpandMean(const Scope& s, const Node& mean)
     MF_ASSIGN_OR_RETURN(const Output count, ReducedCount(s, mean, dtype));
     return std::vector<Output>{ops::RealDiv(s, ops::Sum(s, x, axes, options), count)};
   }
-  // Like the kernel of Mean, sums integers in 64 bits.
+  // Sums integers in 64 bits, like Mean's kernel.
   MF_ASSIGN_OR_RETURN(const Output count, ReducedCount(s, mean, DT_INT64));
   const Output at_least_one = ops::Maximum(s, count, ops::ScalarConst(s, DT_INT64, 1));
   const Output sum = ops::Sum(s, ops::Cast(s, x, DT_INT64), axes, options);

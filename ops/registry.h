@@ -19,7 +19,7 @@ const OpRegistry& AllOps();
 
 namespace ops {
 
-// Starts building a node of op `op` whose first arguments are `inputs`, one tensor each.
+// Starts building a node of type `op` whose first arguments are `inputs`, one tensor each.
 inline NodeBuilder Build(const Scope& scope, absl::string_view op,
                          absl::Span<const Output> inputs = {}) {
   NodeBuilder node = scope.Build(AllOps(), op);
@@ -44,7 +44,7 @@ inline Output ApplyWithSameAttrs(const GradContext& c, absl::string_view op,
   return std::move(node).One();
 }
 
-// Returns the `n` outputs of a node; invalid outputs if the node could not be built.
+// Returns the `n` outputs of a node, or invalid outputs if the node could not be built.
 inline std::vector<Output> OutputsOf(Node* node, size_t n) {
   std::vector<Output> outputs(n);
   for (size_t i = 0; i < n && node != nullptr; ++i) outputs[i] = node->output(static_cast<int>(i));

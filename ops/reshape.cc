@@ -68,7 +68,8 @@ absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred
         absl::StrCat("the -1 in shape ", target.ToString(), " cannot be inferred next to a 0"));
   }
   if (from.num_unknown > 0 && to.num_unknown > 0) return target;
-  // One side is fully known, and the known product of the other must divide its size.
+  // One side is fully known, and the known product of the other side must divide the number of
+  // elements.
   const int64_t whole = from.num_unknown == 0 ? from.product : to.product;
   const int64_t part = from.num_unknown == 0 ? to.product : from.product;
   const bool both = from.num_unknown == 0 && to.num_unknown == 0;

@@ -27,8 +27,8 @@ namespace ops {
 Output Reshape(const Scope& scope, Output tensor, Output shape);
 // Reshapes to a shape that is given as a C++ value: Reshape(scope, x, {-1, 784}).
 Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape);
-// Returns true if Reshape(…, shape) can infer the dimensions at run time: at most one is unknown,
-// and if one is, none is 0.
+// Returns true if Reshape(…, shape) can infer the dimensions at run time: at most one dimension is
+// unknown, and if one is, no dimension is 0.
 bool IsReshapeTarget(const mirrorflow::Shape& shape);
 // Returns `value` with the shape of `like`. The shape operand is constant if enough of the shape is
 // known.

@@ -27,21 +27,21 @@ absl::StatusOr<Shape> ShapeBeforePadding(const ShapeContext& c);
 // Longer vectors are not tracked: they are data, not shapes or axes.
 inline constexpr int64_t kMaxKnownElements = 64;
 
-// An unknown element is nullopt.
+// The elements of a partially known value; an unknown element is nullopt.
 using KnownElements = std::vector<std::optional<int64_t>>;
 
 // Returns the elements of input i, or nullopt unless it is an int32 or int64 scalar, or such a
 // vector of known, small length.
 std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i);
-// Sets output i to a vector of `elements` (or a scalar `element`). If the output has another dtype
-// or too many elements, only its shape is set.
+// Sets output i to a vector of `elements` (or a scalar `element`). If the output's dtype is not an
+// index type, or there are too many elements, sets only the shape.
 void SetVector(ShapeContext& c, int i, const KnownElements& elements);
 void SetScalar(ShapeContext& c, int i, std::optional<int64_t> element);
 
 // Returns input i, which must have one element, as an integer, or nullopt if it is not constant.
 absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i);
-// Returns static input i, a vector of sizes, as a partially known shape. InvalidArgument for a
-// negative size.
+// Returns static input i, a vector of sizes, as a partially known shape, or InvalidArgument if a
+// size is negative.
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name);
 
 // Returns a tensor of dtype int32 or int64 with these elements, which must fit.

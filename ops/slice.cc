@@ -153,7 +153,7 @@ absl::StatusOr<std::vector<Output>> PadGrad(const GradContext& c) {
     std::vector<int64_t> begin, size;
     for (int d = 0; d < in.rank() && (flat[2 * d + 1] == 0 || in.dim(d) != kUnknownDim); ++d) {
       begin.push_back(flat[2 * d]);
-      size.push_back(in.dim(d));  // an unknown size is -1, which takes the rest
+      size.push_back(in.dim(d));  // an unknown size is -1, which means the rest
     }
     if (static_cast<int>(begin.size()) == in.rank()) {
       const Output dx =

@@ -14,7 +14,7 @@ void RegisterStatelessRandom(OpRegistry& ops);
 
 namespace ops {
 
-// A position in a random stream: a uint64 key [1] and counter [2].
+// A position in a random stream: a key [1] and a counter [2], both uint64.
 struct KeyCounter {
   Output key;
   Output counter;
@@ -22,7 +22,7 @@ struct KeyCounter {
 
 // StatelessRandomGetKeyCounter: the position for a pair of seeds, int32 or int64 [2].
 KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed);
-// StatelessRandomGetAlg: the algorithm number, 1 for Philox.
+// StatelessRandomGetAlg: the number of the algorithm, which is 1 (Philox).
 Output StatelessRandomGetAlg(const Scope& scope);
 
 // Shapes:   shape [R], constant when a plan is made; seed [2], int32 or int64; alg, minval and

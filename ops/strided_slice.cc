@@ -138,8 +138,8 @@ namespace {
 // The masks have one bit per entry.
 constexpr int64_t kMaxEntries = 32;
 
-// Resolves the entries in inputs `first` to `first` + 2 against `input`; nullopt if its rank or the
-// number of entries is unknown.
+// Resolves the entries in inputs `first` to `first` + 2 against `input`; returns nullopt if its
+// rank or the number of entries is unknown.
 absl::StatusOr<std::optional<StridedSliceSpec>> InferSpec(const ShapeContext& c, const Shape& input,
                                                           int first) {
   Shape vector = Shape::UnknownDims(1);
@@ -242,7 +242,7 @@ absl::StatusOr<std::vector<Output>> StridedSliceGradGradient(const GradContext& 
   return grads;
 }
 
-// Adds the attributes that both ops have: dtypes and masks.
+// Adds the attributes that StridedSlice and StridedSliceGrad have: dtypes and masks.
 OpBuilder& AddMasks(OpBuilder& op) {
   return op.Attr("T: type")
       .Attr("Index: {int32, int64}")

@@ -16,8 +16,8 @@ namespace mirrorflow {
 
 void RegisterStridedSlice(OpRegistry& ops);
 
-// TensorFlow's operands and masks resolved for one input shape: the first index, the stride and the
-// number of elements for each input dimension.
+// TensorFlow's operands and masks, resolved for one input shape to the first index, the stride and
+// the number of elements of each input dimension.
 struct StridedSliceSpec {
   struct Dim {
     int64_t begin = 0;
@@ -68,7 +68,7 @@ struct StridedSliceOptions {
 Output StridedSlice(const Scope& scope, Output input, Output begin, Output end, Output strides,
                     const StridedSliceOptions& options = {});
 
-// StridedSliceGrad: zeros of shape `shape`, with dy where StridedSlice would have read.
+// StridedSliceGrad: zeros of shape `shape`, with dy at the positions from which StridedSlice reads.
 Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output end, Output strides,
                         Output dy, const StridedSliceOptions& options = {});
 

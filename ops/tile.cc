@@ -94,7 +94,7 @@ absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(from, ",.->", to), {0});
 }
 
-// Returns the product of dimensions [first, last); unknown if any is unknown.
+// Returns the product of dimensions [first, last), or kUnknownDim if any of them is unknown.
 int64_t ProductOf(const Shape& shape, int first, int last) {
   int64_t product = 1;
   for (int d = first; d < last; ++d) {

@@ -13,7 +13,7 @@ void RegisterTopK(OpRegistry& ops);
 namespace ops {
 
 struct TopKV2Options {
-  bool sorted = true;              // ignored: values are always sorted
+  bool sorted = true;              // ignored, because values are always sorted
   DataType index_type = DT_INT32;  // or DT_INT64
 };
 

@@ -15,7 +15,7 @@ namespace ops {
 
 inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that match this op
 
-// Shapes:   both operands have the shape of the result.
+// Shapes:   both operands and the result have the same shape.
 // Dtypes:   half, bfloat16, float, double; ReluGrad also int32, int64 and uint8.
 // Errors:   InvalidArgument if the shapes differ.
 // Order:    as in TensorFlow; only ReluGrad takes the gradient first.

@@ -67,7 +67,8 @@ struct ResourceApplyAdagradOptions {
 // Source:   Duchi et al., Adaptive subgradient methods, 2011.
 Operation ResourceApplyAdagrad(const Scope& scope, Output var, Output accum, Output lr, Output grad,
                                const ResourceApplyAdagradOptions& options = {});
-// ResourceApplyAdagradV2: ResourceApplyAdagrad with var -= lr * grad / (sqrt(accum) + epsilon).
+// ResourceApplyAdagradV2: like ResourceApplyAdagrad, but var -= lr * grad / (sqrt(accum) +
+// epsilon).
 Operation ResourceApplyAdagradV2(const Scope& scope, Output var, Output accum, Output lr,
                                  Output epsilon, Output grad,
                                  const ResourceApplyAdagradOptions& options = {});

@@ -157,7 +157,7 @@ bool ConvolutionShapes::AnyEmpty() const {
 }
 
 int64_t ConvolutionShapes::Flops(int64_t taps) const {
-  // Double precision holds every count below 2^53, and no product of sizes overflows it.
+  // Double precision is exact for every count below 2^53, and no product of sizes overflows it.
   const double flops = 2.0 * static_cast<double>(output.num_elements()) * static_cast<double>(taps);
   return static_cast<int64_t>(std::min(flops, 9e18));
 }

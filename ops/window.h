@@ -29,7 +29,7 @@ struct ImageLayout {
   std::string Term(absl::string_view batch, absl::string_view channel) const;
 };
 
-// Reads attribute `data_format`; Unimplemented unless it is NHWC or NCHW.
+// Reads attribute `data_format`. Unimplemented unless it is NHWC or NCHW.
 absl::StatusOr<ImageLayout> ReadImageLayout(const Node& node);
 
 // Strides, dilations and padding of a window.
@@ -47,8 +47,8 @@ struct WindowAttrs {
 };
 
 // Reads `data_format`, `strides`, `padding` and, if the op has them, `explicit_paddings` and
-// `dilations`. InvalidArgument for invalid attributes, Unimplemented for windows over batch or
-// channels.
+// `dilations`. Returns InvalidArgument for invalid attributes, and Unimplemented for windows over
+// the batch or channels.
 absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node);
 
 // Returns the height and width elements of a list attribute. The list must have one element for
@@ -78,7 +78,7 @@ struct Window {
   int64_t start(int64_t o) const { return o * stride - before; }
   // Returns the number of inputs from the first to the last tap.
   int64_t extent() const { return (size - 1) * dilation + 1; }
-  // Returns the padding that the last position needs after the image.
+  // Returns how much padding the last position needs after the image.
   int64_t after() const { return std::max<int64_t>(start(out - 1) + extent() - in, 0); }
   // Position `o` covers the inputs [first(o), last(o)) if the window is not dilated.
   int64_t first(int64_t o) const { return std::max<int64_t>(start(o), 0); }

@@ -39,12 +39,12 @@ enum Fact : uint32_t {
   kDuplicatesMerged = 1u << 4,  // no two nodes compute, and later communicate, the same value
   // The ops are final, except that some may be fused later, so shardings can be chosen.
   kReadyToShard = 1u << 5,
-  kSharded = 1u << 6,          // every value has a sharding
-  kShardingsMet = 1u << 7,     // every use receives the sharding that it requires
-  kDtypesFinal = 1u << 8,      // values have their final dtypes, for compute and communication
-  kReductionsKnown = 1u << 9,  // every gradient is reduced either by a collective or in its update
-  kCollectivesFinal = 1u << 10,    // no later pass adds, merges or removes collectives
-  kVariablesOrdered = 1u << 11,    // control edges order reads and writes of each variable
+  kSharded = 1u << 6,            // every value has a sharding
+  kShardingsMet = 1u << 7,       // every use receives the sharding that it requires
+  kDtypesFinal = 1u << 8,        // values have their final dtypes, for compute and communication
+  kReductionsKnown = 1u << 9,    // each gradient is reduced either by a collective or in its update
+  kCollectivesFinal = 1u << 10,  // no later pass adds, merges or removes collectives
+  kVariablesOrdered = 1u << 11,  // control edges order reads and writes of each variable
   kCollectivesOrdered = 1u << 12,  // Compilation::collectives is complete
   // Facts about a plan.
   kReadersFree = 1u << 13,    // no control edges lead from a variable's readers to its writes
@@ -93,7 +93,7 @@ class ShardingTable {
   void Clear() { rows_.clear(); }
 
  private:
-  std::vector<Shardings> rows_;  // by node id, then output
+  std::vector<Shardings> rows_;  // indexed by node id and output
 };
 
 // Returns whether the op only computes outputs from inputs, so that the compiler need not treat its
@@ -136,7 +136,7 @@ struct World {
   int size = 1;
   int num_domains = 1;  // memory domains
   bool one_domain() const { return num_domains == 1; }
-  // Whether the ranks of a domain can divide an update among them.
+  // Whether the ranks of a domain can divide an update among themselves.
   bool has_teams = false;
   LinkCosts link = {};  // between domains
 };
@@ -165,7 +165,7 @@ struct Compilation {
   CompileOptions options;
   // False on one replica: every value is replicated and no collective is inserted.
   bool shard = true;
-  Facts facts = 0;  // established by the passes that have run
+  Facts facts = 0;  // the facts that the passes run so far have established
 
   // Outputs and nodes of `graph`. A pass that replaces one in the graph must also replace it here.
   std::vector<Output> feeds;
@@ -178,12 +178,13 @@ struct Compilation {
 
   std::vector<Axis> axes;
   ShardingTable shardings;
-  // The sharding that each node requires of each input, by node id. Empty means all replicated.
+  // The sharding that each node requires for each of its inputs, by node id. Empty means all
+  // replicated.
   std::vector<Shardings> required_inputs;
   // The collectives, and the branches and loops that contain collectives, in the order in which
   // every rank starts them.
   std::vector<Node*> collectives;
-  // The control edges that order the users of reads before writes.
+  // The control edges that order the users of reads before the writes.
   std::vector<std::pair<Node*, Node*>> reader_edges;
 
   // The functions that a branch (then, else) or a loop (condition, body) runs, by node id. A body's
@@ -207,7 +208,8 @@ struct Compilation {
   }
   // Replaces `from` with `to` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
-  // Replaces `from` with `to` among the targets, the collectives and the sources of control edges.
+  // Replaces `from` with `to` among the targets and collectives, and as the source of control
+  // edges.
   void ReplaceOperation(Node* from, Node* to);
   // Replaces a node that has one output with `value`, and moves the node's control inputs to
   // `value`, so that its users still wait for them. None of these inputs may depend on `value`.
@@ -228,7 +230,7 @@ struct Program {
   // Returns the graph as text, with the shape and sharding of each value as a comment. The text
   // must be equal on all ranks.
   std::string ToString() const;
-  // Returns a hash of that text, which is stable across machines.
+  // Returns a hash of ToString() that is stable across machines.
   uint64_t Fingerprint() const;
 };
 

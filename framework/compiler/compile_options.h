@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CompileOptions: options for the compilation of steps, set on a strategy.
+// CompileOptions: options for compiling steps, set on a strategy.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
 

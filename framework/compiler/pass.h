@@ -17,7 +17,7 @@ namespace mirrorflow {
 class PassInfo {
  public:
   virtual ~PassInfo() = default;
-  virtual absl::string_view name() const = 0;  // the stem of its file
+  virtual absl::string_view name() const = 0;  // the stem of the pass's file
   virtual Facts needs() const { return 0; }    // facts that must hold before Run
   virtual Facts gives() const { return 0; }    // facts that hold after Run
   virtual Facts ends() const { return 0; }     // facts that no longer hold after Run
@@ -41,7 +41,8 @@ using Pass = PassOver<Compilation>;
 
 using PassMaker = std::function<std::unique_ptr<Pass>()>;
 
-// Observes the state before and after every pass of both halves (CompileOptions::observer).
+// Observes the state before and after every pass in both halves of the compiler
+// (CompileOptions::observer).
 class PassObserver {
  public:
   virtual ~PassObserver() = default;

@@ -55,7 +55,7 @@ class PipelineOver {
     std::vector<std::unique_ptr<PassOver<State>>> passes;
     int max_rounds;
   };
-  // Adapts a pass over any Compilation to a pipeline over a derived state.
+  // Lets a pass over any Compilation run in a pipeline over a derived state.
   class OfCompilation final : public PassOver<State> {
    public:
     explicit OfCompilation(std::unique_ptr<Pass> pass) : pass_(std::move(pass)) {}
@@ -162,7 +162,7 @@ absl::Status PipelineOver<State>::Run(State& c) const {
       changed = false;
       for (const auto& pass : stage.passes) {
         MF_ASSIGN_OR_RETURN(const bool pass_changed, RunPass(*pass, c));
-        // The graph rejected an edit, such as an edge to a node of another graph.
+        // The graph may have rejected an edit, such as an edge to a node of another graph.
         MF_RETURN_IF_ERROR(Annotate(c.graph.status(), absl::StrCat("pass ", pass->name())));
         changed |= pass_changed;
       }

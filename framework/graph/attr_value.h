@@ -22,7 +22,7 @@ namespace mirrorflow {
 
 class AttrValue;
 using AttrList = std::vector<AttrValue>;
-// Sorted by name, so that iteration and printing have one order.
+// Sorted by name, so that iteration and printing are deterministic.
 using AttrMap = std::map<std::string, AttrValue, std::less<>>;
 
 // A reference to a function in the graph's library, with the call's attributes.
@@ -67,8 +67,8 @@ class AttrValue {
   }
   const Variant& variant() const { return value_; }
 
-  // Returns the schema's name for the type of this value: "int", "list(type)"; "list" for an empty
-  // list.
+  // Returns the schema's name for this value's type, such as "int" or "list(type)", or "list" for
+  // an empty list.
   std::string TypeName() const;
 
   // Returns the text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
@@ -76,7 +76,7 @@ class AttrValue {
   // `max_elements` >= 0 truncates a longer tensor.
   std::string ToString(int64_t max_elements = -1) const;
 
-  // Floats and tensors compare by their bits.
+  // Compares floats and tensors by their bits.
   friend bool operator==(const AttrValue& a, const AttrValue& b);
   friend bool operator!=(const AttrValue& a, const AttrValue& b) { return !(a == b); }
 
@@ -88,7 +88,7 @@ class AttrValue {
 // two numbers; half and bfloat16 elements print as their bits. `max_elements` >= 0 truncates a
 // longer tensor, and truncated text cannot be parsed.
 std::string TensorToString(const Tensor& tensor, int64_t max_elements = -1);
-// Returns `{T=float, transpose_a=true}`; the empty string for an empty map.
+// Returns text such as `{T=float, transpose_a=true}`, or an empty string for an empty map.
 std::string AttrMapToString(const AttrMap& attrs, int64_t max_elements = -1);
 // Returns true for the characters that unquoted names in the text form can contain.
 bool IsWordChar(char c);

@@ -28,7 +28,7 @@ absl::Status AddReachable(const FunctionLibrary& library, const std::string& nam
   while (!pending.empty()) {
     const std::string* bytes = library.Find(pending.back());
     pending.pop_back();
-    if (bytes == nullptr) continue;  // not a function; most names are ops
+    if (bytes == nullptr) continue;  // an op, not a function
     proto::FunctionDef& function = *def->add_function();
     if (!function.ParseFromString(*bytes)) {
       return absl::InvalidArgumentError(absl::StrCat("function '",

@@ -71,7 +71,7 @@ class Accumulator {
   const absl::flat_hash_set<Output> stopped_;
 
   absl::flat_hash_set<Node*> depends_;  // nodes that depend on an x
-  // The number of uses whose gradients are still outstanding, for each node on a path to ys.
+  // For each node on a path to ys, the number of uses whose gradients are still outstanding.
   absl::flat_hash_map<Node*, int> pending_;
   absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions accumulated so far
 };
@@ -278,7 +278,8 @@ absl::StatusOr<const OpDef*> Accumulator::OpOfRole(OpRole role, absl::string_vie
 bool TakesGradient(const Graph& graph, const Output& value) {
   if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
   const DataType element = ListInfo::From(graph.values().at(value)).dtype;
-  return element == DT_INVALID || IsFloating(element);  // unknown for the results of a branch
+  return element == DT_INVALID ||
+         IsFloating(element);  // the dtype of a branch's results may be unknown
 }
 
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,

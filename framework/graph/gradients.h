@@ -22,8 +22,8 @@ struct GradientOptions {
   // dL/dy for each y, with the dtype and shape of y. If the list is empty or an entry is invalid,
   // ones are used.
   std::vector<Output> grad_ys;
-  // Values to treat as constants: no gradient flows to the inputs of their nodes. An x among them
-  // still gets its gradient.
+  // Values to treat as constants: no gradient flows to the inputs of their nodes. If an x is among
+  // them, its gradient is still returned.
   std::vector<Output> stop_gradients;
 };
 

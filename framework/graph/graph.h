@@ -60,7 +60,7 @@ struct Output {
 // step that needs it fails.
 bool OfUnknownDtype(const Output& output);
 
-// A node that runs for its side effect (a target): a training step, an assignment.
+// A node that runs for its side effect, such as a training step or an assignment (a target).
 struct Operation {
   Node* node = nullptr;
   bool valid() const { return node != nullptr; }
@@ -123,8 +123,8 @@ class Node {
   std::vector<Output> inputs_;
   absl::InlinedVector<bool, 8> static_inputs_;
   std::vector<Node*> control_inputs_;
-  // The index of each edge (see Use) in uses_ of its source node, so that an edge is removed in
-  // constant time.
+  // For each edge (see Use), its index in the source node's uses_, so that an edge can be removed
+  // in constant time.
   std::vector<int> index_in_uses_;
   DataTypes output_dtypes_;
   std::vector<Use> uses_;
@@ -155,8 +155,8 @@ class Graph {
   // that made the clone ("NewSession").
   absl::StatusOr<Node*> CopyOf(Node* node, absl::string_view holder, absl::string_view call) const;
 
-  // The methods below change the graph. If they are passed a node of another graph, they change
-  // nothing and record the error of CheckOwns in status().
+  // The methods below change the graph. If one is passed a node of another graph, it changes
+  // nothing and records CheckOwns' error in status().
 
   // Removes the node, which must have no uses.
   void RemoveNode(Node* node);
@@ -188,7 +188,7 @@ class Graph {
   int num_nodes() const { return num_nodes_; }
   // All ids are below this limit.
   NodeId id_limit() const { return static_cast<NodeId>(nodes_.size()); }
-  // Returns the node with this id; null if it was removed.
+  // Returns the node with this id, or null if it was removed.
   Node* node(NodeId id) const { return nodes_[id].get(); }
   // Returns a snapshot of the live nodes in creation order. The graph may change during iteration
   // over it.
@@ -202,7 +202,7 @@ class Graph {
   absl::StatusOr<proto::GraphDef> ToGraphDef() const;
   static absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry);
 
-  // The functions that nodes may call.
+  // Returns the library of functions that nodes may call.
   const FunctionLibrary& functions() const { return functions_; }
   FunctionLibrary& functions() { return functions_; }
 
@@ -257,7 +257,7 @@ Output StripViews(Output value);
 // inputs, except producers that have no inputs themselves.
 std::vector<Operation> Predecessors(const Node& node);
 
-// Returns true for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
+// Returns true for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, which TensorFlow's node names match.
 bool IsValidNodeName(absl::string_view name);
 // Returns true for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.
 bool IsValidOpName(absl::string_view name);

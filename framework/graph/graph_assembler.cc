@@ -49,8 +49,8 @@ class Assembler {
     graph_.functions() = std::move(functions);
     IndexNames();
     for (size_t i = 0; i < records_.size() && !errors_.full(); ++i) Resolve(i);
-    // Silently skips records that depend on one that cannot be built, so that each error is
-    // independent of the others.
+    // Silently skips records that depend on a record that cannot be built, so that the reported
+    // errors are independent of one another.
     for (int i : Order()) {
       if (errors_.full()) break;
       Build(i);
@@ -134,8 +134,8 @@ class Assembler {
       errors_.Add(absl::StrCat(
           first.where, "node '", Printable(first.name),
           "' is part of a TensorFlow 1 loop (Switch, Merge, Enter, Exit, NextIteration); expected "
-          "a "
-          "While or StatelessWhile: call tf.compat.v1.enable_control_flow_v2() before the export"));
+          "a While or StatelessWhile: call tf.compat.v1.enable_control_flow_v2() before the "
+          "export"));
     } else if (!sort.cycle.empty()) {
       errors_.Add(absl::StrCat(records_[sort.cycle[0]].where,
                                "the graph has a cycle: ", CycleToString(sort.cycle, [&](int i) {

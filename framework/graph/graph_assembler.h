@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds a graph from node records that refer to each other by name, in any order. GraphDef reading
-// and text parsing share this code. It does not trust the records.
+// Builds a graph from node records that refer to each other by name, in any order. The GraphDef
+// reader and the text parser share this code. It does not trust the records.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 
@@ -41,7 +41,8 @@ struct NodeRecord {
 absl::StatusOr<Graph> AssembleGraph(std::vector<NodeRecord> records, FunctionLibrary functions,
                                     const OpRegistry& registry, ErrorList errors = {});
 
-// The parsed form of a NodeRecord input. InvalidArgument for `node:name:0`, `node:-1`, …
+// The parsed form of a NodeRecord input. ParseInputRef returns InvalidArgument for text such as
+// `node:name:0` or `node:-1`.
 struct InputRef {
   absl::string_view node;
   int index;  // Use::kControl for `^node`

@@ -22,7 +22,7 @@ namespace mirrorflow {
 absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
                                     const GraphLimits& limits = {});
 
-// Replaces the file atomically; on error, an existing file is unchanged.
+// Writes the graph and replaces an existing file atomically; on error, the file is unchanged.
 absl::Status WriteGraphFile(const Graph& graph, absl::string_view path);
 
 }  // namespace mirrorflow

@@ -54,7 +54,7 @@ bool IsCall(const proto::NodeDef& node, const absl::flat_hash_set<absl::string_v
   return IsCallOp(node.op()) || functions.contains(node.op());
 }
 
-// Returns the name of the called function, which a call op gives in its attribute `f`.
+// Returns the name of the called function, which a call op specifies in its attribute `f`.
 absl::StatusOr<std::string> Callee(const proto::NodeDef& call) {
   if (!IsCallOp(call.op())) return call.op();
   const auto f = call.attr().find("f");
@@ -80,8 +80,8 @@ absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef
 // Returns the value of an attribute, or null.
 using AttrOf = absl::FunctionRef<const proto::AttrValue*(const std::string& name)>;
 
-// Returns the number of tensors that an argument stands for, given the names of its count and dtype
-// list attributes; -1 if the attribute is missing.
+// Returns the number of tensors that an argument stands for, or -1 if the attribute that determines
+// it is missing. Takes the names of the argument's count and dtype list attributes.
 int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_attr,
                   AttrOf attr_of) {
   const bool is_list = number_attr.empty();
@@ -170,14 +170,14 @@ class Inliner {
     return prefix;
   }
 
-  // A function bound to one call, ready to become nodes of the graph.
+  // A function bound to one call, ready to be turned into nodes of the graph.
   struct Instance {
     const proto::FunctionDef* function = nullptr;
     Attrs attrs;  // those that the call supplies
     std::string prefix;
     absl::flat_hash_map<std::string, std::vector<std::string>> args;  // inputs of the call, by name
     absl::flat_hash_map<absl::string_view, const proto::NodeDef*> body;
-    std::vector<std::string> controls;  // control inputs of the call
+    std::vector<std::string> controls;  // the call's control inputs
   };
 
   template <typename Arg>
@@ -421,8 +421,8 @@ class Inliner {
       (*node.mutable_attr())["T"].set_type(type);
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      // A value without control inputs needs no node. A resource must be connected directly to its
-      // users.
+      // A value without control inputs needs no node of its own. A resource must be connected
+      // directly to its users.
       if (controls.empty() || types[i] == proto::DT_RESOURCE) {
         sources.push_back(values[i]);
       } else if (values.size() == 1) {
@@ -472,9 +472,10 @@ class Inliner {
   const GraphLimits limits_;
   const absl::flat_hash_set<absl::string_view> function_names_;
   absl::flat_hash_map<std::string, const proto::FunctionDef*> functions_;
-  absl::flat_hash_set<std::string> taken_;              // names of nodes
-  absl::flat_hash_set<absl::string_view> taken_heads_;  // names in `def_` up to the first slash
-  std::deque<proto::NodeDef> calls_;                    // not yet inlined
+  absl::flat_hash_set<std::string> taken_;  // names of nodes
+  absl::flat_hash_set<absl::string_view>
+      taken_heads_;                   // the names in `def_`, up to the first slash
+  std::deque<proto::NodeDef> calls_;  // not yet inlined
   absl::flat_hash_map<std::string, std::vector<std::string>> outputs_of_calls_;
   int num_short_prefixes_ = 0;
   int64_t nodes_ = 0, bytes_ = 0;  // see Spend

@@ -13,8 +13,8 @@
 
 namespace mirrorflow {
 
-// Returns true if a node of the graph itself is a PartitionedCall or StatefulPartitionedCall, or if
-// its op is a function of the library.
+// Returns true if a node in the graph itself is a PartitionedCall or StatefulPartitionedCall, or if
+// its op is a library function.
 bool HasFunctionCalls(const proto::GraphDef& def);
 
 // Returns the nodes of `def` with each call inlined, without the library. The node `call` remains,

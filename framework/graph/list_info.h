@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ListInfo: static information about a list of tensors. A list is a value of dtype variant. So is
-// an optional, which is a list of at most one element.
+// ListInfo: static information about a list of tensors. A list is a value of dtype variant, and so
+// is an optional, which is a list of at most one element.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_LIST_INFO_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_LIST_INFO_H_
 
@@ -23,7 +23,7 @@ struct ListKind {
   // The maximum lengths of nested lists, one per level: `inner[0]` for the element lists,
   // `inner[1]` for the lists in those, and so on.
   std::vector<int64_t> inner;
-  Tensor common;  // if it has a value, every tensor is equal to it
+  Tensor common;  // if it has a value, every tensor equals it
 
   bool known() const { return dtype != DT_INVALID; }
 };
@@ -42,9 +42,10 @@ struct ListInfo : ListKind {
   // Returns this kind and the others.
   std::vector<ListKind> kinds() const;
 
-  // Returns a list whose only element is this list; Unimplemented if the nesting becomes too deep.
+  // Returns a list whose only element is this list, or Unimplemented if the nesting becomes too
+  // deep.
   absl::StatusOr<ListInfo> InList() const;
-  // Returns the element list of a nested list; an unknown list if the elements are not lists.
+  // Returns the element list of a nested list, or an unknown list if the elements are not lists.
   ListInfo ElementList() const;
   // Returns a list with elements of the same kinds, but unknown lengths and common values.
   ListInfo OfAnyLength() const;
@@ -65,7 +66,7 @@ bool operator==(const ListKind& a, const ListKind& b);
 bool operator==(const ListInfo& a, const ListInfo& b);
 
 // Returns the index of the kind in `kinds` that has `depth` levels of nesting, the dtype of `kind`
-// and a compatible shape; -1 if there is none.
+// and a compatible shape, or -1 if there is none.
 int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t depth);
 
 // Returns the information that holds for both lists. InvalidArgument if their elements differ in

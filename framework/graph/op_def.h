@@ -24,16 +24,17 @@ class ShapeContext;
 class ShardContext;
 struct Output;
 
-// An input or output: one tensor of `dtype` or of the dtype in `type_attr`, or `number_attr` such
-// tensors, or one tensor for each dtype of `type_list_attr`.
+// An input or output. It stands for one tensor of `dtype`, or of the dtype in attribute
+// `type_attr`; for as many such tensors as attribute `number_attr` specifies; or for one tensor of
+// each dtype in attribute `type_list_attr`.
 struct ArgDef {
   std::string name;
   DataType dtype = DT_INVALID;
   std::string type_attr;
   std::string number_attr;
   std::string type_list_attr;
-  // An input whose value must be known when a plan is made (a shape, an axis). Kernels get it as a
-  // constant, not as an operand.
+  // True for an input whose value must be known when a plan is made (a shape, an axis). Kernels
+  // receive it as a constant, not as an operand.
   bool is_static = false;
 };
 
@@ -51,9 +52,9 @@ enum class OpRole {
   kConstant,     // attribute `value` is its output
   kPlaceholder,  // a feed
   kNoOp,         // only orders other nodes
-  kVariable,     // makes the handle of a variable
+  kVariable,     // creates the handle of a variable
   kRead,         // input 0 is a handle, output 0 its value
-  kWrite,        // writes the variable of handle input 0 (and of any other handle input)
+  kWrite,        // writes the variables that handle input 0 and any further handle inputs refer to
   kHasValue,     // input 0 is a handle, output 0 is true if its variable is initialised
   kCollective,   // all ranks take part
   kAddAll,       // sums its list of tensors
@@ -71,7 +72,7 @@ enum OpTrait : uint32_t {
   kCommutative = 1u << 1,
   // Output element i depends only on element i of each (broadcast) input.
   kElementwise = 1u << 2,
-  // Output 0 is input 0 with another shape. No kernel runs and no memory is allocated.
+  // Output 0 is input 0 with a different shape. No kernel runs and no memory is allocated.
   kView = 1u << 3,
   // Draws from the random stream: its kernel receives the op's key and the first row.
   kRandom = 1u << 4,
@@ -79,7 +80,7 @@ enum OpTrait : uint32_t {
   kPerReplica = 1u << 5,
   // Writes a variable without reading it: the variable needs no earlier value.
   kOverwrites = 1u << 6,
-  // TensorFlow has no such op: files also contain its expansion, a function of the same name.
+  // TensorFlow lacks the op, so files also contain its expansion, a function of the same name.
   kOwnOp = 1u << 7,
   // Can fail depending on the values of its operands.
   kFailsOnData = 1u << 8,
@@ -106,7 +107,7 @@ struct GradContext {
 using ShapeFn = absl::Status (*)(ShapeContext&);
 using ShardingFn = absl::StatusOr<ShardingRule> (*)(const ShardContext&);
 using GradientFn = absl::StatusOr<std::vector<Output>> (*)(const GradContext&);
-// Expresses the op in terms of other ops; returns one output for each output of the node.
+// Expresses the op in terms of other ops. Returns one output for each output of the node.
 using ExpandFn = absl::StatusOr<std::vector<Output>> (*)(const Scope&, const Node&);
 
 // The names of the two inputs of an update whose gradient is their product aᵀ · b.

@@ -47,7 +47,8 @@ class OpBuilder {
   OpBuilder& Gradient(GradientFn fn);
   OpBuilder& NoGradient(absl::string_view because);
   OpBuilder& Expand(ExpandFn fn);
-  // Marks the op as an optimizer update of variable 0 by the gradient in input `gradient`.
+  // Marks the op as an optimizer update that applies the gradient in input `gradient` to variable
+  // 0.
   OpBuilder& Update(absl::string_view gradient);
 
  private:
@@ -72,7 +73,7 @@ class OpRegistry {
 
   // Returns the op, or null if it is unknown.
   const OpDef* Find(absl::string_view name) const;
-  // Returns the op, or NotFound with the nearest name as a hint.
+  // Returns the op, or a NotFound error that suggests the nearest name.
   absl::StatusOr<const OpDef*> Lookup(absl::string_view name) const;
   // Returns the first defined op with this role, or null.
   const OpDef* FindRole(OpRole role) const;

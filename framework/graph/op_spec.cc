@@ -40,7 +40,7 @@ absl::StatusOr<AttrValue> ParseScalar(absl::string_view type, absl::string_view 
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a value of type ", type));
 }
 
-// Returns the parts of "a, b, c"; none for the empty string.
+// Returns the parts of a list such as "a, b, c". The empty string has no parts.
 std::vector<absl::string_view> SplitList(absl::string_view text) {
   if (absl::StripAsciiWhitespace(text).empty()) return {};
   return absl::StrSplit(text, ',');

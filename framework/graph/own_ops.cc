@@ -20,13 +20,13 @@
 namespace mirrorflow {
 namespace {
 
-// Names the op that a function expands, with a prefix. TensorFlow defines this attribute for
-// functions that stand for one operation, and refuses to load a SavedModel whose functions have
-// unknown attributes.
+// The attribute that names, with a prefix, the op that a function expands. TensorFlow defines this
+// attribute for functions that stand for one operation, and refuses to load a SavedModel whose
+// functions have unknown attributes.
 constexpr char kOwnOpAttr[] = "_implements";
 constexpr absl::string_view kOwnOpPrefix = "mirrorflow.";
 
-// Returns the name of the op that the function expands; empty if it expands none.
+// Returns the name of the op that the function expands, or an empty string if it expands none.
 absl::string_view OwnOpOf(const proto::FunctionDef& function) {
   const auto attr = function.attr().find(kOwnOpAttr);
   if (attr == function.attr().end()) return "";

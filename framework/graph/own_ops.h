@@ -16,8 +16,8 @@
 
 namespace mirrorflow {
 
-// Adds the function for `node` to the library if it is missing, and makes `def`, the message of
-// `node`, call it.
+// Adds the function for `node` to the library if it is missing, and makes `def`, the node's
+// message, call it.
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def);
 
 // Returns InvalidArgument if a foreign function has the name of a registered op that TensorFlow

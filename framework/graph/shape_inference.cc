@@ -114,7 +114,7 @@ absl::StatusOr<Shape> ShapeContext::WithRank(int i, int64_t rank) const {
   const Shape& shape = input(i);
   if (rank < 0 || rank > kMaxRank) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "input ", i, ": the op can require a rank of 0 to ", kMaxRank, ", got ", rank));
+        "input ", i, ": the required rank must be from 0 to ", kMaxRank, ", got ", rank));
   }
   if (shape.unknown_rank()) return Shape::UnknownDims(static_cast<int>(rank));
   if (shape.rank() == rank) return shape;

@@ -24,8 +24,9 @@ struct ListInfo;
 // Static information about one output.
 struct ValueInfo {
   Shape shape = Shape::UnknownRank();
-  Tensor constant;                // has a value if the output is a known constant
-  std::optional<Shape> as_shape;  // an integer vector that holds a partial shape: [-1, 784]
+  Tensor constant;  // has a value if the output is a known constant
+  std::optional<Shape>
+      as_shape;  // for an integer vector, the partial shape that it holds: [-1, 784]
   // The dtype and shape of the variable, for a variable handle.
   DataType handle_dtype = DT_INVALID;
   Shape handle_shape = Shape::UnknownRank();
@@ -45,7 +46,7 @@ class ShapeTable {
   // Returns the row of an output; a row in which everything is unknown if it has none.
   const ValueInfo& at(const Output& output) const;
   const Shape& shape(const Output& output) const { return at(output).shape; }
-  // Overwrites a row, as the compiler does when it folds a constant.
+  // Overwrites a row. The compiler does so when it folds a constant.
   void Set(const Output& output, ValueInfo info);
   void Forget(const Node& node);
 
@@ -70,12 +71,12 @@ class ShapeContext {
   const ValueInfo& input_info(int i) const { return table_.at(node_.input(i)); }
   // Returns the value of input i if it is constant, else null.
   const Tensor* constant(int i) const;
-  // Returns input i, an integer vector, as integers; nullopt if it is not constant.
+  // Returns input i, an integer vector, as integers, or nullopt if it is not constant.
   absl::StatusOr<std::optional<std::vector<int64_t>>> integers(int i) const;
   // Returns input i, an integer vector, as a partially known shape (at worst of unknown rank).
   // InvalidArgument if it is not a vector or has an element below -1.
   absl::StatusOr<Shape> input_as_shape(int i) const;
-  // Return the dtype and shape of the variable behind handle input i.
+  // Return the dtype and shape of the variable that handle input i refers to.
   DataType handle_dtype(int i) const { return input_info(i).handle_dtype; }
   const Shape& handle_shape(int i) const { return input_info(i).handle_shape; }
 

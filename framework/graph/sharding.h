@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharding describes how a value of the global program is distributed over the replicas;
-// ShardingRule describes how an op derives the shardings of its outputs from those of its inputs.
-// The model follows GSPMD and DTensor, restricted to what data parallelism needs.
+// Sharding describes how a value of the global program is distributed over the replicas.
+// ShardingRule describes how an op's output shardings follow from its input shardings. The model
+// follows GSPMD and DTensor, restricted to what data parallelism needs.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 
@@ -19,7 +19,8 @@
 
 namespace mirrorflow {
 
-// Identifies the split from which rows come. Feeds with the same number of rows share an axis.
+// Identifies how rows are split over the replicas. Feeds with the same number of rows share an
+// axis.
 using AxisId = int;
 inline constexpr int kMaxAxes = 4;
 
@@ -86,7 +87,8 @@ struct ShardingRule {
   // random ops): the op computes the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
-  // The inputs that `linearity` applies to; all others must be replicated. Empty: all inputs.
+  // The inputs to which `linearity` applies; all others must be replicated. If empty, it applies to
+  // all inputs.
   std::vector<int> linear_inputs = {};
   // The reduction that the partial outputs need after a letter is contracted.
   Reduction contracted = Reduction::kSum;

@@ -20,7 +20,7 @@ namespace {
 
 using proto::TensorProto;
 
-// The repeated field that holds elements of a dtype.
+// The repeated field of a TensorProto that holds the elements of a dtype.
 struct ListRow {
   DataType dtype;
   int field;

@@ -19,7 +19,7 @@ void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto);
 absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto);
 
 // Converts a tensor. If all elements are equal, the message holds a single value; otherwise it
-// holds the bytes.
+// holds all bytes.
 proto::TensorProto TensorToProto(const Tensor& tensor);
 
 // Converts a message. A few bytes can stand for a tensor of any size, because the last value

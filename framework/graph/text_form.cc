@@ -34,7 +34,7 @@ absl::Status ExpectEndOfLine(LiteralParser& line) {
                                           : line.Expected("a comment or the end of the line");
 }
 
-// Parses `@fn = "serialized FunctionDef"`, or the gradients of the library, which have no name.
+// Parses `@fn = "serialized FunctionDef"`, or the library's gradients, which have no name.
 absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
   MF_RETURN_IF_ERROR(line.Expect('@'));
   MF_ASSIGN_OR_RETURN(const std::string name, line.FunctionName());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes and parses the text form of a graph, for dumps and tests. It has one node per line, each
-// after its inputs, ties by id:
+// Writes and parses the text form of a graph, for dumps and tests. It has one node per line, in
+// topological order, with ties broken by id:
 //
 //   @fn = "serialized FunctionDef"
 //   name = Op(in0, in1:1, ^control) {attr=value, …}  # comment
@@ -26,9 +26,9 @@ namespace mirrorflow {
 std::string StrategyOfVariable(const Node& node);
 
 struct TextOptions {
-  // Omit attributes that have their default value.
+  // Omits attributes that have their default value.
   bool omit_defaults = false;
-  // If >= 0, truncate tensors with more elements. Truncated text cannot be parsed.
+  // If >= 0, truncates tensors with more elements. Truncated text cannot be parsed.
   int64_t max_elements = -1;
   // Returns the comment to write after a node; an empty comment is not written.
   std::function<std::string(const Node&)> comment = StrategyOfVariable;

@@ -42,7 +42,7 @@ struct Size {
   }
 };
 
-// The functions of a library, by number, and the functions that each references.
+// A library's functions, by index, and the functions that each of them references.
 class Library {
  public:
   explicit Library(const proto::FunctionDefLibrary& library) {

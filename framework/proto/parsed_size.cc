@@ -24,7 +24,7 @@ using google::protobuf::io::Tokenizer;
 
 constexpr int64_t kAllocation = 32;  // the pointer to an object, and allocator overhead
 constexpr int64_t kString = sizeof(std::string) + kAllocation;  // without its text
-constexpr int64_t kNumber = 8;     // or a pointer to a string or a message
+constexpr int64_t kNumber = 8;     // a number, or a pointer to a string or a message
 constexpr int64_t kHeader = 24;    // per message: virtual table pointer, arena, cached size
 constexpr int64_t kRepeated = 24;  // a repeated field without elements
 constexpr int64_t kMap = 120;      // a map without entries
@@ -148,8 +148,8 @@ void ParsedSize::AddText(const Descriptor& type, absl::string_view text) {
   tokens.set_allow_f_after_float(true);
   tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   struct Level {
-    const Descriptor* type;  // null: a field that the parser skips
-    std::string name;        // the last name, of a field or a constant
+    const Descriptor* type;  // null for a field that the parser skips
+    std::string name;        // the last name seen, of a field or a constant
   };
   std::vector<Level> levels = {{&type, ""}};
   while (tokens.Next() && levels.size() < kMaxDepth) {

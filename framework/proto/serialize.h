@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deterministic serialization of messages: equal messages, including their maps, give equal bytes.
+// Deterministic serialization: equal messages, even with maps, give equal bytes.
 #ifndef MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
 #define MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
 

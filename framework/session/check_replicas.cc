@@ -47,7 +47,7 @@ absl::StatusOr<uint32_t> ChecksumOf(const Replica& replica, const VariableInfo& 
 
 // Formats checksums by rank, such as `1a2b3c4d on ranks 0, 1 and 5e6f7a8b on rank 2`.
 std::string Describe(const std::vector<uint32_t>& checksums) {
-  std::vector<std::pair<uint32_t, std::vector<int>>> groups;  // in the order of their first ranks
+  std::vector<std::pair<uint32_t, std::vector<int>>> groups;  // ordered by their first ranks
   for (size_t rank = 0; rank < checksums.size(); ++rank) {
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& g) { return g.first == checksums[rank]; });

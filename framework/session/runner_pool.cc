@@ -77,7 +77,6 @@ absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
   if (options_.refuse_others && !MayTake(kind)) {
     return absl::FailedPreconditionError(
         "session: in use by another thread; call it from one thread at a time, because all workers "
-        " "
         "must make the same calls in the same order");
   }
   if (!AwaitTurn(lock, waiting_, kind,

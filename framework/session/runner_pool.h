@@ -68,7 +68,8 @@ class RunnerPool {
   // Leases a runner for a run that writes nothing. Returns DeadlineExceeded if none becomes free
   // within the timeout, and FailedPrecondition if `refuse_others` is set and the pool is in use.
   absl::StatusOr<RunnerLease> Share() { return Take(kShared); }
-  // Waits until no runner is leased, then leases the first one exclusively. Fails like Share.
+  // Waits until no runner is leased and leases the first one exclusively. Returns the same errors
+  // as Share.
   absl::StatusOr<RunnerLease> Exclude() { return Take(kExclusive); }
 
   // Blocks until a run that needs `bytes` and the runs in progress together fit within `max_bytes`,
@@ -151,13 +152,14 @@ class RunnerPool {
   CondVar changed_;
   std::vector<std::unique_ptr<StepRunner>> others_ ABSL_GUARDED_BY(mutex_);
   std::vector<const StepRunner*> lent_ ABSL_GUARDED_BY(mutex_);
-  int making_ ABSL_GUARDED_BY(mutex_) = 0;          // runners under construction
-  bool exclusive_ ABSL_GUARDED_BY(mutex_) = false;  // the first runner is leased exclusively
-  int limit_ ABSL_GUARDED_BY(mutex_);               // maximum number of leases
+  int making_ ABSL_GUARDED_BY(mutex_) = 0;  // number of runners under construction
+  bool exclusive_ ABSL_GUARDED_BY(mutex_) =
+      false;                           // whether the first runner is leased exclusively
+  int limit_ ABSL_GUARDED_BY(mutex_);  // maximum number of leases
   // FIFO queues of lease kinds, for the threads that wait for a lease and the leases that wait for
   // memory.
   std::list<int> waiting_ ABSL_GUARDED_BY(mutex_), waiting_for_memory_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> evictions_{0};  // cache evictions that idle runners have handled
+  std::atomic<uint64_t> evictions_{0};  // how many cache evictions idle runners have handled
 };
 
 inline void RunnerLease::End() {

@@ -18,7 +18,7 @@ namespace mirrorflow {
 // Returns the size in bytes of the variables on `replicas` replicas.
 int64_t VariableBytes(const VariableLayout& layout, size_t replicas);
 
-// Returns the size in bytes of the host copies of a step's fetches.
+// Returns how many bytes a step's fetches occupy on the host.
 int64_t FetchBytes(const Plan& plan);
 
 // Checks the memory of the variables on `replicas` replicas.

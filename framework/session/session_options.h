@@ -10,7 +10,7 @@
 namespace mirrorflow {
 
 struct SessionOptions {
-  // Seeds random ops without a seed attribute.
+  // Seeds the random ops that have no seed attribute.
   uint64_t seed = 0;
   // Maximum size of a gradient bucket. If 0, the size depends on the link between memory domains
   // or, with a single domain, on the device.

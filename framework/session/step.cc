@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the session of a step, or null.
+// Returns a step's session, or null if there is none.
 Session* SessionOf(const PreparedStep* step) {
   return step == nullptr ? nullptr : step->session.load(std::memory_order_relaxed);
 }

@@ -79,15 +79,15 @@ class Step {
   }
   // Runs the step on a batch and prefetches the next batch.
   absl::StatusOr<StepOutputs> Run(const DistributedBatch& batch, RunOptions options = {});
-  // Returns how long the host took to enqueue the last Run on the first local replica: zero before
-  // the first Run, and on devices that compute on the host.
+  // Returns how long the host took to enqueue the last Run on the first local replica. It is zero
+  // before the first Run, and on devices that compute on the host.
   absl::Duration host_time() const;
   // Returns a copy of every local replica's value of fetch `i`. Returns FailedPrecondition if any
   // step of the session has run or failed, or a variable was assigned, since the last Run of this
   // step.
   absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;
 
-  // For tools and tests (step_plans.h); null for a step that was not prepared.
+  // For tools and tests (step_plans.h). Returns null for a step that was not prepared.
   PreparedStep* prepared() const { return prepared_.get(); }
 
  private:

@@ -37,8 +37,9 @@ struct CompiledStep {
   // value).
   std::vector<std::pair<int, bool>> states;
   std::shared_ptr<const Program> program;
-  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shards share one
-  int tuning_version = 0;                          // tuning table version that `plans` used
+  std::vector<std::shared_ptr<const Plan>>
+      plans;                     // by local replica; replicas with equal shards share a plan
+  int tuning_version = 0;        // tuning table version that `plans` used
   std::vector<int> reads_first;  // variables that must have a value before the step
   std::vector<int> writes;
   int64_t fetch_bytes = 0;  // size of the fetches on the host

@@ -22,7 +22,7 @@ namespace mirrorflow {
 struct CompileTarget {
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // for the devices and the host
-  std::vector<PassMaker> passes = {};       // user-defined, for the first half of the compiler
+  std::vector<PassMaker> passes = {};       // the user's passes, for the first half of the compiler
   World world;                              // size, domains and the link between domains
 };
 

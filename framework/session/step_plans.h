@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The compiled form of a step, for tools and tests (mirrorflow_debug.h).
+// Gives tools and tests access to the compiled form of a step (mirrorflow_debug.h).
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_PLANS_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_STEP_PLANS_H_
 
@@ -19,7 +19,8 @@ namespace mirrorflow {
 
 struct StepPlans {
   std::shared_ptr<const Program> program;
-  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shards share one
+  std::vector<std::shared_ptr<const Plan>>
+      plans;  // by local replica; replicas with equal shards share a plan
 };
 
 // Returns the step compiled for these feed shapes, from the cache if possible. With several

@@ -39,7 +39,7 @@ struct RunLog {
   // The last step that ran. The replicas of its runner still hold its values. Null if a variable
   // has been assigned since.
   std::atomic<const BoundStep*> last_run{nullptr};
-  // Null unless the session is traced. Changes only while no step runs.
+  // Null unless the session is traced. Changes only while no step is running.
   std::unique_ptr<StepTracer> tracer;
 };
 
@@ -61,7 +61,7 @@ struct BoundStep {
   bool announces_next = false;           // whether the next Run's feeds are known
   std::vector<Tensor> outputs;           // of the last run; without a value if replicas differ
   std::vector<BufferPool> output_pools;  // by output; unused for inline scalars
-  uint64_t arena_moves = 0;              // when `plans` were last recorded
+  uint64_t arena_moves = 0;              // value when `plans` were last recorded
   bool checks_deadline = true;           // if BoundPlan::checks_deadline of any plan
   std::vector<absl::Status> statuses;    // by local replica
   std::vector<std::vector<TraceSpan>> spans;
@@ -72,7 +72,8 @@ class StepRunner {
   struct Options {
     uint64_t seed = 0;
     absl::Duration step_timeout = absl::Minutes(10);
-    absl::Duration report_timeout = absl::Minutes(5);  // for agreeing on the cause of a failure
+    absl::Duration report_timeout =
+        absl::Minutes(5);  // time limit for agreeing on the cause of a failure
   };
   // `connection` and all later arguments must outlive the runner.
   StepRunner(std::shared_ptr<LocalReplicas> replicas, Connection& connection,
@@ -161,13 +162,13 @@ class StepRunner {
   const Options options_;
   std::vector<Forms> forms_;         // by PreparedStep::index
   BoundStep* last_run_ = nullptr;    // the only step with outputs; may be null
-  BoundStep* unfinished_ = nullptr;  // its last run left updates in flight; may be null
+  BoundStep* unfinished_ = nullptr;  // the step whose last run left updates in flight, or null
   uint64_t arena_moves_ = 0;         // how often a replica's arena has moved
-  uint64_t evictions_ = 0;           // cache evictions handled so far
+  uint64_t evictions_ = 0;           // how many cache evictions have been handled
   int64_t reserved_bytes_ = 0;
 };
 
-// Returns a copy of every local replica's value of a fetch of the last step that ran.
+// Returns copies of a fetch's values on all local replicas, from the last step that ran.
 absl::StatusOr<std::vector<Tensor>> ValuesPerReplica(const BoundStep& last_run, int fetch);
 
 }  // namespace mirrorflow

@@ -42,7 +42,8 @@ class StepTracer {
   void AddStep(const Plan& plan, uint64_t step, int rank, absl::string_view process,
                const std::vector<TraceSpan>& spans);
 
-  // Ends the spans of all collectives still in flight, which have finished outside a step.
+  // Ends the spans of all collectives that the trace still shows in flight; they finished outside a
+  // step.
   void EndFlights(int64_t now_ns);
 
  private:

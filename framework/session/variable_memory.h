@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<const VariableLayout>> LayOutVariables(const Grap
                                                                       bool can_share);
 
 struct SharedRegions {
-  std::vector<std::shared_ptr<std::byte>> memory;  // by region; null: not shared
+  std::vector<std::shared_ptr<std::byte>> memory;  // by region; null if not shared
   VariableStore::Sharing sharing;
 };
 // Allocates the regions of `layout` that the local replicas share, or attaches to those that all

@@ -284,7 +284,7 @@ absl::Status VariableStore::TakeValuesOfRank0(absl::Span<const int> variables) {
           {.operation = Broadcast{.count = v.shape.num_elements(), .root = 0},
            .dtype = v.dtype,
            .in = memory,
-           .out = memory,  // several replicas may share it
+           .out = memory,  // several replicas may share the memory
            .name = v.name},
           &lane));
     }

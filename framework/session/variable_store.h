@@ -61,7 +61,7 @@ class VariableStore {
 
   // Returns InvalidArgument for a variable that is synchronised on write.
   absl::Status CheckOnRead(int variable) const;
-  // Returns InvalidArgument unless the value has the variable's type and shape.
+  // Returns InvalidArgument unless the value has the variable's dtype and shape.
   absl::Status CheckValue(int variable, const Tensor& value) const;
 
   // Returns whether Read communicates with other workers.
@@ -82,11 +82,11 @@ class VariableStore {
     Tensor value;
   };
   // Sets variables on all local replicas. For a variable that is synchronised on read, sets the sum
-  // over all ranks. Changes nothing if a value does not match its variable's type and shape.
+  // over all ranks. Changes nothing if a value does not match its variable's dtype and shape.
   absl::Status Assign(absl::Span<const Assignment> assignments);
   // Sets one variable, without waiting for workers that share its memory.
   absl::Status Set(int variable, const Tensor& value);
-  // Sets variables on all workers to the values of worker 0, by name.
+  // Sets variables on all workers to worker 0's values, which are keyed by name.
   absl::Status AssignFromWorker0(absl::Span<const int> variables,
                                  const std::map<std::string, Tensor>& values);
   // Sets each rank's part of a variable that is synchronised on read.

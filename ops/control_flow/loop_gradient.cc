@@ -277,7 +277,7 @@ class LoopDifferentiator {
     const Output done = ops::Placeholder(inside, DT_INT32, Shape());
     add(Integer(c_.scope, 0), done, ops::AddV2(inside, done, Integer(inside, 1)));
     const Output count = ops::Placeholder(inside, DT_INT32, Shape());
-    int output = num_values;  // next output of the forward loop
+    int output = num_values;  // index of the next output of the forward loop
     add(forward.output(output++), count, count);
     for (int i = 0; i < num_values; ++i) {
       if (Differentiates(i)) add(FirstGradient(forward, i), d_args_[i], d_results_[i]);
@@ -337,7 +337,7 @@ class LoopDifferentiator {
     return node;
   }
 
-  // Returns the gradient of value i after the loop.
+  // Returns the gradient with respect to value i after the loop.
   Output FirstGradient(const Node& forward, int i) const {
     if (c_.dy[i].valid()) return c_.dy[i];
     if (!IsHandle(i)) return ops::ZerosLike(c_.scope, forward.output(i));

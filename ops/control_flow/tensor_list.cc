@@ -186,8 +186,7 @@ absl::Status SetItemShape(ShapeContext& c) {
   if (c.attr<bool>("resize_if_index_out_of_bounds")) {
     return absl::UnimplementedError(
         "resize_if_index_out_of_bounds makes the length depend on data; create the list with a "
-        "fixed "
-        "size (for a TensorArray: dynamic_size=False)");
+        "fixed size (for a TensorArray: dynamic_size=False)");
   }
   MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   MF_RETURN_IF_ERROR(Merge(&list, c.input(2)));

@@ -34,7 +34,7 @@ inline constexpr char kTensorListResize[] = "TensorListResize";
 inline constexpr char kTensorListGather[] = "TensorListGather";
 inline constexpr char kTensorListScatterIntoExistingList[] = "TensorListScatterIntoExistingList";
 
-// EmptyTensorList: a list without elements. `element_shape` may be partially known.
+// EmptyTensorList: an empty list. `element_shape` may be partially known.
 struct EmptyTensorListOptions {
   int64_t max_num_elements = -1;  // -1: the number that the loop can push
 };
@@ -49,7 +49,7 @@ Output TensorListReserve(const Scope& scope, DataType element_dtype, Output elem
 // TensorListFromTensor: a list of the rows of `tensor`. TensorListStack is the inverse.
 Output TensorListFromTensor(const Scope& scope, Output tensor);
 struct TensorListStackOptions {
-  int64_t num_elements = -1;  // the required length unless -1
+  int64_t num_elements = -1;  // the required length; -1: any
 };
 Output TensorListStack(const Scope& scope, Output list, DataType element_dtype,
                        const TensorListStackOptions& options = {});
@@ -61,7 +61,7 @@ Output TensorListGetItem(const Scope& scope, Output list, Output index, DataType
 Output TensorListSetItem(const Scope& scope, Output list, Output index, Output item);
 
 // TensorListPushBack: the list with `tensor` appended.
-// Errors:   InvalidArgument at run time if the list exceeds max_num_elements.
+// Errors:   InvalidArgument at run time if the list would exceed max_num_elements.
 Output TensorListPushBack(const Scope& scope, Output list, Output tensor);
 // TensorListPopBack: the list without its last element, and that element.
 // Errors:   InvalidArgument at run time for an empty list.
@@ -71,7 +71,8 @@ std::vector<Output> TensorListPopBack(const Scope& scope, Output list, DataType 
 // vector.
 Output TensorListLength(const Scope& scope, Output list);
 Output TensorListElementShape(const Scope& scope, Output list);
-// TensorListResize: the list truncated or padded with zeros to `size` elements, a constant.
+// TensorListResize: the list, truncated or padded with zeros to `size` elements; `size` is a
+// constant.
 Output TensorListResize(const Scope& scope, Output list, Output size);
 
 // TensorListGather: the elements at `indices`, stacked. TensorListScatterIntoExistingList: the list

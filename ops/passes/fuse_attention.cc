@@ -166,7 +166,7 @@ class Finder {
                        [](const Output& in) { return IsProduct(*in.node, false, true); });
   }
 
-  // Returns whether the mask is 0 up to the diagonal and excludes all pairs after it.
+  // Returns whether the mask is 0 up to the diagonal and excludes all pairs beyond it.
   bool IsCausal(const Output& mask, const Shape& scores) const {
     const Tensor& value = c_.values().at(mask).constant;
     if (!value.has_value() || value.dtype() != DT_FLOAT) return false;

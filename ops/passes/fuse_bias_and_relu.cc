@@ -122,7 +122,7 @@ int64_t InnerSize(const Compilation& c, const Node& product) {
   return c.values().shape(product.input(0)).dim(product.attr<bool>("transpose_a") ? 0 : 1);
 }
 
-// Returns whether `node`, a ReluGrad, belongs to a layer that can be fused, and fills `layer`.
+// Returns whether `node`, a ReluGrad, is part of a layer that can be fused. If so, fills `layer`.
 bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   if (!node->control_inputs().empty()) return false;
   *layer = {.forward = node->input(1).node,

@@ -40,7 +40,7 @@ bool HaveSameShards(const Compilation& c, const Output& a, const Output& b) {
   return same && c.values().shape(a) == c.values().shape(b);
 }
 
-// The nodes that compute one value, collected backwards from its node.
+// The nodes that compute one value, collected backwards from the node that produces it.
 class Tree {
  public:
   // `positions` has the topological index of each node, by id.

@@ -26,7 +26,8 @@ int GradientIndex(const Node& update) { return update.input_index(update.op().up
 
 // An operand with at most this many elements fits into a core's cache.
 constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
-// A gradient tile is computed from all rows at once and consists of whole vectors.
+// Limits that apply because a gradient tile is computed from all rows at once and consists of whole
+// vectors.
 constexpr int64_t kMaxRows = 1024;
 constexpr int64_t kMinColumns = 32;
 // Smaller gradients stay in cache without fusion.
@@ -148,7 +149,7 @@ bool AreAlike(const Node& a, const Node& b) {
   return true;
 }
 
-// The names of the variables that one or several updates read and write.
+// The names of the variables that one or more updates read and write.
 struct Accesses {
   std::vector<std::string> read, written;
 };
@@ -168,7 +169,7 @@ struct Window {
   }
 };
 
-// Returns the window of each node, by node id.
+// Returns each node's window, indexed by node id.
 std::vector<Window> FindWindows(const Compilation& c, const std::vector<Node*>& order) {
   std::vector<Window> windows(c.graph.id_limit());
   std::vector<int> position(c.graph.id_limit(), -1);

@@ -22,7 +22,7 @@ namespace mirrorflow {
 class FuseUpdates final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_updates"; }
-  // A merged update waits for everything that the original updates wait for, so all edges and the
+  // A merged update waits for everything that its original updates wait for, so all edges and the
   // order of collectives must be known.
   Facts needs() const override { return kShapesKnown | kVariablesOrdered | kCollectivesOrdered; }
   bool optional() const override { return true; }

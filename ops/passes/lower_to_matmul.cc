@@ -202,7 +202,7 @@ bool AreAlike(const Compilation& c, const Node& a, const Node& b) {
                     });
 }
 
-// Returns whether copying the operands is cheaper than writing the result.
+// Returns whether merging pays off: copying the operands must be cheaper than writing the result.
 bool Pays(const Compilation& c, const Node& node) {
   int64_t copied = 0;
   for (const Output& operand : node.inputs()) {
@@ -212,8 +212,8 @@ bool Pays(const Compilation& c, const Node& node) {
   return copied <= c.values().shape(node.output(0)).num_elements();
 }
 
-// Returns operand `i` of all sums, concatenated. Corresponding rows are adjacent, so the result has
-// the same row sharding as the operands.
+// Returns the concatenation of operand `i` of all sums. Corresponding rows are adjacent, so the
+// result has the same row sharding as the operands.
 Output RowsOfAll(const Scope& scope, const std::vector<Output>& sums, int i) {
   std::vector<Output> operands;
   for (const Output& sum : sums) operands.push_back(sum.node->input(i));

@@ -71,7 +71,7 @@ Output View(Compilation& c, const Node& node) {
   return ops::Reshape(scope, source, ops::VectorConst(scope, shape.dims(), DT_INT64));
 }
 
-// Returns the permutation of a transpose; empty for any other node, and for a scalar.
+// Returns the permutation of a transpose, or an empty vector for any other node or a scalar.
 std::vector<int64_t> PermutationOf(const Compilation& c, const Node& node) {
   if (!Is(node, ops::kTranspose) || !IsFree(node)) return {};
   absl::StatusOr<std::vector<int64_t>> perm = IntegersOf(ConstantOf(c, node.input(1)));
@@ -153,7 +153,8 @@ Output Simplified(Compilation& c, const Node& node) {
   return Output();
 }
 
-// A gather from a variable becomes a gather from a read, at the same position among the writes.
+// A gather from a variable becomes a gather from a read that has the same order relative to the
+// writes.
 absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   if (!Is(*node, ops::kResourceGather)) return false;
   const Scope scope = c.scope().SubScope(node->name()).WithControlInputsOf(*node);

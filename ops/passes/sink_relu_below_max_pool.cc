@@ -18,7 +18,7 @@ bool IsFetched(const Compilation& c, const Output& value) {
   return std::find(c.fetches.begin(), c.fetches.end(), value) != c.fetches.end();
 }
 
-// A Relu, the pool that follows it, and the gradients through both.
+// A Relu, the pool that follows it, and the gradients of both.
 struct Pooled {
   Node* relu = nullptr;
   Node* pool = nullptr;

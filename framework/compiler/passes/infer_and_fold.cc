@@ -32,8 +32,8 @@ void TryEvaluate(Compilation& c, const Node& node) {
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
     Tensor value = c.values().at(in).constant;
-    // OnesLike needs only the shape of its input. The gradient of the loss starts with it and must
-    // not wait for the loss.
+    // OnesLike needs only the shape of its input. The gradient of the loss starts with OnesLike and
+    // must not wait for the loss.
     if (!value.has_value() && op.role == OpRole::kOnesLike &&
         c.values().shape(in).IsFullyDefined() && c.ValueBytes(in) <= kMaxFoldedBytes) {
       absl::StatusOr<Tensor> zeros = Tensor::Allocate(in.dtype(), c.values().shape(in));
@@ -53,7 +53,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
   if (bytes > kMaxFoldedBytes) return;
   absl::StatusOr<std::vector<Tensor>> outputs =
       EvaluateNode(node, inputs, shapes, *c.kernels, {.max_flops = kMaxFoldedFlops});
-  // A node that fails on these values also fails in the step, if it ever runs.
+  // A node that fails on these values is not folded; it also fails in the step, if it ever runs.
   if (!outputs.ok()) return;
   for (int i = 0; i < node.num_outputs(); ++i) {
     ValueInfo info = c.values().at(node.output(i));
@@ -86,12 +86,12 @@ bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   return true;
 }
 
-// Returns the information about a list; an unknown list if the value is not a list.
+// Returns the information about a list, or an unknown list if the value is not a list.
 ListInfo ListOf(const Compilation& c, const Output& value) {
   return value.dtype() == DT_VARIANT ? ListInfo::From(c.values().at(value)) : ListInfo();
 }
 
-// Returns the lists that a branch or loop passes to its functions, by argument.
+// Returns the lists that a branch or loop passes to its functions, one entry per argument.
 std::vector<ListInfo> ListArguments(const Compilation& c, const Node& node) {
   std::vector<ListInfo> lists;
   for (const Output& in : node.inputs().subspan(FirstArgument(node.op()))) {
@@ -280,7 +280,7 @@ absl::Status InferAndFold::InferBranches(Compilation& c, const Node& node) {
 
 absl::Status InferAndFold::InferLoop(Compilation& c, const Node& node) {
   Compilation &condition = *c.bodies.at(node.id())[0], &body = *c.bodies.at(node.id())[1];
-  std::vector<bool> stays;  // by argument: whether it equals the node's input in every iteration
+  std::vector<bool> stays;  // by argument: whether every iteration sees the node's input
   for (size_t i = 0; i < body.feeds.size(); ++i) {
     stays.push_back(StripViews(body.fetches[i]) == body.feeds[i]);
   }

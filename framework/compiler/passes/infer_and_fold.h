@@ -51,7 +51,7 @@ class InferAndFold final : public Pass {
   absl::Status InferLoop(Compilation& c, const Node& node);
   absl::Status InferBody(Compilation& c, const Node& node, Compilation& body,
                          const std::vector<bool>& stays, const std::vector<ListInfo>& lists);
-  // Infers the lists of a loop by trial, without changing the bodies.
+  // Infers a loop's lists by trial, without changing the bodies.
   absl::StatusOr<LoopLists> TryLists(Compilation& c, const Node& node,
                                      const std::vector<bool>& stays);
   absl::Status CheckSame(const Node& node, int output, absl::string_view depends_on, const Shape& a,

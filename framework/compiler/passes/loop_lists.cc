@@ -29,7 +29,8 @@ LoopLists::LoopLists(std::vector<ListInfo> first)
 
 absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
                                        std::optional<int64_t> bound) {
-  // A bound that differs between trials is discarded, because it could change forever.
+  // Discards a bound that differs between trials, because the trials might otherwise never
+  // converge.
   bound_changed_ |= bound_.has_value() && bound != bound_;
   bound_ = bound_changed_ ? std::nullopt : bound;
   bound = bound_;

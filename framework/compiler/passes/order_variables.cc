@@ -58,7 +58,8 @@ std::vector<Node*> UsersThroughViews(Node* read) {
       if (use.user->op().has(kView) && use.slot == 0) pending.push_back(use.user);
     }
   }
-  // The order of uses is arbitrary, but edges must be added in a fixed order.
+  // Sorts the users, because the order of uses is arbitrary, but edges must be added in a fixed
+  // order.
   std::sort(users.begin(), users.end(), [](Node* a, Node* b) { return a->id() < b->id(); });
   return users;
 }

@@ -16,8 +16,8 @@ bool HasDefault(const Node& node) {
   return node.op().role == OpRole::kPlaceholder && node.num_inputs() > 0;
 }
 
-// Replaces every PlaceholderWithDefault, none of which is fed, with its input. Returns whether
-// there were any.
+// Replaces each PlaceholderWithDefault with its input; none of them is fed any more. Returns
+// whether there were any.
 bool TakeDefaults(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {

@@ -20,7 +20,7 @@ using Clock = std::array<int, kNumLanes>;
 struct Access {
   int instruction;
   int lane;
-  int position;  // within its lane, from 1
+  int position;  // index within its lane, from 1
 };
 
 // The last write of a byte range, and the reads since then.
@@ -191,7 +191,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Splits a cell so that a cell starts at `offset`.
+  // Splits the cell that contains `offset`, so that a cell starts there.
   static void Split(std::map<int64_t, Cell>& cells, int64_t offset) {
     if (cells.empty()) cells.emplace(0, Cell());
     auto it = cells.upper_bound(offset);

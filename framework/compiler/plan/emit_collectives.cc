@@ -156,7 +156,8 @@ void EmitCollectives::FinishUpTo(int sequence) {
   while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
     const InFlight flight = std::move(in_flight_.front());
     in_flight_.pop_front();
-    // Wait for this collective's own event, because its lane may already be running the next one.
+    // Waits for this collective's own event, because its lane may already be running the next
+    // collective.
     const bool enqueued = s_.traits.enqueues_collectives;
     if (enqueued) writer_.AppendEvent(InstructionKind::kWait, LaneKind::kCompute, flight.done);
     writer_.Append({.kind = InstructionKind::kFinish,

@@ -22,7 +22,7 @@ class EmitCollectives {
   void Start(const Node& collective);
   // Finishes all collectives up to and including `sequence`, in start order.
   void FinishUpTo(int sequence);
-  // Returns the sequence number of the last collective started; -1 before the first.
+  // Returns the sequence number of the last collective that was started, or -1 if none was.
   int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
   // Finishes the updates that were started before the previous long kernel, because nothing else in
   // the step waits for them. Call this before a product or convolution: such a long kernel gives
@@ -51,7 +51,7 @@ class EmitCollectives {
   Plan& plan_;
   PlanWriter& writer_;
   std::deque<InFlight> in_flight_;
-  int last_update_ = -1;         // the last update started
+  int last_update_ = -1;         // the last update that was started
   int update_before_work_ = -1;  // last_update_ before the last long kernel
 };
 

@@ -97,7 +97,7 @@ class Mover {
   bool MayBeLate(int finish) {
     if (!GoesOverDomains(plan_.collectives[plan_.instructions[finish].index])) return false;
     return absl::c_none_of(plan_.accesses[finish], [&](const MemoryAccess& access) {
-      // The memory of feeds may no longer exist in the next run.
+      // Memory that holds feeds may no longer exist in the next run.
       const RegionId region = s_.storage.all[access.value].region;
       const bool is_fed = region >= Plan::kFirstFeedRegion &&
                           region < Plan::kFirstFeedRegion + static_cast<RegionId>(s_.feeds.size());

@@ -40,7 +40,7 @@ size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
     const std::vector<char> after = Reach(s.graph, s.collectives[gate - 1]);
     if (std::any_of(failing.begin(), failing.end(), [&](Node* n) { return after[n->id()]; })) break;
   }
-  // A branch or loop may run none of its collectives, so it cannot be the gate.
+  // A branch or loop need not run any of its collectives, so it cannot be the gate.
   while (gate < s.collectives.size() && !IsCollective(*s.collectives[gate])) ++gate;
   return gate;
 }

@@ -108,8 +108,8 @@ std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
       release(offset + size, block - size);
       continue;
     }
-    // No free block fits, so grow the memory. A free block at the very top becomes the start of the
-    // new block.
+    // No free block is large enough, so grow the memory. A free block at the top becomes the start
+    // of the new block.
     int64_t offset = top;
     if (!free_at.empty()) {
       const auto last = std::prev(free_at.end());
@@ -174,7 +174,7 @@ std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   for (int i = 0; i < end; ++i) {
     for (const MemoryAccess& access : s.plan->accesses[i]) touch(access.value, i);
   }
-  // The memory of a late update lives from its start into the next run.
+  // The memory of an update that finishes late stays in use from its start into the next run.
   for (int i = 0; i < end; ++i) {
     if (s.plan->instructions[i].kind != InstructionKind::kFinishLate) continue;
     for (const MemoryAccess& access : s.plan->accesses[i]) {

@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// A value of `bytes` bytes that is alive in steps `first` to `last`, inclusive.
+// A value of `bytes` bytes that is live from step `first` to step `last`, inclusive.
 struct Lifetime {
   int first = 0;
   int last = 0;

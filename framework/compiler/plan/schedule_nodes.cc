@@ -42,7 +42,7 @@ class Scheduler {
       if (next_ < waiting_collectives_.size() && waiting_collectives_[next_] != nullptr) {
         Node* collective = waiting_collectives_[next_];
         long_before_[next_++] = long_done_;
-        // Nodes held until a later collective starts may run now.
+        // The held nodes for which a later collective has now started may run.
         while (!held_.empty() && LaterCollectiveHasStarted(held_.begin()->first)) {
           TakeFromHeld(held_.begin());
         }
@@ -187,9 +187,9 @@ class Scheduler {
   size_t next_ = 0;                           // the next collective to start
   std::vector<std::vector<NodeId>> sources_;  // by id, if there are collectives: predecessors
   std::vector<int> needed_by_;                // by id: the last collective that marked it
-  std::set<NodeId> needed_ready_;             // ready, and the next collective needs them
+  std::set<NodeId> needed_ready_;             // ready nodes that the next collective needs
   bool may_release_ = true;       // set when the schedule changes; cleared by ReleaseNeeded
-  int long_done_ = 0;             // number of long-running nodes taken
+  int long_done_ = 0;             // how many long-running nodes have been taken
   std::vector<int> long_before_;  // by sequence: long_done_ at its start
 };
 

@@ -36,7 +36,7 @@ class StorageTable {
   struct Slots {
     std::vector<int> storages;  // by operand
     std::vector<char> needs_copy;
-    int64_t count = 0;  // elements from the start of the first to the end of the last
+    int64_t count = 0;  // element count from the start of the first to the end of the last
   };
 
   StorageTable() = default;

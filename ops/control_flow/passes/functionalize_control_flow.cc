@@ -34,7 +34,7 @@ std::vector<std::string> FunctionAttrs(const OpDef& op) {
 // A variable that a node's functions use.
 struct Lifted {
   std::string name;
-  Output handle;  // as passed to the node
+  Output handle;  // the handle passed to the node
   bool written = false;
 };
 
@@ -44,7 +44,8 @@ bool UsesVariable(const Node& node, absl::string_view name) {
 }
 
 // A read and the version that it sees, or a write and the version that it creates. As in a step, a
-// read sees the last write that it is ordered after; version 0 is the value before all writes.
+// read sees the last write that precedes it in the graph's order; version 0 is the value before all
+// writes.
 struct Access {
   Node* node;
   int version;
@@ -398,7 +399,7 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
     changed = true;
   }
   context.budget.depth = depth;
-  c.graph.functions() = FunctionLibrary();  // every called function has a body now
+  c.graph.functions() = FunctionLibrary();  // every function that is called has a body
   return c.RemoveDeadNodes() || changed;
 }
 

@@ -27,7 +27,7 @@ absl::Status CheckVariables(const FunctionBody& body) {
   return absl::OkStatus();
 }
 
-// Returns whether the node is ordered after a write of the variable in its own graph.
+// Returns whether the node is ordered after a write of the variable in the node's own graph.
 absl::StatusOr<bool> ComesAfterWrite(const Node& node, const std::string& variable,
                                      int64_t& visits) {
   absl::flat_hash_set<const Node*> seen;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks lists through a graph, because the capacity that a list needs depends on later pushes.
+// Tracks lists through a graph. This is necessary because a list's capacity depends on later
+// pushes.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 

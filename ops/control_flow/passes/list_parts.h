@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lowered form, in LowerTensorLists, of a list of one or more kinds (ListInfo): one ListRows
+// The form to which LowerTensorLists lowers a list of one or more kinds (ListInfo): one ListRows
 // per kind.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_

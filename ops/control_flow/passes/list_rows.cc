@@ -24,7 +24,7 @@ Output Int(const Scope& scope, int64_t value) {
   return ops::ScalarConst(scope, DT_INT32, static_cast<double>(value));
 }
 
-// Returns `index` if it is below the length, else -1, which the kernels reject as out of range.
+// Returns `index` if it is below the length, or else -1, which the kernels reject as out of range.
 Output BelowLength(const Scope& scope, const ListRows& list, const Output& index) {
   if (!list.length.valid() && list.fixed == CapacityOf(scope, list)) return index;
   return ops::SelectV2(scope, ops::Less(scope, index, LengthOf(scope, list)), index,
@@ -99,7 +99,7 @@ Output PopRow(const Scope& scope, ListRows* list) {
 
 namespace {
 
-// Returns the lengths of the elements of a list of lists at depth `k`, as a list with one entry per
+// Returns the element lengths of a list of lists at depth `k`, as a list with one entry per
 // element.
 ListRows InnerLengths(const ListRows& list, size_t k) {
   return {.rows = list.inner[k], .length = list.length, .fixed = list.fixed};

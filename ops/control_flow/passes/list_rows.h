@@ -28,10 +28,10 @@ int64_t CapacityOf(const Scope& scope, const ListRows& list);
 ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Shape& element,
                   int64_t length);
 
-// Fails the step unless the list has this length.
+// Returns an operation that fails the step unless the list has this length.
 Operation CheckLength(const Scope& scope, const ListRows& list, const Output& length);
 
-// Returns element `index`; the step fails if it does not exist.
+// Returns element `index`. The step fails if the element does not exist.
 Output GetRow(const Scope& scope, const ListRows& list, const Output& index);
 ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, const Output& item);
 ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item);

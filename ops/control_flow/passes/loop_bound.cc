@@ -56,7 +56,7 @@ std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) 
   return std::nullopt;
 }
 
-// Returns how many times `smaller` < `larger` (<= if `equal`) can hold.
+// Returns an upper bound on how often `smaller` < `larger` (<= if `equal`) can be true.
 Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& smaller,
                         const Output& larger, bool equal, int& visits) {
   const Compilation& condition = *c.bodies.at(loop.id())[0];

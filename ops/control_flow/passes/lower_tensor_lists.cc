@@ -75,7 +75,7 @@ class Lowering {
     return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlInputsOf(node);
   }
 
-  // Returns the capacity that the list must have.
+  // Returns the capacity with which the list must be created.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
     if (node.op().name == ops::kEmptyTensorList) {
       const Tensor& max = c_.values().at(node.input(1)).constant;
@@ -357,7 +357,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Checks capacities: a branch or loop may return a different list only if it has the same
+  // Checks capacities: a branch or loop can return a different list only if that list has the same
   // capacity.
   absl::Status CheckRows(const Node& node, const Compilation::Bodies& bodies,
                          const std::vector<Output>& inputs) const {
@@ -436,7 +436,7 @@ absl::StatusOr<bool> LowerTensorLists::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const bool changed, Lowering(c, all, {}).Run());
   if (!changed) return false;
   c.RemoveDeadNodes();
-  return InferAndFold().Run(c);  // infers the tensors that replace the lists
+  return InferAndFold().Run(c);  // infers the shapes of the tensors that replace the lists
 }
 
 }  // namespace mirrorflow
