@@ -87,7 +87,7 @@ absl::StatusOr<bool> IsPerReplica(const Node& node) {
   if (it == node.attrs().end() || !node.attr<bool>("is_training")) return false;
   if (it->second == AttrValue(ops::kPerReplicaBatchNorm)) return true;
   return absl::InvalidArgumentError(
-      absl::StrCat("attribute ", ops::kBatchNormAttr, ": unknown; expected \"",
+      absl::StrCat("attribute ", ops::kBatchNormAttr, ": unknown value; expected \"",
                    ops::kPerReplicaBatchNorm, "\", got ", it->second.ToString()));
 }
 

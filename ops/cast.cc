@@ -16,9 +16,9 @@ absl::Status CastShape(ShapeContext& c) {
   const DataType from = c.attr<DataType>("SrcT"), to = c.attr<DataType>("DstT");
   if (c.attr<bool>("Truncate") && IsFloating(from) && IsFloating(to) &&
       DataTypeSize(from) > DataTypeSize(to)) {
-    return absl::UnimplementedError(absl::StrCat("attribute 'Truncate' from ", DataTypeName(from),
-                                                 " to ", DataTypeName(to),
-                                                 "; expected false, got true"));
+    return absl::UnimplementedError(
+        absl::StrCat("attribute 'Truncate' is not supported for casts from ", DataTypeName(from),
+                     " to ", DataTypeName(to), "; expected false, got true"));
   }
   c.set_output(0, c.input(0));
   // Propagates shapes, which are often cast between the two index types.

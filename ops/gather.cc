@@ -274,7 +274,7 @@ absl::Status SegmentSumShape(ShapeContext& c) {
   if (ids.rank() <= data.rank()) rows = Shape(data.dims().subspan(0, ids.rank()));
   if (!rows.IsCompatibleWith(ids)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("segment_ids must have the leading dimensions of data ", data.ToString(),
+        absl::StrCat("segment_ids must match the leading dimensions of data ", data.ToString(),
                      ", got ", ids.ToString()));
   }
   Shape output({num_segments.value_or(kUnknownDim)});

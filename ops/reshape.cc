@@ -65,7 +65,8 @@ absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred
   }
   if (inferred && to.num_unknown == 1 && to.product == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the -1 in shape ", target.ToString(), " cannot be inferred next to a 0"));
+        absl::StrCat("the -1 in shape ", target.ToString(),
+                     " cannot be inferred, because another dimension is 0"));
   }
   if (from.num_unknown > 0 && to.num_unknown > 0) return target;
   // One side is fully known, and the known product of the other side must divide the number of

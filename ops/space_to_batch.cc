@@ -101,7 +101,7 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
   }
   if (output.dim(0) != kUnknownDim) {
     if (output.dim(0) % blocks->count != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("the batch must be a multiple of the ",
+      return absl::InvalidArgumentError(absl::StrCat("the batch size must be a multiple of the ",
                                                      blocks->count, " positions in a block, got ",
                                                      output.dim(0)));
     }

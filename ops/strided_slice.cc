@@ -46,8 +46,8 @@ absl::StatusOr<Dim> ReadIndex(int64_t size, int64_t index, int64_t stride, int d
         absl::StrCat("the stride of an index must be positive, got ", stride));
   }
   if (size != kUnknownDim && (index < -size || index >= size)) {
-    return absl::InvalidArgumentError(absl::StrCat("index of dimension ", d, " must be in [", -size,
-                                                   ", ", size, "), got ", index));
+    return absl::InvalidArgumentError(absl::StrCat("the index into dimension ", d, " must be in [",
+                                                   -size, ", ", size, "), got ", index));
   }
   return Dim{
       .begin = index < 0 && size != kUnknownDim ? index + size : index, .size = 1, .shrink = true};

@@ -31,8 +31,8 @@ absl::Status TopKShape(ShapeContext& c) {
   if (shape.unknown_rank()) return absl::OkStatus();
   const int last = shape.rank() - 1;
   if (shape.dim(last) != kUnknownDim && k.value_or(0) > shape.dim(last)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("k must be at most the last dimension of ", shape.ToString(), ", got ", *k));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "k must be at most the size of the last dimension of ", shape.ToString(), ", got ", *k));
   }
   const bool small_index = c.attr<DataType>("index_type") == DT_INT32;
   if (small_index && shape.dim(last) > std::numeric_limits<int32_t>::max()) {

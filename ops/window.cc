@@ -140,11 +140,11 @@ absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {
     // Every window must contain a pixel of the image, because padding is ignored.
     if (std::max(dim.before, dim.after) >= ksize[i] ||
         (attrs.explicit_padding && in == 0 && dim.before + dim.after > 0)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("explicit_paddings must leave no window outside the images; expected less "
-                       "than ksize ",
-                       ksize[i], " around at least one pixel, got ", dim.before, " and ", dim.after,
-                       " around ", in));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "explicit_paddings must leave an image pixel in every window; expected paddings less "
+          "than ksize ",
+          ksize[i], " and at least one pixel, got paddings ", dim.before, " and ", dim.after,
+          " and size ", in));
     }
     MF_ASSIGN_OR_RETURN(const int64_t size, WindowPositions(in, ksize[i], attrs, i));
     output.set_dim(attrs.layout.space[i], size);

@@ -111,10 +111,10 @@ absl::Status Accumulator::CheckArguments() const {
     if (options_.grad_ys.empty() || !options_.grad_ys[i].valid()) continue;
     const Output& dy = options_.grad_ys[i];
     if (dy.dtype() != y.dtype() || !scope_.shape(dy).IsCompatibleWith(scope_.shape(y))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Gradients: grad_y of ", y.ToString(), " must be ", DataTypeName(y.dtype()),
-                       " of shape ", scope_.shape(y).ToString(), ", got ", DataTypeName(dy.dtype()),
-                       " of shape ", scope_.shape(dy).ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Gradients: grad_y of ", y.ToString(), " must have dtype ", DataTypeName(y.dtype()),
+          " and shape ", scope_.shape(y).ToString(), ", got dtype ", DataTypeName(dy.dtype()),
+          " and shape ", scope_.shape(dy).ToString()));
     }
   }
   return absl::OkStatus();

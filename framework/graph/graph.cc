@@ -202,13 +202,13 @@ absl::Status Graph::CheckOwns(const Output& value) const {
     // {node, 0} also stands for an operation's node, which may have no outputs.
     if (Exists(value) || value.index == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("'", value.ToString(), "' does not exist; expected an output of '",
-                     value.node->name(), "', which has ", value.node->num_outputs()));
+        absl::StrCat("'", value.ToString(), "' does not exist: the output count of '",
+                     value.node->name(), "' is ", value.node->num_outputs()));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", value.ToString(),
-      "' belongs to another graph; expected a value of this one (the function of an If or While "
-      "sees only its arguments: pass the value in `inputs` and use the argument for it)"));
+      "' belongs to another graph; use a value from this graph (the function of an If or While "
+      "sees only its arguments: pass the value in `inputs` and use the matching argument)"));
 }
 
 absl::StatusOr<Node*> Graph::CopyOf(Node* node, absl::string_view holder,

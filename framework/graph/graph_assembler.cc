@@ -107,7 +107,7 @@ class Assembler {
     const auto it = by_name_.find(ref.node);
     if (it == by_name_.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("names a node that does not exist", NearestNode(ref.node)));
+          absl::StrCat("refers to a node that does not exist", NearestNode(ref.node)));
     }
     links_[i].push_back({it->second, ref.index});
     num_used_outputs_[it->second] = std::max(num_used_outputs_[it->second], ref.index + 1);

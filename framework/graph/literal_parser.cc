@@ -256,8 +256,7 @@ absl::StatusOr<AttrMap> LiteralParser::Attrs() {
   do {
     const bool quoted = NextIs('"');
     const size_t start = position_;
-    MF_ASSIGN_OR_RETURN(std::string name,
-                        quoted ? QuotedString() : Word("the name of an attribute"));
+    MF_ASSIGN_OR_RETURN(std::string name, quoted ? QuotedString() : Word("an attribute name"));
     MF_RETURN_IF_ERROR(Expect('='));
     MF_ASSIGN_OR_RETURN(AttrValue value, Value());
     if (!attrs.emplace(name, std::move(value)).second) {

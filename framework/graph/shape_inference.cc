@@ -75,8 +75,8 @@ absl::StatusOr<Shape> ShapeContext::input_as_shape(int i) const {
   if (info.as_shape.has_value()) return *info.as_shape;
   if (!info.shape.unknown_rank() && info.shape.dim(0) != kUnknownDim) {
     if (info.shape.dim(0) > kMaxRank) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank of a shape must be at most ", kMaxRank, ", got ", info.shape.dim(0)));
+      return absl::InvalidArgumentError(absl::StrCat("the rank of a shape must be at most ",
+                                                     kMaxRank, ", got ", info.shape.dim(0)));
     }
     return Shape::UnknownDims(static_cast<int>(info.shape.dim(0)));
   }

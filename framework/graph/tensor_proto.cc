@@ -260,7 +260,7 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, int64_t* repeat
       [&](auto tag) {
         return TensorFromList<typename decltype(tag)::type>(dtype, shape, proto, repeated_bytes);
       },
-      absl::StatusOr<Tensor>(absl::InternalError("a dtype without a list")));
+      absl::StatusOr<Tensor>(absl::InternalError("no list holds elements of this dtype")));
 }
 
 absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto) {
@@ -308,8 +308,8 @@ absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int6
     case proto::AttrValue::kFunc:
       return FunctionFromProto(proto.func(), repeated_bytes, depth + 1);
     case proto::AttrValue::kPlaceholder:
-      return absl::InvalidArgumentError(
-          absl::StrCat("placeholder '", Printable(proto.placeholder()), "' outside a function"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "placeholder '", Printable(proto.placeholder()), "' is used outside a function"));
     case proto::AttrValue::VALUE_NOT_SET:
       break;
   }

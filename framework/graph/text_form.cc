@@ -49,9 +49,9 @@ absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
 // Parses `name = Op(in0, in1:1, ^control) {attr=value, …}`.
 absl::StatusOr<NodeRecord> ParseNode(LiteralParser& line) {
   NodeRecord record;
-  MF_ASSIGN_OR_RETURN(record.name, line.Word("the name of a node"));
+  MF_ASSIGN_OR_RETURN(record.name, line.Word("a node name"));
   MF_RETURN_IF_ERROR(line.Expect('='));
-  MF_ASSIGN_OR_RETURN(record.op, line.Word("the name of an op"));
+  MF_ASSIGN_OR_RETURN(record.op, line.Word("an op name"));
   MF_RETURN_IF_ERROR(line.Expect('('));
   if (!line.Consume(')')) {
     do {

@@ -287,7 +287,7 @@ const ErrorRow kErrors[] = {
      },
      "strides", "not be 0"},
     {"IndexOutOfRange", [](const Scope& s) { ops::ElementOf(s, Of(s, {3}), -4); },
-     "index of dimension 0", "got -4"},
+     "index into dimension 0", "got -4"},
     {"IndexWithNegativeStride",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {1}), Ints(s, {-1}),

@@ -61,7 +61,7 @@ absl::StatusOr<bool> Prune::Run(Compilation& c) {
   for (Output& feed : c.feeds) {
     if (feed.node->op().role == OpRole::kPlaceholder && !HasDefault(*feed.node)) continue;
     const OpDef* placeholder = c.ops->FindRole(OpRole::kPlaceholder);
-    if (placeholder == nullptr) return absl::InternalError("no op has the role of a placeholder");
+    if (placeholder == nullptr) return absl::InternalError("the registry has no placeholder op");
     Node* node = c.scope()
                      .WithName(absl::StrCat(feed.node->name(), "/fed"))
                      .Build(*placeholder)

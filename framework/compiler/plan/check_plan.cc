@@ -214,10 +214,10 @@ class Checker {
         const Cell& cell = it->second;
         if (cell.write.instruction >= 0 && cell.value == fetch.value) continue;
         return absl::InternalError(absl::StrCat(
-            "check plan: fetch ", i, " finds arena bytes [", begin, ", ", end, ") ",
+            "check plan: fetch ", i, " reads arena bytes [", begin, ", ", end, ") ",
             cell.write.instruction < 0 ? "that nothing wrote in this step"
                                        : absl::StrCat("after ", Describe(cell.write.instruction),
-                                                      " wrote another value")));
+                                                      " overwrote them with another value")));
       }
     }
     return absl::OkStatus();
