@@ -194,12 +194,12 @@ INSTANTIATE_TEST_SUITE_P(
                         [](const Scope& s) {
                           ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
                         }},
-               ErrorRow{"MaxPoolOfPaddingOnly", kInvalid, "window", "outside the images",
+               ErrorRow{"MaxPoolOfPaddingOnly", kInvalid, "window", "an image pixel in every window",
                         [](const Scope& s) {
                           ops::MaxPool(s, Images(s), kTwos, kOnes, "EXPLICIT",
                                        {.explicit_paddings = {0, 0, 2, 0, 0, 0, 0, 0}});
                         }},
-               ErrorRow{"MaxPoolOfEmptyImages", kInvalid, "window", "outside the images",
+               ErrorRow{"MaxPoolOfEmptyImages", kInvalid, "window", "an image pixel in every window",
                         [](const Scope& s) {
                           ops::MaxPool(s, Feed(s, {2, 0, 3, 1}), kTwos, kOnes, "EXPLICIT",
                                        {.explicit_paddings = {0, 0, 1, 1, 0, 0, 0, 0}});
