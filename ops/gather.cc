@@ -66,7 +66,7 @@ absl::Status GatherShape(ShapeContext& c) {
     }
     return absl::InvalidArgumentError(absl::StrCat("the first ", batch, " dimensions of params ",
                                                    params.ToString(), " and indices ",
-                                                   indices.ToString(), " must be the same"));
+                                                   indices.ToString(), " must be equal"));
   }
   for (int64_t d : indices.dims().subspan(batch)) output.AddDim(d);
   for (int d = axis + 1; d < params.rank(); ++d) output.AddDim(params.dim(d));
@@ -221,7 +221,7 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   if (!output.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the first ", batch, " dimensions of the variable ", params.ToString(),
-                     " and indices ", indices.ToString(), " must be the same"));
+                     " and indices ", indices.ToString(), " must be equal"));
   }
   for (int64_t d : indices.dims().subspan(batch)) output->AddDim(d);
   for (int64_t d : params.dims().subspan(batch + 1)) output->AddDim(d);

@@ -33,8 +33,8 @@ using KnownElements = std::vector<std::optional<int64_t>>;
 // Returns the elements of input i, or nullopt unless it is an int32 or int64 scalar, or such a
 // vector of known, small length.
 std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i);
-// Sets output i to a vector of `elements` (or a scalar `element`). If the output's dtype is not an
-// index type, or there are too many elements, sets only the shape.
+// Sets output i to a vector of `elements` (or a scalar `element`). If the output's dtype is neither
+// int32 nor int64, or there are too many elements, sets only the shape.
 void SetVector(ShapeContext& c, int i, const KnownElements& elements);
 void SetScalar(ShapeContext& c, int i, std::optional<int64_t> element);
 

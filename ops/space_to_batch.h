@@ -22,8 +22,8 @@ namespace ops {
 // Gradient: BatchToSpaceND.
 Output SpaceToBatchND(const Scope& scope, Output input, Output block_shape, Output paddings);
 
-// BatchToSpaceND: the inverse, which then removes `crops` [M,2] elements from the ends of each
-// dimension. Gradient: SpaceToBatchND.
+// BatchToSpaceND: the inverse of SpaceToBatchND; removes `crops` [M,2] elements from the ends of
+// each dimension. Gradient: SpaceToBatchND.
 Output BatchToSpaceND(const Scope& scope, Output input, Output block_shape, Output crops);
 
 }  // namespace ops

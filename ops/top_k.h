@@ -23,7 +23,7 @@ struct TopKV2Outputs {
 };
 
 // TopKV2: the k largest elements along the last dimension, in descending order, and their indices.
-// Equal elements keep their order. NaN comes last.
+// Equal elements keep their order. NaN is sorted last.
 // Shapes:   k is a scalar constant, at most the size of the last dimension, which becomes k.
 // Errors:   InvalidArgument if the last dimension is too large for index_type.
 // Gradient: the gradient of the values, placed at their positions in the input.

@@ -83,7 +83,7 @@ struct Window {
   // Position `o` covers the inputs [first(o), last(o)) if the window is not dilated.
   int64_t first(int64_t o) const { return std::max<int64_t>(start(o), 0); }
   int64_t last(int64_t o) const { return std::min(start(o) + size, in); }
-  // The taps [first_tap(o), last_tap(o)) of position `o` lie inside the image.
+  // The taps [first_tap(o), last_tap(o)) of position `o` are inside the image.
   int64_t first_tap(int64_t o) const {
     return start(o) >= 0 ? 0 : (dilation - 1 - start(o)) / dilation;
   }

@@ -170,7 +170,7 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
 
 absl::StatusOr<Graph> ParseBytes(const std::string& bytes, Format format,
                                  const OpRegistry& registry, const GraphLimits& limits) {
-  const google::protobuf::LogSilencer silencer;  // errors go into the status
+  const google::protobuf::LogSilencer silencer;  // the status reports errors
   if (format == Format::kBinary) return GraphFromDef(ParseBinary(bytes, limits), registry, limits);
   const absl::StatusOr<std::string> text = PlainText(bytes);
   if (!text.ok()) return absl::InvalidArgumentError(text.status().message());

@@ -70,7 +70,7 @@ std::string ShardingToString(const Sharding& sharding);
 
 // How partial sums pass through an op.
 enum class Linearity {
-  kNone,   // not at all: a partial input is reduced first
+  kNone,   // they do not: a partial input is reduced first
   kJoint,  // f(a + a', b + b') = f(a, b) + f(a', b'); needs all linear inputs partial (Add, Sum)
   kMulti,  // linear in each input alone; needs exactly one partial linear input (Mul, MatMul)
 };

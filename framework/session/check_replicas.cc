@@ -21,7 +21,7 @@ namespace {
 // The size of the pieces in which a variable is copied to the host.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
-// With the action `error`, this worker flips a bit of its own copy of the first variable.
+// With the action `error`, this worker flips a bit in its copy of the first variable.
 Failpoint flip_failpoint("check_replicas/flip");
 
 absl::Status FlipBit(const Replica& replica, const VariableInfo& variable) {

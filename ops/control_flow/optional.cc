@@ -41,7 +41,7 @@ absl::Status FromValueShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Sets output 0 to a list of unknown kind, because only the other branch knows the kind of the
+// Sets output 0 to a list of unknown kind, because only the other branch determines the kind of the
 // missing value.
 absl::Status NoneShape(ShapeContext& c) {
   ListInfo list;

@@ -37,7 +37,7 @@ class InferAndFold final : public Pass {
   bool enters_bodies() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 
-  // Sets the shapes and constants in c.values(), including those of bodies, and leaves the graphs
+  // Sets the shapes and constants in c.values() and in the bodies' values, and leaves the graphs
   // unchanged. A node with incompatible inputs is an error unless `stand_in` is given, which then
   // sets the shapes of the node's outputs.
   using StandIn = absl::FunctionRef<void(Compilation& c, const Node& node)>;
