@@ -102,8 +102,8 @@ using Pipeline = PipelineOver<Compilation>;
 
 // ---- implementation ---------------------------------------------------------------------------
 
-// Runs the pass first on the functions of the compilation's nodes, and finally on the compilation
-// itself. Returns whether anything changed.
+// Runs the pass on the functions of the compilation's nodes first, and on the compilation itself
+// last. Returns whether anything changed.
 template <typename State>
 absl::StatusOr<bool> PipelineOver<State>::RunOnAll(PassOver<State>& pass, State& c) {
   bool changed = false;

@@ -25,7 +25,7 @@ namespace {
 
 using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
 
-// Names grow with call depth, so their total size grows with its square.
+// Names grow with call depth, so their total size grows with the square of the depth.
 constexpr size_t kMaxPrefix = 256;
 // The maximum nesting depth of functions in the attributes of functions, as in tensor_proto.h.
 constexpr int kMaxAttrDepth = 50;

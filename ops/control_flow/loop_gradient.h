@@ -10,8 +10,8 @@
 namespace mirrorflow {
 
 // Attributes of a loop that computes the same values as an original loop and also keeps histories.
-// They name the original loop's functions. Its inputs are the first inputs of the new loop.
-// MergeLoops replaces the original loop with the new one.
+// They name the original loop's functions. The original loop's inputs are the new loop's first
+// inputs. MergeLoops replaces the original loop with the new one.
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
 

@@ -135,7 +135,7 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   return layer->forward->op().name == ops::WithBiasAndRelu(ops::kMatMul) &&
          layer->bias_grad != nullptr && product.op().name == ops::kMatMul &&
          product.uses().size() == 1 && product.control_inputs().empty() &&
-         // GPU libraries may not support masks for vector products.
+         // Kernel libraries may not support masks for vector products.
          InnerSize(c, *layer->forward) > 1 && InnerSize(c, product) > 1 &&
          !IsFetched(c, node->input(0)) && c.values().shape(product.input(1)).num_elements() > 0 &&
          AsPartial(c.shardings.at(node->input(0))) == nullptr;

@@ -32,8 +32,8 @@ constexpr int64_t kMaxRows = 1024;
 constexpr int64_t kMinColumns = 32;
 // Smaller gradients stay in cache without fusion.
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
-// With the fused update, ranks read one another's rows instead of one another's gradients. It pays
-// only if the gradients are larger than the rows by this factor.
+// With the fused update, ranks read one another's rows instead of one another's gradients. That
+// pays off only if the gradients are larger than the rows by this factor.
 constexpr int64_t kMinSavingFactor = 2;
 
 // Returns whether the value shares the memory of a variable, which the update would overwrite.

@@ -41,8 +41,8 @@ class Assigner {
     return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
   }
 
-  // Returns the kernel output that `value` is a view of, or an invalid output if anything else uses
-  // that output or a view in between.
+  // Returns the kernel output from which `value` results through views, if any, or an invalid
+  // output if anything else uses that output or a view in between.
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {
