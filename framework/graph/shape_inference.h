@@ -88,7 +88,8 @@ class ShapeContext {
   void set_info(int i, ValueInfo info) { outputs_[i] = std::move(info); }
   void set_output(int i, Shape shape) { outputs_[i].shape = std::move(shape); }
   void set_constant(int i, Tensor value);
-  // Sets output i to the integer vector that holds `shape`; a constant if `shape` is fully defined.
+  // Sets output i to the integer vector that holds `shape`, which is a constant if `shape` is fully
+  // defined.
   void set_output_as_shape(int i, const Shape& shape);
   void set_handle(int i, DataType dtype, Shape shape);
 

@@ -51,7 +51,8 @@ const google::protobuf::FieldDescriptor* ListField(DataType dtype) {
   return nullptr;
 }
 
-// The element type of the repeated field for numbers of type T. Small integers are stored as int32.
+// The element type of the repeated field that holds numbers of type T. Small integers are stored as
+// int32.
 template <typename T>
 using ListNumber =
     std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < 4, int32_t,

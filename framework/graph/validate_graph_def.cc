@@ -47,14 +47,15 @@ class Library {
  public:
   explicit Library(const proto::FunctionDefLibrary& library) {
     for (const proto::FunctionDef& function : library.function()) {
-      // A duplicate counts once; the two bodies are compared elsewhere.
+      // A duplicate counts once. FunctionLibrary::Add compares the two bodies.
       if (index_.emplace(function.signature().name(), functions_.size()).second) {
         functions_.push_back(&function);
       }
     }
   }
 
-  // Functions are inlined where they are referenced, so inlining a recursive one would never end.
+  // Functions are inlined where they are referenced, so inlining a recursive function would never
+  // end.
   absl::Status CheckNotRecursive() {
     std::vector<std::vector<int>> mentioned;
     for (const proto::FunctionDef* function : functions_) {
@@ -82,7 +83,7 @@ class Library {
     sizes_.resize(functions_.size());
     for (int i : order_) {
       for (const proto::NodeDef& node : functions_[i]->node_def()) sizes_[i].Add(SizeOf(node));
-      // Counts the nodes that stand for the results of the call.
+      // Counts the nodes that represent the call's results.
       sizes_[i].nodes += functions_[i]->signature().output_arg_size();
     }
   }

@@ -187,7 +187,7 @@ class Session {
   absl::StatusOr<std::vector<Passage>> PassBarriers();
   const StepCache& cache() const { return *cache_; }
 
-  // Implement Step and step_plans.h for a step of this session.
+  // These implement Step and step_plans.h for this session's steps.
   absl::StatusOr<StepOutputs> RunStep(PreparedStep& step, absl::Span<const Tensor> feeds,
                                       const RunOptions& options);
   absl::StatusOr<std::vector<Tensor>> PerReplica(const PreparedStep& step, int fetch) const;

@@ -32,8 +32,8 @@ struct SessionOptions {
   // Capacity of the LRU cache of compiled steps. Each set of feed shapes and row shards needs one
   // entry. An evicted step is recompiled on its next use.
   int max_cached_steps = 128;
-  // Maximum number of concurrent runs of steps that write no variables; 0: one for each CPU that
-  // the process may use. Sessions with several replicas or on GPUs run one step at a time.
+  // Maximum number of concurrent runs of steps that write no variables; 0 means one for each CPU
+  // that the process may use. Sessions with several replicas or on GPUs run one step at a time.
   int max_concurrent_runs = 0;
   CompileOptions compile = {};
 };

@@ -82,7 +82,7 @@ class Step {
   // Returns how long the host took to enqueue the last Run on the first local replica. It is zero
   // before the first Run, and on devices that compute on the host.
   absl::Duration host_time() const;
-  // Returns a copy of every local replica's value of fetch `i`. Returns FailedPrecondition if any
+  // Returns copies of fetch `i`'s values on all local replicas. Returns FailedPrecondition if any
   // step of the session has run or failed, or a variable was assigned, since the last Run of this
   // step.
   absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;

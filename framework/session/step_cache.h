@@ -120,7 +120,7 @@ class StepCache {
   Mutex compiling_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   List steps_ ABSL_GUARDED_BY(mutex_);
-  // Iterators into steps_, by a hash of step and shapes.
+  // Iterators into steps_, keyed by a hash of step and shapes.
   std::unordered_multimap<size_t, List::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   std::atomic<const CompiledStep*> newest_{nullptr};  // the first of steps_
   std::atomic<uint64_t> evictions_{0};
