@@ -382,8 +382,8 @@ TEST_F(ControlFlowTest, NegativeMaximumOfIterationsIsRejected) {
       [](const Scope& s, Args) { return Outputs{ops::Const(s, Tensor::Scalar<bool>(true))}; },
       [](const Scope&, Args in) { return Outputs{in[0]}; }, {.maximum_iterations = -1});
   EXPECT_EQ(results.size(), 1u);
-  EXPECT_THAT(graph_.status(), IsError(absl::StatusCode::kInvalidArgument, "While",
-                                       "maximum_iterations must be from 0 to", "got -1"));
+  EXPECT_THAT(graph_.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "While", "maximum_iterations", "got -1"));
 }
 
 TEST_F(ControlFlowTest, EndlessLoopStopsAtStepTimeout) {
@@ -454,7 +454,7 @@ TEST_F(ControlFlowTest, VariableCreatedInFunctionIsRejected) {
         return Outputs{ops::ReadVariableOp(s, own)};
       },
       Twenty)[0];
-  EXPECT_THAT(ErrorOf({y}), IsError(absl::StatusCode::kUnimplemented, "variables", "is given"));
+  EXPECT_THAT(ErrorOf({y}), IsError(absl::StatusCode::kUnimplemented, "variables", "passed"));
 }
 
 TEST_F(ControlFlowTest, BranchThatReturnsVariableIsRejected) {
@@ -466,8 +466,7 @@ TEST_F(ControlFlowTest, BranchThatReturnsVariableIsRejected) {
       [](const Scope&, Args in) { return Outputs{in[1]}; })[0];
   const Output read =
       ops::Build(root_, "ReadVariableOp").Input(chosen).Attr("dtype", DT_DOUBLE).One();
-  EXPECT_THAT(ErrorOf({read}),
-              IsError(absl::StatusCode::kUnimplemented, "variables", "cannot depend on data"));
+  EXPECT_THAT(ErrorOf({read}), IsError(absl::StatusCode::kUnimplemented, "variables", "step runs"));
 }
 
 TEST_F(ControlFlowTest, PerReplicaValueIsRejectedAsLoopInput) {

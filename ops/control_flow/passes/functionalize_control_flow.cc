@@ -247,8 +247,8 @@ class Functionalizer {
       MF_ASSIGN_OR_RETURN(const std::string name, VariableName(result));
       if (loops_ && !is_condition && *VariableName(args_[i]) == name) continue;
       return absl::UnimplementedError(absl::StrCat("result ", i, " is variable '", name,
-                                                   "'; the choice of a variable cannot depend "
-                                                   "on data"));
+                                                   "'; variables cannot be chosen while a step "
+                                                   "runs"));
     }
     body.fetches = std::move(values);
     return absl::OkStatus();
