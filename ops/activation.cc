@@ -60,7 +60,7 @@ constexpr UnaryRow kActivationRows[] = {
      .output = kActivations},
 };
 
-// backprops = gradients * f'(v), where v is `features` or `outputs`.
+// A gradient op, backprops = gradients * f'(v), where v is `features` or `outputs`.
 struct GradRow {
   const char* name;
   const char* doc;
@@ -82,8 +82,8 @@ constexpr GradientFn GradsOfGrad(Fn) {
 
 using Pair = std::vector<Output>;
 
-// Returns `value` where `outputs` is negative, else 0. Only for negative outputs does the slope of
-// Elu and Selu depend on the output: it is the output plus a constant.
+// Returns `value` where `outputs` is negative, else 0. The slope of Elu and Selu depends on the
+// output only where it is negative: there, it is the output plus a constant.
 Output WhereNegative(S s, Output outputs, Output value) {
   const Output negative = ops::Less(s, outputs, ops::ScalarConst(s, outputs.dtype(), 0));
   return ops::SelectV2(s, negative, value, ops::ZerosLike(s, outputs));
@@ -127,7 +127,7 @@ constexpr GradRow kGradRows[] = {
      })},
     {.name = "SoftsignGrad",
      .doc = "backprops = gradients / (1 + |features|)^2",
-     .no_gradient = "TensorFlow has none"},
+     .no_gradient = "TensorFlow defines none"},
 };
 
 }  // namespace

@@ -19,15 +19,15 @@ struct LeakyReluOptions {
 // Shapes:   any, including empty; the result has the same shape.
 // Dtypes:   half, bfloat16, float, double; Relu6 also int32, int64 and uint8.
 // Special:  NaN propagates; Softsign of an infinity is NaN, as in TensorFlow.
-// Gradient: the ops below; Softplus uses Sigmoid instead.
-Output Relu6(const Scope& scope, Output features);     // min(max(x, 0), 6)
-Output Elu(const Scope& scope, Output features);       // e^x - 1 for x < 0, else x
-Output Selu(const Scope& scope, Output features);      // a scaled Elu that keeps mean and variance
+// Gradient: uses the ops below; Softplus uses Sigmoid instead.
+Output Relu6(const Scope& scope, Output features);  // min(max(x, 0), 6)
+Output Elu(const Scope& scope, Output features);    // e^x - 1 for x < 0, else x
+Output Selu(const Scope& scope, Output features);   // a scaled Elu that preserves mean and variance
 Output Softplus(const Scope& scope, Output features);  // log(1 + e^x)
 Output Softsign(const Scope& scope, Output features);  // x / (1 + |x|)
 Output LeakyRelu(const Scope& scope, Output features, const LeakyReluOptions& options = {});
 
-// Shapes:   both operands have the shape of the result.
+// Shapes:   both operands and the result have the same shape.
 // Errors:   InvalidArgument if the shapes differ.
 // Gradient: as in TensorFlow; SoftsignGrad has none. The ops are linear in `gradients`.
 Output Relu6Grad(const Scope& scope, Output gradients, Output features);

@@ -10,13 +10,14 @@
 namespace mirrorflow {
 namespace {
 
-// Sets the shape of output 0 to `shape` merged with the shapes of the inputs from `first` on.
+// Merges `shape` with the shapes of the inputs from `first` on, and sets it as the shape of output
+// 0.
 absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
   for (int i = first; i < c.num_inputs(); ++i) {
     const absl::StatusOr<Shape> merged = shape.MergeWith(c.input(i));
     if (!merged.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " must have the shape of the inputs before it; expected ",
+          absl::StrCat("input ", i, " must have the same shape as the inputs before it; expected ",
                        shape.ToString(), ", got ", c.input(i).ToString()));
     }
     shape = *merged;
@@ -48,7 +49,7 @@ absl::StatusOr<std::vector<Output>> AddNGrad(const GradContext& c) {
 
 void RegisterAddN(OpRegistry& ops) {
   ops.Define("AccumulateNV2")
-      .Doc("sum = inputs[0] + inputs[1] + …, all of shape `shape`")
+      .Doc("sum = inputs[0] + inputs[1] + …; all inputs have shape `shape`")
       .Input("inputs: N * T")
       .Output("sum: T")
       .Attr("N: int >= 1")

@@ -17,7 +17,7 @@ namespace ops {
 // Gradient: dy for each input.
 Output AddN(const Scope& scope, absl::Span<const Output> inputs);
 
-// AccumulateNV2: AddN with the shape of the operands as an attribute.
+// AccumulateNV2: AddN with the operands' shape as an attribute.
 Output AccumulateNV2(const Scope& scope, absl::Span<const Output> inputs,
                      const mirrorflow::Shape& shape);
 

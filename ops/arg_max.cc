@@ -41,7 +41,7 @@ absl::Status ArgShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The reduced dimension must be whole, because an index along a sharded dimension would be local.
+// The reduced dimension must not be sharded, because indices along it would be local.
 absl::StatusOr<ShardingRule> ArgSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], c.input(0).rank(), "dimension"));
@@ -54,7 +54,7 @@ absl::StatusOr<ShardingRule> ArgSharding(const ShardContext& c) {
 void Define(OpRegistry& ops, absl::string_view name, absl::string_view which) {
   ops.Define(name)
       .Doc(absl::StrCat("output = the index of the ", which,
-                        " element along dimension, the first of equal elements"))
+                        " element along `dimension`, or of the first one if several are equal"))
       .Input("input: T")
       .StaticInput("dimension: Tidx")
       .Output("output: output_type")

@@ -16,8 +16,8 @@ struct ArgMaxOptions {
   DataType output_type = DT_INT64;  // or DT_INT32
 };
 
-// ArgMax: the index of the largest element along one dimension, the first if several are equal. NaN
-// is never the largest; if all elements are NaN, the index is 0.
+// ArgMax: the index of the largest element along one dimension, or of the first one if several are
+// equal. NaN is never the largest; if all elements are NaN, the index is 0.
 // Shapes:   the shape of the input without dimension `dimension`, which must not be empty.
 //           `dimension` is a scalar, constant when the plan is compiled.
 // Dtypes:   all.
@@ -27,7 +27,7 @@ Output ArgMax(const Scope& scope, Output input, Output dimension,
 Output ArgMax(const Scope& scope, Output input, int64_t dimension,
               const ArgMaxOptions& options = {});
 
-// ArgMin: ArgMax for the smallest element.
+// ArgMin: like ArgMax, but for the smallest element.
 Output ArgMin(const Scope& scope, Output input, Output dimension,
               const ArgMaxOptions& options = {});
 Output ArgMin(const Scope& scope, Output input, int64_t dimension,

@@ -15,7 +15,7 @@ namespace {
 
 absl::Status AssertShape(ShapeContext& c) { return c.WithRank(0, 0).status(); }
 
-// Every replica checks the whole values, so all reach the same decision.
+// Every replica checks the whole values, so all replicas make the same decision.
 absl::StatusOr<ShardingRule> AssertSharding(const ShardContext& c) {
   const std::vector<absl::string_view> terms(c.num_inputs(), "*");
   return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->")};
@@ -25,7 +25,7 @@ absl::StatusOr<ShardingRule> AssertSharding(const ShardContext& c) {
 
 void RegisterAssert(OpRegistry& ops) {
   ops.Define("Assert")
-      .Doc("fails with an error that shows the data unless the condition is true")
+      .Doc("fails the step with an error that shows `data`, unless `condition` is true")
       .Input("condition: bool")
       .Input("data: T")
       .Attr("T: list(type) >= 1")

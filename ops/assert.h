@@ -14,13 +14,13 @@ void RegisterAssert(OpRegistry& ops);
 namespace ops {
 
 struct AssertOptions {
-  int64_t summarize = 3;  // how many elements of each tensor to show; all if negative
+  int64_t summarize = 3;  // how many elements of each tensor to show; if negative, all
 };
 
-// Assert: fails the step unless `condition`, a scalar, is true. The error shows `data`, which has
-// at least one tensor. The step fails before any variable is written.
-// Text:     TensorFlow's Assert may have strings in its data. Tensors here cannot hold strings, so
-//           graph readers drop them.
+// Assert: fails the step unless `condition`, a scalar, is true. The error shows `data`, which must
+// hold at least one tensor. The step fails before it writes any variable.
+// Text:     the data of TensorFlow's Assert may include strings. Tensors here cannot hold strings,
+//           so graph readers drop them.
 Operation Assert(const Scope& scope, Output condition, absl::Span<const Output> data,
                  const AssertOptions& options = {});
 

@@ -51,7 +51,8 @@ absl::Status Merge(const ShapeContext& c, int i, std::initializer_list<int64_t*>
 
 bool HeadsInside(const Node& node) { return node.attr<bool>("heads_inside"); }
 
-// Merges the dimensions of input `i`, which has `rows` rows of `columns` elements for each head.
+// Merges the dimensions of input `i`, which has `rows` rows of `columns` elements per head, into
+// `d`.
 absl::Status MergeRows(const ShapeContext& c, int i, Dims* d, int64_t* rows, int64_t* columns) {
   return HeadsInside(c.node()) ? Merge(c, i, {&d->batch, rows, &d->heads, columns})
                                : Merge(c, i, {&d->batch, &d->heads, rows, columns});
@@ -107,8 +108,8 @@ absl::Status AttentionGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns `,` and the term of the mask, or nothing if there is no input `i`. Dimensions along which
-// the mask broadcasts must be whole.
+// Returns `,` and the mask's term, or an empty string if there is no input `i`. Dimensions along
+// which the mask broadcasts must not be sharded.
 std::string MaskTerm(const ShardContext& c, int i) {
   if (i >= c.num_inputs()) return "";
   const Shape &mask = c.input(i), &rows = c.input(0);
@@ -121,7 +122,7 @@ std::string MaskTerm(const ShardContext& c, int i) {
   return absl::StrCat(",", term);
 }
 
-// Returns the term of an operand or result that has rows for each head.
+// Returns the sharding term of an operand or result that has rows for each head.
 const char* RowsTerm(const ShardContext& c) { return HeadsInside(c.node()) ? "a.b." : "ab.."; }
 
 // Examples and heads are independent, so both dimensions can be sharded.
@@ -144,8 +145,8 @@ Output CastTo(const Scope& s, Output x, DataType dtype) {
   return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
 }
 
-// Builds the formulas of either op from TensorFlow's ops, in the dtype of log_sum and with heads as
-// the second dimension. `first` is the input that holds q.
+// Builds the formulas of both ops from TensorFlow's ops, in log_sum's dtype and with heads as the
+// second dimension. `first` is the index of input q.
 class AttentionFormulas {
  public:
   AttentionFormulas(const Scope& scope, const Node& op, int first)
@@ -166,9 +167,9 @@ class AttentionFormulas {
   }
 
   Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
-  // Returns an operand that has rows for each head.
+  // Converts an operand that has rows for each head to the dtype and layout of the formulas.
   Output Rows(Output x) const { return SwapHeads(Wide(x)); }
-  // Returns a result that has rows for each head.
+  // Converts a result that has rows for each head to the op's dtype and layout.
   Output Result(Output x) const { return SwapHeads(CastTo(s_, x, result_dtype_)); }
   Output Scores() const { return scores_; }
   // Returns the sum of scores and mask, before causal masking.
@@ -235,7 +236,7 @@ Outputs ExpandAttentionGrad(const Scope& s, const Node& op) {
 
 // ---- gradient -------------------------------------------------------------------------------
 
-// The gradient op computes the gradients through y. The gradient of the mask and those through
+// The gradient op computes the gradients through y. The mask's gradient and the gradients through
 // log_sum are rarely needed, so they are built from TensorFlow's ops; unused nodes are pruned.
 Outputs GradientOfAttention(const GradContext& c) {
   const Scope& s = c.scope;
@@ -349,7 +350,7 @@ AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output 
     if (depth == kUnknownDim) {
       scope.Fail(absl::InvalidArgumentError(absl::StrCat(
           kScaledDotProductAttention,
-          ": without a scale, the last dimension of q must be known, got ", shape.ToString())));
+          ": set a scale or make the last dimension of q known; got shape ", shape.ToString())));
       return {};
     }
     scaled.scale = static_cast<float>(1 / std::sqrt(std::max<double>(depth, 1)));

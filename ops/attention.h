@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as one op that never materialises the weights of all pairs, and its gradient op, which
-// recomputes them. TensorFlow has no such ops, so graph files express them in TensorFlow's ops.
+// Attention as one op that never materialises the full matrix of attention weights, and its
+// gradient op, which recomputes the weights. TensorFlow lacks both ops, so graph files express them
+// in terms of TensorFlow's ops.
 #ifndef MIRRORFLOW_OPS_ATTENTION_H_
 #define MIRRORFLOW_OPS_ATTENTION_H_
 
@@ -21,8 +22,8 @@ struct AttentionOptions {
   float scale = 0;      // 0: 1 / sqrt(d), where d must be known
   bool causal = false;  // query i attends only to keys 0 to i
   Output mask = {};     // added to the scaled products; broadcasts to [batch, heads, n, m]
-  // q, k, v, y and their gradients are [batch, n or m, heads, d or e], the layout in which one
-  // product for all heads writes them.
+  // If true, q, k, v, y and their gradients are [batch, n or m, heads, d or e], which is how a
+  // single product for all heads writes them.
   bool heads_inside = false;
 };
 struct AttentionOutputs {
@@ -32,11 +33,12 @@ struct AttentionOutputs {
 
 // ScaledDotProductAttention: softmax(scale * q · kᵀ + mask) · v, for each head of each example.
 // Shapes:   q [batch, heads, n, d], k [batch, heads, m, d], v [batch, heads, m, e]
-//           -> y [batch, heads, n, e]; with `heads_inside`, heads are the third dimension of each.
-// Special:  a query whose mask is -infinity for every key yields NaN; without keys (m = 0), y is 0.
+//           -> y [batch, heads, n, e]; with `heads_inside`, the heads are dimension 2 of each.
+// Special:  a query whose mask is -infinity for every key yields NaN; if there are no keys (m = 0),
+//           y is 0.
 // Dtypes:   half, bfloat16, float, double; log_sum is float, or double if q is.
-// Gradient: ScaledDotProductAttentionGrad, through y only. The gradient of the mask and the
-//           gradients through log_sum use TensorFlow's ops.
+// Gradient: ScaledDotProductAttentionGrad, through y only. The mask's gradient and the gradients
+//           through log_sum use TensorFlow's ops.
 // Source:   Vaswani et al., "Attention is all you need", 2017; tiles with a running maximum: Dao et
 //           al., "FlashAttention", 2022.
 AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output k, Output v,
@@ -46,7 +48,7 @@ struct AttentionGradOutputs {
   Output dq, dk, dv;
 };
 
-// ScaledDotProductAttentionGrad: the gradients of q, k and v, given a gradient `dy` of y and both
+// ScaledDotProductAttentionGrad: the gradients of q, k and v, given the gradient `dy` of y and both
 // results of the forward op. Linear in dy.
 AttentionGradOutputs ScaledDotProductAttentionGrad(const Scope& scope, Output dy, Output q,
                                                    Output k, Output v, Output y, Output log_sum,

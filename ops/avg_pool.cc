@@ -29,8 +29,8 @@ absl::Status AvgPoolGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), images));
   if (!c.input(1).IsCompatibleWith(output)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("grad must have the shape of the output of AvgPool; expected ",
-                     output.ToString(), ", got ", c.input(1).ToString()));
+        absl::StrCat("grad must have AvgPool's output shape; expected ", output.ToString(),
+                     ", got ", c.input(1).ToString()));
   }
   c.set_output(0, images);
   return absl::OkStatus();
@@ -82,18 +82,19 @@ OpBuilder& PoolingAttrs(OpBuilder& op) {
 
 void RegisterAvgPool(OpRegistry& ops) {
   PoolingAttrs(ops.Define("AvgPool")
-                   .Doc("the mean of each channel in a window")
+                   .Doc("the mean of each channel over a window")
                    .Input("value: T")
                    .Output("output: T"))
       .Traits(kKeepsPrecision)
       .Shape(AvgPoolShape)
       .Sharding(AvgPoolSharding)
       .Gradient(AvgPoolGradient);
-  PoolingAttrs(ops.Define("AvgPoolGrad")
-                   .Doc("grad, divided equally among the pixels of each window of AvgPool")
-                   .StaticInput("orig_input_shape: int32")
-                   .Input("grad: T")
-                   .Output("output: T"))
+  PoolingAttrs(
+      ops.Define("AvgPoolGrad")
+          .Doc("distributes each element of grad equally over the pixels of its AvgPool window")
+          .StaticInput("orig_input_shape: int32")
+          .Input("grad: T")
+          .Output("output: T"))
       .Traits(kKeepsPrecision)
       .Shape(AvgPoolGradShape)
       .Sharding(AvgPoolGradSharding)

@@ -18,7 +18,7 @@ struct AvgPoolOptions {
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// AvgPool: the mean of each channel in a window; padding is not counted.
+// AvgPool: the mean of each channel over a window; padding is not counted.
 // Shapes:   value [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   half, bfloat16, float, double.
@@ -28,8 +28,9 @@ Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize
                absl::Span<const int64_t> strides, absl::string_view padding,
                const AvgPoolOptions& options = {});
 
-// AvgPoolGrad: divides `grad` equally among the pixels of each window. orig_input_shape is the
-// shape of the images, an int32 vector that is constant when the plan is compiled.
+// AvgPoolGrad: distributes each element of `grad` equally over the pixels of its window.
+// orig_input_shape, the shape of the images, is an int32 vector that is constant when the plan is
+// compiled.
 Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const AvgPoolOptions& options = {});

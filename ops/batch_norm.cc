@@ -25,7 +25,8 @@ int ChannelDim(const Node& node) {
   return node.attr<std::string>("data_format")[1] == 'C' ? 1 : RankOf(node) - 1;
 }
 
-// Merges the vectors in inputs [first, last) with `channels`, a vector of the channels of x.
+// Merges the shapes of inputs [first, last) into `channels`, the shape of a vector with one element
+// per channel of x.
 absl::Status MergeChannels(const ShapeContext& c, int first, int last, Shape* channels) {
   for (int i = first; i < last; ++i) {
     MF_ASSIGN_OR_RETURN(const Shape vector, c.WithRank(i, 1));
@@ -76,7 +77,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns the term of images, `n...`: only the batch dimension can be sharded.
+// Returns the images' sharding term, such as `n...`: only the batch dimension can be sharded.
 std::string ImagesTerm(const Node& node) {
   return absl::StrCat("n", std::string(RankOf(node) - 1, '.'));
 }
@@ -86,12 +87,12 @@ absl::StatusOr<bool> IsPerReplica(const Node& node) {
   if (it == node.attrs().end() || !node.attr<bool>("is_training")) return false;
   if (it->second == AttrValue(ops::kPerReplicaBatchNorm)) return true;
   return absl::InvalidArgumentError(
-      absl::StrCat("attribute ", ops::kBatchNormAttr, ": unknown; expected \"",
+      absl::StrCat("attribute ", ops::kBatchNormAttr, ": unknown value; expected \"",
                    ops::kPerReplicaBatchNorm, "\", got ", it->second.ToString()));
 }
 
-// In inference mode, outputs 1 to 5 do not depend on the rows. All replicas hold the same values,
-// so their maximum is that value.
+// In inference mode, outputs 1 to 5 do not depend on the rows, so all replicas hold the same
+// values. A maximum over the replicas returns them unchanged.
 absl::StatusOr<ShardingRule> BatchNormSharding(const ShardContext& c) {
   const std::string x = ImagesTerm(c.node());
   MF_ASSIGN_OR_RETURN(const bool per_replica, IsPerReplica(c.node()));
@@ -116,17 +117,16 @@ absl::StatusOr<ShardingRule> BatchNormGradSharding(const ShardContext& c) {
                       .expand = c.node().attr<bool>("is_training")};
 }
 
-// Building blocks of both decompositions. Images are in the dtype of the statistics, and means and
-// variances are vectors of channels. Normalize and its gradient are the two ops in inference mode:
-// their statistics are inputs, so they need no collective.
+// Building blocks of both decompositions. Images have the dtype of the statistics; means and
+// variances are vectors with one element per channel. Normalize and its gradient are the two ops in
+// inference mode, in which the statistics are inputs, so they need no collective.
 class Decomposition {
  public:
   static absl::StatusOr<Decomposition> Create(const Scope& scope, const Node& node, Output images) {
     const Shape& shape = scope.shape(images);
     if (!shape.IsFullyDefined()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the shape of the images must be known to take means over all replicas, got ",
-          shape.ToString()));
+          "training over several replicas requires images of known shape, got ", shape.ToString()));
     }
     Decomposition d(scope, node, images.dtype());
     const int channel_dim = ChannelDim(node);
@@ -190,8 +190,8 @@ Output CastTo(const Scope& s, Output x, DataType dtype) {
   return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
 }
 
-// Expands the op in training mode, with sums over all replicas. Everything is computed in the dtype
-// of the statistics.
+// Expands the op in training mode into ops with sums over all replicas. All values are computed in
+// the dtype of the statistics.
 absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& op) {
   const Output x = CastTo(s, op.input(0), op.input(1).dtype());
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
@@ -199,7 +199,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
   const Output y = d.Normalize(x, op.input(1), op.input(2), mean, variance);
   const double n = d.count(), bessel = n / std::max(n - 1, 1.0);
   const double weight = op.attr<float>("exponential_avg_factor");
-  // Returns the moving average after this batch; NaN if the batch has no rows.
+  // Returns the moving average after this batch, or NaN if the batch has no rows.
   auto moved = [&](Output before, Output now, double correction) {
     if (n == 0) correction = std::numeric_limits<double>::quiet_NaN();
     if (weight == 1) return d.Times(now, d.Scalar(correction));
@@ -217,7 +217,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
 // Expands the gradient op: the gradient with the statistics held constant, minus the part that
 // flows through the statistics:
 //   dx = (dy - sum(dy) / n - (x - mean) * dscale * inverse / n) * scale * inverse
-// The subtracted part is also a normalisation.
+// The subtracted part also has the form of a normalisation.
 absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {
   const DataType dtype = op.input(2).dtype();
   const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);
@@ -240,7 +240,7 @@ absl::StatusOr<std::vector<Output>> BatchNormGradient(const GradContext& c) {
     if (!c.dy[i].valid()) continue;
     return absl::UnimplementedError(absl::StrCat("FusedBatchNormV3(", c.op.name(),
                                                  "): gradient of output ", i,
-                                                 "; expected a gradient of y only"));
+                                                 " is not supported; only y has a gradient"));
   }
   if (!c.dy[0].valid()) return std::vector<Output>(5);
   const bool training = c.op.attr<bool>("is_training");
@@ -289,7 +289,7 @@ void RegisterBatchNorm(OpRegistry& ops) {
                   .Doc("the gradients of x, scale and offset of FusedBatchNormV3")
                   .Input("y_backprop: T")
                   .Input("x: T")
-                  .Input("scale: U")  // float in TensorFlow, which has no other U
+                  .Input("scale: U")  // TensorFlow allows only float for U
                   .Input("reserve_space_1: U")
                   .Input("reserve_space_2: U")
                   .Input("reserve_space_3: U")

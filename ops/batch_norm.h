@@ -14,8 +14,8 @@ void RegisterBatchNorm(OpRegistry& ops);
 
 namespace ops {
 
-// Selects the rows that the statistics cover under a strategy: without this attribute, the global
-// batch; with value kPerReplicaBatchNorm, the rows of each replica.
+// Selects the rows that the statistics cover under a strategy: the global batch without this
+// attribute, and each replica's own rows if its value is kPerReplicaBatchNorm.
 inline constexpr char kBatchNormAttr[] = "_batch_norm";
 inline constexpr char kPerReplicaBatchNorm[] = "per_replica";
 
@@ -36,19 +36,19 @@ struct FusedBatchNormV3Outputs {
 //   return them. With Bessel's correction v' = v * n / max(n - 1, 1), for n elements per channel,
 //     batch_mean     = mean     * (1 - factor) + m  * factor,
 //     batch_variance = variance * (1 - factor) + v' * factor, factor = exponential_avg_factor.
-//   Otherwise m and v are inputs `mean` and `variance`, and outputs 1 and 2 repeat them.
+//   In inference, m and v are the inputs `mean` and `variance`, and outputs 1 and 2 repeat them.
 // Shapes:   x [N,H,W,C] (or according to data_format), the other inputs [C]; mean and variance may
 //           be empty in training with factor 1. y has the shape of x, outputs 1 to 4 are [C], and
 //           reserve_space_3 is a scalar 0.
-// Empty:    in training on 0 rows, outputs 1 and 2 are NaN and the reserved outputs are 0.
-// Dtypes:   half, bfloat16, float, double for x and y; the others are float, or double if x is.
-//           Sums are accumulated in double precision.
+// Empty:    when training on 0 rows, outputs 1 and 2 are NaN and the reserved outputs are 0.
+// Dtypes:   half, bfloat16, float, double for x and y; all other tensors are float, or double if x
+//           is. Sums are accumulated in double precision.
 // Sharding: the statistics cover the global batch: in training, the op expands into sums over the
 //           replicas and the same op in inference mode. With per_replica, as in TensorFlow's
 //           MirroredStrategy, each replica normalises its rows by their own statistics. Outputs 1
 //           and 2 are then the means over the replicas, weighted by rows; the reserved outputs are
 //           per-replica state that only the gradient op accepts.
-// Gradient: FusedBatchNormGradV3, for y only; mean and variance get none, as in TensorFlow.
+// Gradient: FusedBatchNormGradV3, for y only; mean and variance have no gradient, as in TensorFlow.
 FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output scale, Output offset,
                                          Output mean, Output variance,
                                          const FusedBatchNormV3Options& options = {});
@@ -63,8 +63,8 @@ struct FusedBatchNormGradV3Outputs {
   Output x_backprop, scale_backprop, offset_backprop;
 };
 
-// FusedBatchNormGradV3: the gradients of x, scale and offset. reserve_space_1 and 2 are the m and v
-// above; reserve_space_3 is ignored.
+// FusedBatchNormGradV3: the gradients of x, scale and offset. reserve_space_1 and 2 are
+// FusedBatchNormV3's m and v; reserve_space_3 is ignored.
 FusedBatchNormGradV3Outputs FusedBatchNormGradV3(const Scope& scope, Output y_backprop, Output x,
                                                  Output scale, Output reserve_space_1,
                                                  Output reserve_space_2, Output reserve_space_3,

@@ -26,17 +26,17 @@ absl::Status BiasAddShape(ShapeContext& c) {
     const int d = ChannelDim(c.node(), value.rank());
     if (value.dim(d) == kUnknownDim) value.set_dim(d, bias.dim(0));
     if (bias.dim(0) != kUnknownDim && bias.dim(0) != value.dim(d)) {
-      return absl::InvalidArgumentError(absl::StrCat("bias must be as long as dimension ", d,
-                                                     " of value ", value.ToString(), "; expected [",
-                                                     value.dim(d), "], got ", bias.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("bias must have as many elements as dimension ", d, " of value ",
+                       value.ToString(), "; expected [", value.dim(d), "], got ", bias.ToString()));
     }
   }
   c.set_output(0, value);
   return absl::OkStatus();
 }
 
-// Adding the bias to a partial value is correct only if the bias is also partial; otherwise every
-// replica would add the whole bias.
+// A bias can be added to a partial value only if the bias is also partial; otherwise every replica
+// would add the whole bias.
 absl::StatusOr<ShardingRule> BiasAddSharding(const ShardContext& c) {
   const std::string value = LettersFor(c.input(0));
   const char channels = value[ChannelDim(c.node(), c.input(0).rank())];
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<Output>> BiasAddGradGradient(const GradContext& c) {
   if (c.op.attr<std::string>("data_format") == "NCHW") {
     const Shape& shape = c.scope.shape(value);
     if (shape.unknown_rank()) {
-      return absl::UnimplementedError("the gradient with NCHW needs an operand of known rank");
+      return absl::UnimplementedError("the gradient with NCHW requires an operand of known rank");
     }
     // The bias as a column: the channels, followed by a 1 for each later dimension.
     Shape column(std::vector<int64_t>(shape.rank() - 1, 1));
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Output>> BiasAddGradGradient(const GradContext& c) {
 
 void RegisterBiasAdd(OpRegistry& ops) {
   ops.Define("BiasAdd")
-      .Doc("output[…,c] = value[…,c] + bias[c], or in dimension 1 with NCHW")
+      .Doc("output[…,c] = value[…,c] + bias[c]; with NCHW, c indexes dimension 1")
       .Input("value: T")
       .Input("bias: T")
       .Output("output: T")
@@ -93,7 +93,7 @@ void RegisterBiasAdd(OpRegistry& ops) {
       .Sharding(BiasAddSharding)
       .Gradient(BiasAddGradient);
   ops.Define("BiasAddGrad")
-      .Doc("output[c] = sum over … of out_backprop[…,c], or in dimension 1 with NCHW")
+      .Doc("output[c] = sum over … of out_backprop[…,c]; with NCHW, c indexes dimension 1")
       .Input("out_backprop: T")
       .Output("output: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")

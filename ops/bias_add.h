@@ -16,7 +16,7 @@ inline constexpr char kBiasAdd[] = "BiasAdd";  // for passes that match these op
 inline constexpr char kBiasAddGrad[] = "BiasAddGrad";
 
 struct BiasAddOptions {
-  std::string data_format = "NHWC";  // bias along the last dimension; "NCHW": along dimension 1
+  std::string data_format = "NHWC";  // channels are the last dimension; "NCHW": dimension 1
 };
 
 // BiasAdd: value[…,c] + bias[c].
@@ -25,7 +25,8 @@ struct BiasAddOptions {
 // Gradient: d value = dy, d bias = BiasAddGrad(dy).
 Output BiasAdd(const Scope& scope, Output value, Output bias, const BiasAddOptions& options = {});
 
-// BiasAddGrad: the sum of out_backprop over all dimensions except channels; 0 if there are no rows.
+// BiasAddGrad: the sum of out_backprop over all dimensions except the channels; 0 if there are no
+// rows.
 Output BiasAddGrad(const Scope& scope, Output out_backprop, const BiasAddOptions& options = {});
 
 }  // namespace ops

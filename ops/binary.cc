@@ -15,7 +15,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kIncompatible[] = "incompatible_shape_error: bool = true";
-constexpr char kNoneInTensorFlow[] = "TensorFlow defines one only for FloorMod";
+constexpr char kNoneInTensorFlow[] = "TensorFlow defines a gradient only for FloorMod";
 constexpr char kIsBool[] = "the output is bool";
 
 using Result = BinaryRow::Result;
@@ -50,7 +50,7 @@ Pair PowGrads(S s, Output x, Output y, Output z, Output g) {
   return {dx, ops::Mul(s, ops::Mul(s, g, z), log_x)};
 }
 
-// Integer quotients are rounded, which is not linear.
+// Integer quotients are rounded, so integer division is not linear.
 absl::StatusOr<ShardingRule> DivSharding(const ShardContext& c) {
   return IsFloating(c.node().output_dtype(0)) ? LinearInFirstSharding(c) : ElementwiseSharding(c);
 }
@@ -81,7 +81,7 @@ constexpr BinaryRow kRows[] = {
      }),
      .sharding = DivSharding},
     {.name = "DivNoNan",
-     .doc = "z = x / y, 0 where y is 0",
+     .doc = "z = x / y, or 0 where y is 0",
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return QuotientGrads<ops::DivNoNan>(s, x, y, g);
      }),
@@ -137,14 +137,14 @@ constexpr BinaryRow kRows[] = {
      .traits = kCommutative,
      .result = Result::kBool},
     {.name = "Maximum",
-     .doc = "z = the larger of x and y, NaN if either is NaN",
+     .doc = "z = the larger of x and y, or NaN if either is NaN",
      .dtypes = kNumeric,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return SplitByMask(s, ops::GreaterEqual(s, x, y), g);
      }),
      .traits = kCommutative},
     {.name = "Minimum",
-     .doc = "z = the smaller of x and y, NaN if either is NaN",
+     .doc = "z = the smaller of x and y, or NaN if either is NaN",
      .dtypes = kNumeric,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return SplitByMask(s, ops::LessEqual(s, x, y), g);

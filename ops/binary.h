@@ -27,7 +27,7 @@ inline constexpr char kMul[] = "Mul";
 inline constexpr char kRealDiv[] = "RealDiv";
 inline constexpr char kSub[] = "Sub";
 
-// Shapes:   any two that broadcast; the result has the broadcast shape.
+// Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8, except as marked. Integers wrap.
 // Errors:   InvalidArgument if the shapes do not broadcast; at run time for an integer divided by
 //           zero or raised to a negative power.
@@ -41,13 +41,14 @@ Output Div(const Scope& scope, Output x, Output y);       // integers round towa
 Output RealDiv(const Scope& scope, Output x, Output y);   // no integers
 Output DivNoNan(const Scope& scope, Output x, Output y);  // no integers; 0 where y is 0
 Output FloorDiv(const Scope& scope, Output x, Output y);
-Output FloorMod(const Scope& scope, Output x, Output y);  // has the sign of y
+Output FloorMod(const Scope& scope, Output x, Output y);  // the result has the sign of y
 Output TruncateDiv(const Scope& scope, Output x, Output y);
-Output TruncateMod(const Scope& scope, Output x, Output y);        // has the sign of x; not uint8
-Output Mod(const Scope& scope, Output x, Output y);                // same as TruncateMod
-Output Maximum(const Scope& scope, Output x, Output y);            // NaN if either is NaN
-Output Minimum(const Scope& scope, Output x, Output y);            // NaN if either is NaN
-Output Pow(const Scope& scope, Output x, Output y);                // not uint8
+Output TruncateMod(const Scope& scope, Output x,
+                   Output y);                            // the result has the sign of x; not uint8
+Output Mod(const Scope& scope, Output x, Output y);      // same as TruncateMod
+Output Maximum(const Scope& scope, Output x, Output y);  // NaN if either is NaN
+Output Minimum(const Scope& scope, Output x, Output y);  // NaN if either is NaN
+Output Pow(const Scope& scope, Output x, Output y);      // not uint8
 Output SquaredDifference(const Scope& scope, Output x, Output y);  // not uint8
 
 // These return bool.
@@ -57,8 +58,8 @@ Output Greater(const Scope& scope, Output x, Output y);
 Output GreaterEqual(const Scope& scope, Output x, Output y);
 
 struct EqualOptions {
-  // If false, operands that do not broadcast compare unequal, with a scalar result, instead of
-  // failing.
+  // If false, operands that do not broadcast are unequal, with a scalar result, instead of an
+  // error.
   bool incompatible_shape_error = true;
 };
 Output Equal(const Scope& scope, Output x, Output y, const EqualOptions& options = {});

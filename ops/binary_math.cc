@@ -34,13 +34,13 @@ constexpr BinaryRow kRows[] = {
      .x = "y: T",
      .y = "x: T"},
     {.name = "MulNoNan",
-     .doc = "z = x * y, 0 where y is 0",
+     .doc = "z = x * y, or 0 where y is 0",
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{ops::MulNoNan(s, g, y), ops::MulNoNan(s, x, g)};
      }),
      .sharding = LinearInFirstSharding},
     {.name = "NextAfter",
-     .doc = "output = the number next to x1 in the direction of x2",
+     .doc = "output = the next representable value after x1 in the direction of x2",
      .dtypes = kWide,
      .gradient = BinaryGrads([](S s, Output x1, Output x2, Output z, Output g) {
        return Pair{g, ops::ZerosLike(s, g)};
@@ -58,20 +58,20 @@ constexpr BinaryRow kRows[] = {
      .x = "a: T",
      .y = "x: T"},
     {.name = "Xdivy",
-     .doc = "z = x / y, 0 where x is 0",
+     .doc = "z = x / y, or 0 where x is 0",
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{ops::Mul(s, ops::Xdivy(s, IsNotZero(s, x), y), g),
                    ops::Mul(s, ops::Xdivy(s, ops::Neg(s, x), ops::Square(s, y)), g)};
      })},
     {.name = "Xlog1py",
-     .doc = "z = x * log(1 + y), 0 where x is 0",
+     .doc = "z = x * log(1 + y), or 0 where x is 0",
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        const Output one = ops::ScalarConst(s, y.dtype(), 1);
        return Pair{ops::Mul(s, ops::Xlog1py(s, IsNotZero(s, x), y), g),
                    ops::Mul(s, ops::Xdivy(s, x, ops::AddV2(s, y, one)), g)};
      })},
     {.name = "Xlogy",
-     .doc = "z = x * log y, 0 where x is 0",
+     .doc = "z = x * log y, or 0 where x is 0",
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{ops::Mul(s, ops::Xlogy(s, IsNotZero(s, x), y), g),
                    ops::Mul(s, ops::Xdivy(s, x, y), g)};

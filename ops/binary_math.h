@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise binary functions beyond the arithmetic in binary.h, with NumPy broadcasting:
-// products, quotients and logarithms that are defined at 0, angles and gamma functions.
+// Element-wise binary functions that supplement the arithmetic in binary.h, with NumPy
+// broadcasting: products, quotients and logarithms that are defined at 0, angles and gamma
+// functions.
 #ifndef MIRRORFLOW_OPS_BINARY_MATH_H_
 #define MIRRORFLOW_OPS_BINARY_MATH_H_
 
@@ -13,17 +14,18 @@ void RegisterBinaryMath(OpRegistry& ops);
 
 namespace ops {
 
-// Shapes:   any two that broadcast; the result has the broadcast shape.
+// Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.
 // Dtypes:   half, bfloat16, float, double; only float and double for NextAfter, Polygamma and
 //           ApproximateEqual.
 // Errors:   InvalidArgument if the shapes do not broadcast.
-// Gradient: as in TensorFlow, summed over broadcast dimensions; none for the order of Polygamma.
+// Gradient: as in TensorFlow, summed over broadcast dimensions; none for `a`, the order of
+//           Polygamma.
 Output Atan2(const Scope& scope, Output y, Output x);        // the angle of the point (x, y)
-Output MulNoNan(const Scope& scope, Output x, Output y);     // x * y, 0 where y is 0
-Output Xdivy(const Scope& scope, Output x, Output y);        // x / y, 0 where x is 0
-Output Xlogy(const Scope& scope, Output x, Output y);        // x * log y, 0 where x is 0
-Output Xlog1py(const Scope& scope, Output x, Output y);      // x * log(1 + y), 0 where x is 0
-Output NextAfter(const Scope& scope, Output x1, Output x2);  // the next number after x1 towards x2
+Output MulNoNan(const Scope& scope, Output x, Output y);     // x * y, or 0 where y is 0
+Output Xdivy(const Scope& scope, Output x, Output y);        // x / y, or 0 where x is 0
+Output Xlogy(const Scope& scope, Output x, Output y);        // x * log y, or 0 where x is 0
+Output Xlog1py(const Scope& scope, Output x, Output y);      // x * log(1 + y), or 0 where x is 0
+Output NextAfter(const Scope& scope, Output x1, Output x2);  // the next float after x1 towards x2
 // The (a + 1)-th derivative of log gamma at x, for integral a >= 0; otherwise NaN.
 Output Polygamma(const Scope& scope, Output a, Output x);
 

@@ -32,7 +32,7 @@ absl::Status BitcastShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Keeps the dimension that the dtypes split or merge whole, so the bytes of an element stay
+// The dimension that the cast adds or removes is not sharded, so that the bytes of an element stay
 // together.
 absl::StatusOr<ShardingRule> BitcastSharding(const ShardContext& c) {
   const Shape &in = c.input(0), &out = c.output(0);
@@ -49,14 +49,14 @@ void RegisterBitcast(OpRegistry& ops) {
       "{bfloat16, half, float, double, int64, int32, uint8, uint16, int8, int16, complex64, "
       "complex128, uint32, uint64}";
   ops.Define("Bitcast")
-      .Doc("the same bytes as elements of dtype `type`")
+      .Doc("the same bytes, reinterpreted as elements of dtype `type`")
       .Input("input: T")
       .Output("output: type")
       .Attr(absl::StrCat("T: ", kTypes))
       .Attr(absl::StrCat("type: ", kTypes))
       .Shape(BitcastShape)
       .Sharding(BitcastSharding)
-      .NoGradient("the bits of a number do not change continuously with it");
+      .NoGradient("the bits of a number are not a continuous function of it");
 }
 
 namespace ops {

@@ -11,8 +11,9 @@ void RegisterBitcast(OpRegistry& ops);
 namespace ops {
 
 // Bitcast: the same bytes, reinterpreted as elements of `dtype`.
-// Shapes:   a dtype n times smaller appends a dimension of size n; a dtype n times larger removes
-//           the last dimension, which must have size n.
+// Shapes:   if `dtype` is n times smaller, the result has an additional last dimension of size n;
+//           if it is n times larger, the input's last dimension, which must have size n, is
+//           removed.
 // Gradient: none.
 Output Bitcast(const Scope& scope, Output input, DataType dtype);
 

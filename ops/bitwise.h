@@ -12,7 +12,7 @@ void RegisterBitwise(OpRegistry& ops);
 
 namespace ops {
 
-// Shapes:   any two that broadcast; the result has the broadcast shape.
+// Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.
 // Dtypes:   int32, int64, uint8.
 // Special:  shift counts are clamped to [0, number of bits - 1]; right shifts keep the sign.
 // Errors:   InvalidArgument if the shapes do not broadcast.

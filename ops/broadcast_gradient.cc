@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns dimension d of `shape`, counted from the right; 1 beyond the first dimension.
+// Returns dimension d of `shape`, counted from the right, or 1 if `shape` has no such dimension.
 int64_t DimFromRight(const Shape& shape, int d) {
   return d < shape.rank() ? shape.dim(shape.rank() - 1 - d) : 1;
 }
@@ -55,7 +55,7 @@ absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) 
   return ShardingRule{.dims = "*,*->.,."};
 }
 
-// The dimensions of a result along which an operand was broadcast.
+// The dimensions of the result along which an operand was broadcast.
 struct BroadcastDims {
   std::vector<int64_t> missing;  // leading dimensions that the operand lacks
   std::vector<int64_t> ones;     // dimensions of size 1 in the operand
@@ -86,7 +86,7 @@ BroadcastDims BroadcastDimsOf(const GradContext& c, int operand, int own_dims) {
     });
     const int64_t size = DimFromRight(shape, from_right);
     if (broadcast && size == 1) dims.ones.push_back(i);
-    // The dimension is either 1 and broadcast, or equal to that of the result.
+    // The dimension is either 1, and therefore broadcast, or equal to the result's dimension.
     if (broadcast && size == kUnknownDim) dims.known = false;
   }
   return dims;
@@ -98,7 +98,7 @@ std::array<std::vector<int64_t>, 2> BroadcastAxes(const Shape& s0, const Shape& 
   std::array<std::vector<int64_t>, 2> axes;
   const int rank = std::max(s0.rank(), s1.rank());
   for (int i = 0; i < rank && s0 != s1; ++i) {
-    // If both are 1, summing changes nothing; both results list the dimension, as in TensorFlow.
+    // If both are 1, summing has no effect; both results list the dimension, as in TensorFlow.
     if (DimFromRight(s0, rank - 1 - i) == 1) axes[0].push_back(i);
     if (DimFromRight(s1, rank - 1 - i) == 1) axes[1].push_back(i);
   }
@@ -120,7 +120,7 @@ Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims
         ops::BroadcastGradientArgs(s, others(shape), others(ops::Shape(s, c.op.output(0))));
     return ops::Reshape(s, ops::Sum(s, grad, args.r0), shape);
   }
-  // Sums the size-1 dimensions first, while the dimension numbers are still those of the result.
+  // Sums the size-1 dimensions first, while the dimension indices are still the result's.
   if (!dims.ones.empty()) grad = ops::Sum(s, grad, dims.ones, {.keep_dims = true});
   if (!dims.missing.empty()) grad = ops::Sum(s, grad, dims.missing);
   return grad;
@@ -129,8 +129,8 @@ Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims
 void RegisterBroadcastGradient(OpRegistry& ops) {
   ops.Define("BroadcastGradientArgs")
       .Doc(
-          "r0, r1 = the dimensions along which gradients of operands of shapes s0 and s1 are "
-          "summed")
+          "r0, r1 = the dimensions along which the gradients of operands with shapes s0 and s1 "
+          "must be summed")
       .StaticInput("s0: T")
       .StaticInput("s1: T")
       .Output("r0: T")
@@ -140,7 +140,7 @@ void RegisterBroadcastGradient(OpRegistry& ops) {
       .Sharding(BroadcastGradientArgsSharding)
       .NoGradient("the outputs are integers");
   ops.Define("BroadcastArgs")
-      .Doc("the shape to which operands of shapes s0 and s1 broadcast")
+      .Doc("the shape to which operands with shapes s0 and s1 broadcast")
       .StaticInput("s0: T")
       .StaticInput("s1: T")
       .Output("r0: T")

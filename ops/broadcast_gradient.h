@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of broadcasting: finds the dimensions along which the gradient of a broadcast
-// operand must be summed.
+// Helpers and ops for the gradient of broadcasting: they find the dimensions along which a
+// broadcast operand's gradient must be summed.
 #ifndef MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 #define MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 
@@ -16,13 +16,13 @@ namespace mirrorflow {
 
 void RegisterBroadcastGradient(OpRegistry& ops);
 
-// Sums `grad` to the shape of operand `operand` of c.op, whose operands broadcast; `grad` has the
-// shape of the result of c.op. If the static shapes do not determine the dimensions to sum, because
-// an unknown dimension may be 1, the graph computes them (BroadcastGradientArgs, Sum, Reshape). The
-// last `own_dims` dimensions do not broadcast: `grad` has the same ones as the operand.
+// Sums `grad`, which has c.op's output shape, to the shape of operand `operand` of c.op, whose
+// operands broadcast. If the static shapes do not determine the dimensions to sum, because an
+// unknown dimension may be 1, the graph computes them (BroadcastGradientArgs, Sum, Reshape). The
+// last `own_dims` dimensions do not broadcast: they are equal in `grad` and the operand.
 Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims = 0);
 
-// Returns what BroadcastGradientArgs computes, for two fully defined shapes that broadcast.
+// Returns the result of BroadcastGradientArgs for two fully defined shapes that broadcast.
 std::array<std::vector<int64_t>, 2> BroadcastAxes(const Shape& s0, const Shape& s1);
 
 namespace ops {
@@ -31,14 +31,16 @@ struct BroadcastGradientArgsOutputs {
   Output r0, r1;
 };
 
-// BroadcastGradientArgs: for two shapes that broadcast, the dimensions along which the gradients of
-// the first (r0) and the second operand (r1) must be summed. For equal shapes, both are empty.
+// BroadcastGradientArgs: for two shapes that broadcast, the dimensions along which the gradient of
+// the first operand (r0) and of the second operand (r1) must be summed. For equal shapes, r0 and r1
+// are empty.
 // Shapes:   s0 and s1 are vectors, constant when the plan is compiled; r0 and r1 are vectors with
 //           one element per dimension to sum.
 // Errors:   InvalidArgument if the shapes do not broadcast.
 BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1);
 
-// BroadcastArgs: the shape to which s0 and s1, constant when the plan is compiled, broadcast.
+// BroadcastArgs: the shape to which the shapes s0 and s1 broadcast. Both are constant when the plan
+// is compiled.
 Output BroadcastArgs(const Scope& scope, Output s0, Output s1);
 
 }  // namespace ops

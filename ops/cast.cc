@@ -16,12 +16,12 @@ absl::Status CastShape(ShapeContext& c) {
   const DataType from = c.attr<DataType>("SrcT"), to = c.attr<DataType>("DstT");
   if (c.attr<bool>("Truncate") && IsFloating(from) && IsFloating(to) &&
       DataTypeSize(from) > DataTypeSize(to)) {
-    return absl::UnimplementedError(absl::StrCat("attribute 'Truncate' from ", DataTypeName(from),
-                                                 " to ", DataTypeName(to),
-                                                 "; expected false, got true"));
+    return absl::UnimplementedError(
+        absl::StrCat("attribute 'Truncate' is not supported for casts from ", DataTypeName(from),
+                     " to ", DataTypeName(to), "; expected false, got true"));
   }
   c.set_output(0, c.input(0));
-  // Shapes are often cast between the two index types.
+  // Propagates shapes, which are often cast between the two index types.
   if (IsIndex(from) && IsIndex(to) && c.input_info(0).as_shape.has_value()) {
     c.set_output_as_shape(0, *c.input_info(0).as_shape);
   }
@@ -29,7 +29,8 @@ absl::Status CastShape(ShapeContext& c) {
 }
 
 // The op is linear only if the cast does not round: between equal dtypes and to a wider
-// floating-point type. Integers may wrap around on one side of the cast and not on the other.
+// floating-point type. Casts of integers are not linear, because a sum can wrap around in one dtype
+// but not in the other.
 absl::StatusOr<ShardingRule> CastSharding(const ShardContext& c) {
   const DataType from = c.node().attr<DataType>("SrcT"), to = c.node().attr<DataType>("DstT");
   const bool widens = IsFloating(from) && IsFloating(to) && DataTypeSize(from) < DataTypeSize(to);
@@ -47,7 +48,7 @@ absl::StatusOr<std::vector<Output>> CastGrad(const GradContext& c) {
 
 void RegisterCast(OpRegistry& ops) {
   ops.Define("Cast")
-      .Doc("y = x in another dtype")
+      .Doc("y = x, converted to dtype DstT")
       .Input("x: SrcT")
       .Output("y: DstT")
       .Attr("SrcT: {half, bfloat16, float, double, int32, int64, uint8, uint32, uint64, bool}")

@@ -13,16 +13,16 @@ namespace ops {
 inline constexpr char kCast[] = "Cast";  // for passes that match this op
 
 struct CastOptions {
-  // Rounds towards zero where a floating-point type cannot hold the number exactly. Unimplemented
+  // Rounds towards zero if a floating-point type cannot represent the value exactly. Unimplemented
   // for casts to a smaller floating-point type, such as double to float.
   bool truncate = false;
 };
 
-// Cast: the same numbers in another dtype.
-// Dtypes:   all pairs. Casts from floating-point to integer round towards zero; a number that does
+// Cast: the same values in another dtype.
+// Dtypes:   all pairs. Casts from floating-point to integer round towards zero; a value that does
 //           not fit, including NaN, becomes the smallest int32 or int64, as on x86. Integers wrap
-//           around. Everything except 0 casts to true.
-// Gradient: dy cast back, between floating-point dtypes; otherwise none.
+//           around. Every value except 0 casts to true.
+// Gradient: dy cast back if both dtypes are floating-point; otherwise none.
 Output Cast(const Scope& scope, Output x, DataType dtype, const CastOptions& options = {});
 
 }  // namespace ops

@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<Output>> CheckNumericsGrad(const GradContext& c) {
 void RegisterCheckNumerics(OpRegistry& ops) {
   for (absl::string_view name : {"CheckNumerics", "CheckNumericsV2"}) {
     ops.Define(name)
-        .Doc("output = tensor, or an error if an element is not finite")
+        .Doc("output = tensor; fails the step if an element is not finite")
         .Input("tensor: T")
         .Output("output: T")
         .Attr("T: {bfloat16, half, float, double}")

@@ -10,7 +10,7 @@ void RegisterCheckNumerics(OpRegistry& ops);
 
 namespace ops {
 
-// CheckNumerics: returns its operand, or fails with `message` if an element is not finite.
+// CheckNumerics: returns its operand, or fails the step with `message` if an element is not finite.
 // Gradient: dy, checked in the same way.
 Output CheckNumerics(const Scope& scope, Output tensor, absl::string_view message);
 

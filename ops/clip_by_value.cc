@@ -20,7 +20,7 @@ absl::Status ClipByValueShape(ShapeContext& c) {
     const bool scalar = !bound.unknown_rank() && bound.rank() == 0;
     if (scalar || bound.IsCompatibleWith(t)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(c.node().op().inputs[i].name, " must be a scalar or of the shape of t, ",
+        absl::StrCat(c.node().op().inputs[i].name, " must be a scalar or have the shape of t; ",
                      "expected ", t.ToString(), ", got ", bound.ToString()));
   }
   c.set_output(0, t);

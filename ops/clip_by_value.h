@@ -11,10 +11,10 @@ void RegisterClipByValue(OpRegistry& ops);
 namespace ops {
 
 // ClipByValue: output = max(min(t, clip_value_max), clip_value_min).
-// Shapes:   t has any shape, which is that of the output; each bound is a scalar or has t's shape.
+// Shapes:   the output has t's shape; each bound is a scalar or has t's shape.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Special:  NaN in t propagates; a bound that is NaN has no effect.
-// Errors:   InvalidArgument for a bound of another shape.
+// Errors:   InvalidArgument if a bound has any other shape.
 // Gradient: dy flows to the chosen operand: t, or the bound that replaced it.
 Output ClipByValue(const Scope& scope, Output t, Output clip_value_min, Output clip_value_max);
 

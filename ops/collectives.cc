@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// The shapes are global: a value has the same shape whatever its sharding.
+// Shapes are global: a value's shape does not depend on its sharding.
 absl::Status SameShapes(ShapeContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
   return absl::OkStatus();
@@ -39,12 +39,12 @@ absl::StatusOr<std::vector<Output>> IdentityGrad(const GradContext& c) {
 absl::StatusOr<std::vector<Output>> ReduceGrad(const GradContext& c) {
   const std::string& reduction = c.op.attr<std::string>("reduction");
   if (reduction == ReductionName(Reduction::kSum)) return IdentityGrad(c);
-  return absl::UnimplementedError(absl::StrCat(
-      OpAndName(c.op), ": only a sum over the replicas has a gradient, got ", reduction));
+  return absl::UnimplementedError(
+      absl::StrCat(OpAndName(c.op), ": only reduction 'sum' has a gradient, got ", reduction));
 }
 
 absl::StatusOr<ShardingRule> LocalPartSharding(const ShardContext&) {
-  // An op with kPerReplica and a linear rule takes the parts of a sum.
+  // With kPerReplica and a linear rule, the op receives the parts of a sum without reducing them.
   return ShardingRule{.dims = "*->*", .linearity = Linearity::kJoint};
 }
 
@@ -75,40 +75,44 @@ Output Reduce(const Scope& scope, absl::string_view op, Output value,
 }  // namespace
 
 void RegisterCollectives(OpRegistry& ops) {
-  DefineCollective(ops, kAllReduce, "Each output is the reduction of its input over all ranks.")
+  DefineCollective(ops, kAllReduce, "each output is its input, reduced over all ranks")
       .Input("values: N * T")
       .Output("reduced: N * T")
       .Attr("N: int >= 1")
       .Attr(kReduction)
       .Attr("bucket: int = -1")
       .Gradient(ReduceGrad);
-  DefineCollective(ops, kReduceScatter,
-                   "This rank's shard of dimension 0 of the reduction over all ranks.")
+  DefineCollective(
+      ops, kReduceScatter,
+      "reduces the value over all ranks, of which each receives its shard of dimension 0")
       .Input("value: T")
       .Output("share: T")
       .Attr(kReduction)
       .Attr(kAxis)
       .Attr(kFactor)
       .Gradient(ReduceGrad);
-  DefineCollective(ops, kAllGather, "The whole of a value whose dimension 0 is sharded.")
+  DefineCollective(
+      ops, kAllGather,
+      "gathers a value whose dimension 0 is sharded, so that every rank receives the whole value")
       .Input("share: T")
       .Output("whole: T")
       .Attr(kAxis)
       .Attr(kFactor)
       .Gradient(IdentityGrad);
   ops.Define(kLocalPart)
-      .Doc("The part of a sum that this replica holds.")
+      .Doc("this replica's part of the value; the parts of all replicas add up to the value")
       .Input("value: T")
       .Output("part: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
-      // Stateful ops are not folded: a constant cannot be a different part on every replica.
+      // Stateful ops are not folded; this op must not be, because a constant is the same on every
+      // replica.
       .Traits(kStateful | kPerReplica | kOwnOp | kView)
       .Shape(SameShapes)
       .Sharding(LocalPartSharding)
       .NoGradient("a replica's part of a value is not a function of the value")
       .Expand(Identities);
   ops.Define(kEnsureReplicated)
-      .Doc("output = input, which must be equal on all replicas; `what` names it in the error")
+      .Doc("output = input, which must be equal on all replicas; errors call it `what`")
       .Input("input: T")
       .Output("output: T")
       .Attr("what: string")

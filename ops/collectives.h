@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Explicit communication. A graph is the program of one device on the global batch, and the
-// compiler inserts the collectives that it needs. Use these ops to choose where and how to
-// communicate: for example in half the precision, or only a low-rank factor of a gradient
-// (train/optimizers/communication_hooks.h). On one replica, each is the identity.
+// Explicit communication. A graph is a program for one device and the global batch, and the
+// compiler inserts the collectives that it needs. Use these ops to choose what to communicate and
+// where: for example half-precision values, or only a low-rank factor of a gradient
+// (train/optimizers/communication_hooks.h). On a single replica, each op is the identity.
 //
 //   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
-//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can take it, locally
+//   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can process it, locally
 //   Output reduced = ops::AllReduce(scope, narrow);          // equal on all replicas
 #ifndef MIRRORFLOW_OPS_COLLECTIVES_H_
 #define MIRRORFLOW_OPS_COLLECTIVES_H_
@@ -36,10 +36,10 @@ void RegisterCollectives(OpRegistry& ops);
 namespace ops {
 
 // LocalPart: the part of `value` that this replica holds. The parts of all replicas add up to the
-// value. Any op can take a part, even one that is not linear, and is applied to each replica's part
+// value. Any op, even one that is not linear, can take a part; it is applied to each replica's part
 // separately.
-// Sharding: partial(sum) -> per-replica. If the value is not a partial sum, replica 0 holds all of
-//           it and the other replicas hold zeros.
+// Sharding: partial(sum) -> per-replica. If the value is not a partial sum, replica 0 holds the
+//           whole value and all other replicas hold zeros.
 // Gradient: none; a part is not a function of the value.
 Output LocalPart(const Scope& scope, Output value);
 
@@ -47,30 +47,31 @@ struct ReduceOptions {
   Reduction reduction = Reduction::kSum;
 };
 
-// AllReduce: the reduction of `value` over all replicas, equal on all of them.
+// AllReduce: reduces `value` over all replicas; every replica receives the result.
 // Sharding: partial -> replicated, per-replica -> replicated. A value that is equal on all replicas
-//           is its own reduction; a sharded one is gathered.
+//           is its own reduction; a sharded value is gathered.
 // Gradient: dy if the reduction is a sum, otherwise none.
-// Errors:   InvalidArgument if the value is partial with another reduction: for the mean of the
+// Errors:   InvalidArgument if the value is partial with a different reduction. For the mean of the
 //           parts of a sum, use AllReduce(LocalPart(value), mean).
 Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// ReduceScatter: AllReduce with a sharded result: each replica holds an equal shard of the rows
-// (dimension 0). The global value is the same. If the number of rows is not a multiple of the
-// number of replicas, and inside a branch or loop, the op is an AllReduce.
+// ReduceScatter: like AllReduce, but shards the result: each replica holds an equal number of the
+// rows (dimension 0). The global value is the same. The op is an AllReduce inside a branch or loop,
+// or if the number of rows is not a multiple of the number of replicas.
 // Sharding: partial -> sharded(dim 0), per-replica -> sharded(dim 0).
 // Gradient, errors: as for AllReduce.
 Output ReduceScatter(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// AllGather: the whole of a value of which each replica holds some rows.
+// AllGather: gathers a value of which each replica holds some rows; every replica receives the
+// whole value.
 // Sharding: sharded -> replicated.
 // Gradient: dy.
-// Errors:   InvalidArgument if the value is partial or per-replica, because it has no rows that are
-//           split; expected AllReduce.
+// Errors:   InvalidArgument if the value is partial or per-replica, because its rows are not split;
+//           use AllReduce.
 Output AllGather(const Scope& scope, Output value);
 
 // EnsureReplicated: returns its operand, which must already be equal on all replicas, without
-// further communication. `what` names it in the error.
+// further communication. Errors call the operand `what`.
 // Gradient: dy.
 // Errors:   InvalidArgument, with the path to the value, if the replicas' values differ or must
 //           still be reduced or gathered.

@@ -26,7 +26,7 @@ std::vector<int> InputsFrom(int first, int n) {
   return inputs;
 }
 
-// The input indices of the axis and of the first value of Concat and ConcatV2.
+// The indices of the axis and of the first value among the inputs of Concat or ConcatV2.
 struct ConcatInputs {
   explicit ConcatInputs(const Node& node)
       : n(static_cast<int>(node.attr<int64_t>("N"))),
@@ -68,7 +68,7 @@ absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
 absl::Status ConcatShape(ShapeContext& c) {
   const ConcatInputs at(c.node());
   const int end = at.first + at.n;
-  // All ranks are equal, so one known rank determines the others.
+  // All ranks are equal, so one known rank determines them all.
   int rank = -1;
   for (int i = at.first; i < end; ++i) {
     if (!c.input(i).unknown_rank()) rank = c.input(i).rank();
@@ -100,7 +100,7 @@ absl::Status ConcatShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The axis must be whole: concatenating shards along it would interleave the pieces.
+// The axis must not be sharded: concatenating shards along it would interleave the pieces.
 absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
   const ConcatInputs at(c.node());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axis, c.integers(at.axis));
@@ -113,7 +113,8 @@ absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
                       InputsFrom(at.first, at.n));
 }
 
-// Returns slices of dy with static bounds; empty if the pieces have unknown sizes along the axis.
+// Returns slices of dy with static bounds, or an empty vector if the pieces have unknown sizes
+// along the axis.
 absl::StatusOr<std::vector<Output>> StaticConcatGrad(const GradContext& c, const ConcatInputs& at) {
   const Scope& s = c.scope;
   const Tensor axis_value = s.graph().values().at(c.op.input(at.axis)).constant;
@@ -216,8 +217,8 @@ absl::Status PackShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The terms of the packed tensor and of a piece, with one letter for each dimension except the new
-// one.
+// The sharding terms of the packed tensor and of a piece, with one letter for each dimension except
+// the new one.
 struct PackTerms {
   std::string packed;
   std::string piece;
@@ -302,7 +303,7 @@ void RegisterConcat(OpRegistry& ops) {
       .Sharding(ConcatSharding)
       .Gradient(ConcatGrad);
   ops.Define("ConcatOffset")
-      .Doc("the offset of each tensor of these shapes in their concatenation")
+      .Doc("for tensors of these shapes, the offset of each in their concatenation")
       .StaticInput("concat_dim: int32")
       .Input("shape: N * shape_type")
       .Output("offset: N * shape_type")

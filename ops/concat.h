@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that join tensors, and Unpack, which splits them again.
+// Ops that join tensors, and Unpack, the inverse of Pack.
 #ifndef MIRRORFLOW_OPS_CONCAT_H_
 #define MIRRORFLOW_OPS_CONCAT_H_
 
@@ -22,10 +22,10 @@ namespace ops {
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis);
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis);
 
-// Concat: ConcatV2 with the axis as the first input, for old graphs.
+// Concat: an older form of ConcatV2, with the axis as the first input.
 Output Concat(const Scope& scope, Output concat_dim, absl::Span<const Output> values);
 
-// ConcatOffset: for tensors of these shapes, the offset of each in their concatenation.
+// ConcatOffset: the offset of each tensor in the concatenation of tensors of these shapes.
 std::vector<Output> ConcatOffset(const Scope& scope, Output concat_dim,
                                  absl::Span<const Output> shapes);
 

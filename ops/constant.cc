@@ -22,7 +22,7 @@ absl::Status ConstShape(ShapeContext& c) {
   const Tensor& value = c.attr<Tensor>("value");
   const DataType dtype = c.attr<DataType>("dtype");
   if (!value.has_value() || value.dtype() != dtype) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute 'value' must be of dtype ",
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'value' must have dtype ",
                                                    DataTypeName(dtype), ", got ",
                                                    DataTypeName(value.dtype())));
   }
@@ -30,15 +30,15 @@ absl::Status ConstShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// A constant is replicated: a use that needs only some rows takes a local slice.
+// A constant is replicated; a user that needs only some rows takes a local slice.
 absl::StatusOr<ShardingRule> ConstSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat("->", DotsFor(c.output(0)))};
 }
 
-// Returns true if T, an integer type, represents the number exactly.
+// Returns true if T, an integer type, can represent the number exactly.
 template <typename T>
 bool IsWhole(double value) {
-  // One more than the largest T, which is a power of two and therefore exact.
+  // This is the largest T plus one, a power of two and therefore exact.
   const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
   return value >= static_cast<double>(std::numeric_limits<T>::lowest()) && value < limit &&
          value == std::trunc(value);
@@ -48,7 +48,7 @@ bool IsWhole(double value) {
 
 void RegisterConstant(OpRegistry& ops) {
   ops.Define("Const")
-      .Doc("output = value, an attribute")
+      .Doc("output = the attribute `value`")
       .Output("output: dtype")
       .Attr("value: tensor")
       .Attr("dtype: type")
@@ -85,7 +85,7 @@ Output ScalarConst(const Scope& scope, DataType dtype, double value) {
       false);
   if (scalar.has_value()) return Const(scope, std::move(scalar));
   scope.Fail(absl::InvalidArgumentError(
-      absl::StrCat("no scalar of dtype ", DataTypeName(dtype), " can hold ", value)));
+      absl::StrCat("a scalar of dtype ", DataTypeName(dtype), " cannot hold ", value)));
   return Output();
 }
 
@@ -94,7 +94,7 @@ Output VectorConst(const Scope& scope, absl::Span<const int64_t> values, DataTyp
   for (int64_t v : values) {
     if (dtype == DT_INT32 && v == static_cast<int32_t>(v)) continue;
     scope.Fail(absl::InvalidArgumentError(
-        absl::StrCat("no vector of dtype ", DataTypeName(dtype), " can hold ", v)));
+        absl::StrCat("a vector of dtype ", DataTypeName(dtype), " cannot hold ", v)));
     return Output();
   }
   return Const(scope, Tensor::Vector<int32_t>(std::vector<int32_t>(values.begin(), values.end())));

@@ -11,7 +11,7 @@ void RegisterConstant(OpRegistry& ops);
 
 namespace ops {
 
-// Const: the tensor in attribute `value`, the same on every replica.
+// Const: the tensor in attribute `value`, which is the same on every replica.
 // Shapes:   the shape of `value`. Shape functions can read the value itself.
 // Errors:   InvalidArgument if `value` does not have the dtype in attribute `dtype`.
 // Gradient: none; the op has no inputs.
@@ -22,7 +22,7 @@ Output Const(const Scope& scope, Tensor value);
 Output ScalarConst(const Scope& scope, DataType dtype, double value);
 
 // Returns `values` as an int32 or int64 vector, for a shape, a permutation or a list of axes.
-// InvalidArgument if a number does not fit.
+// InvalidArgument if a value does not fit.
 Output VectorConst(const Scope& scope, absl::Span<const int64_t> values, DataType dtype = DT_INT32);
 
 }  // namespace ops

@@ -17,8 +17,8 @@ absl::Status PlaceholderShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The output has `shape`: the default is only one possible value, so its shape and value say
-// nothing about a feed.
+// The output has shape `shape`. The default's shape and value do not apply, because a step may feed
+// a different value.
 absl::Status PlaceholderWithDefaultShape(ShapeContext& c) {
   const Shape& shape = c.attr<Shape>("shape");
   if (!shape.IsCompatibleWith(c.input(0))) {
@@ -43,16 +43,16 @@ absl::StatusOr<ShardingRule> NoOpSharding(const ShardContext&) {
 
 void RegisterControl(OpRegistry& ops) {
   ops.Define("Placeholder")
-      .Doc("a value that every step feeds")
+      .Doc("a value that every step must feed")
       .Output("output: dtype")
       .Attr("dtype: type")
       .Attr("shape: shape = unknown")
       .Role(OpRole::kPlaceholder)
       .Shape(PlaceholderShape)
-      .Gathers("it is a feed, and the split of feeds is decided when a step is prepared")
+      .Gathers("it is a feed, whose split is decided when the step is prepared")
       .NoGradient("it has no inputs");
   ops.Define("PlaceholderWithDefault")
-      .Doc("a value that a step may feed; the input by default")
+      .Doc("a value that a step may feed; defaults to the input")
       .Input("input: dtype")
       .Output("output: dtype")
       .Attr("dtype: type")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops through which values enter a graph, and ops that only order others.
+// Ops through which values enter a graph, and ops that only order other ops.
 #ifndef MIRRORFLOW_OPS_CONTROL_H_
 #define MIRRORFLOW_OPS_CONTROL_H_
 
@@ -20,15 +20,15 @@ namespace ops {
 Output Placeholder(const Scope& scope, DataType dtype,
                    const mirrorflow::Shape& shape = mirrorflow::Shape::UnknownRank());
 
-// PlaceholderWithDefault: a value that a step may feed; the operand by default.
-// Shapes:   `shape` is what feeds must match; the operand must be compatible with it.
+// PlaceholderWithDefault: a value that a step may feed. Defaults to the operand.
+// Shapes:   feeds must match `shape`, and the operand must be compatible with it.
 // Gradient: dy, for the operand.
 Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 
-// NoOp: does nothing; runs after the control dependencies of the scope.
+// NoOp: does nothing, but runs after the scope's control dependencies.
 Operation NoOp(const Scope& scope);
 
-// Group: an operation that is done when all of `operations` are done.
+// Group: an operation that finishes when all of `operations` have finished.
 Operation Group(const Scope& scope, absl::Span<const Operation> operations);
 
 }  // namespace ops

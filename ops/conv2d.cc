@@ -11,9 +11,9 @@
 namespace mirrorflow {
 namespace {
 
-// Checks the channels. If the filter has fewer channels than the images, the convolution is
-// grouped: the image channels form groups, and the output channels form as many groups, each
-// computed from one image group.
+// Checks the channel counts. If the filter has fewer channels than the images, the convolution is
+// grouped: image channels and output channels form the same number of groups, and each output group
+// is computed from one image group.
 absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filter) {
   const int64_t of_group = filter.dim(2), outputs = filter.dim(3);
   if (channels == kUnknownDim || of_group == kUnknownDim || channels == of_group) {
@@ -22,12 +22,13 @@ absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filt
   if (of_group == 0 || channels % of_group != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
-                     "; expected a multiple of ", of_group, ", got ", channels));
+                     " do not match; expected a multiple of ", of_group, ", got ", channels));
   }
   const int64_t groups = channels / of_group;
   if (groups == 0 || outputs == kUnknownDim || outputs % groups == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("output channels of filter ", filter.ToString(),
-                                                 " must be in ", groups, " groups, got ", outputs));
+                                                 " must be divisible into ", groups,
+                                                 " groups, got ", outputs));
 }
 
 // Returns the output shape of the convolution of `input` with `filter`, both of rank 4.
@@ -68,7 +69,7 @@ absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const S
   MF_ASSIGN_OR_RETURN(const Shape output, ConvolutionShape(c.node(), input, filter));
   if (dy.IsCompatibleWith(output)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "out_backprop must have the shape of the convolution of ", input.ToString(), " with ",
+      "out_backprop must have the output shape of the convolution of ", input.ToString(), " with ",
       filter.ToString(), "; expected ", output.ToString(), ", got ", dy.ToString()));
 }
 
@@ -89,7 +90,7 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
 }
 
 // Sharding terms. Letter n stands for images, c for image channels, o for output channels. Grouped
-// channels stay whole.
+// channels are not sharded.
 struct Terms {
   std::string images, filter, output;
 };
@@ -136,7 +137,7 @@ absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
 }
 
 // The convolution is linear in the images and in the filter, so the gradients of the gradient ops
-// are the same three ops again.
+// are these same three ops.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
@@ -172,7 +173,7 @@ void RegisterConv2D(OpRegistry& ops) {
       .Sharding(Conv2DSharding)
       .Gradient(Conv2DGrad);
   ConvolutionAttrs(ops.Define("Conv2DBackpropInput")
-                       .Doc("the gradient of the images of Conv2D")
+                       .Doc("the gradient of Conv2D with respect to the images")
                        .StaticInput("input_sizes: int32")
                        .Input("filter: T")
                        .Input("out_backprop: T")
@@ -183,7 +184,7 @@ void RegisterConv2D(OpRegistry& ops) {
       .Sharding(BackpropInputSharding)
       .Gradient(BackpropInputGrad);
   ConvolutionAttrs(ops.Define("Conv2DBackpropFilter")
-                       .Doc("the gradient of the filter of Conv2D")
+                       .Doc("the gradient of Conv2D with respect to the filter")
                        .Input("input: T")
                        .StaticInput("filter_sizes: int32")
                        .Input("out_backprop: T")

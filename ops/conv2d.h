@@ -19,8 +19,8 @@ namespace ops {
 
 inline constexpr char kConv2D[] = "Conv2D";  // for passes that match this op
 
-// TensorFlow's attributes. Lists have one element per dimension of the images; explicit_paddings,
-// for padding EXPLICIT, has two: before and after.
+// TensorFlow's attributes. Lists have one element per image dimension; explicit_paddings, which
+// padding EXPLICIT uses, has two (before, after).
 struct Conv2DOptions {
   bool use_cudnn_on_gpu = true;  // ignored
   std::vector<int64_t> explicit_paddings = {};
@@ -37,19 +37,19 @@ struct Conv2DOptions {
 //           filter is unchanged.
 // Dtypes:   half, bfloat16, float, double, int32.
 // Strides:  {1, height, width, 1}.
-// Sharding: along the batch, the input channels and the output channels; each gradient contracts
-//           one of these.
+// Sharding: along the batch, the input channels or the output channels; each gradient contracts one
+//           of these.
 // Gradient: Conv2DBackpropInput and Conv2DBackpropFilter of dy, as in TensorFlow.
 Output Conv2D(const Scope& scope, Output input, Output filter, absl::Span<const int64_t> strides,
               absl::string_view padding, const Conv2DOptions& options = {});
 
-// Conv2DBackpropInput: the gradient of the images; input_sizes is their shape, an int32 vector.
+// Conv2DBackpropInput: the gradient of the images, whose shape is input_sizes, an int32 vector.
 Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                            Output out_backprop, absl::Span<const int64_t> strides,
                            absl::string_view padding, const Conv2DOptions& options = {});
 
-// Conv2DBackpropFilter: the gradient of the filter; filter_sizes is its shape, an int32 vector. The
-// gradient of an empty batch is 0. Not for int32.
+// Conv2DBackpropFilter: the gradient of the filter, whose shape is filter_sizes, an int32 vector.
+// The gradient of an empty batch is 0. Does not support int32.
 Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options = {});

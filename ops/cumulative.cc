@@ -29,7 +29,7 @@ absl::Status CumulativeShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// An element depends on elements of other replicas along a sharded axis, so the axis must be whole.
+// The axis must not be sharded, because an element depends on earlier or later elements along it.
 template <bool is_sum>
 absl::StatusOr<ShardingRule> CumulativeSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));

@@ -15,11 +15,11 @@ void RegisterCumulative(OpRegistry& ops);
 namespace ops {
 
 struct CumulativeOptions {
-  bool exclusive = false;  // element i covers only the elements before i
-  bool reverse = false;    // from the last to the first
+  bool exclusive = false;  // element i excludes input element i
+  bool reverse = false;    // accumulates from the last element to the first
 };
 
-// Shapes:   x has rank 1 or more, and the result has its shape. `axis` is a scalar, constant when
+// Shapes:   x has rank 1 or more; the result has the same shape. `axis` is a scalar, constant when
 //           the plan is compiled; a negative axis counts from the end.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8; integers wrap around.
 // Errors:   InvalidArgument for an axis out of range.

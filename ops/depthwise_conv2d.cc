@@ -24,9 +24,9 @@ absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Sh
   const int64_t expected = filter.dim(2), each = filter.dim(3);
   if (channels == kUnknownDim) channels = expected;
   if (expected != kUnknownDim && channels != expected) {
-    return absl::InvalidArgumentError(absl::StrCat("channels of images ", input.ToString(),
-                                                   " and filter ", filter.ToString(), "; expected ",
-                                                   expected, ", got ", channels));
+    return absl::InvalidArgumentError(
+        absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
+                     " do not match; expected ", expected, ", got ", channels));
   }
   Shape output = input;
   output.set_dim(layout.channels, kUnknownDim);
@@ -63,7 +63,7 @@ absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const S
   MF_ASSIGN_OR_RETURN(const Shape output, OutputShape(c.node(), input, filter));
   if (c.input(2).IsCompatibleWith(output)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "out_backprop must have the shape of the convolution of ", input.ToString(), " with ",
+      "out_backprop must have the output shape of the convolution of ", input.ToString(), " with ",
       filter.ToString(), "; expected ", output.ToString(), ", got ", c.input(2).ToString()));
 }
 
@@ -83,8 +83,7 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Letter n stands for images, c for channels. Output channels come in groups, one per image
-// channel.
+// Letter n stands for images, c for channels. Output channels form groups, one per image channel.
 absl::StatusOr<ShardingRule> ForwardSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   const std::string images = layout.Term("n", "c");
@@ -122,7 +121,7 @@ absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
 }
 
 // The convolution is linear in the images and in the filter, so the gradients of the gradient ops
-// are the same three ops again.
+// are these same three ops.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
@@ -148,7 +147,7 @@ OpBuilder& CommonAttrs(OpBuilder& op) {
 
 void RegisterDepthwiseConv2d(OpRegistry& ops) {
   CommonAttrs(ops.Define(kForward)
-                  .Doc("cross-correlation of each channel of images with its own filters")
+                  .Doc("cross-correlation of each image channel with its own filters")
                   .Input("input: T")
                   .Input("filter: T")
                   .Output("output: T"))
@@ -156,7 +155,7 @@ void RegisterDepthwiseConv2d(OpRegistry& ops) {
       .Sharding(ForwardSharding)
       .Gradient(ForwardGrad);
   CommonAttrs(ops.Define(kBackpropInput)
-                  .Doc("the gradient of the images of DepthwiseConv2dNative")
+                  .Doc("the gradient of DepthwiseConv2dNative with respect to the images")
                   .StaticInput("input_sizes: int32")
                   .Input("filter: T")
                   .Input("out_backprop: T")
@@ -165,7 +164,7 @@ void RegisterDepthwiseConv2d(OpRegistry& ops) {
       .Sharding(BackpropInputSharding)
       .Gradient(BackpropInputGrad);
   CommonAttrs(ops.Define(kBackpropFilter)
-                  .Doc("the gradient of the filter of DepthwiseConv2dNative")
+                  .Doc("the gradient of DepthwiseConv2dNative with respect to the filter")
                   .Input("input: T")
                   .StaticInput("filter_sizes: int32")
                   .Input("out_backprop: T")

@@ -27,7 +27,7 @@ namespace {
 
 absl::Status StitchShape(ShapeContext& c) {
   const int n = static_cast<int>(c.attr<int64_t>("N"));
-  int64_t num_rows = 0;  // kUnknownDim once an index is unknown
+  int64_t num_rows = 0;  // becomes kUnknownDim if any index is unknown
   Shape row = Shape::UnknownRank();
   for (int k = 0; k < n; ++k) {
     MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> indices, c.integers(k));
@@ -42,15 +42,15 @@ absl::Status StitchShape(ShapeContext& c) {
     if (at.unknown_rank() || data.unknown_rank()) continue;
     const bool long_enough = data.rank() >= at.rank();
     if (!long_enough || !Shape(data.dims().subspan(0, at.rank())).IsCompatibleWith(at)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data ", k, " must have the leading dimensions ", "of its indices ",
-                       at.ToString(), ", got ", data.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat("data ", k, " must start with the dimensions ",
+                                                     "of its indices ", at.ToString(), ", got ",
+                                                     data.ToString()));
     }
     absl::StatusOr<Shape> merged = row.MergeWith(Shape(data.dims().subspan(at.rank())));
     if (!merged.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("all data must have equal rows, got ", row.ToString(), " and, in data ", k,
-                       ", ", Shape(data.dims().subspan(at.rank())).ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "all data must have rows of equal shape, got ", row.ToString(), " and, in data ", k, ", ",
+          Shape(data.dims().subspan(at.rank())).ToString()));
     }
     row = *std::move(merged);
   }
@@ -87,8 +87,8 @@ bool AreDistinct(const Scope& s, absl::Span<const Output> indices) {
   return true;
 }
 
-// Marks, for each piece of data, the rows that are in the result, which are the last rows of each
-// index. Stitching the row numbers finds them.
+// Marks the rows of each data tensor that appear in the result: the last row for each index.
+// Stitching the row numbers finds them.
 std::vector<Output> LastRows(const Scope& s, absl::Span<const Output> indices) {
   const Output zero = ops::ScalarConst(s, DT_INT32, 0), one = ops::ScalarConst(s, DT_INT32, 1);
   std::vector<Output> numbers, is_last;
@@ -134,7 +134,9 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
 
 void RegisterDynamicStitch(OpRegistry& ops) {
   ops.Define("DynamicStitch")
-      .Doc("merged[indices[k][i]] = data[k][i]; if an index repeats, the last row wins")
+      .Doc(
+          "merged[indices[k][i]] = data[k][i]; if an index occurs more than once, its last row "
+          "wins")
       .StaticInput("indices: N * int32")
       .Input("data: N * T")
       .Output("merged: T")

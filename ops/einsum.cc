@@ -22,7 +22,7 @@ constexpr char kEllipsis[] = "...";
 constexpr size_t kEllipsisSize = sizeof(kEllipsis) - 1;
 constexpr int kMaxOperands = 2;
 
-// Splits the equation into its terms as written; the result term is last.
+// Splits the equation into its terms, as written, with the result's term last.
 absl::StatusOr<std::vector<std::string>> Split(absl::string_view equation, int operands) {
   const std::vector<std::string> sides = absl::StrSplit(equation, "->");
   if (sides.size() != 2) {
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<std::string>> Split(absl::string_view equation, int o
   std::vector<std::string> terms = absl::StrSplit(sides[0], ',');
   if (static_cast<int>(terms.size()) != operands || operands > kMaxOperands) {
     return absl::InvalidArgumentError(
-        absl::StrCat("equation must have a term for each of 1 or 2 operands; got '", equation,
+        absl::StrCat("equation must have a term for each operand (1 or 2); got '", equation,
                      "' and ", operands, " operands"));
   }
   terms.push_back(sides[1]);
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> Split(absl::string_view equation, int o
 
 bool HasEllipsis(absl::string_view term) { return absl::StrContains(term, kEllipsis); }
 
-// Returns the labels of a term without its ellipsis.
+// Returns the labels of a term, except its ellipsis.
 std::string Letters(absl::string_view term) {
   std::string letters(term);
   const size_t at = letters.find(kEllipsis);
@@ -49,8 +49,7 @@ std::string Letters(absl::string_view term) {
   return letters;
 }
 
-// Returns the term with its ellipsis replaced with labels for the `rank` dimensions that it stands
-// for.
+// Returns the term in which labels for `rank` dimensions replace the ellipsis.
 std::string WithDigits(std::string term, int rank) {
   const size_t at = term.find(kEllipsis);
   if (at == std::string::npos) return term;
@@ -83,7 +82,7 @@ absl::Status EinsumShape(ShapeContext& c) {
       } else if (size != kUnknownDim) {
         return absl::InvalidArgumentError(
             absl::StrCat("dimension ", d, " of operand ", i, " in '", equation,
-                         "' must have the size of the other dimensions with its label; expected ",
+                         "' must have the same size as all dimensions with its label; expected ",
                          merged, ", got ", size));
       }
     }
@@ -92,20 +91,21 @@ absl::Status EinsumShape(ShapeContext& c) {
   for (const char label : terms.output) dims.push_back(sizes.at(label));
   if (dims.size() > kMaxRank) {
     return absl::InvalidArgumentError(absl::StrCat("the result of '", equation, "' has ",
-                                                   dims.size(), " dimensions; expected ", kMaxRank,
-                                                   " at most"));
+                                                   dims.size(), " dimensions; at most ", kMaxRank,
+                                                   " are supported"));
   }
   c.set_output(0, Shape(dims));
   return absl::OkStatus();
 }
 
-// The rule is the equation with renamed labels. Diagonals and broadcast dimensions must be whole.
+// The rule is the equation with renamed labels. Diagonals and broadcast dimensions must not be
+// sharded.
 absl::StatusOr<ShardingRule> EinsumSharding(const ShardContext& c) {
   std::vector<int> ranks;
   for (int i = 0; i < c.num_inputs(); ++i) ranks.push_back(c.input(i).rank());
   MF_ASSIGN_OR_RETURN(const EinsumTerms terms,
                       EinsumTermsOf(c.node().attr<std::string>("equation"), ranks));
-  std::map<char, char> letters;  // the letter of each label, or '.' if it must be whole
+  std::map<char, char> letters;  // the letter of each label, or '.' if it must not be sharded
   std::map<char, int64_t> sizes;
   auto visit = [&](const std::string& term, const Shape& shape) {
     for (size_t d = 0; d < term.size(); ++d) {
@@ -130,7 +130,7 @@ absl::StatusOr<ShardingRule> EinsumSharding(const ShardContext& c) {
 }
 
 // Sums `value` over the dimensions of `...` along which `x` was broadcast. `term` is the term of
-// `value` as written; in `value`, `...` stands for the dimensions that it has in the result.
+// `value` as written, in which `...` stands for the same dimensions as in the result.
 absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term, Output value,
                                    const Output& x) {
   const ShapeTable& values = c.scope.graph().values();
@@ -138,7 +138,7 @@ absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term,
   if (at == absl::string_view::npos || !value.valid()) return value;
   const Shape &from = values.shape(value), &to = values.shape(x);
   if (from.unknown_rank() || to.unknown_rank()) {
-    return absl::UnimplementedError("the gradient of '...' needs operands of known ranks");
+    return absl::UnimplementedError("the gradient of '...' requires operands of known ranks");
   }
   const int missing = from.rank() - to.rank(), first = static_cast<int>(at);
   std::vector<int64_t> gone, ones;
@@ -154,7 +154,7 @@ absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term,
   return value;
 }
 
-// Returns the gradient of operand `k`: the equation read backwards, with dy in place of the
+// Returns the gradient of operand `k`, an einsum of the reversed equation with dy in place of the
 // operand. The op sums over labels that only this operand has, so the gradient is constant along
 // them.
 absl::StatusOr<Output> OperandGrad(const GradContext& c, const std::vector<std::string>& terms,
@@ -218,7 +218,7 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
     const int rest = ranks[i] - static_cast<int>(Letters(written[i]).size());
     if (rest < 0 || (rest > 0 && !HasEllipsis(written[i]))) {
       return absl::InvalidArgumentError(absl::StrCat("operand ", i, " has ", ranks[i],
-                                                     " dimensions, which its term in '", equation,
+                                                     " dimensions, but its term in '", equation,
                                                      "' does not match"));
     }
     widest = std::max(widest, HasEllipsis(written[i]) ? rest : 0);
@@ -244,7 +244,7 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
 
 void RegisterEinsum(OpRegistry& ops) {
   ops.Define(ops::kEinsum)
-      .Doc("output = the sum of products of the inputs that the equation describes")
+      .Doc("output = the sum of products of the inputs, as described by the equation")
       .Input("inputs: N * T")
       .Output("output: T")
       .Attr("equation: string")

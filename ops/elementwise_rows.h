@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of the tables that define element-wise ops with one operand, or with two that broadcast.
+// Rows of the tables that define element-wise ops with one operand, or with two operands that
+// broadcast.
 #ifndef MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
 #define MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
 
@@ -14,13 +15,13 @@
 
 namespace mirrorflow {
 
-// The dtypes of the operands.
+// Attribute specs for the dtypes of the operands.
 inline constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
 inline constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
 inline constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 inline constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
-// An op with one operand. The result has its shape.
+// An op with one operand, whose shape the result has.
 struct UnaryRow {
   const char* name;
   const char* doc;
@@ -45,7 +46,7 @@ constexpr GradientFn Dx(Fn) {
   };
 }
 
-// An op with two operands, which broadcast.
+// An op with two operands that broadcast.
 struct BinaryRow {
   enum class Result { kSame, kBool };
 
@@ -65,8 +66,8 @@ struct BinaryRow {
 
 void RegisterBinaryRows(OpRegistry& ops, absl::Span<const BinaryRow> rows);
 
-// Wraps `fn`, which returns the gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of z, where
-// g = dL/dz is the gradient of the result. The wrapper sums them to the shapes of the operands.
+// Wraps `fn`, which returns the gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of the
+// result z, where g = dL/dz. The wrapper sums them to the operands' shapes.
 template <typename Fn>
 constexpr GradientFn BinaryGrads(Fn) {
   return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {

@@ -46,7 +46,7 @@ OpDef DefMultiTensor(const OpDef& update) {
 }
 
 // The mask has one bit per element, in the layout that cuBLASLt requires: rows are padded to a
-// multiple of 128 bits. Passes create such nodes only where all shapes are known.
+// multiple of 128 bits. Passes create such nodes only if all shapes are known.
 absl::Status ReluMaskShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(AllOps().Find(ops::kMatMul)->shape(c));
   if (c.num_outputs() == 1) return absl::OkStatus();
@@ -59,7 +59,8 @@ absl::Status ReluMaskShape(ShapeContext& c) {
 OpDef DefWithBias(absl::string_view product, bool relu) {
   OpDef def = *AllOps().Find(product);
   def.name = relu ? ops::WithBiasAndRelu(product) : ops::WithBias(product);
-  absl::StrAppend(&def.doc, ", + bias[…,c]", relu ? ", or 0 where the sum is negative" : "");
+  absl::StrAppend(&def.doc, "; adds bias[…,c] to the output",
+                  relu ? " and replaces negative elements with 0" : "");
   def.inputs.push_back({.name = ops::kFusedBias, .type_attr = "T"});
   def.sharding = nullptr;
   def.no_sharding_reason = "it is created after sharding propagation";
@@ -83,7 +84,8 @@ OpDef DefMatMulReluGrad() {
   OpDef def = DefWithBias(ops::kMatMul, /*relu=*/false);
   def.name = ops::kMatMulReluGrad;
   def.doc =
-      "the gradients of a layer with Relu and of its bias, given the gradient of the next layer";
+      "the gradients of a layer's output before Relu and of its bias, given the next layer's "
+      "gradient";
   def.inputs.pop_back();
   def.inputs.push_back({.name = "mask", .dtype = DT_UINT8});
   def.inputs.push_back({.name = "features", .type_attr = "T"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that only the compiler creates, by fusing several ops, in a separate registry. Graph files
-// never contain them.
+// Ops that only the compiler creates, by fusing other ops. They are in a separate registry, and
+// graph files never contain them.
 //
 //   …OfProduct      an optimizer update whose gradient is the product aᵀ · b [m,n]; one per
 //                   update op. Input `a` [k,m] replaces the gradient; `b` [k,n] is the last input
@@ -28,7 +28,7 @@
 
 namespace mirrorflow {
 
-// Returns the registry of these ops, which is created by the first call, immutable and thread-safe.
+// Returns the registry of these ops. The first call creates it; it is immutable and thread-safe.
 const OpRegistry& FusedOps();
 
 namespace ops {

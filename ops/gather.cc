@@ -31,8 +31,8 @@ namespace {
 
 // --- GatherV2 --------------------------------------------------------------------------------
 
-// Returns the number of leading dimensions that params and indices share: attribute batch_dims,
-// which counts from the rank of the indices if it is negative.
+// Returns how many leading dimensions params and indices share. Attribute batch_dims specifies it;
+// a negative value counts from the rank of the indices.
 absl::StatusOr<int> BatchDims(const Node& node, const Shape& indices) {
   const int64_t given = node.attr<int64_t>("batch_dims");
   const int64_t batch = given < 0 ? given + indices.rank() : given;
@@ -66,7 +66,7 @@ absl::Status GatherShape(ShapeContext& c) {
     }
     return absl::InvalidArgumentError(absl::StrCat("the first ", batch, " dimensions of params ",
                                                    params.ToString(), " and indices ",
-                                                   indices.ToString(), " must be the same"));
+                                                   indices.ToString(), " must be equal"));
   }
   for (int64_t d : indices.dims().subspan(batch)) output.AddDim(d);
   for (int d = axis + 1; d < params.rank(); ++d) output.AddDim(params.dim(d));
@@ -74,7 +74,7 @@ absl::Status GatherShape(ShapeContext& c) {
   c.set_output(0, output);
   if (batch > 0) return absl::OkStatus();
 
-  // Tracks the elements of a shape when its dimensions are selected or reordered.
+  // Propagates the known elements of a shape whose dimensions are selected or reordered.
   const auto values = ElementsOf(c, 0), chosen = ElementsOf(c, 1);
   if (!values.has_value() || !chosen.has_value()) return absl::OkStatus();
   KnownElements taken;
@@ -87,7 +87,7 @@ absl::Status GatherShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The indices can be sharded, as can all dimensions of params except the gathered one.
+// The indices and all dimensions of params except the gathered one can be sharded.
 absl::StatusOr<ShardingRule> GatherSharding(const ShardContext& c) {
   const Shape &params = c.input(0), &indices = c.input(1);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, c.integers(2));
@@ -107,7 +107,7 @@ void AppendRange(int first, int last, std::vector<int64_t>* numbers) {
 }
 
 // Returns offsets that turn the indices of each batch into row numbers across all batches. Their
-// shape is [batch…, 1…], with `ones` dimensions of size 1 at the end.
+// shape is [batch…, 1…], with `ones` trailing dimensions of size 1.
 Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output size, int batch,
                     int ones) {
   const DataType dtype = shape.dtype();
@@ -118,13 +118,13 @@ Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output siz
   return ops::Reshape(s, ops::Mul(s, numbers, size), ops::ConcatV2(s, {dims, trailing}, 0));
 }
 
-// Returns the gradient with batch_dims. The rows of all batches are concatenated, and each batch
+// Returns the gradient for batch_dims > 0. The rows of all batches are concatenated, and each batch
 // adds to its own rows.
 Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batch) {
   const Scope& s = c.scope;
   const Output indices = c.op.input(1);
   const int rank = s.shape(params).rank(), num_index_dims = s.shape(indices).rank();
-  const int num_new = num_index_dims - batch;  // dimensions that replace the axis
+  const int num_new = num_index_dims - batch;  // number of dimensions that replace the axis
   const Output shape = ops::Shape(s, params, {.out_type = indices.dtype()});
   const Output size = ops::ElementOf(s, shape, axis);
   const Output num_batches = ops::Prod(
@@ -138,7 +138,7 @@ Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batc
   AppendRange(axis + num_new, rank - 1 + num_new, &rows_first);
   const Output sum = ops::UnsortedSegmentSum(s, ops::Transpose(s, c.dy[0], rows_first), ids,
                                              ops::Mul(s, num_batches, size));
-  // The order [batch…, axis, the others…] of the dimensions of params, and its inverse.
+  // A permutation of params' dimensions to [batch…, axis, all others…], and its inverse.
   std::vector<int64_t> axis_first, in_place;
   AppendRange(0, batch, &axis_first);
   axis_first.push_back(axis);
@@ -153,8 +153,8 @@ Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batc
   return ops::Transpose(s, ops::Reshape(s, sum, dims), in_place);
 }
 
-// Adds each row of dy to the row of params from which it was read. UnsortedSegmentSum expects the
-// row dimensions first.
+// Adds each row of dy to the row of params from which it was read. UnsortedSegmentSum requires the
+// row dimensions to come first.
 absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output params = c.op.input(0), indices = c.op.input(1);
@@ -205,23 +205,23 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
   const DataType variable = c.handle_dtype(0), got = c.attr<DataType>("dtype");
   if (variable != DT_INVALID && variable != got) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype must be the variable's; expected ",
-                                                   DataTypeName(variable), ", got ",
-                                                   DataTypeName(got)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype must match the variable's dtype; expected ", DataTypeName(variable),
+                     ", got ", DataTypeName(got)));
   }
   const Shape &params = c.handle_shape(0), &indices = c.input(1);
   if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
   if (params.rank() <= batch || indices.rank() < batch) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch_dims must be at most the rank of indices ", indices.ToString(),
-                     " and below that of the variable ", params.ToString(), ", got ", batch));
+                     " and below the rank of the variable ", params.ToString(), ", got ", batch));
   }
   const Shape of_variable(params.dims().first(batch)), of_indices(indices.dims().first(batch));
   absl::StatusOr<Shape> output = of_variable.MergeWith(of_indices);
   if (!output.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the first ", batch, " dimensions of the variable ", params.ToString(),
-                     " and indices ", indices.ToString(), " must be the same"));
+                     " and indices ", indices.ToString(), " must be equal"));
   }
   for (int64_t d : indices.dims().subspan(batch)) output->AddDim(d);
   for (int64_t d : params.dims().subspan(batch + 1)) output->AddDim(d);
@@ -230,7 +230,7 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The variable must be whole, as must the batch dimensions, which it shares with the indices.
+// Neither the variable nor the batch dimensions, which it shares with the indices, can be sharded.
 absl::StatusOr<ShardingRule> ResourceGatherSharding(const ShardContext& c) {
   const int batch = static_cast<int>(c.node().attr<int64_t>("batch_dims"));
   const std::string rows = std::string(batch, '.') + LettersFor(c.input(1)).substr(batch);
@@ -274,7 +274,7 @@ absl::Status SegmentSumShape(ShapeContext& c) {
   if (ids.rank() <= data.rank()) rows = Shape(data.dims().subspan(0, ids.rank()));
   if (!rows.IsCompatibleWith(ids)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("segment_ids must have the leading dimensions of data ", data.ToString(),
+        absl::StrCat("segment_ids must match the leading dimensions of data ", data.ToString(),
                      ", got ", ids.ToString()));
   }
   Shape output({num_segments.value_or(kUnknownDim)});
@@ -283,7 +283,7 @@ absl::Status SegmentSumShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The row dimension is contracted: each replica adds its own rows to all segments.
+// The row dimension is contracted: each replica adds its own rows to the segments.
 absl::StatusOr<ShardingRule> SegmentSumSharding(const ShardContext& c) {
   const std::string data = LettersFor(c.input(0));
   const int num_row_dims = c.input(1).rank();
@@ -315,7 +315,7 @@ absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
 
 void RegisterGather(OpRegistry& ops) {
   ops.Define("GatherV2")
-      .Doc("slices of params along dimension `axis`, chosen by indices")
+      .Doc("slices of params along dimension `axis`, selected by indices")
       .Input("params: Tparams")
       .Input("indices: Tindices")
       .StaticInput("axis: Taxis")
@@ -328,7 +328,7 @@ void RegisterGather(OpRegistry& ops) {
       .Sharding(GatherSharding)
       .Gradient(GatherGrad);
   ops.Define(kResourceGather)
-      .Doc("slices of a variable along its first dimension, chosen by indices")
+      .Doc("slices of a variable along its first dimension, selected by indices")
       .Input("resource: resource")
       .Input("indices: Tindices")
       .Output("output: dtype")
@@ -365,7 +365,7 @@ Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
 
 Output ResourceGather(const Scope& scope, Output resource, Output indices,
                       const ResourceGatherOptions& options) {
-  // An invalid handle has no row in the table; Finish() reports what made it invalid.
+  // An invalid handle has no row in the shape table; Finish() reports why it is invalid.
   const DataType dtype =
       resource.valid() ? scope.graph().values().at(resource).handle_dtype : DT_INVALID;
   return Build(scope, kResourceGather, {resource, indices})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that select rows by indices known only at run time, and UnsortedSegmentSum, which is the
+// Ops that select rows by indices that are known only at run time, and UnsortedSegmentSum, the
 // gradient of GatherV2.
 #ifndef MIRRORFLOW_OPS_GATHER_H_
 #define MIRRORFLOW_OPS_GATHER_H_
@@ -16,13 +16,13 @@ void RegisterGather(OpRegistry& ops);
 namespace ops {
 
 struct GatherV2Options {
-  int64_t batch_dims = 0;  // if negative, counts from the rank of the indices
+  int64_t batch_dims = 0;  // a negative value counts from the rank of the indices
 };
 
 // GatherV2: y[a…, i…, b…] = params[a…, indices[i…], b…], where a… has `axis` dimensions.
-// Shapes:   axis is a scalar constant. The first batch_dims dimensions of a… and i… are the same:
+// Shapes:   axis is a scalar constant. The first batch_dims dimensions of a… and i… are the same;
 //           each combination of their indices is a separate gather.
-// Errors:   InvalidArgument at run time for an index out of [0, params.dim(axis)).
+// Errors:   InvalidArgument at run time for an index outside [0, params.dim(axis)).
 // Gradient: d params = UnsortedSegmentSum of dy.
 Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
                 const GatherV2Options& options = {});
@@ -33,9 +33,9 @@ struct ResourceGatherOptions {
   int64_t batch_dims = 0;  // must not be negative
 };
 
-// ResourceGather: GatherV2 on the variable behind a handle, along its first dimension after the
-// batch dimensions. The compiler replaces it with a read and a GatherV2.
-// Gradient: UnsortedSegmentSum of dy, dense, for the variable.
+// ResourceGather: GatherV2 on the variable that a handle refers to, along the first dimension after
+// the batch dimensions. The compiler replaces it with a read and a GatherV2.
+// Gradient: for the variable, UnsortedSegmentSum of dy, a dense tensor.
 Output ResourceGather(const Scope& scope, Output resource, Output indices,
                       const ResourceGatherOptions& options = {});
 

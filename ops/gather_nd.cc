@@ -23,7 +23,7 @@ absl::Status CheckPolicy(const ShapeContext& c) {
       absl::StrCat("bad_indices_policy must be '', 'DEFAULT' or 'ERROR', got '", policy, "'"));
 }
 
-// The shape [i…, K] of indices, split into the leading dimensions and K, which may be unknown.
+// The shape [i…, K] of the indices, split into the leading dimensions and K, which may be unknown.
 struct Indices {
   Shape leading;
   int64_t depth;
@@ -75,7 +75,7 @@ absl::Status ScatterNdShape(ShapeContext& c) {
       absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
 }
 
-// The terms of the indices, the selected slices and the sliced tensor.
+// The sharding terms of the indices, the selected slices and the sliced tensor.
 struct Terms {
   std::string indices, slices, whole;
 };
@@ -92,7 +92,7 @@ absl::StatusOr<ShardingRule> GatherNdSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(terms.whole, ",", terms.indices, "->", terms.slices), {0});
 }
 
-// A replica's slices can go anywhere in the output, so the output is a partial sum.
+// A replica's slices can be added anywhere in the output, so the output is a partial sum.
 absl::StatusOr<ShardingRule> ScatterNdSharding(const ShardContext& c) {
   const Terms terms = TermsOf(c.input(0), c.input(1), c.output(0));
   return MoveSharding(c, absl::StrCat(terms.indices, ",", terms.slices, ",.->", terms.whole), {1});
@@ -113,7 +113,7 @@ absl::Status TensorScatterUpdateShape(ShapeContext& c) {
       absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
 }
 
-// Every replica writes all slices, but only its shard of each.
+// Every replica writes its shard of every slice.
 absl::StatusOr<ShardingRule> TensorScatterUpdateSharding(const ShardContext& c) {
   const int leading = c.input(1).rank() - 1;
   const int depth = static_cast<int>(c.input(1).dim(leading));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read, add to or replace slices. A vector of indices gives the position of each slice.
+// Ops that read, add to or replace slices. A vector of indices specifies the position of each
+// slice.
 #ifndef MIRRORFLOW_OPS_GATHER_ND_H_
 #define MIRRORFLOW_OPS_GATHER_ND_H_
 
@@ -18,15 +19,15 @@ namespace ops {
 // Gradient: ScatterNd.
 Output GatherNd(const Scope& scope, Output params, Output indices);
 
-// ScatterNd: zeros of shape `shape`, a constant, to which each slice updates[i…, b…] is added at
-// position indices[i…, :].
+// ScatterNd: a tensor of zeros to which each slice updates[i…, b…] is added at position indices[i…,
+// :]. Its shape is `shape`, a constant.
 // Gradient: GatherNd, for updates.
 Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape);
 
 inline constexpr char kTensorScatterUpdate[] = "TensorScatterUpdate";
 
-// TensorScatterUpdate: `tensor`, with each slice updates[i…, b…] in place of the slice at position
-// indices[i…, :]. Works in place if `tensor` is not read afterwards.
+// TensorScatterUpdate: `tensor`, with the slice at position indices[i…, :] replaced by updates[i…,
+// b…]. Works in place if `tensor` is not read afterwards.
 // Shapes:   indices has at least two dimensions.
 // Errors:   InvalidArgument at run time for an index out of range.
 // Gradient: for the tensor, dy with zeros at those positions; for the updates, GatherNd.

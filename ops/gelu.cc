@@ -28,8 +28,8 @@ class Formulas {
   Output Times(double a, Output b) const { return ops::Mul(s_, Number(a), b); }
   Output Squared() const { return ops::Square(s_, x_); }
 
-  // Returns the factor of x: the normal distribution function or its approximation. Erfc and
-  // Sigmoid are also accurate in the tail, where 1 + erf and 1 + tanh cancel.
+  // Returns the factor that multiplies x: the normal distribution function or its approximation.
+  // Erfc and Sigmoid are also accurate in the tail, where 1 + erf and 1 + tanh cancel.
   Output Cdf(bool approximate) const {
     return approximate ? ops::Sigmoid(s_, Exponent())
                        : Times(0.5, ops::Erfc(s_, Times(-std::sqrt(0.5), x_)));
@@ -41,7 +41,7 @@ class Formulas {
   }
   Output LogisticDensity(Output cdf) const { return Times(cdf, Minus(Number(1), cdf)); }
 
-  // Return twice the argument of the tanh, and its derivatives.
+  // Return twice the argument of the tanh, and the derivatives of that.
   Output Exponent() const {
     return Times(x_, Plus(Number(2 * kRoot), Times(2 * kRoot * kCubic, Squared())));
   }

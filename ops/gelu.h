@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gelu, the activation of transformers. TensorFlow has no such op, so graph files express Gelu and
-// its gradient in TensorFlow's ops.
+// Gelu, the activation of transformers. TensorFlow lacks this op, so graph files express Gelu and
+// its gradient in terms of TensorFlow's ops.
 #ifndef MIRRORFLOW_OPS_GELU_H_
 #define MIRRORFLOW_OPS_GELU_H_
 

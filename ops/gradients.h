@@ -9,7 +9,7 @@
 
 namespace mirrorflow {
 
-// Symbolic gradients (framework/graph/gradients.h), built from the ops of this library.
+// Symbolic gradients (framework/graph/gradients.h), built from this library's ops.
 inline absl::StatusOr<std::vector<Output>> Gradients(const Scope& scope,
                                                      absl::Span<const Output> ys,
                                                      absl::Span<const Output> xs,
@@ -17,8 +17,8 @@ inline absl::StatusOr<std::vector<Output>> Gradients(const Scope& scope,
   return Gradients(AllOps(), scope, ys, xs, options);
 }
 
-// The gradient function of an op whose output does not depend on its floating-point operands, or is
-// treated as a constant: no operand gets a gradient. (Differentiating through an op *without* a
+// The gradient function for an op whose output does not depend on its floating-point operands, or
+// is treated as a constant: no operand has a gradient. (Differentiating through an op *without* a
 // gradient function is an error.)
 inline absl::StatusOr<std::vector<Output>> ZeroGradients(const GradContext& c) {
   return std::vector<Output>(c.op.num_inputs());

@@ -17,7 +17,7 @@ namespace {
 constexpr char kAny[] =
     "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}";
 
-// Passes on everything that is known about the value. A variable handle stays the same handle.
+// Copies all that is known about the value. A variable handle remains the same handle.
 absl::Status IdentityShape(ShapeContext& c) {
   const ValueInfo& info = c.input_info(0);
   if (c.node().output_dtype(0) == DT_VARIANT) {
@@ -47,7 +47,7 @@ absl::Status IdentityNShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The outputs are either all sharded, along dimensions of equal size, or all whole.
+// Either all outputs are sharded, along dimensions of equal size, or none is.
 absl::StatusOr<ShardingRule> IdentityNSharding(const ShardContext& c) {
   std::vector<std::string> terms;
   bool numbers = true;
@@ -106,7 +106,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Sharding(JointlyLinearSharding)
       .Gradient(IdentityGrad);
   ops.Define("StopGradient")
-      .Doc("output = input, treated as a constant by gradients")
+      .Doc("output = input; gradients treat it as a constant")
       .Input("input: T")
       .Output("output: T")
       .Attr(kAny)
@@ -124,7 +124,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Sharding(JointlyLinearSharding)
       .Gradient(IdentityGrad);
   ops.Define("PreventGradient")
-      .Doc("output = input; `message` says why there is no gradient")
+      .Doc("output = input; `message` explains why it has no gradient")
       .Input("input: T")
       .Output("output: T")
       .Attr("T: type")
@@ -132,7 +132,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Traits(kView)
       .Shape(IdentityShape)
       .Sharding(JointlyLinearSharding)
-      .NoGradient("the op exists to prevent one; its attribute 'message' may say why");
+      .NoGradient("the op exists to prevent a gradient; its attribute 'message' may explain why");
   ops.Define("EnsureShape")
       .Doc("output = input, which must have shape `shape`")
       .Input("input: T")

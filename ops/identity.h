@@ -15,17 +15,18 @@ namespace ops {
 
 inline constexpr absl::string_view kIdentityN = "IdentityN";
 
-// Identity: its operand under another name. It is a view, which costs nothing at run time.
+// Identity: its operand under a different name. It is a view, which costs nothing at run time.
 // Gradient: dy.
 Output Identity(const Scope& scope, Output input);
 
-// StopGradient: its operand, treated as a constant by gradients.
+// StopGradient: its operand, which gradients treat as a constant.
 Output StopGradient(const Scope& scope, Output input);
 
 // Snapshot: same as Identity.
 Output Snapshot(const Scope& scope, Output input);
 
-// PreventGradient: its operand; a gradient through it is an error. `message` says why.
+// PreventGradient: its operand. Taking a gradient through it is an error; `message` states the
+// reason.
 Output PreventGradient(const Scope& scope, Output input, absl::string_view message = "");
 
 // EnsureShape: its operand, whose shape must be compatible with `shape`.

@@ -29,15 +29,16 @@ absl::Status MergeColumns(const ShapeContext& c, int i, Shape* rows) {
   const int last = rows->rank() - 1;
   const absl::StatusOr<Shape> columns = Shape({rows->dim(last)}).MergeWith(vector);
   if (!columns.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[i].name, " must be as long as the last dimension of x; expected ",
-        rows->dim(last), ", got ", vector.dim(0)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(c.node().op().inputs[i].name,
+                     " must have as many elements as the last dimension of x; expected ",
+                     rows->dim(last), ", got ", vector.dim(0)));
   }
   rows->set_dim(last, columns->dim(0));
   return absl::OkStatus();
 }
 
-// Returns the shape of a value with one number per row.
+// Returns the shape of a value with one element per row.
 Shape OfEachRow(const Shape& x) {
   return x.unknown_rank() ? x : Shape(x.dims().subspan(0, x.rank() - 1));
 }
@@ -74,13 +75,13 @@ absl::Status LayerNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Each row is normalised as a whole, independently of other rows.
+// Rows are normalised independently of one another, so only rows can be sharded.
 absl::StatusOr<ShardingRule> LayerNormSharding(const ShardContext& c) {
   const std::string rows = LettersFor(OfEachRow(c.input(0)));
   return ShardingRule{.dims = absl::StrCat(rows, ".,.,.->", rows, ".,", rows, ",", rows)};
 }
 
-// dgamma and dbeta are sums over rows, so they are partial where rows are sharded.
+// dgamma and dbeta are sums over rows, so they are partial if the rows are sharded.
 absl::StatusOr<ShardingRule> LayerNormGradSharding(const ShardContext& c) {
   const std::string rows = LettersFor(OfEachRow(c.input(1)));
   return ShardingRule{
@@ -138,7 +139,8 @@ Outputs ExpandLayerNormGrad(const Scope& s, const Node& op) {
 
 // ---- gradients ------------------------------------------------------------------------------
 
-// Returns the gradient of x through mean and inverse_deviation, which is rarely needed.
+// Returns the gradient with respect to x through mean and inverse_deviation, which is rarely
+// needed.
 Output ThroughStatistics(const GradContext& c, Output x) {
   const Scope& s = c.scope;
   const DataType dtype = c.op.output_dtype(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer normalisation and its gradient op. TensorFlow has no such ops, so graph files express them
-// in TensorFlow's ops.
+// Layer normalisation and its gradient op. TensorFlow lacks both ops, so graph files express them
+// in terms of TensorFlow's ops.
 #ifndef MIRRORFLOW_OPS_LAYER_NORM_H_
 #define MIRRORFLOW_OPS_LAYER_NORM_H_
 
@@ -24,8 +24,9 @@ struct LayerNormOutputs {
 //   y = (x - mean) * inverse_deviation * gamma + beta
 //   inverse_deviation = 1 / sqrt(variance + epsilon), without Bessel's correction
 // Shapes:   x […,d], gamma [d], beta [d] -> y […,d], mean […], inverse_deviation […].
-// Empty:    rows without elements have NaN as mean and deviation.
-// Dtypes:   half, bfloat16, float, double for x and y; the others are float, or double if x is.
+// Empty:    for rows without elements, the mean and the deviation are NaN.
+// Dtypes:   half, bfloat16, float, double for x and y; all other tensors are float, or double if x
+//           is.
 // Gradient: LayerNormGrad; all outputs have gradients.
 // Source:   Ba, Kiros and Hinton, "Layer normalization", 2016.
 LayerNormOutputs LayerNorm(const Scope& scope, Output x, Output gamma, Output beta,
@@ -35,8 +36,8 @@ struct LayerNormGradOutputs {
   Output dx, dgamma, dbeta;
 };
 
-// LayerNormGrad: the gradients of x, gamma and beta, given a gradient `dy` of y. Linear in dy.
-// Determinism: dgamma and dbeta are sums over rows in an order that depends only on the shape.
+// LayerNormGrad: the gradients of x, gamma and beta, given the gradient `dy` of y. Linear in dy.
+// Determinism: dgamma and dbeta are sums over the rows, in an order that depends only on the shape.
 LayerNormGradOutputs LayerNormGrad(const Scope& scope, Output dy, Output x, Output gamma,
                                    Output mean, Output inverse_deviation);
 

@@ -35,7 +35,7 @@ absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& 
                                                  DataType idx_dtype) {
   const auto make = [&]<typename T>(TypeTag<T>) -> absl::StatusOr<ListDifference> {
     std::vector<T> known(y.flat<T>().begin(), y.flat<T>().end());
-    // NaN equals no value and cannot be sorted.
+    // NaN is not equal to any value and cannot be sorted.
     known.erase(std::remove_if(known.begin(), known.end(), [](T v) { return v != v; }),
                 known.end());
     std::sort(known.begin(), known.end());

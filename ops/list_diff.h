@@ -27,8 +27,8 @@ struct ListDiffOutputs {
 };
 
 // ListDiff: the elements of vector x that are not in y, and their indices in x.
-// Shapes:   the size of the results depends on the values, so x and y must be constant when the
-//           plan is compiled.
+// Shapes:   the results' sizes depend on the values, so x and y must be constant when the plan is
+//           compiled.
 ListDiffOutputs ListDiff(const Scope& scope, Output x, Output y,
                          const ListDiffOptions& options = {});
 

@@ -76,7 +76,7 @@ absl::Status BatchMatMulShape(ShapeContext& c) {
 absl::StatusOr<ShardingRule> BatchMatMulSharding(const ShardContext& c) {
   const Shape batch = BatchDims(c.output(0));
   const std::string letters = LettersFor(batch);
-  // A dimension of size 1 that is broadcast must be whole.
+  // A broadcast dimension of size 1 must not be sharded.
   auto term = [&](int i, absl::string_view matrix) {
     const Shape in = BatchDims(c.input(i));
     const int offset = batch.rank() - in.rank();
@@ -115,7 +115,8 @@ void RegisterMatMul(OpRegistry& ops) {
       .Attr("transpose_a: bool = false")
       .Attr("transpose_b: bool = false")
       .Attr("T: {half, bfloat16, float, double, int32, int64}")
-      // TensorFlow marks the products that its gradients create. The marks are ignored here.
+      // TensorFlow's gradients set these attributes on the products that they create. They are
+      // ignored here.
       .Attr("grad_a: bool = false")
       .Attr("grad_b: bool = false")
       .Traits(kSumsProducts)

@@ -32,7 +32,7 @@ struct BatchMatMulV2Options {
   bool adj_y = false;
 };
 
-// BatchMatMulV2: the product of two matrices for each index of a batch.
+// BatchMatMulV2: a batch of matrix products.
 //   output[…,m,n] = sum_k x[…,m,k] * y[…,k,n], where the options may transpose the matrices of x
 //   and y first.
 // Shapes:   x […,M,K] (or […,K,M]), y […,K,N] (or […,N,K]); the leading dimensions broadcast.

@@ -31,8 +31,9 @@ int64_t DiagonalBand::MaxLength(int64_t rows, int64_t columns) const {
 absl::StatusOr<DiagonalBand> ReadBand(absl::Span<const int64_t> k) {
   if ((k.size() == 1 || k.size() == 2) && k.front() <= k.back())
     return DiagonalBand{k[0], k.back()};
-  return absl::InvalidArgumentError(absl::StrCat(
-      "k must be one number, or a lower and an upper bound; got [", absl::StrJoin(k, ", "), "]"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("k must be one integer, or a lower and an upper bound in ascending order; got [",
+                   absl::StrJoin(k, ", "), "]"));
 }
 
 bool IsLeftAligned(absl::string_view align, int64_t k) {
@@ -41,8 +42,8 @@ bool IsLeftAligned(absl::string_view align, int64_t k) {
 
 namespace {
 
-// Returns the band in operand i: the main diagonal if operand i does not exist, nullopt if it is
-// unknown.
+// Returns the band in operand i: the main diagonal if the operand does not exist, or nullopt if it
+// is unknown.
 absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int i) {
   if (i >= c.num_inputs()) return std::optional<DiagonalBand>(DiagonalBand());
   if (c.input(i).unknown_rank()) return std::optional<DiagonalBand>();
@@ -57,7 +58,7 @@ absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int
   return std::optional<DiagonalBand>(band);
 }
 
-// Every diagonal must lie in the matrix; the main diagonal always does.
+// Checks that every diagonal is inside the matrix. The main diagonal always is.
 absl::Status CheckBand(const DiagonalBand& band, int64_t rows, int64_t columns) {
   for (const int64_t k : {band.lower, band.upper}) {
     const bool above = rows == kUnknownDim || k > -rows;
@@ -73,15 +74,15 @@ Shape BatchOf(const Shape& shape, int matrix_dims) {
   return Shape(shape.dims().subspan(0, shape.rank() - matrix_dims));
 }
 
-// Returns the number of rows (operand 2) or columns (operand 3), or -1 for the smallest that fits.
-// Sets `chosen` to false if the operand is not known yet.
+// Returns the number of rows (operand 2) or columns (operand 3), or -1 for the smallest possible
+// number. Sets `chosen` to false if the operand is not yet known.
 absl::StatusOr<int64_t> SizeOf(const ShapeContext& c, int i, int64_t smallest, bool* chosen) {
   *chosen = true;
   if (i >= c.num_inputs()) return -1;
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> size, IntegerInput(c, i));
   *chosen = size.has_value();
   if (size.value_or(-1) == -1 || *size >= smallest) return size.value_or(-1);
-  return absl::InvalidArgumentError(absl::StrCat("the diagonals need at least ", smallest,
+  return absl::InvalidArgumentError(absl::StrCat("the diagonals require at least ", smallest,
                                                  i == 2 ? " rows" : " columns", ", got ", *size));
 }
 
@@ -130,7 +131,7 @@ absl::Status DiagShape(ShapeContext& c) {  // for MatrixDiag and MatrixDiagV3
   return absl::OkStatus();
 }
 
-// Returns the shape of the diagonals of a matrix.
+// Returns the shape of the tensor that holds a matrix's diagonals.
 absl::StatusOr<Shape> PartShapeOf(const Shape& input, const DiagonalBand& band) {
   const int64_t rows = input.dim(input.rank() - 2), columns = input.dim(input.rank() - 1);
   MF_RETURN_IF_ERROR(CheckBand(band, rows, columns));
@@ -179,13 +180,13 @@ absl::Status BandPartShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns letters for the first `batch` dimensions of `shape`, the batch of matrices, and dots for
-// the rest.
+// Returns letters for the first `batch` dimensions of `shape`, which are the batch of matrices, and
+// dots for the remaining dimensions.
 std::string BatchTerm(const Shape& shape, int batch) {
   return LettersFor(shape).substr(0, batch) + std::string(shape.rank() - batch, '.');
 }
 
-// The rule of all these ops: only batch dimensions can be sharded.
+// The rule for all of these ops: only batch dimensions can be sharded.
 absl::StatusOr<ShardingRule> BatchSharding(const ShardContext& c, int batch,
                                            std::vector<int> moved) {
   std::vector<std::string> terms;
@@ -241,7 +242,7 @@ absl::StatusOr<std::vector<Output>> PartGrad(const GradContext& c) {
   return std::vector<Output>{ops::MatrixSetDiag(c.scope, zeros, c.dy[0])};
 }
 
-// The elements of dy outside the matrix go to the gradient of the padding value.
+// The elements of dy outside the matrix contribute to the gradient of the padding value.
 absl::StatusOr<std::vector<Output>> PartV3Grad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output k = c.op.input(1), dy = c.dy[0];
@@ -277,7 +278,7 @@ constexpr char kAlign[] =
 
 void RegisterMatrixDiag(OpRegistry& ops) {
   ops.Define("MatrixDiag")
-      .Doc("square matrices with these diagonals, zeros elsewhere")
+      .Doc("square matrices with these main diagonals and zeros elsewhere")
       .Input("diagonal: T")
       .Output("output: T")
       .Attr("T: type")
@@ -285,7 +286,7 @@ void RegisterMatrixDiag(OpRegistry& ops) {
       .Sharding(DiagSharding)
       .Gradient(DiagGrad);
   ops.Define("MatrixDiagV3")
-      .Doc("matrices with these diagonals, padding_value elsewhere")
+      .Doc("matrices with these diagonals and padding_value elsewhere")
       .Input("diagonal: T")
       .StaticInput("k: int32")
       .StaticInput("num_rows: int32")
@@ -306,7 +307,7 @@ void RegisterMatrixDiag(OpRegistry& ops) {
       .Sharding(PartSharding)
       .Gradient(PartGrad);
   ops.Define("MatrixDiagPartV3")
-      .Doc("diagonals k of matrices, shorter ones padded with padding_value")
+      .Doc("diagonals k of matrices; shorter diagonals are padded with padding_value")
       .Input("input: T")
       .StaticInput("k: int32")
       .Input("padding_value: T")

@@ -3,9 +3,9 @@
 // Ops that build matrices from diagonals, read and set diagonals, and extract bands. The last two
 // dimensions of a tensor are a matrix; the leading dimensions are a batch of matrices.
 //
-// Diagonal 0 is the main diagonal; diagonal k lies above it for k > 0 and below it for k < 0.
-// Diagonals k[0] to k[1] are stored in a tensor [..., k[1]-k[0]+1, length of the longest], the
-// uppermost first. Shorter diagonals are padded as `align` says: RIGHT_LEFT aligns those above the
+// Diagonal 0 is the main diagonal; diagonal k is above it if k > 0 and below it if k < 0. Diagonals
+// k[0] to k[1] are stored in a tensor [..., k[1]-k[0]+1, length of the longest], the uppermost
+// first. `align` determines how shorter diagonals are padded: RIGHT_LEFT aligns those above the
 // main diagonal to the right and those below it to the left. For a single diagonal, the tensor has
 // no diagonal dimension.
 #ifndef MIRRORFLOW_OPS_MATRIX_DIAG_H_
@@ -28,7 +28,7 @@ struct DiagonalBand {
   int64_t upper = 0;
 
   bool single() const { return lower == upper; }
-  // Return the length of diagonal k of a matrix, and the row and column where it begins.
+  // Return the length of a matrix's diagonal k, and the row and column at which it begins.
   static int64_t Length(int64_t k, int64_t rows, int64_t columns);
   static int64_t FirstRow(int64_t k) { return k < 0 ? -k : 0; }
   static int64_t FirstColumn(int64_t k) { return k > 0 ? k : 0; }
@@ -50,15 +50,15 @@ struct MatrixDiagOptions {
 // MatrixDiag: a square matrix with `diagonal` [...,N] as its main diagonal and zeros elsewhere.
 // Gradient: MatrixDiagPart.
 Output MatrixDiag(const Scope& scope, Output diagonal);
-// MatrixDiagV3: a matrix with these diagonals and `padding_value`, a scalar, elsewhere.
+// MatrixDiagV3: a matrix with the given diagonals, and with `padding_value`, a scalar, elsewhere.
 // Operands: k, num_rows and num_cols are constant when the plan is compiled; a size of -1 means the
-//           smallest that fits.
+//           smallest possible size.
 Output MatrixDiagV3(const Scope& scope, Output diagonal, Output k, Output num_rows, Output num_cols,
                     Output padding_value, const MatrixDiagOptions& options = {});
 
-// MatrixDiagPart: the main diagonals.
+// MatrixDiagPart: the main diagonal of each matrix.
 Output MatrixDiagPart(const Scope& scope, Output input);
-// MatrixDiagPartV3: the diagonals `k`, with shorter ones padded with `padding_value`.
+// MatrixDiagPartV3: the diagonals `k`; shorter diagonals are padded with `padding_value`.
 Output MatrixDiagPartV3(const Scope& scope, Output input, Output k, Output padding_value,
                         const MatrixDiagOptions& options = {});
 
@@ -68,8 +68,8 @@ Output MatrixSetDiagV3(const Scope& scope, Output input, Output diagonal, Output
                        const MatrixDiagOptions& options = {});
 
 // MatrixBandPart: the input with zeros outside `num_lower` diagonals below the main one and
-// `num_upper` above it; a negative number keeps all diagonals on that side. Both numbers are
-// constant when the plan is compiled.
+// `num_upper` above it; a negative count keeps all diagonals on that side. Both counts are constant
+// when the plan is compiled.
 Output MatrixBandPart(const Scope& scope, Output input, Output num_lower, Output num_upper);
 
 }  // namespace ops

@@ -27,8 +27,8 @@ absl::Status MaxPoolGradShape(ShapeContext& c) {
   for (int i = 1; i <= 2; ++i) {
     if (c.input(i).IsCompatibleWith(output)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("input ", i, " must have the shape of the output of MaxPool; expected ",
-                     output.ToString(), ", got ", c.input(i).ToString()));
+        absl::StrCat("input ", i, " must have MaxPool's output shape; expected ", output.ToString(),
+                     ", got ", c.input(i).ToString()));
   }
   c.set_output(0, input);
   return absl::OkStatus();
@@ -39,14 +39,14 @@ absl::Status MaxPoolGradGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), input));
   if (!c.input(2).IsCompatibleWith(input)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("grad must have the shape of the input of MaxPool; expected ",
-                     input.ToString(), ", got ", c.input(2).ToString()));
+        absl::StrCat("grad must have MaxPool's input shape; expected ", input.ToString(), ", got ",
+                     c.input(2).ToString()));
   }
   absl::StatusOr<Shape> merged = output.MergeWith(c.input(1));
   if (!merged.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("orig_output must have the shape of the output of MaxPool; expected ",
-                     output.ToString(), ", got ", c.input(1).ToString()));
+        absl::StrCat("orig_output must have MaxPool's output shape; expected ", output.ToString(),
+                     ", got ", c.input(1).ToString()));
   }
   c.set_output(0, *merged);
   return absl::OkStatus();
@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {
 }
 
 // MaxPoolGradGrad does not support explicit padding, so the images are padded first, with a value
-// that is never the largest.
+// that can never be the largest.
 absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
   const Scope& s = c.scope;
   const Node& op = c.op;
@@ -120,7 +120,8 @@ void RegisterMaxPool(OpRegistry& ops) {
       .Sharding(MaxPoolSharding)
       .Gradient(MaxPoolGradient);
   PoolingAttrs(ops.Define("MaxPoolGrad")
-                   .Doc("grad, passed to the first largest value of each window of MaxPool")
+                   .Doc("passes each element of grad to the largest value of its MaxPool window, "
+                        "the first if several are equal")
                    .Input("orig_input: T")
                    .Input("orig_output: T")
                    .Input("grad: T")
@@ -130,7 +131,9 @@ void RegisterMaxPool(OpRegistry& ops) {
       .Sharding(MaxPoolGradSharding)
       .Gradient(MaxPoolGradGradient);
   ops.Define("MaxPoolGradGrad")
-      .Doc("the elements of grad at the first largest value of each window of MaxPool")
+      .Doc(
+          "the element of grad at the largest value of each MaxPool window, the first if several "
+          "are equal")
       .Input("orig_input: T")
       .Input("orig_output: T")
       .Input("grad: T")

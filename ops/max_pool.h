@@ -19,13 +19,14 @@ inline constexpr char kMaxPool[] = "MaxPool";  // for passes that match these op
 inline constexpr char kMaxPoolGrad[] = "MaxPoolGrad";
 
 struct MaxPoolOptions {
-  // The padding before and after each dimension if padding is EXPLICIT; less than the window size.
+  // The padding before and after each dimension if padding is EXPLICIT. It must be less than the
+  // window size.
   std::vector<int64_t> explicit_paddings = {};
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// MaxPool: the largest value of each channel in a window. Padding never counts; NaN counts as
-// largest.
+// MaxPool: the largest value of each channel in a window. Padding is ignored; NaN counts as the
+// largest value.
 // Shapes:   input [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
@@ -35,8 +36,8 @@ Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize
                absl::Span<const int64_t> strides, absl::string_view padding,
                const MaxPoolOptions& options = {});
 
-// MaxPoolGrad: passes grad to the first largest value of each window, row by row; NaN counts as the
-// largest. Linear in grad.
+// MaxPoolGrad: passes grad to the largest value of each window (the first in row-major order if
+// several are equal); NaN counts as the largest value. Linear in grad.
 // Gradient: MaxPoolGradGrad.
 Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
@@ -46,9 +47,9 @@ struct MaxPoolGradGradOptions {
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// MaxPoolGradGrad: the gradient of MaxPoolGrad with respect to its input grad. `grad` has the shape
-// of orig_input here; the output takes its element at the first largest value of each window.
-// Linear in grad. Explicit paddings are not supported, as in TensorFlow.
+// MaxPoolGradGrad: the gradient of MaxPoolGrad with respect to its input grad. Here `grad` has the
+// shape of orig_input; the output is its element at the largest value of each window (the first if
+// several are equal). Linear in grad. Explicit paddings are not supported, as in TensorFlow.
 Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                        absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                        absl::string_view padding, const MaxPoolGradGradOptions& options = {});

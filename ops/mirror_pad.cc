@@ -85,7 +85,9 @@ void RegisterMirrorPad(OpRegistry& ops) {
       .Sharding(MirrorPadSharding)
       .Gradient(MirrorPadGradient);
   ops.Define("MirrorPadGrad")
-      .Doc("the input with its padding folded back and added to the mirrored elements")
+      .Doc(
+          "the input without its padding, each element of which is added to the element that it "
+          "mirrors")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Output("output: T")

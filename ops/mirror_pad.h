@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Padding with the mirror image of the elements at the border.
+// Ops that pad a tensor with the mirror image of the elements at its border.
 #ifndef MIRRORFLOW_OPS_MIRROR_PAD_H_
 #define MIRRORFLOW_OPS_MIRROR_PAD_H_
 
@@ -20,12 +20,12 @@ struct MirrorPadOptions {
 
 // MirrorPad: [1,2,3] padded by 2 on both sides is [3,2,1,2,3,2,1], or [2,1,1,2,3,3,2] if SYMMETRIC.
 // Shapes:   paddings is [R,2], constant when the plan is compiled.
-// Errors:   InvalidArgument if a padding is longer than the elements that can be mirrored.
+// Errors:   InvalidArgument if a padding exceeds the number of elements that can be mirrored.
 // Gradient: MirrorPadGrad.
 Output MirrorPad(const Scope& scope, Output input, Output paddings,
                  const MirrorPadOptions& options = {});
 
-// MirrorPadGrad: folds the padding back and adds it to the elements that it mirrors.
+// MirrorPadGrad: adds each padding element to the element that it mirrors, and removes the padding.
 // Gradient: MirrorPad.
 Output MirrorPadGrad(const Scope& scope, Output input, Output paddings,
                      const MirrorPadOptions& options = {});

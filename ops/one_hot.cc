@@ -53,7 +53,7 @@ absl::StatusOr<ShardingRule> OneHotSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(indices, ",,,->", output), {2, 3});
 }
 
-// Sums dy weighted by `on` at the one-hot positions and by `off` elsewhere.
+// Sums dy, weighted by `on` at the one-hot positions and by `off` elsewhere.
 Output SumWhere(const GradContext& c, double on, double off) {
   const Scope& s = c.scope;
   const Output dy = c.dy[0];
@@ -71,7 +71,9 @@ absl::StatusOr<std::vector<Output>> OneHotGrad(const GradContext& c) {
 
 void RegisterOneHot(OpRegistry& ops) {
   ops.Define("OneHot")
-      .Doc("on_value where the index in the new dimension equals that in indices, else off_value")
+      .Doc(
+          "on_value where the index in the new dimension equals the element of indices, else "
+          "off_value")
       .Input("indices: TI")
       .StaticInput("depth: int32")
       .Input("on_value: T")

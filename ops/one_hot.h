@@ -16,7 +16,7 @@ struct OneHotOptions {
   int64_t axis = -1;  // index of the new dimension; -1: last
 };
 
-// OneHot: y[…, k, …] = on_value where the index is k, off_value elsewhere.
+// OneHot: y[…, k, …] = on_value where the index is k, and off_value elsewhere.
 // Shapes:   adds a dimension of size `depth`, a scalar constant; on_value and off_value are
 //           scalars.
 // Special:  an index outside [0, depth) yields off_value everywhere.

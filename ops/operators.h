@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Arithmetic on outputs as in C++, with the dtypes, shapes and gradients of the ops in binary.h. A
-// number takes the dtype of the other operand.
+// C++ operators for arithmetic on outputs, with the dtypes, shapes and gradients of the ops in
+// binary.h. A C++ number takes the dtype of the other operand.
 //
 //   Output loss = 0.5 * ops::Mean(scope, error * error) + penalty;
 //
-// The operators add nodes to the graph of the operands, outside any name scope; to choose a name,
-// call the op with a scope instead. As with all builders, the graph records the first error.
+// The operators add nodes to the operands' graph, outside any name scope; to choose a name, call
+// the op's builder with a scope instead. As with all builders, the graph records the first error.
 #ifndef MIRRORFLOW_OPS_OPERATORS_H_
 #define MIRRORFLOW_OPS_OPERATORS_H_
 

@@ -21,7 +21,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"RandomStandardNormal",
-     "output = normally distributed random numbers, mean 0, standard deviation 1"},
+     "output = normally distributed random numbers with mean 0 and standard deviation 1"},
     {"RandomUniform", "output = random numbers uniformly distributed in [0, 1)"},
     {"TruncatedNormal",
      "output = normally distributed random numbers within 2 standard deviations"},

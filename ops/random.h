@@ -16,28 +16,28 @@ void RegisterRandom(OpRegistry& ops);
 namespace ops {
 
 struct RandomOptions {
-  // If either seed is not 0, the two replace the session's seed.
+  // If either seed is not 0, these two seeds replace the session's seed.
   int64_t seed = 0;
   int64_t seed2 = 0;
 };
 
-// Shapes:   shape [R], a constant when a plan is made.
+// Shapes:   shape [R], constant when a plan is made.
 // Dtypes:   half, bfloat16, float, double.
-// Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for normal numbers. The numbers
-//           differ from TensorFlow's.
+// Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for the normal distribution. The
+//           values differ from TensorFlow's.
 // Uniform in [0, 1).
 Output RandomUniform(const Scope& scope, Output shape, DataType dtype,
                      const RandomOptions& options = {});
 // Normal with mean 0 and standard deviation 1.
 Output RandomStandardNormal(const Scope& scope, Output shape, DataType dtype,
                             const RandomOptions& options = {});
-// Like RandomStandardNormal, but values beyond two standard deviations are drawn again.
+// Like RandomStandardNormal, but redraws values beyond two standard deviations.
 Output TruncatedNormal(const Scope& scope, Output shape, DataType dtype,
                        const RandomOptions& options = {});
 
-// Dropout: sets each element of x to 0 with probability `rate` and divides the others by 1 - rate.
-// Like TensorFlow's tf.nn.dropout, it is built from other ops. The mask does not depend on the
-// number of replicas.
+// Dropout: sets each element of x to 0 with probability `rate`, and divides all other elements by 1
+// - rate. Like TensorFlow's tf.nn.dropout, it is built from other ops. The mask does not depend on
+// the number of replicas.
 // Dtypes:   half, bfloat16, float, double.
 // Errors:   InvalidArgument unless 0 <= rate < 1. A rate of 0 returns x itself.
 Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& options = {});

@@ -24,8 +24,8 @@ namespace {
 
 using Grads = absl::StatusOr<std::vector<Output>>;
 
-// Returns, for each dimension of the node's input, whether the node reduces it; nullopt if the rank
-// or the axes are not known yet.
+// Returns, for each dimension of the node's input, whether the node reduces it, or nullopt if the
+// rank or the axes are not yet known.
 absl::StatusOr<std::optional<std::vector<bool>>> ReducedDims(const Scope& s, const Node& op) {
   const Shape& x = s.shape(op.input(0));
   const Tensor& axes = s.graph().values().at(op.input(1)).constant;
@@ -62,8 +62,8 @@ absl::Status ReductionShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Propagates the constant product of a shape vector, which is an element count that other shapes
-// may depend on.
+// Propagates the product of a known shape vector, which is an element count that other shapes may
+// depend on.
 absl::Status ProdShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(ReductionShape(c));
   const Tensor* in = c.constant(0);
@@ -86,7 +86,8 @@ absl::Status ProdShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns "abc,*->ac" if dimension 1 is reduced; "a.c,*->ac" if reduced dimensions must be whole.
+// Returns "abc,*->ac" if dimension 1 is reduced, or "a.c,*->ac" if reduced dimensions must not be
+// sharded.
 absl::StatusOr<std::string> ReductionTerms(const ShardContext& c, bool reduced_are_whole) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(c.input(0).rank(), axes));
@@ -119,14 +120,14 @@ absl::StatusOr<ShardingRule> MeanSharding(const ShardContext& c) {
   return rule;
 }
 
-// No collective multiplies, so reduced dimensions must be whole.
+// No collective multiplies, so reduced dimensions must not be sharded.
 absl::StatusOr<ShardingRule> ProdSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(std::string dims, ReductionTerms(c, /*reduced_are_whole=*/true));
   return ShardingRule{.dims = std::move(dims)};
 }
 
-// Expands to the square root of a sum where a letter is contracted. An integer norm is rounded, so
-// its reduced dimensions must be whole.
+// The op expands to the square root of a sum if a letter is contracted. An integer norm is rounded,
+// so its reduced dimensions must not be sharded.
 absl::StatusOr<ShardingRule> EuclideanNormSharding(const ShardContext& c) {
   if (!IsFloating(c.node().output_dtype(0))) return ProdSharding(c);
   MF_ASSIGN_OR_RETURN(std::string dims, ReductionTerms(c, /*reduced_are_whole=*/false));
@@ -168,21 +169,20 @@ absl::StatusOr<std::vector<Output>> ExpandMean(const Scope& s, const Node& mean)
     MF_ASSIGN_OR_RETURN(const Output count, ReducedCount(s, mean, dtype));
     return std::vector<Output>{ops::RealDiv(s, ops::Sum(s, x, axes, options), count)};
   }
-  // Like the kernel of Mean, sums integers in 64 bits.
+  // Sums integers in 64 bits, like Mean's kernel.
   MF_ASSIGN_OR_RETURN(const Output count, ReducedCount(s, mean, DT_INT64));
   const Output at_least_one = ops::Maximum(s, count, ops::ScalarConst(s, DT_INT64, 1));
   const Output sum = ops::Sum(s, ops::Cast(s, x, DT_INT64), axes, options);
   return std::vector<Output>{ops::Cast(s, ops::Div(s, sum, at_least_one), dtype)};
 }
 
-// Returns `value`, which has the shape of the result, with each reduced dimension restored with
-// size 1.
+// Returns `value`, which has the result's shape, with each reduced dimension restored as size 1.
 absl::StatusOr<Output> WithKeptDims(const GradContext& c, Output value) {
   if (c.op.attr<bool>("keep_dims")) return value;
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> reduced, ReducedDims(c.scope, c.op));
   if (!reduced.has_value()) {
     return absl::InvalidArgumentError(
-        "the gradient needs constant reduction_indices and an input of known rank");
+        "the gradient requires constant reduction_indices and an input of known rank");
   }
   Shape kept = c.scope.shape(c.op.input(0));
   for (int i = 0; i < kept.rank(); ++i) {
@@ -222,7 +222,8 @@ Grads MinOrMaxGrad(const GradContext& c) {
 
 // dy/dx[i] is the product of all other elements. TensorFlow computes it with two cumulative
 // products. Here the product of the nonzero elements is divided by x[i], and the zeros are counted:
-// a single zero gets that product and the other elements get 0; with two or more zeros, all get 0.
+// if there is a single zero, its gradient is that product and all other gradients are 0; if there
+// are several, all gradients are 0.
 Grads ProdGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output x = c.op.input(0), axes = c.op.input(1);

@@ -23,8 +23,8 @@ namespace ops {
 inline constexpr char kMean[] = "Mean";
 inline constexpr char kSum[] = "Sum";
 
-// The dimensions to reduce; negative ones count from the end. They are either numbers known in C++,
-// such as `{0, -1}`, or an integer scalar or vector that is a constant when a plan is made. The
+// The dimensions to reduce; negative ones count from the end. They are either C++ integers, such as
+// `{0, -1}`, or an output, an integer scalar or vector that is constant when a plan is made. The
 // default is all dimensions; `{}` reduces none.
 class ReductionAxes {
  public:
@@ -33,7 +33,7 @@ class ReductionAxes {
   ReductionAxes(std::initializer_list<int64_t> axes) : numbers_(std::in_place, axes) {}
   ReductionAxes(std::vector<int64_t> axes) : numbers_(std::move(axes)) {}
 
-  // Returns the axes for `input` as a vector.
+  // Returns an output that holds the axes for `input` as a vector.
   Output ToOutput(const Scope& scope, Output input) const;
 
  private:
@@ -45,16 +45,17 @@ struct ReductionOptions {
   bool keep_dims = false;  // reduced dimensions are kept, with size 1
 };
 
-// Shapes:   any. With no axes, each element is reduced alone. An empty reduction yields the
-//           identity: 0 for Sum, 1 for Prod, -inf (or the lowest integer) for Max, NaN for Mean.
+// Shapes:   any. If there are no axes, each element is reduced by itself. A reduction of no
+//           elements yields the identity: 0 for Sum, 1 for Prod, -inf (or the lowest integer) for
+//           Max, NaN for Mean.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8; the mean of integers is rounded
 //           towards zero.
-// Errors:   InvalidArgument for an axis that is out of range or named twice.
+// Errors:   InvalidArgument for an axis that is out of range or given twice.
 // Sharding: reducing a sharded dimension leaves partial values, except for Prod, which gathers;
 //           Mean then becomes a Sum divided by the global count.
-// Gradient: TensorFlow's. For Max and Min, equal elements share it evenly.
-// Determinism: floats are added in a fixed order of blocks; the error grows with the logarithm of
-//           the count.
+// Gradient: TensorFlow's. For Max and Min, equal elements share the gradient evenly.
+// Determinism: floats are added in blocks, in a fixed order; the rounding error grows with the
+//           logarithm of the count.
 Output Sum(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
 Output Mean(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
@@ -65,7 +66,7 @@ Output Min(const Scope& scope, Output input, const ReductionAxes& axes = Reducti
            const ReductionOptions& options = {});
 Output Prod(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
             const ReductionOptions& options = {});
-// The square root of the sum of squares. For integers the sum wraps around and the root is rounded
+// The square root of the sum of squares. For integers, the sum wraps around and the root is rounded
 // towards zero.
 Output EuclideanNorm(const Scope& scope, Output input,
                      const ReductionAxes& axes = ReductionAxes::All(),

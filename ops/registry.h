@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registry of all ops of this library, and helpers for op builders.
+// The registry of this library's ops, and helpers for op builders.
 #ifndef MIRRORFLOW_OPS_REGISTRY_H_
 #define MIRRORFLOW_OPS_REGISTRY_H_
 
@@ -13,13 +13,13 @@
 
 namespace mirrorflow {
 
-// Returns the registry of all ops in ops/all/all_ops.cc, which is created by the first call,
-// immutable and thread-safe.
+// Returns the registry of all ops in ops/all/all_ops.cc. The first call creates it; it is immutable
+// and thread-safe.
 const OpRegistry& AllOps();
 
 namespace ops {
 
-// Starts building a node of op `op` whose first arguments are `inputs`, one tensor each.
+// Starts building a node of type `op` whose first arguments are `inputs`, one tensor each.
 inline NodeBuilder Build(const Scope& scope, absl::string_view op,
                          absl::Span<const Output> inputs = {}) {
   NodeBuilder node = scope.Build(AllOps(), op);
@@ -27,12 +27,12 @@ inline NodeBuilder Build(const Scope& scope, absl::string_view op,
   return node;
 }
 
-// Builds a node whose attributes all follow from its inputs or have a default. Returns its output.
+// Builds a node whose attributes all follow from its inputs or have defaults. Returns its output.
 inline Output Apply(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs) {
   return Build(scope, op, inputs).One();
 }
 
-// Builds a node for the gradient of c.op, with the attributes that both ops have. Returns its
+// Builds a node for the gradient of c.op, and copies the attributes that both ops have. Returns its
 // output.
 inline Output ApplyWithSameAttrs(const GradContext& c, absl::string_view op,
                                  absl::Span<const Output> inputs) {
@@ -44,7 +44,7 @@ inline Output ApplyWithSameAttrs(const GradContext& c, absl::string_view op,
   return std::move(node).One();
 }
 
-// Returns the `n` outputs of a node; invalid outputs if the node could not be built.
+// Returns the `n` outputs of a node, or invalid outputs if the node could not be built.
 inline std::vector<Output> OutputsOf(Node* node, size_t n) {
   std::vector<Output> outputs(n);
   for (size_t i = 0; i < n && node != nullptr; ++i) outputs[i] = node->output(static_cast<int>(i));

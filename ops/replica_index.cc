@@ -23,7 +23,7 @@ void RegisterReplicaIndex(OpRegistry& ops) {
       .Traits(kStateful | kPerReplica | kOwnOp)
       .Shape(ScalarShape)
       .Expand(ReplicaIndexExpand)
-      .Gathers("every replica has its own value")
+      .Gathers("every replica has a different value")
       .NoGradient("the output is an integer");
 }
 

@@ -49,13 +49,13 @@ KnownSize SizeOf(const Shape& shape) {
 }
 
 absl::Status SizeMismatch(const Shape& input, const Shape& target) {
-  return absl::InvalidArgumentError(absl::StrCat("shape must have as many elements as the input, ",
-                                                 "which has shape ", input.ToString(), ", got ",
+  return absl::InvalidArgumentError(absl::StrCat("shape must have as many elements as the input ",
+                                                 "of shape ", input.ToString(), ", got ",
                                                  target.ToString()));
 }
 
 // Returns `target` with its one unknown dimension filled in, if the input determines it. `inferred`
-// is true if that dimension is a -1 from the user rather than a size that is not known yet.
+// is true if the user gave that dimension as -1, and false if its size is not yet known.
 absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred) {
   if (input.unknown_rank() || target.unknown_rank()) return target;
   const KnownSize from = SizeOf(input), to = SizeOf(target);
@@ -65,10 +65,12 @@ absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred
   }
   if (inferred && to.num_unknown == 1 && to.product == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the -1 in shape ", target.ToString(), " cannot be inferred next to a 0"));
+        absl::StrCat("the -1 in shape ", target.ToString(),
+                     " cannot be inferred, because another dimension is 0"));
   }
   if (from.num_unknown > 0 && to.num_unknown > 0) return target;
-  // One side is fully known, and the known product of the other must divide its size.
+  // One side is fully known, and the known product of the other side must divide the number of
+  // elements.
   const int64_t whole = from.num_unknown == 0 ? from.product : to.product;
   const int64_t part = from.num_unknown == 0 ? to.product : from.product;
   const bool both = from.num_unknown == 0 && to.num_unknown == 0;
@@ -90,11 +92,11 @@ absl::Status ReshapeShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Matches dimensions of both sides in minimal groups of equal product. Within a group, rows of the
-// outermost dimension are contiguous runs of elements on both sides, so it gets a letter; the other
-// dimensions must be whole. Dimensions of size 1 form no group. They are paired with those of the
-// other side in order: a sharded dimension of size 1 lies entirely on one replica, whatever its
-// position.
+// Matches the dimensions of both sides in minimal groups of equal product. Within a group, rows of
+// the outermost dimension are contiguous runs of elements on both sides, so that dimension has a
+// letter; the other dimensions must not be sharded. Dimensions of size 1 form no group. They are
+// paired, in order, with the size-1 dimensions of the other side: a sharded dimension of size 1 is
+// entirely on one replica, whatever its position.
 std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& out) {
   std::pair<std::string, std::string> terms(DotsFor(in), DotsFor(out));
   char letter = 'a';
@@ -152,8 +154,8 @@ absl::Status ExpandDimsShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Sets the shape of the input without the removed dimensions; of unknown rank if these are not
-// known yet.
+// Sets the output's shape to the input's shape without the removed dimensions, or to unknown rank
+// if these are not yet known.
 absl::Status SqueezeShape(ShapeContext& c) {
   const Shape& input = c.input(0);
   if (input.unknown_rank()) return absl::OkStatus();
@@ -202,7 +204,9 @@ void RegisterReshape(OpRegistry& ops) {
       .Sharding(ReshapeSharding)
       .Gradient(ReshapeGrad);
   ops.Define("Squeeze")
-      .Doc("the input without the dimensions of size 1 in `squeeze_dims`, by default all of them")
+      .Doc(
+          "the input without the dimensions of size 1 that `squeeze_dims` lists; by default, "
+          "without all of them")
       .Input("input: T")
       .Output("output: T")
       .Attr("T: type")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that change the shape and keep the order of the elements: Reshape, ExpandDims, Squeeze. They
+// Ops that change the shape but keep the order of the elements: Reshape, ExpandDims, Squeeze. They
 // are views and cost nothing at run time.
 #ifndef MIRRORFLOW_OPS_RESHAPE_H_
 #define MIRRORFLOW_OPS_RESHAPE_H_
@@ -17,19 +17,20 @@ void RegisterReshape(OpRegistry& ops);
 namespace ops {
 
 // Reshape: the same elements with another shape.
-// Shapes:   shape [R], a constant when a plan is made; it may contain one -1, which is inferred
-//           from the number of elements.
+// Shapes:   shape [R], constant when a plan is made; it may contain one -1, which is inferred from
+//           the number of elements.
 // Errors:   InvalidArgument if the element counts differ or the -1 cannot be inferred.
 // Sharding: kept if the sharded dimension is the outermost of those that it is merged with or split
-//           into, and each of its rows yields a whole number of rows; gathered otherwise.
+//           into, and each of its rows becomes a whole number of rows; otherwise the value is
+//           gathered.
 // Gradient: dy with the shape of `tensor`.
 Output Reshape(const Scope& scope, Output tensor, Output shape);
-// Reshape to a shape known in C++: Reshape(scope, x, {-1, 784}).
+// Reshapes to a shape that is given as a C++ value: Reshape(scope, x, {-1, 784}).
 Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape);
-// Returns true if Reshape(…, shape) can infer the dimensions at run time: at most one is unknown,
-// and if one is, none is 0.
+// Returns true if Reshape(…, shape) can infer the dimensions at run time: at most one dimension is
+// unknown, and if one is, no dimension is 0.
 bool IsReshapeTarget(const mirrorflow::Shape& shape);
-// Returns `value` with the shape of `like`. The shape operand is a constant if enough of it is
+// Returns `value` with the shape of `like`. The shape operand is constant if enough of the shape is
 // known.
 Output ReshapeLike(const Scope& scope, Output value, Output like);
 
@@ -42,7 +43,7 @@ struct SqueezeOptions {
 };
 
 // Squeeze: removes the dimensions of size 1 that `axis` names.
-// Errors:   InvalidArgument if one of them has another size.
+// Errors:   InvalidArgument if one of them has a size other than 1.
 Output Squeeze(const Scope& scope, Output input, const SqueezeOptions& options = {});
 
 }  // namespace ops

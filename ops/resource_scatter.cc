@@ -13,9 +13,9 @@ absl::Status ScatterShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
   const DataType variable = c.handle_dtype(0), got = c.attr<DataType>("dtype");
   if (variable != DT_INVALID && variable != got) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype must be the variable's; expected ",
-                                                   DataTypeName(variable), ", got ",
-                                                   DataTypeName(got)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype must match the variable's dtype; expected ", DataTypeName(variable),
+                     ", got ", DataTypeName(got)));
   }
   const Shape &whole = c.handle_shape(0), &indices = c.input(1), &updates = c.input(2);
   if (whole.unknown_rank()) return absl::OkStatus();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that update selected rows of a variable. TensorFlow applies the gradient of an embedding with
-// them.
+// Ops that update selected rows of a variable. TensorFlow uses them to apply the gradient of an
+// embedding.
 #ifndef MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 #define MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 
@@ -14,8 +14,9 @@ void RegisterResourceScatter(OpRegistry& ops);
 namespace ops {
 
 // ResourceScatterAdd: variable[indices[i]] += updates[i] for each i, in order; indices may repeat.
-// Sub, Mul, Div, Min, Max and Update work in the same way; in Update, the last write of a row wins.
-// Shapes:   updates [indices…, dimensions of the variable after the first…], or one scalar for all.
+// Sub, Mul, Div, Min, Max and Update work in the same way; Update keeps the last write to a row.
+// Shapes:   updates is [indices…, the variable's dimensions after the first…], or one scalar for
+//           all rows.
 // Errors:   InvalidArgument for an index out of range; in that case nothing is written.
 // Sharding: every replica applies the updates of all replicas.
 Operation ResourceScatterAdd(const Scope& scope, Output handle, Output indices, Output updates);

@@ -25,7 +25,7 @@ absl::Status ReverseShape(ShapeContext& c) {
     MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, tensor.rank()));
     if (reversed[axis]) {
       return absl::InvalidArgumentError(
-          absl::StrCat("axis must name dimension ", axis, " once, got it twice"));
+          absl::StrCat("axis lists dimension ", axis, " twice; list each dimension once"));
     }
     reversed[axis] = true;
   }

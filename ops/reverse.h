@@ -10,9 +10,9 @@ void RegisterReverse(OpRegistry& ops);
 
 namespace ops {
 
-// ReverseV2: reverses the dimensions named in `axis`, a constant vector.
-// Errors:   InvalidArgument if an axis is named twice.
-// Sharding: gathered along a reversed dimension, kept in the others.
+// ReverseV2: reverses the dimensions listed in `axis`, a constant vector.
+// Errors:   InvalidArgument if an axis is given twice.
+// Sharding: gathered along reversed dimensions, kept along all others.
 // Gradient: dy reversed.
 Output ReverseV2(const Scope& scope, Output tensor, Output axis);
 

@@ -28,7 +28,7 @@ absl::StatusOr<Shape> ShapeOfBranches(ShapeContext& c) {
                                                  c.input(2).ToString()));
 }
 
-// The condition of Select is a scalar, has the shape of the values, or has one element per row.
+// Select's condition is a scalar, has the values' shape, or has one element per row.
 absl::Status SelectV1Shape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(Shape shape, ShapeOfBranches(c));
   const Shape& condition = c.input(0);
@@ -39,7 +39,7 @@ absl::Status SelectV1Shape(ShapeContext& c) {
   }
   if (!scalar && !of_rows && !condition.IsCompatibleWith(shape)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("condition must be a scalar, a vector with one element per row, or of the "
+        absl::StrCat("condition must be a scalar or a vector with one element per row, or have the "
                      "values' shape; expected ",
                      shape.ToString(), ", got ", condition.ToString()));
   }
@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<Output>> SelectV1Grad(const GradContext& c) {
 }
 
 // A sum of selections equals the selection of the sums only if all replicas have the same
-// condition, so partial sums can pass through t and e but not through the condition.
+// condition. Partial sums can therefore pass through t and e, but not through the condition.
 absl::StatusOr<ShardingRule> SelectSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, JointlyLinearSharding(c));
   rule.linear_inputs = {1, 2};
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Output>> SelectGrad(const GradContext& c) {
 
 void RegisterSelect(OpRegistry& ops) {
   ops.Define("Select")
-      .Doc("output = t where condition holds, e elsewhere; a vector condition selects rows")
+      .Doc("output = t where condition is true, e elsewhere; a vector condition selects rows")
       .Input("condition: bool")
       .Input("t: T")
       .Input("e: T")
@@ -92,7 +92,7 @@ void RegisterSelect(OpRegistry& ops) {
       .Sharding(SelectV1Sharding)
       .Gradient(SelectV1Grad);
   ops.Define("SelectV2")
-      .Doc("output = t where condition holds, e elsewhere")
+      .Doc("output = t where condition is true, e elsewhere")
       .Input("condition: bool")
       .Input("t: T")
       .Input("e: T")

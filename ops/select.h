@@ -11,8 +11,8 @@ void RegisterSelect(OpRegistry& ops);
 namespace ops {
 
 // SelectV2: output[i] = condition[i] ? t[i] : e[i].
-// Shapes:   any three that broadcast.
-// Dtypes:   bool for condition; any for t and e, but the same for both.
+// Shapes:   operands of any shapes that broadcast.
+// Dtypes:   bool for condition; any dtype for t and e, but the same for both.
 // Errors:   InvalidArgument if the shapes do not broadcast.
 // Gradient: dy where the operand was chosen, 0 elsewhere.
 Output SelectV2(const Scope& scope, Output condition, Output t, Output e);

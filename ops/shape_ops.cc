@@ -102,7 +102,7 @@ absl::StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no range goes from ", start, " to ", limit, " in steps of ", delta));
+      absl::StrCat("cannot step from start ", start, " to limit ", limit, " by delta ", delta));
 }
 
 absl::Status RangeShape(ShapeContext& c) {
@@ -121,10 +121,11 @@ absl::Status RangeShape(ShapeContext& c) {
                 [&]<typename T>(TypeTag<T>) -> absl::StatusOr<int64_t> {
                   return RangeSize<T>(start->scalar<T>(), limit->scalar<T>(), delta->scalar<T>());
                 },
-                absl::StatusOr<int64_t>(absl::InvalidArgumentError("Range has no such dtype")));
+                absl::StatusOr<int64_t>(
+                    absl::InvalidArgumentError("Range does not support this dtype")));
   MF_RETURN_IF_ERROR(size.status());
   c.set_output(0, Shape({*size}));
-  // A short range can be a list of axes, whose elements other shape functions need.
+  // A short range may be a list of axes, whose elements other shape functions need.
   const auto first = ElementsOf(c, 0), step = ElementsOf(c, 2);
   if (!first.has_value() || *size > kMaxRank) return absl::OkStatus();
   KnownElements elements;
@@ -209,7 +210,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Sharding(FillSharding)
       .Gradient(FillGrad);
   ops.Define("Range")
-      .Doc("start, start + delta, ... before limit")
+      .Doc("start, start + delta, …, up to but excluding limit")
       .StaticInput("start: Tidx")
       .StaticInput("limit: Tidx")
       .StaticInput("delta: Tidx")
@@ -219,7 +220,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Sharding(RangeSharding)
       .NoGradient("the operands are constants");
   ops.Define("LinSpace")
-      .Doc("num evenly spaced numbers from start to stop, both included")
+      .Doc("num evenly spaced values from start to stop, inclusive")
       .Input("start: T")
       .Input("stop: T")
       .StaticInput("num: Tidx")
@@ -228,7 +229,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("Tidx: {int32, int64} = int32")
       .Shape(LinSpaceShape)
       .Sharding(RangeSharding)
-      .NoGradient("TensorFlow's LinSpace has none");
+      .NoGradient("TensorFlow's LinSpace has no gradient");
 }
 
 namespace ops {

@@ -20,8 +20,8 @@ struct ShapeOptions {
   DataType out_type = DT_INT32;  // or DT_INT64
 };
 
-// Shape: the dimensions of the global value as a vector. Shape functions see the known dimensions,
-// so shape arithmetic is folded away when a plan is made. No gradient.
+// Shape: the dimensions of the global value as a vector. Shape functions can read the known
+// dimensions, so shape arithmetic is folded when a plan is made. No gradient.
 Output Shape(const Scope& scope, Output input, const ShapeOptions& options = {});
 std::vector<Output> ShapeN(const Scope& scope, absl::Span<const Output> inputs,
                            const ShapeOptions& options = {});
@@ -30,10 +30,11 @@ Output Size(const Scope& scope, Output input, const ShapeOptions& options = {});
 // Rank: the number of dimensions, an int32.
 Output Rank(const Scope& scope, Output input);
 
-// VariableShape: the dimensions of the variable that `handle` names.
+// VariableShape: the dimensions of the variable that `handle` refers to.
 Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& options = {});
 
-// Returns the shape of `value` for use as an operand: a constant if it is fully known, else Shape.
+// Returns the shape of `value` for use as an operand: a constant if it is fully known, else a Shape
+// op.
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT32);
 
 inline constexpr char kFill[] = "Fill";  // for passes that match this op
@@ -44,11 +45,11 @@ Output Fill(const Scope& scope, Output dims, Output value);
 
 // Range: start, start + delta, … below `limit` (above it for a negative delta); all three are
 // scalar constants of one dtype.
-// Errors:   InvalidArgument if delta is 0 or leads away from the limit.
+// Errors:   InvalidArgument if delta is 0 or has the wrong sign to reach the limit.
 Output Range(const Scope& scope, Output start, Output limit, Output delta);
 
-// LinSpace: `num` evenly spaced numbers from `start` to `stop`, both included; `num` is a constant
-// of at least 1.
+// LinSpace: `num` evenly spaced values from `start` to `stop`, inclusive; `num` is a constant of at
+// least 1.
 Output LinSpace(const Scope& scope, Output start, Output stop, Output num);
 
 }  // namespace ops

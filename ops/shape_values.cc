@@ -15,8 +15,8 @@ bool Fits(DataType dtype, int64_t value) {
   return dtype == DT_INT64 || value == static_cast<int32_t>(value);
 }
 
-// Returns a constant of `elements`; a tensor without a value if an element is unknown or does not
-// fit.
+// Returns a constant of `elements`, or a tensor without a value if an element is unknown or does
+// not fit.
 Tensor ConstantOf(DataType dtype, const Shape& shape, const KnownElements& elements) {
   std::vector<int64_t> values;
   for (const std::optional<int64_t>& element : elements) {
@@ -89,7 +89,7 @@ void SetVector(ShapeContext& c, int i, const KnownElements& elements) {
   } else if (elements.size() <= kMaxRank) {
     Shape::Dims dims;
     for (const std::optional<int64_t>& element : elements) {
-      // Negative elements and those that `dtype` cannot hold stay unknown.
+      // Negative elements, and elements that `dtype` cannot hold, remain unknown.
       const bool known = element.has_value() && *element >= 0 && Fits(dtype, *element);
       dims.push_back(known ? *element : kUnknownDim);
     }
@@ -121,7 +121,7 @@ absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view
   MF_ASSIGN_OR_RETURN(Shape target, c.input_as_shape(i));
   if (c.constant(i) != nullptr && !target.IsFullyDefined()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " must hold numbers >= 0, got ", target.ToString()));
+        absl::StrCat(name, " must have elements >= 0, got ", target.ToString()));
   }
   return target;
 }
@@ -135,10 +135,10 @@ Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_
 absl::StatusOr<std::vector<bool>> ReducedDimsMask(int rank, absl::Span<const int64_t> axes) {
   std::vector<bool> reduced(rank, false);
   for (int64_t axis : axes) {
-    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, rank, "a number in reduction_indices"));
+    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, rank, "an element of reduction_indices"));
     if (reduced[d]) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "reduction_indices must name each dimension once, got dimension ", d, " twice"));
+          "reduction_indices must list each dimension once, got dimension ", d, " twice"));
     }
     reduced[d] = true;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Helpers for shape functions and kernels: shape functions that several ops share, and partially
-// known values, which are integer scalars and vectors whose elements may be known individually.
+// known values, which are integer scalars and vectors of which only some elements may be known.
 // Partially known values carry the batch size through x.shape()[0], Pack and Reshape.
 #ifndef MIRRORFLOW_OPS_SHAPE_VALUES_H_
 #define MIRRORFLOW_OPS_SHAPE_VALUES_H_
@@ -24,31 +24,31 @@ absl::Status SameShape(ShapeContext& c);
 // Checks that input 1 holds paddings [rank,2] for input 0. Returns the shape of input 0.
 absl::StatusOr<Shape> ShapeBeforePadding(const ShapeContext& c);
 
-// Longer vectors are data, not shapes or axes, and are not tracked.
+// Longer vectors are not tracked: they are data, not shapes or axes.
 inline constexpr int64_t kMaxKnownElements = 64;
 
-// An unknown element is nullopt.
+// The elements of a partially known value; an unknown element is nullopt.
 using KnownElements = std::vector<std::optional<int64_t>>;
 
-// Returns the elements of input i; nullopt if it is not an int32 or int64 scalar or vector of
-// known, small length.
+// Returns the elements of input i, or nullopt unless it is an int32 or int64 scalar, or such a
+// vector of known, small length.
 std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i);
-// Sets output i to a vector of `elements` (or a scalar `element`). If the output has another dtype
-// or too many elements, only its shape is set.
+// Sets output i to a vector of `elements` (or a scalar `element`). If the output's dtype is neither
+// int32 nor int64, or there are too many elements, sets only the shape.
 void SetVector(ShapeContext& c, int i, const KnownElements& elements);
 void SetScalar(ShapeContext& c, int i, std::optional<int64_t> element);
 
-// Returns input i, which must have one element, as an integer; nullopt if it is not a constant.
+// Returns input i, which must have one element, as an integer, or nullopt if it is not constant.
 absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i);
-// Returns static input i, a vector of sizes, as a partially known shape. InvalidArgument for a
-// negative size.
+// Returns static input i, a vector of sizes, as a partially known shape, or InvalidArgument if a
+// size is negative.
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name);
 
 // Returns a tensor of dtype int32 or int64 with these elements, which must fit.
 Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_t> values);
 
-// Returns, for each of `rank` dimensions, whether `axes` names it. InvalidArgument for an axis that
-// is out of range or named twice.
+// Returns, for each of `rank` dimensions, whether `axes` contains it. InvalidArgument for an axis
+// that is out of range or listed twice.
 absl::StatusOr<std::vector<bool>> ReducedDimsMask(int rank, absl::Span<const int64_t> axes);
 
 }  // namespace mirrorflow

@@ -13,19 +13,19 @@
 
 namespace mirrorflow {
 
-// The rule of an element-wise op with broadcasting: dimension i from the right has the same letter
-// in every operand; a dimension of size 1 that is broadcast must be whole. Not linear.
+// The rule for an element-wise op with broadcasting: dimension i from the right has the same letter
+// in every operand; a broadcast dimension of size 1 must not be sharded. Not linear.
 absl::StatusOr<ShardingRule> ElementwiseSharding(const ShardContext& c);
 // ElementwiseSharding, but linear in all inputs jointly (Add, Sub, Neg). Not linear for bool.
 absl::StatusOr<ShardingRule> JointlyLinearSharding(const ShardContext& c);
 // ElementwiseSharding, but linear in each input separately (Mul).
 absl::StatusOr<ShardingRule> MultilinearSharding(const ShardContext& c);
-// ElementwiseSharding, but linear in input 0 while the others are replicated (the numerator of a
-// quotient).
+// ElementwiseSharding, but linear in input 0 while all other inputs are replicated (as for the
+// numerator of a quotient).
 absl::StatusOr<ShardingRule> LinearInFirstSharding(const ShardContext& c);
 
 // Returns the rule with terms `dims` for an op that only moves elements of `inputs`. It is jointly
-// linear in those inputs, unless they are bool, which has no sums.
+// linear in those inputs, unless they are bool, which cannot be summed.
 ShardingRule MoveSharding(const ShardContext& c, std::string dims, std::vector<int> inputs);
 
 // Returns one letter per dimension, such as `abcd`; at most kMaxRank of them.

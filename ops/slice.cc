@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns how many elements Slice takes of one dimension of size `dim`, which may be unknown.
+// Returns how many elements Slice takes from one dimension of size `dim`, which may be unknown.
 absl::StatusOr<int64_t> SlicedSize(int64_t dim, std::optional<int64_t> begin,
                                    std::optional<int64_t> size, int d) {
   const bool dim_known = dim != kUnknownDim;
@@ -31,7 +31,7 @@ absl::StatusOr<int64_t> SlicedSize(int64_t dim, std::optional<int64_t> begin,
                       (!dim_known || (from <= dim && (wanted == -1 || wanted <= dim - from)));
   if (!inside) {
     return absl::InvalidArgumentError(
-        absl::StrCat("begin and size of dimension ", d, " must lie inside it; expected at most ",
+        absl::StrCat("begin and size of dimension ", d, " exceed it; expected at most ",
                      dim_known ? absl::StrCat(dim) : "?", " elements, got ", wanted,
                      " (from index ", from, ")"));
   }
@@ -76,7 +76,8 @@ absl::StatusOr<ShardingRule> SliceSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(term, ",.,.->", term), {0});
 }
 
-// Returns the constant value of an operand; empty if it is not known while the graph is built.
+// Returns the constant value of an operand, or an empty tensor if it is not known while the graph
+// is built.
 const Tensor& ConstantOf(const Scope& s, const Output& value) {
   return s.graph().values().at(value).constant;
 }
@@ -120,7 +121,7 @@ absl::Status PadShape(ShapeContext& c) {  // for Pad and PadV2
     output.set_dim(d, kUnknownDim);
     if (!values.has_value()) continue;
     const int64_t before = (*values)[2 * d], after = (*values)[2 * d + 1];
-    // The sum of three numbers of at most 2^61 cannot overflow.
+    // The sum of three values of at most 2^61 cannot overflow.
     constexpr int64_t kLimit = int64_t{1} << 61;
     if (before < 0 || after < 0 || before > kLimit || after > kLimit || size > kLimit) {
       return absl::InvalidArgumentError(absl::StrCat("paddings of dimension ", d,
@@ -152,7 +153,7 @@ absl::StatusOr<std::vector<Output>> PadGrad(const GradContext& c) {
     std::vector<int64_t> begin, size;
     for (int d = 0; d < in.rank() && (flat[2 * d + 1] == 0 || in.dim(d) != kUnknownDim); ++d) {
       begin.push_back(flat[2 * d]);
-      size.push_back(in.dim(d));  // an unknown size is -1, which takes the rest
+      size.push_back(in.dim(d));  // an unknown size is -1, which means the rest
     }
     if (static_cast<int>(begin.size()) == in.rank()) {
       const Output dx =
@@ -182,7 +183,7 @@ absl::StatusOr<std::vector<Output>> PadV2Grad(const GradContext& c) {
 
 void RegisterSlice(OpRegistry& ops) {
   ops.Define("Slice")
-      .Doc("output[i] = input[begin + i], `size` elements in each dimension")
+      .Doc("output[i] = input[begin + i], with `size` elements in each dimension")
       .Input("input: T")
       .StaticInput("begin: Index")
       .StaticInput("size: Index")
@@ -194,7 +195,7 @@ void RegisterSlice(OpRegistry& ops) {
       .Sharding(SliceSharding)
       .Gradient(SliceGrad);
   ops.Define("Pad")
-      .Doc("the input with paddings[d] zeros before and after each dimension d")
+      .Doc("the input, padded with paddings[d] zeros before and after each dimension d")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Output("output: T")
@@ -205,7 +206,9 @@ void RegisterSlice(OpRegistry& ops) {
       .Sharding(PadSharding)
       .Gradient(PadGrad);
   ops.Define("PadV2")
-      .Doc("the input with paddings[d] copies of constant_values before and after each dimension d")
+      .Doc(
+          "the input, padded with paddings[d] copies of constant_values before and after each "
+          "dimension d")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Input("constant_values: T")

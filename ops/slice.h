@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slice takes a block of a tensor; Pad surrounds a tensor with zeros. Each is the gradient of the
-// other.
+// Slice extracts a block of a tensor; Pad surrounds a tensor with zeros. Each is the gradient of
+// the other.
 #ifndef MIRRORFLOW_OPS_SLICE_H_
 #define MIRRORFLOW_OPS_SLICE_H_
 
@@ -14,19 +14,19 @@ void RegisterSlice(OpRegistry& ops);
 namespace ops {
 
 // Slice: y[i] = x[begin + i].
-// Shapes:   begin [R], size [R], constants when a plan is made; y has shape `size`, where -1 means
-//           the rest of the dimension.
-// Errors:   InvalidArgument if the block does not lie inside x.
+// Shapes:   begin [R], size [R], constant when a plan is made; y has shape `size`, in which -1
+//           means the rest of the dimension.
+// Errors:   InvalidArgument if the block is not inside x.
 // Gradient: dy padded with zeros to the shape of x.
 Output Slice(const Scope& scope, Output input, Output begin, Output size);
 
 // Pad: y[begin + i] = x[i], 0 elsewhere.
-// Shapes:   paddings [R,2], a constant when a plan is made: the number of zeros before and after
-//           each dimension.
-// Gradient: the slice of dy at the position of x.
+// Shapes:   paddings [R,2], constant when a plan is made: the number of zeros before and after each
+//           dimension.
+// Gradient: the slice of dy that corresponds to x.
 Output Pad(const Scope& scope, Output input, Output paddings);
 
-// PadV2: Pad with `constant_values`, a scalar, instead of 0.
+// PadV2: like Pad, but pads with `constant_values`, a scalar, instead of 0.
 Output PadV2(const Scope& scope, Output input, Output paddings, Output constant_values);
 
 }  // namespace ops

@@ -12,7 +12,8 @@ namespace ops {
 
 inline constexpr char kSoftmax[] = "Softmax";  // for passes that match this op
 
-// Softmax: exp(logits[…,c]) / sum_c exp(logits[…,c]), computed from logits minus their maximum.
+// Softmax: exp(logits[…,c]) / sum_c exp(logits[…,c]), computed after subtracting the maximum from
+// the logits.
 // Shapes:   rank 1 or more; leading dimensions may be 0.
 // Dtypes:   half, bfloat16, float, double.
 // Gradient: d logits = (dy - sum_c dy * softmax) * softmax

@@ -54,7 +54,7 @@ absl::Status DenseShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Rows must be whole, because each is normalised as a whole.
+// The classes must not be sharded, because each row is normalised as a whole.
 absl::StatusOr<ShardingRule> DenseSharding(const ShardContext& c) {
   std::string terms[2];
   for (int i = 0; i < 2; ++i) {
@@ -65,7 +65,7 @@ absl::StatusOr<ShardingRule> DenseSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(terms[0], ",", terms[1], "->b,b.")};
 }
 
-// Returns the normalised logits: `features`, broadcast if it does not have all classes.
+// Returns the normalised logits: `features`, broadcast to all classes if necessary.
 Output Logits(const GradContext& c) {
   const Output features = c.op.input(0), backprop = c.op.output(1);
   const Shape &in = c.scope.shape(features), &out = c.scope.shape(backprop);
@@ -76,7 +76,8 @@ Output Logits(const GradContext& c) {
   return ops::BroadcastTo(c.scope, features, ops::ShapeOperand(c.scope, backprop));
 }
 
-// Returns the gradient of `features`, with the shape of backprop; invalid if there is none.
+// Returns the gradient of `features`, in the shape of backprop, or an invalid output if there is
+// none.
 Output FeaturesGradient(const GradContext& c) {
   const Scope& s = c.scope;
   const Output dloss = c.dy[0], dbackprop = c.dy[1];

@@ -22,14 +22,14 @@ struct SoftmaxXent {
 // Dtypes:   half, bfloat16, float, double; labels int32 or int64.
 // Errors:   InvalidArgument at run time for a label outside [0, C); the step then writes no
 //           variable.
-// Gradient: d features = dloss[:,None] * backprop, plus the gradient of backprop through the
-//           softmax; none for labels.
+// Gradient: d features = dloss[:,None] * backprop, plus the gradient that reaches features through
+//           backprop; none for labels.
 SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
 
 // SoftmaxCrossEntropyWithLogits: the loss for labels that are distributions over the classes.
 //   loss[b] = sum_c labels[b,c] * (logsumexp(features[b,:]) - features[b,c])
 //   backprop[b,c] = softmax(features)[b,c] - labels[b,c]
-// Shapes:   features and labels of any shapes that broadcast to [B,C]. B and C may be 0.
+// Shapes:   features and labels have any shapes that broadcast to [B,C]. B and C may be 0.
 // Dtypes:   half, bfloat16, float, double.
 // Gradient: as above, summed over broadcast dimensions; backprop is the gradient of the loss if the
 //           labels of a row add up to 1. d labels = -dloss[:,None] * logsoftmax(features).

@@ -14,10 +14,10 @@
 namespace mirrorflow {
 namespace {
 
-// Small enough that sums and products of two such numbers cannot overflow.
+// The limit for operands: sums and products of two such numbers cannot overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 30;
 
-// Returns operand i, a [rows] or [rows,2] tensor of numbers from `min_number` to kMaxNumber;
+// Returns operand i, a [rows] or [rows,2] tensor of integers from `min_number` to kMaxNumber, or
 // nullopt if it is not known.
 absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& c, int i, int rank,
                                                             int64_t min_number) {
@@ -30,7 +30,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
   MF_ASSIGN_OR_RETURN(std::optional<std::vector<int64_t>> numbers, c.integers(i));
   for (const int64_t number : numbers.value_or(std::vector<int64_t>())) {
     if (number >= min_number && number <= kMaxNumber) continue;
-    return absl::InvalidArgumentError(absl::StrCat(name, " must hold numbers from ", min_number,
+    return absl::InvalidArgumentError(absl::StrCat(name, " must have elements from ", min_number,
                                                    " to ", kMaxNumber, ", got ", number));
   }
   return numbers;
@@ -39,17 +39,17 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
 struct Blocks {
   std::vector<int64_t> sizes;
   std::vector<int64_t> margins;  // paddings or crops, before and after each dimension
-  int64_t count = 1;             // positions in a block
+  int64_t count = 1;             // number of positions in a block
 };
 
-// Reads the sizes and margins of the blocks; nullopt if they are not known.
+// Reads the sizes and margins of the blocks. Returns nullopt if they are not known.
 absl::StatusOr<std::optional<Blocks>> ReadBlocks(const ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const auto sizes, Numbers(c, 1, 1, 1));
   MF_ASSIGN_OR_RETURN(const auto margins, Numbers(c, 2, 2, 0));
   if (!sizes.has_value() || !margins.has_value()) return std::optional<Blocks>();
   if (margins->size() != 2 * sizes->size()) {
     return absl::InvalidArgumentError(absl::StrCat(c.node().op().inputs[2].name,
-                                                   " must have a row for each of ", sizes->size(),
+                                                   " must have one row for each of ", sizes->size(),
                                                    " blocks, got ", c.input(2).ToString()));
   }
   Blocks blocks = {*sizes, *margins};
@@ -82,7 +82,7 @@ absl::Status SpaceToBatchShape(ShapeContext& c) {
     const int64_t padded = output.dim(d) + blocks->margins[2 * i] + blocks->margins[2 * i + 1];
     if (padded % blocks->sizes[i] != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("dimension ", d, " with its paddings must be a multiple of the block ",
+          absl::StrCat("dimension ", d, " plus its paddings must be a multiple of the block size ",
                        blocks->sizes[i], ", got ", padded));
     }
     output.set_dim(d, padded / blocks->sizes[i]);
@@ -101,7 +101,7 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
   }
   if (output.dim(0) != kUnknownDim) {
     if (output.dim(0) % blocks->count != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("the batch must be a multiple of the ",
+      return absl::InvalidArgumentError(absl::StrCat("the batch size must be a multiple of the ",
                                                      blocks->count, " positions in a block, got ",
                                                      output.dim(0)));
     }
@@ -123,7 +123,7 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
   return output.Validate(c.node().output_dtype(0));
 }
 
-// The batch must also be whole, because the output interleaves the images of all replicas.
+// The batch must not be sharded either, because the output interleaves the images of all replicas.
 absl::StatusOr<ShardingRule> BlocksSharding(const ShardContext& c) {
   std::string term = LettersFor(c.input(0));
   const int64_t dims = c.input(1).dim(0);
@@ -144,7 +144,9 @@ absl::StatusOr<std::vector<Output>> BatchToSpaceGrad(const GradContext& c) {
 
 void RegisterSpaceToBatch(OpRegistry& ops) {
   ops.Define("SpaceToBatchND")
-      .Doc("padded images cut into blocks; elements at one position of all blocks form an image")
+      .Doc(
+          "pads images with zeros and cuts them into blocks; each output image holds the elements "
+          "at one position of all blocks")
       .Input("input: T")
       .StaticInput("block_shape: Tblock_shape")
       .StaticInput("paddings: Tpaddings")
@@ -156,7 +158,7 @@ void RegisterSpaceToBatch(OpRegistry& ops) {
       .Sharding(BlocksSharding)
       .Gradient(SpaceToBatchGrad);
   ops.Define("BatchToSpaceND")
-      .Doc("assembles images from blocks, the inverse of SpaceToBatchND")
+      .Doc("assembles images from blocks; the inverse of SpaceToBatchND")
       .Input("input: T")
       .StaticInput("block_shape: Tblock_shape")
       .StaticInput("crops: Tcrops")

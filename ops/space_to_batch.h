@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that move blocks of the spatial dimensions to the batch and back. TensorFlow expresses
-// dilated convolutions with them.
+// Ops that move blocks of the spatial dimensions into the batch dimension and back. TensorFlow uses
+// them to express dilated convolutions.
 #ifndef MIRRORFLOW_OPS_SPACE_TO_BATCH_H_
 #define MIRRORFLOW_OPS_SPACE_TO_BATCH_H_
 
@@ -14,15 +14,16 @@ void RegisterSpaceToBatch(OpRegistry& ops);
 namespace ops {
 
 // SpaceToBatchND: pads the M dimensions after the first with zeros and cuts them into blocks. The
-// elements at the same position in all blocks form one image.
+// elements at one position of all blocks form one output image.
 // Shapes:   input [N,S…,rest], block_shape [M], paddings [M,2] -> [N·∏block, (S+paddings)/block…,
 //           rest]; image b·N+n holds the elements at position b of the blocks of image n.
-//           block_shape and paddings are constants when a plan is made.
-// Errors:   InvalidArgument if the padded dimensions are not multiples of the blocks.
+//           block_shape and paddings are constant when a plan is made.
+// Errors:   InvalidArgument if the padded dimensions are not multiples of the block dimensions.
 // Gradient: BatchToSpaceND.
 Output SpaceToBatchND(const Scope& scope, Output input, Output block_shape, Output paddings);
 
-// BatchToSpaceND: the inverse, with `crops` [M,2] removed at the ends. Gradient: SpaceToBatchND.
+// BatchToSpaceND: the inverse of SpaceToBatchND; removes `crops` [M,2] elements from the ends of
+// each dimension. Gradient: SpaceToBatchND.
 Output BatchToSpaceND(const Scope& scope, Output input, Output block_shape, Output crops);
 
 }  // namespace ops

@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// The input indices of the operands.
+// The operands' indices among the inputs.
 struct Operands {
   int value;
   int axis;
@@ -37,7 +37,7 @@ absl::StatusOr<Sizes> EqualSizes(int64_t dim, int n) {
       absl::StrCat("the dimension must be divisible by num_split ", n, ", got size ", dim));
 }
 
-// Returns `given` with its -1, if any, replaced with the remainder of `dim`, if `dim` is known.
+// Returns `given`, in which a -1 is replaced with the remainder of `dim` if `dim` is known.
 absl::StatusOr<Sizes> GivenSizes(int64_t dim, absl::Span<const int64_t> given) {
   Sizes sizes(given.begin(), given.end());
   int64_t sum = 0, *rest = nullptr;
@@ -50,7 +50,8 @@ absl::StatusOr<Sizes> GivenSizes(int64_t dim, absl::Span<const int64_t> given) {
   if (dim != kUnknownDim) fits = fits && (rest == nullptr ? sum == dim : sum <= dim);
   if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "size_splits must be sizes >= 0, one of which may be -1, that add up to ",
+        "size_splits must be sizes >= 0 that add up to the dimension (one may be -1); expected a "
+        "sum of ",
         dim == kUnknownDim ? "?" : absl::StrCat(dim), ", got [", absl::StrJoin(given, ","), "]"));
   }
   if (rest != nullptr) *rest = dim == kUnknownDim ? kUnknownDim : dim - sum;
@@ -96,7 +97,7 @@ absl::Status SplitShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The axis must be whole, because a shard of it would contain only some of the pieces.
+// The axis must not be sharded, because a shard would contain only some of the pieces.
 absl::StatusOr<ShardingRule> SplitSharding(const ShardContext& c) {
   const Operands at = OperandsOf(c.node());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, c.integers(at.axis));

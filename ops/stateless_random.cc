@@ -16,7 +16,8 @@ namespace {
 constexpr char kFloats[] = "{half, bfloat16, float, double} = float";
 constexpr char kAllIntegers[] = "{int32, int64, uint32, uint64} = uint64";
 
-// Each row defines two ops: one with seeds, and its V2 with key, counter and algorithm.
+// Each row defines two ops: one that takes seeds, and its V2, which takes a key, a counter and an
+// algorithm.
 struct Row {
   const char* name;
   const char* doc;
@@ -26,11 +27,12 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"StatelessRandomNormal", "normally distributed random numbers, mean 0, standard deviation 1",
-     kFloats, kFloats},
+    {"StatelessRandomNormal",
+     "normally distributed random numbers with mean 0 and standard deviation 1", kFloats, kFloats},
     {"StatelessRandomUniform", "random numbers uniformly distributed in [0, 1)", kFloats, kFloats},
-    {"StatelessRandomUniformFullInt", "random integers uniformly distributed over their type",
-     kAllIntegers, kAllIntegers},
+    {"StatelessRandomUniformFullInt",
+     "random integers uniformly distributed over all values of their dtype", kAllIntegers,
+     kAllIntegers},
     {"StatelessRandomUniformInt", "random integers uniformly distributed in [minval, maxval)",
      "{int32, int64}", "{int32, int64, uint32, uint64}", /*has_limits=*/true},
     {"StatelessTruncatedNormal", "normally distributed random numbers within 2 standard deviations",
@@ -82,8 +84,8 @@ absl::StatusOr<ShardingRule> KeyCounterSharding(const ShardContext&) {
 
 absl::StatusOr<ShardingRule> AlgSharding(const ShardContext&) { return ShardingRule{.dims = "->"}; }
 
-// The trait kRandom applies because a different dtype gives different numbers, not the same numbers
-// in another precision.
+// These ops have trait kRandom, because a different dtype gives different numbers, not the same
+// numbers in another precision.
 void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
   OpBuilder op = ops.Define(absl::StrCat(row.name, v2 ? "V2" : ""));
   op.Doc(absl::StrCat("output = ", row.doc, v2 ? ", from a key and a counter" : ", from two seeds"))
@@ -95,7 +97,7 @@ void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
   }
   if (row.has_limits) op.Input("minval: dtype").Input("maxval: dtype");
   op.Output("output: dtype").Attr(absl::StrCat("dtype: ", v2 ? row.dtype_v2 : row.dtype));
-  // In TensorFlow's oldest ops, the limits determine the dtype, and the shape's dtype has no
+  // In TensorFlow's oldest ops, the limits determine the dtype, and the dtype of `shape` has no
   // default.
   op.Attr(absl::StrCat(v2 ? "Tshape" : "T", ": {int32, int64}",
                        row.has_limits && !v2 ? "" : " = int32"));
@@ -123,7 +125,7 @@ void RegisterStatelessRandom(OpRegistry& ops) {
     DefineRandom(ops, row, /*v2=*/true);
   }
   ops.Define("StatelessRandomGetAlg")
-      .Doc("alg = 1, the number of the Philox algorithm")
+      .Doc("alg = 1, which denotes the Philox algorithm")
       .Output("alg: int32")
       .Shape(ScalarShape)
       .Sharding(AlgSharding)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random tensors whose seeds are operands. Equal operands give equal numbers, bit for bit the same
-// as TensorFlow's on a CPU. An element depends only on the operands and on its index in the global
-// tensor, so any number of replicas draws the same numbers.
+// Random tensors whose seeds are operands. Equal operands give equal results, which match
+// TensorFlow's on a CPU bit for bit. An element depends only on the operands and on its index in
+// the global tensor, so the result does not depend on the number of replicas.
 #ifndef MIRRORFLOW_OPS_STATELESS_RANDOM_H_
 #define MIRRORFLOW_OPS_STATELESS_RANDOM_H_
 
@@ -14,7 +14,7 @@ void RegisterStatelessRandom(OpRegistry& ops);
 
 namespace ops {
 
-// A position in a random stream: a uint64 key [1] and counter [2].
+// A position in a random stream: a key [1] and a counter [2], both uint64.
 struct KeyCounter {
   Output key;
   Output counter;
@@ -22,14 +22,14 @@ struct KeyCounter {
 
 // StatelessRandomGetKeyCounter: the position for a pair of seeds, int32 or int64 [2].
 KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed);
-// StatelessRandomGetAlg: the algorithm number, 1 for Philox.
+// StatelessRandomGetAlg: the number of the algorithm, which is 1 (Philox).
 Output StatelessRandomGetAlg(const Scope& scope);
 
-// Shapes:   shape [R], a constant when a plan is made; seed [2], of int32 or int64; alg, minval and
-//           maxval scalars.
-// Errors:   InvalidArgument at run time for an alg other than 1 (Philox) and 3 (any), and if minval
-//           is not below maxval.
-// Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for normal numbers.
+// Shapes:   shape [R], constant when a plan is made; seed [2], int32 or int64; alg, minval and
+//           maxval are scalars.
+// Errors:   InvalidArgument at run time if alg is neither 1 (Philox) nor 3 (any), or if minval is
+//           not below maxval.
+// Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for the normal distribution.
 
 // Uniform in [0, 1), in a floating-point dtype.
 Output StatelessRandomUniform(const Scope& scope, Output shape, Output seed, DataType dtype);

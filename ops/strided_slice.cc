@@ -43,11 +43,11 @@ Dim WholeDim(int64_t size) { return {.size = size, .whole = true}; }
 absl::StatusOr<Dim> ReadIndex(int64_t size, int64_t index, int64_t stride, int d) {
   if (stride <= 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("stride of an index must be positive, got ", stride));
+        absl::StrCat("the stride of an index must be positive, got ", stride));
   }
   if (size != kUnknownDim && (index < -size || index >= size)) {
-    return absl::InvalidArgumentError(absl::StrCat("index of dimension ", d, " must be in [", -size,
-                                                   ", ", size, "), got ", index));
+    return absl::InvalidArgumentError(absl::StrCat("the index into dimension ", d, " must be in [",
+                                                   -size, ", ", size, "), got ", index));
   }
   return Dim{
       .begin = index < 0 && size != kUnknownDim ? index + size : index, .size = 1, .shrink = true};
@@ -62,13 +62,13 @@ absl::StatusOr<Dim> ReadRange(int64_t size, std::optional<int64_t> begin,
     dim.whole = stride == 1 && begin.value_or(0) == 0 && !end.has_value();
     return dim;
   }
-  // Bounds are clamped to the indices at which reading can begin or end.
+  // Bounds are clamped to the positions at which a slice can begin or end.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   auto cut = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + size : bound, low, high); };
   const int64_t from = begin.has_value() ? cut(*begin) : stride > 0 ? low : high;
   const int64_t to = end.has_value() ? cut(*end) : stride > 0 ? high : low;
   const int64_t distance = stride > 0 ? to - from : from - to;
-  // Unsigned, because the magnitude of the lowest stride does not fit in int64.
+  // The type is unsigned, because the magnitude of the lowest stride does not fit into int64.
   const uint64_t step = stride > 0 ? uint64_t(stride) : -uint64_t(stride);
   Dim dim{.begin = from, .stride = stride, .size = 0};
   if (distance > 0) dim.size = static_cast<int64_t>((uint64_t(distance) - 1) / step) + 1;
@@ -138,8 +138,8 @@ namespace {
 // The masks have one bit per entry.
 constexpr int64_t kMaxEntries = 32;
 
-// Resolves the entries in inputs `first` to `first` + 2 against `input`; nullopt if its rank or the
-// number of entries is unknown.
+// Resolves the entries in inputs `first` to `first` + 2 against `input`; returns nullopt if its
+// rank or the number of entries is unknown.
 absl::StatusOr<std::optional<StridedSliceSpec>> InferSpec(const ShapeContext& c, const Shape& input,
                                                           int first) {
   Shape vector = Shape::UnknownDims(1);
@@ -186,15 +186,15 @@ absl::Status StridedSliceGradShape(ShapeContext& c) {
   c.set_output(0, shape);
   MF_ASSIGN_OR_RETURN(const std::optional<StridedSliceSpec> spec, InferSpec(c, shape, 1));
   if (spec.has_value() && !spec->output_shape().IsCompatibleWith(c.input(4))) {
-    return absl::InvalidArgumentError(absl::StrCat("dy must have the shape of the slice, ",
+    return absl::InvalidArgumentError(absl::StrCat("dy must have the slice's shape; expected ",
                                                    spec->output_shape().ToString(), ", got ",
                                                    c.input(4).ToString()));
   }
   return absl::OkStatus();
 }
 
-// The terms of the sliced tensor and of the slice. Dimensions that the slice leaves unchanged keep
-// their letters.
+// The sharding terms of the sliced tensor and of the slice. Dimensions that the slice leaves
+// unchanged keep their letters.
 struct SliceTerms {
   std::string whole;
   std::string slice;
@@ -242,7 +242,7 @@ absl::StatusOr<std::vector<Output>> StridedSliceGradGradient(const GradContext& 
   return grads;
 }
 
-// Adds the attributes that both ops have: dtypes and masks.
+// Adds the attributes that StridedSlice and StridedSliceGrad have: dtypes and masks.
 OpBuilder& AddMasks(OpBuilder& op) {
   return op.Attr("T: type")
       .Attr("Index: {int32, int64}")
@@ -276,14 +276,15 @@ void RegisterStridedSlice(OpRegistry& ops) {
       .Shape(StridedSliceShape)
       .Sharding(StridedSliceSharding)
       .Gradient(StridedSliceGradient);
-  AddMasks(ops.Define("StridedSliceGrad")
-               .Doc("zeros of shape `shape`, with dy where StridedSlice would have read")
-               .StaticInput("shape: Index")
-               .StaticInput("begin: Index")
-               .StaticInput("end: Index")
-               .StaticInput("strides: Index")
-               .Input("dy: T")
-               .Output("output: T"))
+  AddMasks(
+      ops.Define("StridedSliceGrad")
+          .Doc("zeros of shape `shape`, with dy at the positions from which StridedSlice reads")
+          .StaticInput("shape: Index")
+          .StaticInput("begin: Index")
+          .StaticInput("end: Index")
+          .StaticInput("strides: Index")
+          .Input("dy: T")
+          .Output("output: T"))
       .Traits(kKeepsPrecision)
       .Shape(StridedSliceGradShape)
       .Sharding(StridedSliceGradSharding)

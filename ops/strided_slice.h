@@ -16,14 +16,14 @@ namespace mirrorflow {
 
 void RegisterStridedSlice(OpRegistry& ops);
 
-// TensorFlow's operands and masks resolved for one input shape: the first index, the stride and the
-// number of elements for each input dimension.
+// TensorFlow's operands and masks, resolved for one input shape to the first index, the stride and
+// the number of elements of each input dimension.
 struct StridedSliceSpec {
   struct Dim {
     int64_t begin = 0;
     int64_t stride = 1;
     int64_t size = kUnknownDim;
-    bool shrink = false;  // a single index: the dimension is not in the output
+    bool shrink = false;  // a single index, so the output lacks the dimension
     // True if the slice leaves the dimension unchanged, whatever its size.
     bool whole = false;
   };
@@ -41,7 +41,7 @@ struct StridedSliceMasks {
 };
 
 // Resolves the `num_entries` entries begin[i]:end[i]:strides[i] against `input`, whose rank must be
-// known. A span is empty if its values are not known yet.
+// known. A span is empty if its values are not yet known.
 absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_entries,
                                                   absl::Span<const int64_t> begin,
                                                   absl::Span<const int64_t> end,
@@ -51,23 +51,24 @@ absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_en
 namespace ops {
 
 struct StridedSliceOptions {
-  int64_t begin_mask = 0;        // bit i: entry i starts at the start of the dimension
-  int64_t end_mask = 0;          // bit i: entry i stops at the end of the dimension
-  int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions not covered
-  int64_t new_axis_mask = 0;     // bit i: entry i is a new dimension of size 1
-  int64_t shrink_axis_mask = 0;  // bit i: entry i is the index begin[i]; removes its dimension
+  int64_t begin_mask = 0;     // bit i: entry i starts at the start of the dimension
+  int64_t end_mask = 0;       // bit i: entry i stops at the end of the dimension
+  int64_t ellipsis_mask = 0;  // bit i: entry i stands for all remaining dimensions
+  int64_t new_axis_mask = 0;  // bit i: entry i is a new dimension of size 1
+  int64_t shrink_axis_mask =
+      0;  // bit i: entry i is the index begin[i], which removes the dimension
 };
 
-// StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative numbers count from the
+// StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative indices count from the
 // end.
-// Shapes:   begin, end, strides [N], constants when a plan is made.
+// Shapes:   begin, end, strides [N], constant when a plan is made.
 // Errors:   InvalidArgument for a stride of 0 or an index out of range; ranges are clamped to the
 //           dimension.
 // Gradient: StridedSliceGrad.
 Output StridedSlice(const Scope& scope, Output input, Output begin, Output end, Output strides,
                     const StridedSliceOptions& options = {});
 
-// StridedSliceGrad: zeros of shape `shape`, with dy where StridedSlice would have read.
+// StridedSliceGrad: zeros of shape `shape`, with dy at the positions from which StridedSlice reads.
 Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output end, Output strides,
                         Output dy, const StridedSliceOptions& options = {});
 

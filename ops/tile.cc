@@ -26,9 +26,9 @@ absl::Status TileShape(ShapeContext& c) {
   Shape input = c.input(0);
   if (multiples.dim(0) != kUnknownDim) {
     if (!input.unknown_rank() && input.rank() != multiples.dim(0)) {
-      return absl::InvalidArgumentError(absl::StrCat("multiples must have as many elements as the ",
-                                                     "input ", input.ToString(),
-                                                     " has dimensions, got ", multiples.dim(0)));
+      return absl::InvalidArgumentError(absl::StrCat("multiples must have one element for each ",
+                                                     "dimension of input ", input.ToString(),
+                                                     ", got ", multiples.dim(0)));
     }
     if (multiples.dim(0) > kMaxRank) {
       return absl::InvalidArgumentError(absl::StrCat("multiples must have at most ", kMaxRank,
@@ -76,9 +76,9 @@ absl::Status BroadcastToShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The rule of Tile and BroadcastTo. An unchanged dimension keeps its letter. A dimension that
+// The rule for Tile and BroadcastTo. An unchanged dimension keeps its letter. A dimension that
 // repeats a single element has a letter only in the output, so each replica creates the rows that
-// it needs. Any other dimension must be whole, because sharding would permute its rows.
+// it needs. No other dimension can be sharded, because that would permute its rows.
 absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   const Shape &in = c.input(0), &out = c.output(0);
   const std::string letters = LettersFor(out);
@@ -94,7 +94,7 @@ absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(from, ",.->", to), {0});
 }
 
-// Returns the product of dimensions [first, last); unknown if any is unknown.
+// Returns the product of dimensions [first, last), or kUnknownDim if any of them is unknown.
 int64_t ProductOf(const Shape& shape, int first, int last) {
   int64_t product = 1;
   for (int d = first; d < last; ++d) {
@@ -104,9 +104,9 @@ int64_t ProductOf(const Shape& shape, int first, int last) {
   return product;
 }
 
-// Sums dy over the copies of one dimension at a time, each time reshaped to [before, copies, size,
-// after], because splitting all dimensions at once would exceed kMaxRank. Invalid if too little is
-// known.
+// Sums dy over the copies, one dimension at a time. Reshapes dy to [before, copies, size, after]
+// each time, because splitting all dimensions at once would exceed kMaxRank. Returns an invalid
+// output if too little is known.
 Output SumCopies(const Scope& s, Output dy, const Shape& in, absl::Span<const int64_t> copies) {
   Shape left = in;  // dimensions before the current one still have their copies
   for (int d = 0; d < in.rank(); ++d) {

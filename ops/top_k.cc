@@ -31,8 +31,8 @@ absl::Status TopKShape(ShapeContext& c) {
   if (shape.unknown_rank()) return absl::OkStatus();
   const int last = shape.rank() - 1;
   if (shape.dim(last) != kUnknownDim && k.value_or(0) > shape.dim(last)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("k must be at most the last dimension of ", shape.ToString(), ", got ", *k));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "k must be at most the size of the last dimension of ", shape.ToString(), ", got ", *k));
   }
   const bool small_index = c.attr<DataType>("index_type") == DT_INT32;
   if (small_index && shape.dim(last) > std::numeric_limits<int32_t>::max()) {
@@ -45,22 +45,22 @@ absl::Status TopKShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The last dimension must be whole, because its elements are compared with one another.
+// The last dimension must not be sharded, because its elements are compared with one another.
 absl::StatusOr<ShardingRule> TopKSharding(const ShardContext& c) {
   std::string letters = LettersFor(c.input(0));
   letters.back() = '.';
   return ShardingRule{.dims = absl::StrCat(letters, ",*->", letters, ",", letters)};
 }
 
-// TensorFlow scatters into one long vector. One-hot products preserve the rows and therefore their
-// sharding.
+// TensorFlow scatters into one long vector. Products with one-hot matrices, used here, preserve the
+// rows and therefore their sharding.
 absl::StatusOr<std::vector<Output>> TopKGrad(const GradContext& c) {
   if (!c.dy[0].valid()) return std::vector<Output>(2);
   const Scope& s = c.scope;
   const Output input = c.op.input(0);
   const Shape shape = s.shape(input);
   if (shape.unknown_rank()) {
-    return absl::InvalidArgumentError("the gradient needs an input of known rank");
+    return absl::InvalidArgumentError("the gradient requires an input of known rank");
   }
   const int last = shape.rank() - 1;
   const Output depth = ops::ElementOf(s, ops::Shape(s, input), last);

@@ -13,7 +13,7 @@ void RegisterTopK(OpRegistry& ops);
 namespace ops {
 
 struct TopKV2Options {
-  bool sorted = true;              // ignored: values are always sorted
+  bool sorted = true;              // ignored, because values are always sorted
   DataType index_type = DT_INT32;  // or DT_INT64
 };
 
@@ -23,10 +23,10 @@ struct TopKV2Outputs {
 };
 
 // TopKV2: the k largest elements along the last dimension, in descending order, and their indices.
-// Equal elements keep their order. NaN comes last.
+// Equal elements keep their order. NaN is sorted last.
 // Shapes:   k is a scalar constant, at most the size of the last dimension, which becomes k.
 // Errors:   InvalidArgument if the last dimension is too large for index_type.
-// Gradient: that of the values, at their positions in the input.
+// Gradient: the gradient of the values, placed at their positions in the input.
 TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Options& options = {});
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k,
                      const TopKV2Options& options = {});

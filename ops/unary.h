@@ -50,7 +50,7 @@ Output IsInf(const Scope& scope, Output x);
 Output IsNan(const Scope& scope, Output x);
 Output LogicalNot(const Scope& scope, Output x);  // takes bool
 
-// Zeros and ones with the shape of x. All dtypes.
+// Zeros and ones with the shape of x, for all dtypes.
 Output ZerosLike(const Scope& scope, Output x);
 Output OnesLike(const Scope& scope, Output x);
 

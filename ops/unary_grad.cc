@@ -65,7 +65,7 @@ constexpr Row kRows[] = {
      })},
 };
 
-// The rule of an op that is linear in the gradient, operand `gradient`.
+// The rule for an op that is linear in operand `gradient`.
 template <int gradient>
 absl::StatusOr<ShardingRule> LinearInGradient(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, MultilinearSharding(c));

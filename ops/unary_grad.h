@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of element-wise ops for which TensorFlow has separate ops: dx[i] = f(v[i], dy[i]),
-// where v is the forward result (for ReluGrad, the features or the result). Linear in dy.
+// The gradients of element-wise ops for which TensorFlow has separate gradient ops: dx[i] = f(v[i],
+// dy[i]), where v is the forward result (for ReluGrad, the features or the result). Linear in dy.
 #ifndef MIRRORFLOW_OPS_UNARY_GRAD_H_
 #define MIRRORFLOW_OPS_UNARY_GRAD_H_
 
@@ -15,10 +15,10 @@ namespace ops {
 
 inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that match this op
 
-// Shapes:   both operands have the shape of the result.
+// Shapes:   both operands and the result have the same shape.
 // Dtypes:   half, bfloat16, float, double; ReluGrad also int32, int64 and uint8.
 // Errors:   InvalidArgument if the shapes differ.
-// Order:    TensorFlow's, in which ReluGrad takes the gradient first.
+// Order:    as in TensorFlow; only ReluGrad takes the gradient first.
 Output ReluGrad(const Scope& scope, Output gradients, Output features);
 Output TanhGrad(const Scope& scope, Output y, Output dy);
 Output SigmoidGrad(const Scope& scope, Output y, Output dy);

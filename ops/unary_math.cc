@@ -90,7 +90,7 @@ constexpr UnaryRow kRows[] = {
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Cosh(s, x)); })},
     {.name = "Tan",
-     .doc = "y = tan x, x in radians",
+     .doc = "y = tan x, with x in radians",
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Mul(s, ops::Square(s, ops::Reciprocal(s, ops::Cos(s, x))), dy);
      })},

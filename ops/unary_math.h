@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise functions with one operand beyond those in unary.h: trigonometric, hyperbolic, error
+// Element-wise functions with one operand that supplement unary.h: trigonometric, hyperbolic, error
 // and gamma functions.
 #ifndef MIRRORFLOW_OPS_UNARY_MATH_H_
 #define MIRRORFLOW_OPS_UNARY_MATH_H_

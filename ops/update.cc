@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// Every input is a handle, the gradient, or a scalar (gates included). Handles and gradient have
-// the same shape and dtype `T`.
+// Every input is a handle, the gradient, or a scalar (gates included). The variables and the
+// gradient have the same shape and dtype `T`.
 absl::Status UpdateShape(ShapeContext& c) {
   const int gradient = c.node().input_index(c.node().op().update_gradient);
   MF_CHECK(gradient >= 0);
@@ -20,7 +20,7 @@ absl::Status UpdateShape(ShapeContext& c) {
     absl::StatusOr<Shape> merged = shape.MergeWith(with);
     if (!merged.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("shape of the ", what, " in input ", i,
-                                                     " must be the variable's; expected ",
+                                                     " must match the variable's shape; expected ",
                                                      shape.ToString(), ", got ", with.ToString()));
     }
     shape = *std::move(merged);
@@ -36,7 +36,7 @@ absl::Status UpdateShape(ShapeContext& c) {
     const DataType expected = c.attr<DataType>("T"), got = c.handle_dtype(i);
     if (got != DT_INVALID && got != expected) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "dtype of the variable in input ", i, " must be that of the gradient; expected ",
+          "dtype of the variable in input ", i, " must match the gradient's dtype; expected ",
           DataTypeName(expected), ", got ", DataTypeName(got)));
     }
     MF_RETURN_IF_ERROR(merge("variable", i, c.handle_shape(i)));

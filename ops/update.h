@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer updates: element-wise writes of a variable and its slots from a reduced gradient, with
-// TensorFlow's formulas. Rates and decays are inputs because they change from step to step.
+// Optimizer updates, which compute new values of a variable and its slots, element by element, from
+// a reduced gradient, with TensorFlow's formulas. Rates and decays are inputs because they change
+// from step to step.
 #ifndef MIRRORFLOW_OPS_UPDATE_H_
 #define MIRRORFLOW_OPS_UPDATE_H_
 
@@ -18,11 +19,11 @@ namespace ops {
 // Op name, for passes that match this op.
 inline constexpr char kResourceApplyGradientDescent[] = "ResourceApplyGradientDescent";
 
-// Each update takes scalars and a gradient of the variable's dtype (float, double), followed by any
-// number of gates, which are bool scalars. If a gate is false, the update writes nothing.
+// Each update takes scalars and a gradient, all of the variable's dtype (float or double), followed
+// by any number of gates, which are bool scalars. If a gate is false, the update writes nothing.
 // Errors:   InvalidArgument if a slot or the gradient does not have the variable's dtype and shape,
 //           or a scalar operand is not a scalar.
-// Sharding: everything is replicated; a gradient that is still partial is reduced first.
+// Sharding: all operands are replicated; a gradient that is still partial is reduced first.
 // Gradient: none.
 
 struct ResourceApplyGradientDescentOptions {
@@ -46,7 +47,8 @@ Operation ResourceApplyMomentum(const Scope& scope, Output var, Output accum, Ou
                                 Output grad, Output momentum,
                                 const ResourceApplyMomentumOptions& options = {});
 
-// ResourceApplyKerasMomentum: as above, but the accumulator includes the learning rate.
+// ResourceApplyKerasMomentum: like ResourceApplyMomentum, but the accumulator includes the learning
+// rate.
 //   accum = accum * momentum - lr * grad
 //   var += accum                                   or, with use_nesterov,
 //   var += accum * momentum - lr * grad
@@ -65,7 +67,8 @@ struct ResourceApplyAdagradOptions {
 // Source:   Duchi et al., Adaptive subgradient methods, 2011.
 Operation ResourceApplyAdagrad(const Scope& scope, Output var, Output accum, Output lr, Output grad,
                                const ResourceApplyAdagradOptions& options = {});
-// ResourceApplyAdagradV2: ResourceApplyAdagrad with var -= lr * grad / (sqrt(accum) + epsilon).
+// ResourceApplyAdagradV2: like ResourceApplyAdagrad, but var -= lr * grad / (sqrt(accum) +
+// epsilon).
 Operation ResourceApplyAdagradV2(const Scope& scope, Output var, Output accum, Output lr,
                                  Output epsilon, Output grad,
                                  const ResourceApplyAdagradOptions& options = {});
@@ -83,7 +86,7 @@ Operation ResourceApplyRMSProp(const Scope& scope, Output var, Output ms, Output
                                Output rho, Output momentum, Output epsilon, Output grad,
                                const ResourceApplyRMSPropOptions& options = {});
 
-// The scalars of Adam. The powers are those for the current step.
+// Adam's scalars. beta1_power and beta2_power are the powers for the current step.
 struct AdamScalars {
   Output beta1_power;
   Output beta2_power;

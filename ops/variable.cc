@@ -14,12 +14,12 @@ absl::Status VarHandleShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Checks that the handle's dtype, if known, is that of attribute `dtype`.
+// Checks that attribute `dtype` matches the handle's dtype, if that is known.
 absl::Status CheckHandle(const ShapeContext& c) {
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
   const DataType expected = c.handle_dtype(0), got = c.attr<DataType>("dtype");
   if (expected == DT_INVALID || expected == got) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("dtype must be the variable's; expected ",
+  return absl::InvalidArgumentError(absl::StrCat("dtype must match the variable's dtype; expected ",
                                                  DataTypeName(expected), ", got ",
                                                  DataTypeName(got)));
 }
@@ -44,11 +44,11 @@ absl::Status AssignShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckHandle(c));
   if (c.handle_shape(0).IsCompatibleWith(c.input(1))) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("shape of the value must be the variable's; expected ",
+      absl::StrCat("the value's shape must match the variable's shape; expected ",
                    c.handle_shape(0).ToString(), ", got ", c.input(1).ToString()));
 }
 
-// The rule is linear, so that a variable that is synchronised on read can accept a partial sum.
+// The rule is linear, so that a variable that is synchronised on read accepts a partial sum.
 absl::StatusOr<ShardingRule> AssignSharding(const ShardContext& c) {
   const bool sums = c.node().attr<DataType>("dtype") != DT_BOOL;
   return ShardingRule{.dims = "*,*->",
@@ -90,7 +90,7 @@ void RegisterVariable(OpRegistry& ops) {
       .Gathers("a handle is not a value: every replica has its own copy of the variable")
       .NoGradient(kGradientAtRead);
   ops.Define("ReadVariableOp")
-      .Doc("value = the variable")
+      .Doc("value = the variable's value")
       .Input("resource: resource")
       .Output("value: dtype")
       .Attr("dtype: type")
@@ -106,7 +106,7 @@ void RegisterVariable(OpRegistry& ops) {
       .Role(OpRole::kHasValue)
       .Traits(kStateful)
       .Shape(HasValueShape)
-      .Gathers("a constant replaces it before shardings are found")
+      .Gathers("a constant replaces it before shardings are chosen")
       .NoGradient("the output is bool");
   DefineAssign(ops, ops::kAssignVariable, "variable = value")
       .Traits(kOverwrites)
@@ -136,7 +136,7 @@ Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& 
 }
 
 Output ReadVariableOp(const Scope& scope, Output handle) {
-  // An invalid handle has no table row; Finish() reports what made it invalid.
+  // An invalid handle has no row in the shape table; Finish() reports why it is invalid.
   const DataType dtype =
       handle.valid() ? scope.graph().values().at(handle).handle_dtype : DT_INVALID;
   return Build(scope, "ReadVariableOp", {handle}).Attr("dtype", dtype).One();

@@ -21,8 +21,8 @@ inline constexpr absl::string_view kAssignSubVariable = "AssignSubVariableOp";
 
 struct VarHandleOpOptions {
   std::string container = "";
-  // Handles with the same shared name refer to the same variable. If empty, the node name serves as
-  // the shared name.
+  // Handles with the same shared name refer to the same variable. If empty, the node's name is
+  // used.
   std::string shared_name = "";
   std::string debug_name = "";
 };
@@ -35,23 +35,23 @@ Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& 
 // ReadVariableOp: the value of the variable. Its dtype is the handle's.
 Output ReadVariableOp(const Scope& scope, Output handle);
 
-// VarIsInitializedOp: whether the variable has a value, from before the step or from a write that
-// this op is ordered after. The answer is determined when the step is compiled, and the step is
-// recompiled if it changes. The branch of an If that is not taken may therefore read a variable
-// without a value.
+// VarIsInitializedOp: whether the variable has a value, either from before the step or from a write
+// that precedes this op in the graph's order. The answer is determined when the step is compiled;
+// if it changes, the step is recompiled. The branch that an If does not take may therefore read a
+// variable without a value.
 // Returns:  bool, shape [].
 // Sharding: replicated.
 Output VarIsInitializedOp(const Scope& scope, Output handle);
 
 // AssignVariableOp: variable = value.
-// Errors:   InvalidArgument if the dtype or shape of the value is not the variable's.
-// Sharding: the value is replicated, as for the other two assignments.
+// Errors:   InvalidArgument if the value's dtype or shape does not match the variable's.
+// Sharding: the value is replicated, also for the two assignments below.
 Operation AssignVariableOp(const Scope& scope, Output handle, Output value);
 
-// AssignAddVariableOp: variable += value, element-wise. Not for bool.
+// AssignAddVariableOp: variable += value, element-wise. Does not support bool.
 Operation AssignAddVariableOp(const Scope& scope, Output handle, Output value);
 
-// AssignSubVariableOp: variable -= value, element-wise. Not for bool.
+// AssignSubVariableOp: variable -= value, element-wise. Does not support bool.
 Operation AssignSubVariableOp(const Scope& scope, Output handle, Output value);
 
 }  // namespace ops

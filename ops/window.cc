@@ -18,18 +18,19 @@ std::string ListText(absl::Span<const int64_t> values) {
   return absl::StrCat("[", absl::StrJoin(values, ", "), "]");
 }
 
-// Reads `explicit_paddings`, which has two numbers for each dimension: before and after.
+// Reads `explicit_paddings`, which has two elements for each dimension: the paddings before and
+// after it.
 absl::Status ReadExplicitPaddings(absl::Span<const int64_t> paddings, WindowAttrs* attrs) {
   if (paddings.size() != 8) {
     return absl::InvalidArgumentError(
-        absl::StrCat("explicit_paddings must have two numbers for each dimension; expected 8 "
-                     "numbers, got ",
+        absl::StrCat("explicit_paddings must have two elements for each dimension; expected 8 "
+                     "elements, got ",
                      ListText(paddings)));
   }
   for (const int64_t value : paddings) {
     if (value < 0 || value > kLargest) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "explicit_paddings must be 32-bit numbers of at least 0, got ", ListText(paddings)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("explicit_paddings must be 32-bit integers >= 0, got ", ListText(paddings)));
     }
   }
   for (const int d : {0, attrs->layout.channels}) {
@@ -67,18 +68,18 @@ absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
                                                      const ImageLayout& layout) {
   if (values.size() != 4) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " must have a number for each dimension; expected 4 numbers, got ",
+        absl::StrCat(name, " must have one element for each dimension; expected 4 elements, got ",
                      ListText(values)));
   }
   for (const int64_t value : values) {
     if (value < 1 || value > kLargest) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, " must be positive 32-bit numbers, got ", ListText(values)));
+          absl::StrCat(name, " must be positive 32-bit integers, got ", ListText(values)));
     }
   }
   if (values[0] != 1 || values[layout.channels] != 1) {
     return absl::UnimplementedError(
-        absl::StrCat(name, " over batch or channels are not supported; expected ",
+        absl::StrCat(name, " over the batch or channels are not supported; expected ",
                      layout.nchw() ? "[1, 1, …, …]" : "[1, …, …, 1]", ", got ", ListText(values)));
   }
   return std::vector<int64_t>{values[layout.space[0]], values[layout.space[1]]};
@@ -136,14 +137,14 @@ absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {
   for (int i = 0; i < 2; ++i) {
     const WindowAttrs::Dim& dim = attrs.dims[i];
     const int64_t in = images.dim(attrs.layout.space[i]);
-    // Every window must contain a pixel of the image, because padding does not count.
+    // Every window must contain a pixel of the image, because padding is ignored.
     if (std::max(dim.before, dim.after) >= ksize[i] ||
         (attrs.explicit_padding && in == 0 && dim.before + dim.after > 0)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("explicit_paddings must leave no window outside the images; expected less "
-                       "than ksize ",
-                       ksize[i], " around at least one pixel, got ", dim.before, " and ", dim.after,
-                       " around ", in));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "explicit_paddings must leave an image pixel in every window; expected paddings less "
+          "than ksize ",
+          ksize[i], " and at least one pixel, got paddings ", dim.before, " and ", dim.after,
+          " and size ", in));
     }
     MF_ASSIGN_OR_RETURN(const int64_t size, WindowPositions(in, ksize[i], attrs, i));
     output.set_dim(attrs.layout.space[i], size);
@@ -156,7 +157,7 @@ bool ConvolutionShapes::AnyEmpty() const {
 }
 
 int64_t ConvolutionShapes::Flops(int64_t taps) const {
-  // Double precision holds every count below 2^53, and no product of sizes overflows it.
+  // Double precision is exact for every count below 2^53, and no product of sizes overflows it.
   const double flops = 2.0 * static_cast<double>(output.num_elements()) * static_cast<double>(taps);
   return static_cast<int64_t>(std::min(flops, 9e18));
 }

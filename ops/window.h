@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The windows that convolutions and pooling move over images: attributes, output sizes and sharding
-// terms for ops, and the geometry for kernels.
+// terms for ops, and geometry for kernels.
 #ifndef MIRRORFLOW_OPS_WINDOW_H_
 #define MIRRORFLOW_OPS_WINDOW_H_
 
@@ -24,12 +24,12 @@ struct ImageLayout {
   int space[2] = {1, 2};  // height, width
 
   bool nchw() const { return channels == 1; }
-  // Returns the term of images in a sharding rule, `n..c` or `nc..`. Height and width must be
-  // whole, because windows overlap the rows of their neighbours.
+  // Returns the images' term in a sharding rule, such as `n..c` or `nc..`. Height and width must
+  // not be sharded, because neighbouring windows overlap.
   std::string Term(absl::string_view batch, absl::string_view channel) const;
 };
 
-// Reads attribute `data_format`; Unimplemented unless it is NHWC or NCHW.
+// Reads attribute `data_format`. Unimplemented unless it is NHWC or NCHW.
 absl::StatusOr<ImageLayout> ReadImageLayout(const Node& node);
 
 // Strides, dilations and padding of a window.
@@ -37,7 +37,7 @@ struct WindowAttrs {
   struct Dim {
     int64_t stride = 1;
     int64_t dilation = 1;
-    int64_t before = 0;  // explicit padding
+    int64_t before = 0;  // explicit padding before the image
     int64_t after = 0;
   };
   ImageLayout layout;
@@ -47,18 +47,19 @@ struct WindowAttrs {
 };
 
 // Reads `data_format`, `strides`, `padding` and, if the op has them, `explicit_paddings` and
-// `dilations`. InvalidArgument for invalid attributes, Unimplemented for windows over batch or
-// channels.
+// `dilations`. Returns InvalidArgument for invalid attributes, and Unimplemented for windows over
+// the batch or channels.
 absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node);
 
-// Returns the elements for height and width of a list attribute. The list must have one element for
+// Returns the height and width elements of a list attribute. The list must have one element for
 // each of the four image dimensions: 1 for batch and channels, at least 1 for height and width.
 absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
                                                      absl::Span<const int64_t> values,
                                                      const ImageLayout& layout);
 
-// Returns the number of positions of a window of extent `size` over `in` rows (if i is 0) or
-// columns (1); unknown if `in` or `size` is. InvalidArgument if the window is empty or too large.
+// Returns the number of positions of a window of extent `size` along `in` rows (if i is 0) or
+// columns (if i is 1), or an unknown number if `in` or `size` is unknown. InvalidArgument if the
+// window is empty or too large.
 absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAttrs& attrs, int i);
 
 // Returns the shape of pooled images; attribute `ksize` is the window size.
@@ -71,18 +72,18 @@ struct Window {
   int64_t out = 0;
   int64_t size = 0;
   int64_t stride = 1;
-  int64_t before = 0;  // padding
+  int64_t before = 0;  // padding before the image
   int64_t dilation = 1;
 
   int64_t start(int64_t o) const { return o * stride - before; }
   // Returns the number of inputs from the first to the last tap.
   int64_t extent() const { return (size - 1) * dilation + 1; }
-  // Returns the padding that the last position needs after the image.
+  // Returns how much padding the last position needs after the image.
   int64_t after() const { return std::max<int64_t>(start(out - 1) + extent() - in, 0); }
   // Position `o` covers the inputs [first(o), last(o)) if the window is not dilated.
   int64_t first(int64_t o) const { return std::max<int64_t>(start(o), 0); }
   int64_t last(int64_t o) const { return std::min(start(o) + size, in); }
-  // The taps [first_tap(o), last_tap(o)) of position `o` lie inside the image.
+  // The taps [first_tap(o), last_tap(o)) of position `o` are inside the image.
   int64_t first_tap(int64_t o) const {
     return start(o) >= 0 ? 0 : (dilation - 1 - start(o)) / dilation;
   }
@@ -103,7 +104,7 @@ inline Window WindowOf(const WindowAttrs& attrs, int i, const Shape& images, con
                    .stride = dim.stride,
                    .before = dim.before,
                    .dilation = dim.dilation};
-  // TensorFlow's SAME puts the odd padding element after the image.
+  // TensorFlow's SAME adds the odd padding element after the image.
   if (attrs.same_padding) window.before = window.after() / 2;
   return window;
 }
@@ -116,13 +117,13 @@ struct ConvolutionShapes {
   const Shape &images, &filter, &output;
 
   bool AnyEmpty() const;
-  // Returns the operations of a convolution that multiplies `taps` filter elements per output
-  // element. Windows that overlap the padding count in full, as is customary.
+  // Returns the floating-point operations of a convolution that multiplies `taps` filter elements
+  // per output element. As is customary, windows that overlap the padding count in full.
   int64_t Flops(int64_t taps) const;
 };
 
-// Returns the local shapes of a convolution or of one of its gradients. A gradient takes the shape
-// that it computes from its output, because its static input holds the global sizes.
+// Returns the local shapes of a convolution or of one of its gradients. For a gradient, the shape
+// that it computes is taken from its output, because its static input holds the global sizes.
 template <typename Context>
 ConvolutionShapes ShapesOf(ConvolutionPart part, const Context& c) {
   const bool is_input_gradient = part == ConvolutionPart::kBackpropInput;

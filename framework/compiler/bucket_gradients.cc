@@ -35,8 +35,8 @@ BucketGradients FindBucketGradients(const Compilation& c) {
   absl::flat_hash_set<int> assigned;
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
-    if (IsCollective(*node)) continue;  // does not store a reduced gradient
-    // One gradient per variable; the handles of the variables are the first inputs.
+    if (IsCollective(*node)) continue;  // its gradient is not reduced by a separate collective
+    // The op has one gradient per variable; the variables' handles are its first inputs.
     const absl::StatusOr<ArgRange> gradients =
         FindArg(node->op().inputs, node->attrs(), node->op().update_gradient);
     if (!gradients.ok()) continue;
@@ -46,7 +46,7 @@ BucketGradients FindBucketGradients(const Compilation& c) {
       const VariableInfo& variable = c.layout->variables()[v];
       const Output reduced = FindCollective(c, node->input(i), variable.shape.num_elements());
       if (!reduced.valid() || reduced.dtype() != variable.dtype) continue;
-      // A gradient that updates two variables belongs to the first.
+      // A gradient that updates two variables is assigned to the first one.
       if (found.emplace(reduced, v).second) assigned.insert(v);
     }
   }

@@ -8,9 +8,10 @@
 namespace mirrorflow {
 
 // Maps each collective output that is the gradient of a bucketed variable to that variable (an
-// index into the layout's variables). The search starts at each optimizer op and walks back through
-// element-wise nodes and views of the variable's size to a collective. Gradients for updates
-// written as assignments are excluded; they are reduced one by one.
+// index into the layout's variables). The search starts at each optimizer op and walks back to a
+// collective, through views and element-wise nodes that have as many elements as the variable.
+// Gradients of updates that the graph expresses as assignments are excluded, and are reduced one by
+// one.
 using BucketGradients = absl::flat_hash_map<Output, int>;
 BucketGradients FindBucketGradients(const Compilation& c);
 

@@ -47,7 +47,7 @@ void Compilation::ReplaceNode(Node* node, const Output& value) {
 
 bool Compilation::RemoveDeadNodes() {
   std::vector<Node*> wanted = targets;
-  // Feeds stay even if unused, because they are part of the signature.
+  // Unused feeds are kept, because they are part of the signature.
   for (const Output& feed : feeds) wanted.push_back(feed.node);
   for (const Output& fetch : fetches) wanted.push_back(fetch.node);
   if (!graph.RemoveUnneeded(wanted)) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compilation is the state that passes transform: one step's graph, on global shapes, with its side
-// tables. The passes of the first half produce a Program; those of the second half work on a
+// tables. The passes of the first half produce a Program; the passes of the second half work on a
 // PlanState. A Program is valid for all replicas and device types: it contains no rank.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
@@ -27,35 +27,36 @@
 
 namespace mirrorflow {
 
-// Facts about a Compilation that passes need, give and end. They determine which orders of passes
-// are valid; Pipeline::Run checks them.
+// Facts about a Compilation that passes need, establish (`gives`) or invalidate (`ends`). They
+// determine which pass orders are valid; Pipeline::Run checks them.
 enum Fact : uint32_t {
   // Facts about a program.
-  kPruned = 1u << 0,      // the graph has only what feeds, fetches and targets need
-  kBodiesMade = 1u << 1,  // branches and loops run bodies, which have no variables
+  kPruned = 1u << 0,      // the graph holds only what feeds, fetches and targets need
+  kBodiesMade = 1u << 1,  // branches and loops have bodies, which contain no variables
   // Every value has a fully defined global shape; shape operands are constant.
   kShapesKnown = 1u << 2,
   kListsLowered = 1u << 3,      // no value is a list of tensors
-  kDuplicatesMerged = 1u << 4,  // no two nodes compute, and would communicate, the same value
-  // The ops are those that will run, or parts of them, so shardings can be chosen.
+  kDuplicatesMerged = 1u << 4,  // no two nodes compute, and later communicate, the same value
+  // The ops are final, except that some may be fused later, so shardings can be chosen.
   kReadyToShard = 1u << 5,
-  kSharded = 1u << 6,          // every value has a sharding
-  kShardingsMet = 1u << 7,     // every use gets the sharding that it requires
-  kDtypesFinal = 1u << 8,      // every value has its final dtype, for compute and communication
-  kReductionsKnown = 1u << 9,  // every gradient is reduced either by a collective or in its update
-  kCollectivesFinal = 1u << 10,    // no later pass adds, merges or removes collectives
-  kVariablesOrdered = 1u << 11,    // control edges order reads and writes of each variable
+  kSharded = 1u << 6,            // every value has a sharding
+  kShardingsMet = 1u << 7,       // every use receives the sharding that it requires
+  kDtypesFinal = 1u << 8,        // values have their final dtypes, for compute and communication
+  kReductionsKnown = 1u << 9,    // each gradient is reduced either by a collective or in its update
+  kCollectivesFinal = 1u << 10,  // no later pass adds, merges or removes collectives
+  kVariablesOrdered = 1u << 11,  // control edges order reads and writes of each variable
   kCollectivesOrdered = 1u << 12,  // Compilation::collectives is complete
   // Facts about a plan.
-  kReadersFree = 1u << 13,      // nodes that read a variable have no edges to its writes
-  kLayersFused = 1u << 14,      // layers are fused; only single operations remain
-  kLocal = 1u << 15,            // PlanState::shapes is filled
-  kKernelsChosen = 1u << 16,    // PlanState::kernel_plans is filled
-  kWritesGuarded = 1u << 17,    // no replica writes before all replicas' data are valid
+  kReadersFree = 1u << 13,    // no control edges lead from a variable's readers to its writes
+  kLayersFused = 1u << 14,    // layers are fused; only single operations remain
+  kLocal = 1u << 15,          // PlanState::shapes is filled
+  kKernelsChosen = 1u << 16,  // PlanState::kernel_plans is filled
+  // No replica writes before the data of all replicas are known to be valid.
+  kWritesGuarded = 1u << 17,
   kScheduled = 1u << 18,        // PlanState::order is filled
   kStorageAssigned = 1u << 19,  // PlanState::storage is filled
   kEmitted = 1u << 20,          // Plan::instructions is filled; operands name storages
-  kPlaced = 1u << 21,           // operands have addresses; the plan can run
+  kPlaced = 1u << 21,           // operands have addresses, so the plan can run
 };
 using Facts = uint32_t;
 
@@ -65,7 +66,7 @@ struct StepSignature {
   std::vector<Output> fetches;
   std::vector<Node*> targets;
   // Whether fetches that are split over the replicas are gathered, except for `local_fetches`. A
-  // single worker holds all shards and needs no gathering.
+  // single worker already holds all shards, so it gathers nothing.
   bool gathers_fetches = false;
   std::vector<Output> local_fetches = {};
 };
@@ -74,13 +75,13 @@ struct StepSignature {
 struct GlobalSignature {
   StepSignature step;
   std::vector<Shape> feed_shapes;  // global, by feed
-  // For each variable of the layout, whether it is initialised before the step. Empty if unknown.
+  // For each variable of the layout, whether it has a value before the step. Empty if unknown.
   std::vector<char> initialized = {};
   // False for a step that runs on a single replica.
   bool shard = true;
 };
 
-// The sharding of every output; replicated unless set.
+// The sharding of every output; the default is replicated.
 class ShardingTable {
  public:
   const Sharding& at(const Output& output) const {
@@ -92,11 +93,11 @@ class ShardingTable {
   void Clear() { rows_.clear(); }
 
  private:
-  std::vector<Shardings> rows_;  // by node id, then output
+  std::vector<Shardings> rows_;  // indexed by node id and output
 };
 
-// Returns whether the op only computes its outputs from its inputs, so that its role needs no
-// special treatment.
+// Returns whether the op only computes outputs from inputs, so that the compiler need not treat its
+// role specially.
 inline bool Computes(const OpDef& op) {
   return op.role == OpRole::kNone || op.role == OpRole::kAddAll || op.role == OpRole::kOnesLike;
 }
@@ -105,14 +106,16 @@ inline bool Computes(const OpDef& op) {
 inline bool IsControlFlow(const OpDef& op) {
   return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
 }
-// Marks a read that must copy, because a write of the variable precedes the last use of the value.
+// Marks a read that must copy the value, because the variable is written before the value's last
+// use.
 inline constexpr char kCopyAttr[] = "_copy";
-// Makes an update a collective: each rank updates its shard of the variable for all ranks. The
-// attribute names the reduction over the ranks' gradients; kNoReduction if the gradients are equal.
+// Turns an update into a collective: each rank updates its shard of the variable for all ranks. The
+// attribute names the reduction over the ranks' gradients, or is kNoReduction if the gradients are
+// equal.
 inline constexpr char kReductionAttr[] = "_reduction";
 inline constexpr char kNoReduction[] = "none";
-// The sharding of the two matrices in an update by a product: the axis that splits their rows, and
-// its factor.
+// For an update by a product, the sharding of its two matrices: the axis that splits their rows,
+// and the factor.
 inline constexpr char kAxisAttr[] = "_axis";
 inline constexpr char kFactorAttr[] = "_factor";
 inline bool IsCollective(const Node& node) {
@@ -124,16 +127,16 @@ inline bool IsCollective(const Node& node) {
 // its predicate.
 inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 1 : 0; }
 
-// Returns whether a fed value of this shape is split over the replicas, which is the case if the
-// placeholder leaves the leading dimension open. Nodes other than placeholders declare no shape.
+// Returns whether a fed value of this shape is split over the replicas. It is if the placeholder's
+// leading dimension is unknown. Fed nodes other than placeholders declare no shape.
 bool IsSplit(const Output& feed, const Shape& shape);
 
-// The properties of the topology on which a program may depend.
+// The topology properties on which a program may depend.
 struct World {
   int size = 1;
   int num_domains = 1;  // memory domains
   bool one_domain() const { return num_domains == 1; }
-  // Whether the ranks of a domain can divide an update among them.
+  // Whether the ranks of a domain can divide an update among themselves.
   bool has_teams = false;
   LinkCosts link = {};  // between domains
 };
@@ -141,8 +144,7 @@ struct World {
 // A split of rows over the replicas. Feeds with the same number of rows share an axis.
 struct Axis {
   int64_t size = 0;
-  // True for the axis whose rows are the replicas: every replica has one row, whatever its shard of
-  // the feeds.
+  // True for the axis on which every replica has exactly one row, whatever its shard of the feeds.
   bool of_replicas = false;
 };
 
@@ -150,9 +152,9 @@ struct Compilation {
   Compilation() = default;
   Compilation(Compilation&&) = default;
   Compilation& operator=(Compilation&&) = default;
-  virtual ~Compilation() = default;  // the base of PlanState
-  // Returns the graph as text; a PlanState adds the results of its passes. Prints at most
-  // `max_elements` elements of a constant.
+  virtual ~Compilation() = default;  // PlanState derives from this class
+  // Returns the graph as text, with at most `max_elements` elements of each constant. A PlanState
+  // adds the results of its passes.
   virtual std::string ToString(int max_elements) const;
 
   Graph graph;
@@ -163,29 +165,30 @@ struct Compilation {
   CompileOptions options;
   // False on one replica: every value is replicated and no collective is inserted.
   bool shard = true;
-  Facts facts = 0;  // established by the passes that have run
+  Facts facts = 0;  // the facts that the passes run so far have established
 
   // Outputs and nodes of `graph`. A pass that replaces one in the graph must also replace it here.
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
-  std::vector<char> gathered;  // for each fetch, whether it must be whole on every replica
+  std::vector<char> gathered;  // for each fetch, whether every replica needs the whole value
   std::vector<Shape> feed_shapes;
   std::vector<char> initialized;   // as in GlobalSignature
   std::vector<int> states_needed;  // variables whose entry in `initialized` affects the result
 
   std::vector<Axis> axes;
   ShardingTable shardings;
-  // The sharding that each node requires of each input, by node id. Empty means all replicated.
+  // The sharding that each node requires for each of its inputs, by node id. Empty means all
+  // replicated.
   std::vector<Shardings> required_inputs;
   // The collectives, and the branches and loops that contain collectives, in the order in which
   // every rank starts them.
   std::vector<Node*> collectives;
-  // The control edges that order the users of reads before writes.
+  // The control edges that order the users of reads before the writes.
   std::vector<std::pair<Node*, Node*>> reader_edges;
 
-  // The functions that a branch (then, else) or a loop (condition, body) runs, by node id. Their
-  // feeds and fetches are the arguments and results. They have no variables.
+  // The functions that a branch (then, else) or a loop (condition, body) runs, by node id. A body's
+  // feeds and fetches are its arguments and results. Bodies contain no variables.
   using Bodies = std::vector<std::unique_ptr<Compilation>>;
   std::map<NodeId, Bodies> bodies;
   // For bodies only: the known argument values, and the shardings of arguments and results.
@@ -205,7 +208,8 @@ struct Compilation {
   }
   // Replaces `from` with `to` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
-  // Replaces `from` with `to` among the targets, the collectives and the sources of control edges.
+  // Replaces `from` with `to` among the targets and collectives, and as the source of control
+  // edges.
   void ReplaceOperation(Node* from, Node* to);
   // Replaces a node that has one output with `value`, and moves the node's control inputs to
   // `value`, so that its users still wait for them. None of these inputs may depend on `value`.
@@ -218,14 +222,15 @@ struct Compilation {
   bool Communicates(const Node& node) const;
 };
 
-// The result of the first half. Immutable and shared by the plans of all device types and shards.
+// The result of the compiler's first half. It is immutable; the plans of all device types and
+// shards share it.
 struct Program {
   Compilation state;
 
   // Returns the graph as text, with the shape and sharding of each value as a comment. The text
   // must be equal on all ranks.
   std::string ToString() const;
-  // Returns a hash of that text, which is stable across machines.
+  // Returns a hash of ToString() that is stable across machines.
   uint64_t Fingerprint() const;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CompileOptions: options for the compilation of steps, set on a strategy.
+// CompileOptions: options for compiling steps, set on a strategy.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
 
@@ -18,14 +18,14 @@ struct CompileOptions {
   // The names of optional passes to skip.
   absl::flat_hash_set<std::string> disabled_passes = {};
   KernelOptions kernels = {};
-  // DT_BFLOAT16 or DT_HALF selects mixed precision: products, convolutions and attention on floats,
-  // and ops that only pass on their results, compute in this type. Variables, losses, reductions
-  // over replicas and updates stay in float. In half, small gradients underflow to 0 without
-  // MinimizeOptions::loss_scale.
+  // DT_BFLOAT16 or DT_HALF selects mixed precision: float products, convolutions and attention
+  // compute in this type, and so do ops that only pass on their results. Variables, losses,
+  // reductions over replicas and updates stay in float. With DT_HALF, small gradients underflow to
+  // 0 unless MinimizeOptions::loss_scale is set.
   DataType compute_dtype = DT_FLOAT;
-  // Verify the graph after every pass.
+  // Verifies the graph after every pass.
   bool verify = false;
-  // Check that every plan writes each value before it reads it.
+  // Checks that every plan writes each value before it reads it.
   bool check_plan = false;
   // Called before and after every pass; not owned.
   PassObserver* observer = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pass: one step of the compiler. It declares which facts it needs, gives and ends, so that a
-// Pipeline can check the order.
+// Pass: one step of the compiler. It declares the facts that it needs, establishes and invalidates,
+// so that a Pipeline can check the order.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 
@@ -17,15 +17,15 @@ namespace mirrorflow {
 class PassInfo {
  public:
   virtual ~PassInfo() = default;
-  virtual absl::string_view name() const = 0;  // the stem of its file
-  virtual Facts needs() const { return 0; }    // must hold before
-  virtual Facts gives() const { return 0; }    // hold afterwards
-  virtual Facts ends() const { return 0; }     // no longer hold afterwards
-  // Whether the program means the same without the pass, so that CompileOptions::disabled_passes
-  // may name it.
+  virtual absl::string_view name() const = 0;  // the stem of the pass's file
+  virtual Facts needs() const { return 0; }    // facts that must hold before Run
+  virtual Facts gives() const { return 0; }    // facts that hold after Run
+  virtual Facts ends() const { return 0; }     // facts that no longer hold after Run
+  // Whether the program has the same meaning without the pass, so that
+  // CompileOptions::disabled_passes may list it.
   virtual bool optional() const { return false; }
-  // Whether the pass itself visits the functions of branches and loops, because its result for the
-  // enclosing graph depends on them. For all other passes, the pipeline visits them.
+  // Whether the pass itself runs on the functions of branches and loops, because its result for the
+  // enclosing graph depends on them. If false, the pipeline runs the pass on them.
   virtual bool enters_bodies() const { return false; }
 };
 
@@ -34,14 +34,15 @@ template <typename State>
 class PassOver : public PassInfo {
  public:
   // Returns whether anything changed. After an error, the state is inconsistent and must be
-  // dropped.
+  // discarded.
   virtual absl::StatusOr<bool> Run(State& state) = 0;
 };
 using Pass = PassOver<Compilation>;
 
 using PassMaker = std::function<std::unique_ptr<Pass>()>;
 
-// Observes the state before and after every pass of both halves (CompileOptions::observer).
+// Observes the state before and after every pass in both halves of the compiler
+// (CompileOptions::observer).
 class PassObserver {
  public:
   virtual ~PassObserver() = default;

@@ -33,19 +33,19 @@ class PipelineOver {
     Append(std::make_unique<P>(std::forward<Args>(args)...), AddStage(/*max_rounds=*/1));
   }
   void Add(const PassMaker& make) { Append(make(), AddStage(/*max_rounds=*/1)); }
-  // Adds passes that run in turn, round after round, until no pass changes anything. Run returns
-  // Internal if that takes more than `max_rounds` rounds.
+  // Adds a group of passes that run one after another, repeatedly, until none of them changes
+  // anything. Run returns Internal if that takes more than `max_rounds` rounds.
   template <typename... P>
   void AddUntilStable(int max_rounds) {
     Stage& stage = AddStage(max_rounds);
     (Append(std::make_unique<P>(), stage), ...);
   }
 
-  // Runs the passes. Internal if a pass needs a fact that does not hold; all other errors come from
-  // the passes.
+  // Runs the passes. Returns Internal if a pass needs a fact that does not hold; all other errors
+  // come from the passes.
   absl::Status Run(State& state) const;
 
-  // Returns the names of the passes that may be disabled, in order.
+  // Returns the names of the passes that can be disabled, in pipeline order.
   std::vector<std::string> OptionalPasses() const;
   bool Has(absl::string_view pass) const;
 
@@ -55,7 +55,7 @@ class PipelineOver {
     std::vector<std::unique_ptr<PassOver<State>>> passes;
     int max_rounds;
   };
-  // Adapts a pass over any Compilation to a pipeline over a derived state.
+  // Lets a pass over any Compilation run in a pipeline over a derived state.
   class OfCompilation final : public PassOver<State> {
    public:
     explicit OfCompilation(std::unique_ptr<Pass> pass) : pass_(std::move(pass)) {}
@@ -83,12 +83,12 @@ class PipelineOver {
       stage.passes.push_back(std::make_unique<OfCompilation>(std::move(pass)));
     }
   }
-  // Checks that the facts that the pass needs hold, and updates `facts` to those that hold after
-  // it.
+  // Checks that `facts` includes every fact that the pass needs, and updates it to the facts that
+  // hold after the pass.
   static absl::Status CheckFacts(const PassInfo& pass, Facts* facts) {
     if ((pass.needs() & ~*facts) != 0) {
       return absl::InternalError(
-          absl::StrCat("pass ", pass.name(), " needs facts that no earlier pass gives"));
+          absl::StrCat("pass ", pass.name(), " needs facts that no earlier pass establishes"));
     }
     *facts = (*facts & ~pass.ends()) | pass.gives();
     return absl::OkStatus();
@@ -102,8 +102,8 @@ using Pipeline = PipelineOver<Compilation>;
 
 // ---- implementation ---------------------------------------------------------------------------
 
-// Runs the pass on the functions of the compilation's nodes, then on the compilation itself.
-// Returns whether anything changed.
+// Runs the pass on the functions of the compilation's nodes first, and on the compilation itself
+// last. Returns whether anything changed.
 template <typename State>
 absl::StatusOr<bool> PipelineOver<State>::RunOnAll(PassOver<State>& pass, State& c) {
   bool changed = false;
@@ -130,7 +130,7 @@ absl::StatusOr<bool> PipelineOver<State>::RunPass(PassOver<State>& pass, State& 
   const CompileOptions& options = c.options;
   if (options.disabled_passes.contains(pass.name())) {
     if (pass.optional()) return false;
-    return absl::InvalidArgumentError(absl::StrCat("pass ", pass.name(), " cannot be left out"));
+    return absl::InvalidArgumentError(absl::StrCat("pass ", pass.name(), " cannot be disabled"));
   }
   if (options.observer != nullptr) options.observer->BeforePass(pass.name(), c);
   MF_ASSIGN_OR_RETURN(const bool changed, RunOnAll(pass, c));
@@ -157,12 +157,12 @@ absl::Status PipelineOver<State>::Run(State& c) const {
             absl::StrJoin(stage.passes, ", ",
                           [](std::string* out, const auto& p) { absl::StrAppend(out, p->name()); });
         return absl::InternalError(
-            absl::StrCat("pass ", names, " did not become stable in ", round, " rounds"));
+            absl::StrCat("pass ", names, " did not converge in ", round, " rounds"));
       }
       changed = false;
       for (const auto& pass : stage.passes) {
         MF_ASSIGN_OR_RETURN(const bool pass_changed, RunPass(*pass, c));
-        // The graph rejected an edit, such as an edge to a node of another graph.
+        // The graph may have rejected an edit, such as an edge to a node of another graph.
         MF_RETURN_IF_ERROR(Annotate(c.graph.status(), absl::StrCat("pass ", pass->name())));
         changed |= pass_changed;
       }

@@ -11,7 +11,7 @@ absl::StatusOr<RowShards> ShardRows(absl::Span<const Axis> axes,
                                     absl::Span<const int64_t> replica_rows, int world_size) {
   if (!replica_rows.empty() && static_cast<int>(replica_rows.size()) != world_size) {
     return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", world_size,
-                                                   " numbers, one for each replica, got ",
+                                                   " row counts, one for each replica, got ",
                                                    absl::StrJoin(replica_rows, ",")));
   }
   RowShards rows;
@@ -34,7 +34,7 @@ absl::StatusOr<RowShards> ShardRows(absl::Span<const Axis> axes,
     }
     if (sum == axis.size) continue;
     return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", world_size,
-                                                   " numbers >= 0 with the sum ", axis.size,
+                                                   " row counts >= 0 with the sum ", axis.size,
                                                    ", got ", absl::StrJoin(shards, ",")));
   }
   return rows;

@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// A NaN has a sign and a payload; only the two common NaNs have a short name.
+// NaNs differ in sign and payload; only the two common ones have short names.
 template <typename T>
 std::string NanToString(T v) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -123,7 +123,7 @@ bool operator==(const AttrValue& a, const AttrValue& b) {
   if (a.value_.index() != b.value_.index()) return false;
   return std::visit(Overloaded{
                         [&](const Tensor& v) { return Tensor::Identical(v, b.get<Tensor>()); },
-                        [&](float v) {  // compares bits, for NaN and -0
+                        [&](float v) {  // compares bits: a NaN equals itself, and -0 differs from 0
                           return std::bit_cast<uint32_t>(v) ==
                                  std::bit_cast<uint32_t>(b.get<float>());
                         },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AttrValue: the value of one node attribute. Equality and printing are generic, so no op can
-// forget an attribute in either.
+// AttrValue: the value of one node attribute. Comparison and printing are generic, so an op cannot
+// omit an attribute from either.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
 
@@ -22,10 +22,10 @@ namespace mirrorflow {
 
 class AttrValue;
 using AttrList = std::vector<AttrValue>;
-// Sorted by name, so that iteration and printing have one order.
+// Sorted by name, so that iteration and printing are deterministic.
 using AttrMap = std::map<std::string, AttrValue, std::less<>>;
 
-// A reference to a function of the graph's library, with the attributes of the call.
+// A reference to a function in the graph's library, with the call's attributes.
 struct FunctionRef {
   std::string name;
   AttrMap attrs;
@@ -67,8 +67,8 @@ class AttrValue {
   }
   const Variant& variant() const { return value_; }
 
-  // Returns the schema's name for the type of this value: "int", "list(type)"; "list" for an empty
-  // list.
+  // Returns the schema's name for this value's type, such as "int" or "list(type)", or "list" for
+  // an empty list.
   std::string TypeName() const;
 
   // Returns the text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
@@ -76,7 +76,7 @@ class AttrValue {
   // `max_elements` >= 0 truncates a longer tensor.
   std::string ToString(int64_t max_elements = -1) const;
 
-  // Floats and tensors compare by their bits.
+  // Compares floats and tensors by their bits.
   friend bool operator==(const AttrValue& a, const AttrValue& b);
   friend bool operator!=(const AttrValue& a, const AttrValue& b) { return !(a == b); }
 
@@ -85,13 +85,12 @@ class AttrValue {
 };
 
 // Returns a tensor in the text form, `float<2,2>{1.0, 2.0, 3.0, 4.0}`. A complex element prints as
-// two numbers, half and bfloat16 as their bits. `max_elements` >= 0 truncates a longer tensor; the
-// result cannot be parsed.
+// two numbers; half and bfloat16 elements print as their bits. `max_elements` >= 0 truncates a
+// longer tensor, and truncated text cannot be parsed.
 std::string TensorToString(const Tensor& tensor, int64_t max_elements = -1);
-// Returns `{T=float, transpose_a=true}`; the empty string for an empty map.
+// Returns text such as `{T=float, transpose_a=true}`, or an empty string for an empty map.
 std::string AttrMapToString(const AttrMap& attrs, int64_t max_elements = -1);
-// Returns true for the characters that names in the text form may contain. A name with any other
-// character is quoted.
+// Returns true for the characters that unquoted names in the text form can contain.
 bool IsWordChar(char c);
 // Returns the shortest text that parses back to the same number and cannot be mistaken for an
 // integer.

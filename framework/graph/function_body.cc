@@ -28,12 +28,12 @@ absl::Status AddReachable(const FunctionLibrary& library, const std::string& nam
   while (!pending.empty()) {
     const std::string* bytes = library.Find(pending.back());
     pending.pop_back();
-    if (bytes == nullptr) continue;  // not a function; most names are ops
+    if (bytes == nullptr) continue;  // an op, not a function
     proto::FunctionDef& function = *def->add_function();
     if (!function.ParseFromString(*bytes)) {
       return absl::InvalidArgumentError(absl::StrCat("function '",
                                                      Printable(function.signature().name()),
-                                                     "' of the library is not a FunctionDef"));
+                                                     "' in the library is not a FunctionDef"));
     }
     for (const proto::NodeDef& node : function.node_def()) {
       VisitFunctions(node, [&](const std::string& mentioned) {
@@ -111,8 +111,8 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
   for (size_t i = 0; i < args.size(); ++i) {
     body.args.push_back(body.graph.FindNode(absl::StrCat(name, "/arg_", i))->output(0));
   }
-  // The call has become an Identity of the function's results. If there are several results, they
-  // already wait for the control inputs before that Identity.
+  // Inlining replaced the call with an Identity of the function's results. With several results,
+  // each one already waits for the call's control inputs before it reaches the Identity.
   Node* returned = body.graph.FindNode(name);
   for (int i = 0; i < returned->num_outputs(); ++i) {
     const bool waits = returned->num_outputs() == 1 && !returned->control_inputs().empty();

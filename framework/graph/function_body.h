@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FunctionBody: a function of a graph's library as a separate graph. The branches of an If and the
-// condition and body of a While take this form before they are compiled. A FunctionBody can also be
-// added to a library.
+// FunctionBody: a function from a graph's library, instantiated as a separate graph. The branches
+// of an If and the condition and body of a While take this form before they are compiled. A
+// FunctionBody can also be added to a library.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 
@@ -23,34 +23,34 @@ struct FunctionBody {
   // A placeholder for each argument or, for a resource, the handle of the caller's variable.
   std::vector<Output> args;
   std::vector<Output> results;
-  std::vector<Node*> targets;  // always run, although no result depends on them
+  std::vector<Node*> targets;  // run on every call, although no result depends on them
 };
 
-// Instantiates a function of `caller`'s library for a call with `args`, which are outputs of
-// `caller`. The nodes of the body are named `name/…`, and calls in it are inlined. Its graph has
-// its own library, with the functions that its nodes reference.
-// InvalidArgument if the function does not exist or does not take these arguments, if a resource is
-// not a variable handle, or if the body is not a legal graph.
+// Instantiates a function from `caller`'s library for a call with `args`, which are outputs of
+// nodes in `caller`. The body's nodes are named `name/…`, and calls in it are inlined. The body's
+// graph has its own library, which holds the functions that its nodes reference. InvalidArgument if
+// the function does not exist or does not take these arguments, if a resource is not a variable
+// handle, or if the body is not a legal graph.
 absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const FunctionRef& function,
                                                  absl::string_view name,
                                                  absl::Span<const Output> args,
                                                  const OpRegistry& ops);
 
-// Finds a node whose op satisfies `wanted`, in `body` and in all functions that its nodes
-// reference. Returns it as `Op(name)`; empty if there is none.
+// Searches `body`, and all functions that its nodes reference, for a node whose op satisfies
+// `wanted`. Returns `Op(name)` for the node that it finds, or an empty string.
 absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistry& ops,
                                        absl::FunctionRef<bool(const OpDef&)> wanted);
 
 // Copies the nodes of `body` into `graph`, whose library must have the functions that they
-// reference. `args` are the values of its arguments, and stateful nodes run after `before`. On
-// return, the results and targets of `body` refer to `graph`, and the graph of `body` is no longer
-// needed.
+// reference. `args` replace the body's arguments, and its stateful nodes run after `before`. On
+// return, the results and targets of `body` refer to nodes in `graph`, and `body.graph` is no
+// longer needed.
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         absl::Span<const Operation> before, Graph& graph);
 
-// Adds `body`, and the functions that it references, to the library of `caller`. Returns a
-// reference with which to call it. The function is called `name_` followed by a hash of the
-// function, so that libraries can be merged.
+// Adds `body`, and the functions that it references, to `caller`'s library. Returns a reference
+// with which to call it. The function's name is `name_` followed by a hash of the function, so that
+// libraries can be merged.
 absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,
                                            Graph& caller);
 

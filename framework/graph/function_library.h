@@ -18,15 +18,15 @@ class FunctionLibrary {
  public:
   using FunctionMap = std::map<std::string, std::string, std::less<>>;
 
-  // Adds a function. InvalidArgument if a different function has this name; adding the same
-  // function again is allowed.
+  // Adds a function. Returns InvalidArgument if a different function has this name; adding the same
+  // function twice is allowed.
   absl::Status Add(absl::string_view name, std::string function_def);
   // Returns the serialized FunctionDef, or null if the function does not exist.
   const std::string* Find(absl::string_view name) const;
-  // All functions, sorted by name.
+  // Returns all functions, sorted by name.
   const FunctionMap& functions() const { return functions_; }
 
-  // A serialized FunctionDefLibrary that contains only the gradients of functions.
+  // Returns a serialized FunctionDefLibrary that contains only the functions' gradients.
   const std::string& gradients() const { return gradients_; }
   void set_gradients(std::string gradients) { gradients_ = std::move(gradients); }
 

@@ -13,8 +13,8 @@ namespace mirrorflow {
 
 using VisitFunctionName = absl::FunctionRef<void(const std::string& name)>;
 
-// Visits the functions in an attribute and, recursively, those in the attributes of these
-// references.
+// Visits the functions that an attribute references and, recursively, the functions in the
+// attributes of these references.
 void VisitFunctions(const proto::AttrValue& attr, VisitFunctionName visit);
 // Visits the node's op, which may be a function, and the functions in its attributes.
 void VisitFunctions(const proto::NodeDef& node, VisitFunctionName visit);

@@ -71,7 +71,7 @@ class Accumulator {
   const absl::flat_hash_set<Output> stopped_;
 
   absl::flat_hash_set<Node*> depends_;  // nodes that depend on an x
-  // The number of uses whose gradients are still outstanding, for each node on a path to ys.
+  // For each node on a path to ys, the number of uses whose gradients are still outstanding.
   absl::flat_hash_map<Node*, int> pending_;
   absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions accumulated so far
 };
@@ -104,16 +104,17 @@ absl::Status Accumulator::CheckArguments() const {
   for (size_t i = 0; i < ys_.size(); ++i) {
     const Output& y = ys_[i];
     if (!IsFloating(y.dtype()) && y.dtype() != DT_VARIANT) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "Gradients: y ", y.ToString(), " must be floating, got ", DataTypeName(y.dtype())));
+      return absl::InvalidArgumentError(absl::StrCat("Gradients: y ", y.ToString(),
+                                                     " must have a floating-point dtype, got ",
+                                                     DataTypeName(y.dtype())));
     }
     if (options_.grad_ys.empty() || !options_.grad_ys[i].valid()) continue;
     const Output& dy = options_.grad_ys[i];
     if (dy.dtype() != y.dtype() || !scope_.shape(dy).IsCompatibleWith(scope_.shape(y))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("Gradients: grad_y of ", y.ToString(), " must be ", DataTypeName(y.dtype()),
-                       " of shape ", scope_.shape(y).ToString(), ", got ", DataTypeName(dy.dtype()),
-                       " of shape ", scope_.shape(dy).ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Gradients: grad_y of ", y.ToString(), " must have dtype ", DataTypeName(y.dtype()),
+          " and shape ", scope_.shape(y).ToString(), ", got dtype ", DataTypeName(dy.dtype()),
+          " and shape ", scope_.shape(dy).ToString()));
     }
   }
   return absl::OkStatus();
@@ -143,7 +144,7 @@ absl::Status Accumulator::AddInitialGradients() {
     if (!IsWanted(ys_[i])) continue;
     Output dy = options_.grad_ys.empty() ? Output() : options_.grad_ys[i];
     if (!dy.valid()) {
-      MF_ASSIGN_OR_RETURN(const OpDef* ones_like, OpOfRole(OpRole::kOnesLike, "makes ones"));
+      MF_ASSIGN_OR_RETURN(const OpDef* ones_like, OpOfRole(OpRole::kOnesLike, "creates ones"));
       dy = scope_.WithName(absl::StrCat("grad_ys_", i)).Build(*ones_like).Input(ys_[i]).One();
       MF_RETURN_IF_ERROR(scope_.status());
     }
@@ -170,7 +171,7 @@ void Accumulator::CountPending() {
   }
 }
 
-// Processes each node when all its uses are done, the most recently created node first.
+// Processes each node once all its uses are done, the most recently created node first.
 absl::Status Accumulator::Propagate() {
   const auto earlier = [](const Node* a, const Node* b) { return a->id() < b->id(); };
   std::vector<Node*> ready;
@@ -184,8 +185,8 @@ absl::Status Accumulator::Propagate() {
     Node* node = ready.back();
     ready.pop_back();
     ++done;
-    // Also sums the gradients of an x that do not propagate further, so that the node order is
-    // fixed.
+    // Also sums the gradients of an x that do not propagate further, so that nodes are always
+    // created in the same order.
     for (int i = 0; i < node->num_outputs(); ++i) MF_RETURN_IF_ERROR(Sum(node->output(i)).status());
     if (!depends_.contains(node)) continue;
     MF_RETURN_IF_ERROR(PropagateThrough(node));
@@ -226,7 +227,7 @@ absl::StatusOr<std::vector<Output>> Accumulator::InputGradients(const Node& node
   if (node.op().gradient == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Gradients: ", OpAndName(node),
-        " lies between an x and a y and has no gradient: ", node.op().no_gradient_reason));
+        " is on the path from an x to a y but has no gradient: ", node.op().no_gradient_reason));
   }
   const Scope scope = scope_.SubScope(absl::StrCat(node.name(), "_grad"));
   absl::StatusOr<std::vector<Output>> dx = node.op().gradient({scope, node, dy});
@@ -251,7 +252,7 @@ absl::Status Accumulator::CheckGradient(const Node& node, int i, const Output& g
       " of shape ", scope_.shape(gradient).ToString()));
 }
 
-// Sums the contributions so far; the sum replaces them.
+// Replaces the contributions so far with their sum, and returns it.
 absl::StatusOr<Output> Accumulator::Sum(const Output& value) {
   const auto it = gradients_.find(value);
   if (it == gradients_.end()) return Output();
@@ -277,7 +278,8 @@ absl::StatusOr<const OpDef*> Accumulator::OpOfRole(OpRole role, absl::string_vie
 bool TakesGradient(const Graph& graph, const Output& value) {
   if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
   const DataType element = ListInfo::From(graph.values().at(value)).dtype;
-  return element == DT_INVALID || IsFloating(element);  // unknown for the results of a branch
+  return element == DT_INVALID ||
+         IsFloating(element);  // the dtype of a branch's results may be unknown
 }
 
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,

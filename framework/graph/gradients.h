@@ -3,9 +3,9 @@
 // Symbolic gradients: adds the nodes that compute dL/dx for each x by reverse accumulation over the
 // nodes between xs and ys, where L = sum_i sum(grad_ys[i] * ys[i]).
 //
-// Nodes are created in the reverse order of the forward graph, so those for the last layer come
-// first. Their names start with `gradients/<forward name>_grad/`. The cost is one visit of each
-// node that depends on xs and of each edge between xs and ys.
+// Nodes are created in the reverse order of the forward graph, so the last layer's gradients are
+// created first. Their names start with `gradients/<forward name>_grad/`. The algorithm visits each
+// node that depends on xs, and each edge between xs and ys, once.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRADIENTS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRADIENTS_H_
 
@@ -19,11 +19,11 @@
 namespace mirrorflow {
 
 struct GradientOptions {
-  // dL/dy for each y, with the dtype and shape of y. Defaults to ones if the list is empty or an
-  // output is invalid.
+  // dL/dy for each y, with the dtype and shape of y. If the list is empty or an entry is invalid,
+  // ones are used.
   std::vector<Output> grad_ys;
-  // Values to treat as constants: no gradient flows to the inputs of their nodes. An x among them
-  // still gets its gradient.
+  // Values to treat as constants: no gradient flows to the inputs of their nodes. If an x is among
+  // them, its gradient is still returned.
   std::vector<Output> stop_gradients;
 };
 
@@ -31,10 +31,10 @@ struct GradientOptions {
 // values read from it) or a list (for its elements).
 bool TakesGradient(const Graph& graph, const Output& value);
 
-// Returns one gradient for each x: the sum of all contributions, invalid if L does not depend on x.
-// ys must be floating-point tensors or lists. An x may be a variable handle; its gradient is that
-// of the values read from it. Integer and bool values stop the gradient. The ops of roles kAddAll
-// and kOnesLike are taken from `ops`.
+// Returns one gradient for each x: the sum of all contributions, or an invalid output if L does not
+// depend on x. ys must be floating-point tensors or lists. An x may be a variable handle; its
+// gradient is the gradient of the values read from it. Integer and bool values stop the gradient.
+// `ops` must contain ops with the roles kAddAll and kOnesLike if they are needed.
 //
 // InvalidArgument, naming the node and the op's reason, if an op between xs and ys has no gradient.
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,

@@ -24,7 +24,8 @@ bool Exists(const Output& output) {
 
 }  // namespace
 
-// Checks that the output exists, because builders may ask for the dtype before AddNode rejects it.
+// Checks that the output exists, because a builder can read the dtype before AddNode rejects the
+// output.
 DataType Output::dtype() const { return Exists(*this) ? node->output_dtype(index) : DT_INVALID; }
 
 bool OfUnknownDtype(const Output& output) { return output.node->op().role == OpRole::kUnknown; }
@@ -141,7 +142,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   };
   if (!IsValidNodeName(name))
     return fail("illegal node name; expected [A-Za-z0-9.][A-Za-z0-9_>./-]*");
-  if (names_->by_name.contains(name)) return fail("a node of this name exists already");
+  if (names_->by_name.contains(name)) return fail("a node with this name already exists");
   absl::Status status = CompleteAttrs(op, &attrs);
   if (!status.ok()) return fail(status.message());
   absl::StatusOr<DataTypes> in_types = ArgDataTypes(op.inputs, attrs);
@@ -157,7 +158,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
       return fail(absl::StrCat("input ", i, ": ", own.message()));
     }
     if (!Exists(inputs[i])) {
-      return fail(absl::StrCat("input ", i, " names an output that does not exist"));
+      return fail(absl::StrCat("input ", i, " refers to an output that does not exist"));
     }
     if (known && inputs[i].dtype() != (*in_types)[i] && !OfUnknownDtype(inputs[i])) {
       return fail(absl::StrCat("input ", i, " (", inputs[i].ToString(), "): expected dtype ",
@@ -201,13 +202,13 @@ absl::Status Graph::CheckOwns(const Output& value) const {
     // {node, 0} also stands for an operation's node, which may have no outputs.
     if (Exists(value) || value.index == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("'", value.ToString(), "' does not exist; expected an output of '",
-                     value.node->name(), "', which has ", value.node->num_outputs()));
+        absl::StrCat("'", value.ToString(), "' does not exist: the output count of '",
+                     value.node->name(), "' is ", value.node->num_outputs()));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", value.ToString(),
-      "' belongs to another graph; expected a value of this one (the function of an If or While "
-      "sees only its arguments: pass the value in `inputs` and use the argument for it)"));
+      "' belongs to another graph; use a value from this graph (the function of an If or While "
+      "sees only its arguments: pass the value in `inputs` and use the matching argument)"));
 }
 
 absl::StatusOr<Node*> Graph::CopyOf(Node* node, absl::string_view holder,
@@ -215,20 +216,20 @@ absl::StatusOr<Node*> Graph::CopyOf(Node* node, absl::string_view holder,
   if (Owns(node)) return node;
   if (node == nullptr) {
     return absl::InvalidArgumentError(
-        "invalid; expected the result of a builder, got an empty value or the result of a builder "
+        "invalid; expected a builder's result, got an empty value or the result of a builder "
         "that failed");
   }
   if (node->graph().identity_ != cloned_from_) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", node->name(), "': not in the ", holder, "'s snapshot, because it ",
-        "belongs to another graph; expected a node of the graph that ", call, " copied"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", node->name(), "': not in the ", holder, "'s snapshot, because it ",
+                     "belongs to another graph; use a node of the graph that ", call, " copied"));
   }
   // Ids are never reused, so the node with this id is the copy.
   Node* const copy = node->id() < id_limit() ? nodes_[node->id()].get() : nullptr;
   if (copy != nullptr) return copy;
   return absl::InvalidArgumentError(absl::StrCat("'", node->name(), "': not in the ", holder,
                                                  "'s snapshot of its graph; ",
-                                                 "expected a node that was built before ", call));
+                                                 "build the node before calling ", call));
 }
 
 bool Graph::MayChange(std::initializer_list<const Node*> nodes) {
@@ -375,7 +376,7 @@ void Graph::RemoveControlEdge(Node* from, Node* to) {
   RemoveUse(to, edge);
   to->control_inputs_.erase(to->control_inputs_.begin() + (edge - to->num_inputs()));
   to->index_in_uses_.erase(to->index_in_uses_.begin() + edge);
-  // The later edges have moved down by one.
+  // The indices of the later edges have decreased by one.
   const int num_edges = static_cast<int>(to->index_in_uses_.size());
   for (int e = edge; e < num_edges; ++e) EdgeSource(to, e)->uses_[to->index_in_uses_[e]].edge = e;
 }

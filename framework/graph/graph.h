@@ -56,22 +56,22 @@ struct Output {
   }
 };
 
-// Returns whether the output belongs to an unknown op. Such an output fits every input; only a step
-// that needs it fails.
+// Returns whether the output belongs to an unknown op. Every input accepts such an output; only a
+// step that needs it fails.
 bool OfUnknownDtype(const Output& output);
 
-// A node that runs for its side effect (a target): a training step, an assignment.
+// A node that runs for its side effect, such as a training step or an assignment (a target).
 struct Operation {
   Node* node = nullptr;
   bool valid() const { return node != nullptr; }
 };
 
-// One use of a node: as data input `slot` of `user`, or as a control input (slot kControl).
+// One use of a node, as data input `slot` of `user` or as a control input (`slot` is kControl).
 struct Use {
   static constexpr int kControl = -1;
   Node* user;
   int slot;
-  int edge;  // among all inputs of `user`: its data inputs, then its control inputs
+  int edge;  // index among all inputs of `user`: data inputs first, then control inputs
 };
 
 class Node {
@@ -80,7 +80,7 @@ class Node {
   Graph& graph() const { return *graph_; }
   const std::string& name() const { return name_; }
   const OpDef& op() const { return *op_; }
-  // Valid until SetAttr is called for this node, as is the result of attr().
+  // The result, like the result of attr(), is valid until SetAttr is called for this node.
   const AttrMap& attrs() const { return *attrs_; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
@@ -91,7 +91,7 @@ class Node {
   int num_outputs() const { return static_cast<int>(output_dtypes_.size()); }
   Output output(int i) const { return Output{const_cast<Node*>(this), i}; }
   DataType output_dtype(int i) const { return output_dtypes_[i]; }
-  // The uses of all outputs and of the node itself, in no particular order.
+  // Returns the uses of all outputs, and the control edges that start here, in no particular order.
   absl::Span<const Use> uses() const { return uses_; }
 
   // The schema guarantees that a declared attribute exists and has its type.
@@ -103,7 +103,7 @@ class Node {
   // Returns an attribute of type list(int) as a vector.
   std::vector<int64_t> int_list(absl::string_view name) const;
 
-  // Returns the index of the first tensor of argument `name`; -1 if there is none.
+  // Returns the input index of argument `name`'s first tensor, or -1 if it has none.
   int input_index(absl::string_view name) const;
   // Returns whether input i must be a constant when a plan is made.
   bool is_static_input(int i) const { return static_inputs_[i]; }
@@ -123,8 +123,8 @@ class Node {
   std::vector<Output> inputs_;
   absl::InlinedVector<bool, 8> static_inputs_;
   std::vector<Node*> control_inputs_;
-  // The index of each edge (see Use) in uses_ of its source node, so that an edge is removed in
-  // constant time.
+  // For each edge (see Use), its index in the source node's uses_, so that an edge can be removed
+  // in constant time.
   std::vector<int> index_in_uses_;
   DataTypes output_dtypes_;
   std::vector<Use> uses_;
@@ -137,9 +137,9 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  // Adds a node, with defaults for missing attributes. The name must be new and legal.
-  // InvalidArgument, naming the cause, if an attribute, the number or dtypes of the inputs, or the
-  // name is wrong, or if an input belongs to another graph.
+  // Adds a node, with defaults for missing attributes. The name must be new and legal. Returns
+  // InvalidArgument, naming the cause, if the name, an attribute, or the number or dtypes of the
+  // inputs is wrong, or if an input belongs to another graph.
   absl::StatusOr<Node*> AddNode(absl::string_view name, const OpDef& op, AttrMap attrs,
                                 std::vector<Output> inputs, std::vector<Node*> control_inputs = {});
 
@@ -149,18 +149,18 @@ class Graph {
   }
   // Returns InvalidArgument, naming the value, unless the node of `value` belongs to this graph.
   absl::Status CheckOwns(const Output& value) const;
-  // Returns this clone's copy of `node`, or `node` itself if this graph owns it. InvalidArgument,
-  // naming the node, if it belongs to a graph other than the one that was cloned, or was added
-  // after Clone. The error also names the clone's `holder` ("session") and the `call` that cloned
-  // ("NewSession").
+  // Returns this clone's copy of `node`, or `node` itself if this graph owns it. Returns
+  // InvalidArgument, naming the node, if it belongs to a graph other than the one that was cloned,
+  // or was added after Clone. The error also names the clone's `holder` ("session") and the `call`
+  // that made the clone ("NewSession").
   absl::StatusOr<Node*> CopyOf(Node* node, absl::string_view holder, absl::string_view call) const;
 
-  // The methods below change the graph. If they are passed a node of another graph, they change
-  // nothing and record the error of CheckOwns in status().
+  // The methods below change the graph. If one is passed a node of another graph, it changes
+  // nothing and records CheckOwns' error in status().
 
   // Removes the node, which must have no uses.
   void RemoveNode(Node* node);
-  // Removes the nodes that none of `wanted` needs. Returns whether it removed any.
+  // Removes all nodes on which no node in `wanted` depends. Returns whether it removed any.
   bool RemoveUnneeded(absl::Span<Node* const> wanted);
 
   // Replaces `from` with `to` in every data input. O(uses of from.node).
@@ -188,7 +188,7 @@ class Graph {
   int num_nodes() const { return num_nodes_; }
   // All ids are below this limit.
   NodeId id_limit() const { return static_cast<NodeId>(nodes_.size()); }
-  // Returns the node with this id; null if it was removed.
+  // Returns the node with this id, or null if it was removed.
   Node* node(NodeId id) const { return nodes_[id].get(); }
   // Returns a snapshot of the live nodes in creation order. The graph may change during iteration
   // over it.
@@ -197,42 +197,43 @@ class Graph {
   // Returns a copy with the same names, edges and ids. CopyOf finds the copy of a node.
   Graph Clone() const;
 
-  // Convert to and from TensorFlow's format. Programs that call them must link graph_def (see
-  // graph_def.h).
+  // Convert a graph to and from TensorFlow's GraphDef. Programs that call these must link graph_def
+  // (see graph_def.h).
   absl::StatusOr<proto::GraphDef> ToGraphDef() const;
   static absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry);
 
-  // The functions that nodes may call.
+  // Returns the library of functions that nodes may call.
   const FunctionLibrary& functions() const { return functions_; }
   FunctionLibrary& functions() { return functions_; }
 
-  // The first builder error (recorded through Scope), which NewSession reports.
+  // Returns the first builder error, which Scope records and NewSession reports.
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status);
 
-  // The shapes and constants known so far, maintained by Scope and the compiler.
+  // Returns the shapes and constants known so far, which Scope and the compiler maintain.
   ShapeTable& values() const { return *values_; }
 
  private:
   friend class GraphTestPeer;
 
-  void OwnNodes();  // makes this the graph of all nodes and shapes
+  void OwnNodes();  // makes all nodes and shapes point to this graph
   // Returns whether this graph owns all of `nodes`. Records an error for the first node that it
   // does not own.
   bool MayChange(std::initializer_list<const Node*> nodes);
 
-  // Return the two ends of an edge, numbered as in Use.
+  // Edges are numbered as in Use. EdgeSource returns the node at which an edge of `user` starts.
   static Node* EdgeSource(const Node* user, int edge);
   static void AddUse(Node* user, int edge);
   static void RemoveUse(Node* user, int edge);
   static int FindControlEdge(const Node* from, const Node* to);  // an edge of `to`, or -1
 
-  // Survives a move and, unlike the address of a destroyed graph, is never reused.
+  // Identifies this graph to its clones. Survives a move and, unlike the address of a destroyed
+  // graph, is never reused.
   uint64_t identity_;
   uint64_t cloned_from_ = 0;  // the identity of the original if this is a clone, else 0
 
   std::vector<std::unique_ptr<Node>> nodes_;
-  struct Names;  // in graph.cc, to keep the headers of its hash tables out of here
+  struct Names;  // defined in graph.cc, so that this header includes no hash tables
   std::unique_ptr<Names> names_;
   std::map<std::pair<std::string, int>, std::shared_ptr<const OpDef>>
       unknown_ops_;  // by name and output count
@@ -249,14 +250,14 @@ absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
 // Returns `Op(name)`, the form in which errors name a node.
 std::string OpAndName(const Node& node);
 
-// Follows views (kView), which only change the shape, back to the underlying value.
+// Follows views (kView), which change only the shape, back to the underlying value.
 Output StripViews(Output value);
 
 // Returns the operations that precede the node: its control inputs, and the producers of its data
 // inputs, except producers that have no inputs themselves.
 std::vector<Operation> Predecessors(const Node& node);
 
-// Returns true for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
+// Returns true for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, which TensorFlow's node names match.
 bool IsValidNodeName(absl::string_view name);
 // Returns true for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.
 bool IsValidOpName(absl::string_view name);

@@ -23,7 +23,7 @@ namespace {
 // An attribute can request any number of outputs, each of which has a row in the shape table. The
 // limit keeps a few bytes of a file from allocating gigabytes.
 int64_t MaxOutputs(size_t nodes) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(nodes); }
-// Finding the nearest name compares all names.
+// Larger graphs get no hint, because the search for the nearest name compares all names.
 constexpr size_t kMaxNodesForHint = 2000;
 // The limit for an unknown op, in which each output is a separate argument.
 constexpr int kMaxUnknownOutputs = 1 << 12;
@@ -49,8 +49,8 @@ class Assembler {
     graph_.functions() = std::move(functions);
     IndexNames();
     for (size_t i = 0; i < records_.size() && !errors_.full(); ++i) Resolve(i);
-    // Silently skips records that depend on one that cannot be built, so that each error is
-    // independent of the others.
+    // Silently skips records that depend on a record that cannot be built, so that the reported
+    // errors are independent of one another.
     for (int i : Order()) {
       if (errors_.full()) break;
       Build(i);
@@ -70,8 +70,9 @@ class Assembler {
       const auto [it, inserted] = by_name_.emplace(records_[i].name, i);
       if (inserted) continue;
       const NodeRecord& first = records_[it->second];
-      Error(i, absl::StrCat("a node of this name exists already", first.where.empty() ? "" : " in ",
-                            absl::StripSuffix(first.where, ": ")));
+      Error(i,
+            absl::StrCat("a node with this name already exists", first.where.empty() ? "" : " in ",
+                         absl::StripSuffix(first.where, ": ")));
     }
   }
 
@@ -106,7 +107,7 @@ class Assembler {
     const auto it = by_name_.find(ref.node);
     if (it == by_name_.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("names a node that does not exist", NearestNode(ref.node)));
+          absl::StrCat("refers to a node that does not exist", NearestNode(ref.node)));
     }
     links_[i].push_back({it->second, ref.index});
     num_used_outputs_[it->second] = std::max(num_used_outputs_[it->second], ref.index + 1);
@@ -132,8 +133,9 @@ class Assembler {
       const NodeRecord& first = records_[sort.cycle[0]];
       errors_.Add(absl::StrCat(
           first.where, "node '", Printable(first.name),
-          "' is in a loop of TensorFlow 1 (Switch, Merge, Enter, Exit, NextIteration); expected a "
-          "While or StatelessWhile, which tf.compat.v1.enable_control_flow_v2() makes of loops"));
+          "' is part of a TensorFlow 1 loop (Switch, Merge, Enter, Exit, NextIteration); expected "
+          "a While or StatelessWhile: call tf.compat.v1.enable_control_flow_v2() before the "
+          "export"));
     } else if (!sort.cycle.empty()) {
       errors_.Add(absl::StrCat(records_[sort.cycle[0]].where,
                                "the graph has a cycle: ", CycleToString(sort.cycle, [&](int i) {
@@ -148,7 +150,7 @@ class Assembler {
   absl::StatusOr<const OpDef*> UnknownOp(int i) {
     const int num_outputs = num_used_outputs_[i];
     if (num_outputs > kMaxUnknownOutputs) {
-      return absl::InvalidArgumentError(absl::StrCat("unknown op with output ", num_outputs - 1,
+      return absl::InvalidArgumentError(absl::StrCat("unknown op has output ", num_outputs - 1,
                                                      "; expected an index below ",
                                                      kMaxUnknownOutputs));
     }
@@ -168,10 +170,11 @@ class Assembler {
       } else if (index < from->num_outputs()) {
         inputs.push_back(from->output(index));
       } else {
-        return Error(i, absl::StrCat("input ", k, " ('", Printable(records_[i].inputs[k]),
-                                     "') names an output that does not exist; expected an index "
-                                     "below ",
-                                     from->num_outputs(), ", got ", index));
+        return Error(i,
+                     absl::StrCat("input ", k, " ('", Printable(records_[i].inputs[k]),
+                                  "') refers to an output that does not exist; expected an index "
+                                  "below ",
+                                  from->num_outputs(), ", got ", index));
       }
     }
     if (ops_[i] == nullptr) {
@@ -180,7 +183,7 @@ class Assembler {
       ops_[i] = *unknown;
     }
     LeaveOutText(*ops_[i], &records_[i].attrs, &inputs);
-    records_[i].attrs.erase(kCreationScopeAttr);  // does not name a strategy of this process
+    records_[i].attrs.erase(kCreationScopeAttr);  // names a strategy in another process
     absl::StatusOr<Node*> node =
         graph_.AddNode(records_[i].name, *ops_[i], std::move(records_[i].attrs), std::move(inputs),
                        std::move(controls));
@@ -197,13 +200,14 @@ class Assembler {
     if (status.ok()) {
       nodes_[i] = *node;
     } else {
-      errors_.Add(absl::StrCat(records_[i].where, status.message()));  // it already names the node
+      errors_.Add(
+          absl::StrCat(records_[i].where, status.message()));  // the message already names the node
     }
   }
 
-  // Removes the inputs that unknown ops produce, which include text, from an op without outputs
-  // that takes tensors of any types, because such an op only prints them (Assert). Otherwise no
-  // graph with text could run.
+  // Drops the inputs that come from unknown ops, such as text, if the op has no outputs and takes
+  // tensors of any types: such an op (Assert) only prints them. Otherwise no graph with text could
+  // run.
   static void LeaveOutText(const OpDef& op, AttrMap* attrs, std::vector<Output>* inputs) {
     if (op.inputs.empty() || !op.outputs.empty()) return;
     const std::string& types_attr = op.inputs.back().type_list_attr;
@@ -219,9 +223,9 @@ class Assembler {
       kept.push_back((*inputs)[k]);
       kept_types.push_back((*types)[k - first]);
     }
-    if (kept_types.empty() && !types->empty()) {  // TensorFlow requires one
+    if (kept_types.empty() && !types->empty()) {  // TensorFlow requires at least one
       kept.push_back(kept[0]);
-      kept_types.push_back(AttrValue(op.inputs[0].dtype));  // an unknown op's output has none
+      kept_types.push_back(AttrValue(op.inputs[0].dtype));  // an unknown op's output has no dtype
     }
     *inputs = std::move(kept);
     it->second = AttrValue(std::move(kept_types));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds a graph from node records that refer to each other by name, in any order. GraphDef reading
-// and text parsing share this code. It does not trust the records.
+// Builds a graph from node records that refer to each other by name, in any order. The GraphDef
+// reader and the text parser share this code. It does not trust the records.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 
@@ -29,19 +29,20 @@ struct NodeRecord {
   std::vector<std::string> inputs;  // `node`, `node:1`; control inputs, `^node`, come last
   AttrMap attrs;
   std::string where = "";  // prefix of error messages: "line 3: "
-  // True if the errors of the record are already reported. Neither the node nor any node that
+  // True if the record's errors have already been reported. Neither its node nor any node that
   // depends on it is built.
   bool broken = false;
 };
 
-// Returns the graph, with the shapes of all nodes inferred. Ids follow record order as far as the
-// inputs allow. InvalidArgument with up to ErrorList::kMaxErrors errors, those in `errors` first.
-// Errors are an illegal or taken name, a missing input, a control input before a data input, a
-// wrong dtype, attribute or shape, too many outputs, and a cycle.
+// Returns the graph, with the shapes of all nodes inferred. Ids follow record order where the
+// inputs allow it. InvalidArgument with up to ErrorList::kMaxErrors errors, those in `errors`
+// first. Each of these is an error: an illegal or taken name, a missing input, a control input
+// before a data input, a wrong dtype, attribute or shape, too many outputs, and a cycle.
 absl::StatusOr<Graph> AssembleGraph(std::vector<NodeRecord> records, FunctionLibrary functions,
                                     const OpRegistry& registry, ErrorList errors = {});
 
-// The parsed form of a NodeRecord input. InvalidArgument for `node:name:0`, `node:-1`, …
+// The parsed form of a NodeRecord input. ParseInputRef returns InvalidArgument for text such as
+// `node:name:0` or `node:-1`.
 struct InputRef {
   absl::string_view node;
   int index;  // Use::kControl for `^node`

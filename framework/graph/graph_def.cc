@@ -27,7 +27,7 @@ namespace {
 // lacks them.
 constexpr absl::string_view kHints[] = {
     "allowed_devices",  // where a variable may be placed
-    "debug_name",       // of a variable
+    "debug_name",       // a variable's name in debug output
     "grad_a",           // MatMul: which operand is a gradient
     "grad_b",          "use_cudnn_on_gpu",
 };
@@ -132,7 +132,8 @@ bool IsUnsupported(const proto::TensorProto& tensor) {
 }
 
 // Returns true if the value is a tensor of an unsupported dtype, or names such a dtype. The op then
-// counts as unknown. `attr` is null for the attribute of an unknown op, which may name text.
+// counts as unknown. `attr` is null for an attribute of an unknown op, whose dtypes may include
+// DT_STRING.
 bool HasUnsupportedDtype(const proto::AttrValue& value, const AttrDef* attr) {
   const bool may_list_text = attr == nullptr || attr->allowed.empty();
   const auto in_list = [&](int dtype) {
@@ -208,19 +209,19 @@ absl::StatusOr<FunctionLibrary> LibraryFromProto(const proto::FunctionDefLibrary
 
 absl::Status LibraryToProto(const FunctionLibrary& library, proto::FunctionDefLibrary* proto) {
   if (!proto->ParseFromString(library.gradients())) {
-    return absl::InvalidArgumentError("the gradients of the library are not a FunctionDefLibrary");
+    return absl::InvalidArgumentError("the library's gradients are not a FunctionDefLibrary");
   }
   for (const auto& [name, bytes] : library.functions()) {
     proto::FunctionDef* function = proto->add_function();
     if (!function->ParseFromString(bytes) || function->signature().name() != name) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "function '", Printable(name), "' of the library is not a FunctionDef of that name"));
+          "function '", Printable(name), "' in the library is not a FunctionDef of that name"));
     }
   }
   return absl::OkStatus();
 }
 
-// Returns the graph of a message that has passed ValidateGraphDef and has no function calls.
+// Builds the graph of a message that has passed ValidateGraphDef and contains no function calls.
 absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, FunctionLibrary library,
                               const OpRegistry& registry, const GraphLimits& limits) {
   int64_t repeated_bytes = limits.max_bytes;
@@ -242,7 +243,7 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));
   proto::GraphDef def;
   const FunctionLibrary* library = &graph.functions();
-  FunctionLibrary extended;  // with the expansions of ops with trait kOwnOp
+  FunctionLibrary extended;  // also holds the expansions of kOwnOp ops
   for (const Node* node : order) {
     MF_RETURN_IF_ERROR(NodeToProto(*node, def.add_node()));
     if (!node->op().has(kOwnOp)) continue;
@@ -261,7 +262,8 @@ absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry&
                                    const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
   MF_RETURN_IF_ERROR(CheckOwnOps(def, registry));
-  // The library is not renamed: its functions may call the renamed ones, which other readers know.
+  // The library keeps its names: its functions may call the renamed ones, and other readers rely on
+  // them.
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
   proto::GraphDef restored;
   const bool has_renamed = HasRenamedOwnOps(def, registry);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Converts graphs to and from TensorFlow's GraphDef. TensorFlow can read what is written here if it
-// knows the ops, and graphs that TensorFlow writes can be read here if the registry knows the ops.
+// Converts graphs to and from TensorFlow's GraphDef. TensorFlow can read the graphs that ToGraphDef
+// writes if it has their ops, and FromGraphDef can read TensorFlow's graphs if the registry has
+// their ops.
 //
 // Devices (a strategy places nodes) and debug information are dropped, because a Graph does not
 // represent them. Attributes that start with `_` and the function library are kept.
 //
-// An op here may have an argument that TensorFlow's op lacks. If it comes last and its count is an
-// attribute that starts with `_`, it is exported in another form. For example, the last argument of
+// An op here may have an argument that TensorFlow's op lacks. If it is the last argument and its
+// count is an attribute that starts with `_`, it is exported in a different form. For example, the
+// last argument of
 //   ResourceApplyMomentum(var, …, gate) {_gates=1}
 // is `predicate: _gates * bool`. The exported node gets the control input `^gate` and the attribute
 // _predicate="gate:0" (a list of strings for several) in place of the input and of `_gates`.
@@ -24,7 +26,8 @@
 namespace mirrorflow {
 
 // Converts a graph. Nodes are in topological order, ties by id, with all attributes, including
-// defaults. Fails with the first error from building the graph, or if the graph has a cycle.
+// defaults. Returns the first error from building the graph, or InvalidArgument if the graph has a
+// cycle.
 absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph);
 
 // Builds a graph and infers the shapes of all nodes, which may come in any order. This is the only

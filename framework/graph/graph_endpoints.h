@@ -12,15 +12,15 @@ namespace mirrorflow {
 
 struct GraphEndpoints {
   std::vector<Output> feeds;  // all placeholders
-  // Unused values, which can be fetched, and unused nodes without outputs, which can be run. Nodes
-  // that need an unknown op cannot run and are left out, as are the initial values of variables.
+  // Unused values, which can be fetched, and unused nodes without outputs, which can be run. Omits
+  // nodes that need an unknown op, because they cannot run, and the initial values of variables.
   std::vector<Output> fetches;
   std::vector<Operation> targets;
   std::vector<Node*> variables;  // their handles
   std::vector<Node*> unknown;    // nodes with an unknown op
 };
 
-// Returns the endpoints, each kind in creation order.
+// Returns the endpoints of `graph`, each kind in creation order.
 GraphEndpoints FindGraphEndpoints(const Graph& graph);
 
 }  // namespace mirrorflow

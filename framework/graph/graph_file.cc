@@ -93,8 +93,8 @@ absl::StatusOr<proto::GraphDef> ParseBinary(const std::string& bytes, const Grap
   if (def.ParseFromString(bytes)) return def;
   return absl::InvalidArgumentError(absl::StrCat(
       "not a GraphDef, or cut off: the field at byte ", BadOffset(bytes), " of ", bytes.size(),
-      " cannot be read; expected a binary GraphDef, as the name is "
-      "neither *.pbtxt nor *.txt"));
+      " cannot be read; expected a binary GraphDef, because the "
+      "name is neither *.pbtxt nor *.txt"));
 }
 
 class FirstError : public google::protobuf::io::ErrorCollector {
@@ -156,9 +156,10 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
   int nodes;
   const bool has_head = absl::ConsumePrefix(&head, kTextHead) && absl::SimpleAtoi(head, &nodes);
   if (has_head && (nodes != graph.num_nodes() || !absl::EndsWith(text, "\n"))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the file may be cut off; expected ", nodes,
-        " nodes and the end of a line, as its first line says, got ", graph.num_nodes(), " nodes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file may be cut off; expected ", nodes,
+                     " nodes, as its first line specifies, and a final newline, got ",
+                     graph.num_nodes(), " nodes"));
   }
   // A handwritten text has no such line, so only an empty graph can be detected.
   if (!has_head && graph.num_nodes() == 0) {
@@ -169,7 +170,7 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
 
 absl::StatusOr<Graph> ParseBytes(const std::string& bytes, Format format,
                                  const OpRegistry& registry, const GraphLimits& limits) {
-  const google::protobuf::LogSilencer silencer;  // errors go into the status
+  const google::protobuf::LogSilencer silencer;  // the status reports errors
   if (format == Format::kBinary) return GraphFromDef(ParseBinary(bytes, limits), registry, limits);
   const absl::StatusOr<std::string> text = PlainText(bytes);
   if (!text.ok()) return absl::InvalidArgumentError(text.status().message());

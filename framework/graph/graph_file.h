@@ -13,16 +13,16 @@
 
 namespace mirrorflow {
 
-// Every error begins with the path, and a parse error also gives the position. A file of another
-// kind (a SavedModel, an ONNX model, a git LFS pointer) is InvalidArgument, and the error names the
-// kind. A truncated file is an error, never a smaller graph, with one exception: a GraphDef
-// truncated between two nodes looks like one without versions, as old programs write.
-// ResourceExhausted for a file, or a graph in it, that exceeds the limits. Text may be UTF-8 or
-// UTF-16, with the line endings of any operating system.
+// Reads a graph file. Text may be UTF-8 or UTF-16, with the line endings of any operating system.
+// Every error starts with the path, and a parse error also gives the position. Returns
+// InvalidArgument, naming the kind, for a file of another kind (a SavedModel, an ONNX model, a git
+// LFS pointer), and ResourceExhausted for a file, or a graph in it, that exceeds the limits. A
+// truncated file is an error, never a smaller graph, with one exception: a GraphDef truncated
+// between two nodes looks like the output of an old program, which wrote no versions.
 absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
                                     const GraphLimits& limits = {});
 
-// Replaces the file atomically; on error, an existing file is unchanged.
+// Writes the graph and replaces an existing file atomically; on error, the file is unchanged.
 absl::Status WriteGraphFile(const Graph& graph, absl::string_view path);
 
 }  // namespace mirrorflow

@@ -12,8 +12,8 @@ namespace mirrorflow {
 struct GraphLimits {
   // A function body counts once for each reference to the function.
   int64_t max_nodes = int64_t{1} << 22;
-  // Limits, each separately, the file, the memory of its message, the message with all function
-  // calls inlined, and the tensors that are written as one repeated value.
+  // Limits each of these separately: the file, its message in memory, the message with all function
+  // calls inlined, and the total size of the tensors that are stored as one repeated value.
   int64_t max_bytes = int64_t{1} << 31;
 };
 

@@ -25,11 +25,11 @@ namespace {
 
 using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
 
-// Names grow with call depth, and their total size with its square.
+// Names grow with call depth, so their total size grows with the square of the depth.
 constexpr size_t kMaxPrefix = 256;
-// The maximum depth of functions in attributes of functions, as in tensor_proto.h.
+// The maximum nesting depth of functions in the attributes of functions, as in tensor_proto.h.
 constexpr int kMaxAttrDepth = 50;
-// More than the outputs of any node.
+// Exceeds every node's output count.
 constexpr int64_t kMaxIndex = std::numeric_limits<int>::max();
 
 // Returns how many functions enclose the innermost attribute.
@@ -54,7 +54,7 @@ bool IsCall(const proto::NodeDef& node, const absl::flat_hash_set<absl::string_v
   return IsCallOp(node.op()) || functions.contains(node.op());
 }
 
-// Returns the name of the called function, which a call op gives in its attribute `f`.
+// Returns the name of the called function, which a call op specifies in its attribute `f`.
 absl::StatusOr<std::string> Callee(const proto::NodeDef& call) {
   if (!IsCallOp(call.op())) return call.op();
   const auto f = call.attr().find("f");
@@ -69,8 +69,7 @@ absl::flat_hash_set<absl::string_view> FunctionNames(const proto::GraphDef& def)
 }
 
 // Returns the functions that a node can call by using their name as its op. A name in the registry
-// means that op, even if the library has a function of the same name for readers that do not know
-// the op.
+// denotes that op, even if the library has a function of that name for readers without the op.
 absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef& def,
                                                            const OpRegistry& registry) {
   absl::flat_hash_set<absl::string_view> names = FunctionNames(def);
@@ -81,8 +80,8 @@ absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef
 // Returns the value of an attribute, or null.
 using AttrOf = absl::FunctionRef<const proto::AttrValue*(const std::string& name)>;
 
-// Returns the number of tensors that an argument stands for, given the names of its count and dtype
-// list attributes; -1 if the attribute is missing.
+// Returns the number of tensors that an argument stands for, or -1 if the attribute that determines
+// it is missing. Takes the names of the argument's count and dtype list attributes.
 int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_attr,
                   AttrOf attr_of) {
   const bool is_list = number_attr.empty();
@@ -136,8 +135,8 @@ class Inliner {
     return bytes;
   }
 
-  // Charges calls for their attributes and inputs, because a long one can be used any number of
-  // times.
+  // Counts the attributes and inputs of calls against the limits, because a long one can be copied
+  // any number of times.
   absl::Status Spend(int64_t nodes, int64_t bytes) {
     constexpr int64_t kMany = int64_t{1} << 61;
     nodes_ += std::min(nodes, kMany);
@@ -156,7 +155,7 @@ class Inliner {
     }
   }
 
-  // Returns a prefix that gives every node of the body an unused name.
+  // Returns a name prefix under which no node of the body collides with an existing name.
   std::string FreePrefix(const proto::NodeDef& call, const proto::FunctionDef& function) {
     std::string prefix = absl::StrCat(call.name(), "/");
     const auto& nodes = function.node_def();
@@ -171,14 +170,14 @@ class Inliner {
     return prefix;
   }
 
-  // A function bound to one call, ready to become nodes of the graph.
+  // A function bound to one call, ready to be turned into nodes of the graph.
   struct Instance {
     const proto::FunctionDef* function = nullptr;
-    Attrs attrs;  // supplied by the call
+    Attrs attrs;  // those that the call supplies
     std::string prefix;
     absl::flat_hash_map<std::string, std::vector<std::string>> args;  // inputs of the call, by name
     absl::flat_hash_map<absl::string_view, const proto::NodeDef*> body;
-    std::vector<std::string> controls;  // control inputs of the call
+    std::vector<std::string> controls;  // the call's control inputs
   };
 
   template <typename Arg>
@@ -222,9 +221,9 @@ class Inliner {
       next += count;
     }
     if (next != inputs.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "function '", Printable(callee), "' does not take these arguments; expected ",
-          instance.function->signature().input_arg_size(), ", got ", inputs.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("function '", Printable(callee), "': wrong number of arguments; expected ",
+                       instance.function->signature().input_arg_size(), ", got ", inputs.size()));
     }
     for (const proto::NodeDef& node : instance.function->node_def()) {
       instance.body.emplace(node.name(), &node);
@@ -247,7 +246,7 @@ class Inliner {
         MF_ASSIGN_OR_RETURN(input, Translate(instance, input));
         MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
       }
-      // Nodes that use other nodes of the body inherit their control inputs.
+      // A node that uses another node of the body already runs after the call's control inputs.
       if (!uses_the_body) {
         MF_RETURN_IF_ERROR(Spend(0, BytesOf(instance.controls)));
         for (const std::string& control : instance.controls) copy.add_input(control);
@@ -269,7 +268,7 @@ class Inliner {
     const auto given = instance.attrs.find(attr->placeholder());
     if (given == instance.attrs.end()) {
       return absl::InvalidArgumentError(absl::StrCat("attribute '", Printable(attr->placeholder()),
-                                                     "' of the function is not given"));
+                                                     "' is not supplied by the call"));
     }
     if (depth + DepthOf(given->second) > kMaxAttrDepth) {
       return absl::InvalidArgumentError(absl::StrCat("attribute '", Printable(attr->placeholder()),
@@ -358,7 +357,7 @@ class Inliner {
       const int64_t count = CountOf(output, instance);
       if (count < 0) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "the call does not give the count of output '", Printable(output.name()), "'"));
+            "the call does not specify the count of output  '", Printable(output.name()), "'"));
       }
       MF_RETURN_IF_ERROR(Spend(count, 0));
       const bool is_list = output.number_attr().empty() && !output.type_list_attr().empty();
@@ -380,8 +379,7 @@ class Inliner {
     return types;
   }
 
-  // Records the values that the users of the call's outputs get, and adds the node that stands for
-  // the call.
+  // Records which values replace the call's outputs, and adds the node that stands for the call.
   absl::Status Return(const proto::NodeDef& call, const Instance& instance) {
     MF_ASSIGN_OR_RETURN(const std::vector<proto::DataType> types, OutputTypes(call, instance));
     std::vector<std::string> values;
@@ -423,8 +421,8 @@ class Inliner {
       (*node.mutable_attr())["T"].set_type(type);
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      // A value without control inputs needs no node. A resource must be connected directly to its
-      // users.
+      // A value without control inputs needs no node of its own. A resource must be connected
+      // directly to its users.
       if (controls.empty() || types[i] == proto::DT_RESOURCE) {
         sources.push_back(values[i]);
       } else if (values.size() == 1) {
@@ -449,13 +447,12 @@ class Inliner {
     return absl::OkStatus();
   }
 
-  // Resolves an input that names an output of a call to the value that the call returns there,
-  // which may in turn be an output of another call. Results are stored, so a long chain is walked
-  // only once.
+  // Resolves an input that is a call's output to the value that the call returns, which may in turn
+  // be another call's output. Results are cached, so a long chain is followed only once.
   std::string Source(const std::string& input) {
     std::vector<std::string*> passed;
     std::string source = input;
-    while (passed.size() <= outputs_of_calls_.size()) {  // else calls return each other's results
+    while (passed.size() <= outputs_of_calls_.size()) {  // a longer chain is a cycle of calls
       const absl::StatusOr<InputRef> ref = ParseInputRef(source);
       if (!ref.ok() || ref->index < 0) break;
       const auto call = outputs_of_calls_.find(ref->node);
@@ -475,9 +472,10 @@ class Inliner {
   const GraphLimits limits_;
   const absl::flat_hash_set<absl::string_view> function_names_;
   absl::flat_hash_map<std::string, const proto::FunctionDef*> functions_;
-  absl::flat_hash_set<std::string> taken_;              // names of nodes
-  absl::flat_hash_set<absl::string_view> taken_heads_;  // names in `def_` up to the first slash
-  std::deque<proto::NodeDef> calls_;                    // not yet inlined
+  absl::flat_hash_set<std::string> taken_;  // names of nodes
+  absl::flat_hash_set<absl::string_view>
+      taken_heads_;                   // the names in `def_`, up to the first slash
+  std::deque<proto::NodeDef> calls_;  // not yet inlined
   absl::flat_hash_map<std::string, std::vector<std::string>> outputs_of_calls_;
   int num_short_prefixes_ = 0;
   int64_t nodes_ = 0, bytes_ = 0;  // see Spend

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces function calls with the bodies of the called functions, as TensorFlow does before it
-// runs a graph. Works on messages: a body names the outputs of its nodes by argument and may have
-// attributes that only a call supplies, so it cannot be a Graph before it is inlined.
+// runs a graph. Works on protobuf messages, because a body cannot be a Graph before it is inlined:
+// it names its nodes' outputs by argument and may have attributes that only a call supplies.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
 
@@ -13,8 +13,8 @@
 
 namespace mirrorflow {
 
-// Returns true if a node of the graph itself is a PartitionedCall or StatefulPartitionedCall, or if
-// its op is a function of the library.
+// Returns true if a node in the graph itself is a PartitionedCall or StatefulPartitionedCall, or if
+// its op is a library function.
 bool HasFunctionCalls(const proto::GraphDef& def);
 
 // Returns the nodes of `def` with each call inlined, without the library. The node `call` remains,
@@ -24,9 +24,9 @@ bool HasFunctionCalls(const proto::GraphDef& def);
 // in attributes of other ops (If, While) are left unchanged.
 //
 // InvalidArgument, naming the call, for an unknown function, a wrong argument count, an attribute
-// that the call does not supply, or an output that does not exist. ResourceExhausted if attributes
-// that calls supply multiply beyond the limits. ValidateGraphDef, which must run first, bounds
-// everything else.
+// that the call does not supply, or an output that does not exist. ResourceExhausted if copies of
+// the attributes and inputs of calls exceed the limits. ValidateGraphDef, which must run first,
+// bounds everything else.
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,
                                                     const OpRegistry& registry,
                                                     const GraphLimits& limits = {});

@@ -55,7 +55,7 @@ absl::Status NotAlike(const ListKind& a, const ListKind& b) {
 }
 
 // Reduces `kind` to the information that also holds for `other`. `kind_holds` and `other_holds` are
-// false if the respective list holds no tensor, so that its common value does not count.
+// false if the respective list holds no tensor; its common value is then ignored.
 absl::Status MergeKind(const ListKind& other, bool other_holds, bool kind_holds, ListKind* kind) {
   MF_ASSIGN_OR_RETURN(kind->element, kind->element.MergeWith(other.element));
   for (size_t i = 0; i < std::min(kind->inner.size(), other.inner.size()); ++i) {
@@ -96,7 +96,7 @@ absl::StatusOr<ListInfo> ListInfo::InList() const {
   for (ListKind& kind : nested) {
     if (static_cast<int>(kind.inner.size()) + 1 >= kMaxDepth) {
       return absl::UnimplementedError(
-          absl::StrCat("lists in lists must be at most ", kMaxDepth, " deep"));
+          absl::StrCat("lists can be nested at most ", kMaxDepth, " deep"));
     }
     kind.inner.insert(kind.inner.begin(), max_length);
   }
@@ -184,7 +184,7 @@ absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b) {
     if (!HasOptionals(a) || !HasOptionals(b)) return NotAlike(a, other);
     if (kinds.size() == kMaxKinds) {
       return absl::UnimplementedError(
-          absl::StrCat("an optional must be of at most ", kMaxKinds, " kinds of tensors"));
+          absl::StrCat("an optional can hold at most ", kMaxKinds, " kinds of tensors"));
     }
     kinds.push_back(other);
   }

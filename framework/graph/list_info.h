@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ListInfo: static information about a list of tensors. A list is a value of dtype variant. So is
-// an optional, which is a list of at most one element.
+// ListInfo: static information about a list of tensors. A list is a value of dtype variant, and so
+// is an optional, which is a list of at most one element.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_LIST_INFO_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_LIST_INFO_H_
 
@@ -18,12 +18,12 @@ struct ListKind {
   static constexpr int64_t kUnknown = -1;
   static constexpr int kMaxDepth = 8;  // nesting depth of lists
 
-  DataType dtype = DT_INVALID;           // of the tensors; DT_INVALID if not known
-  Shape element = Shape::UnknownRank();  // the shape of all tensors
-  // The maximum lengths of nested lists: first those of the element lists, then those of their
-  // elements, and so on.
+  DataType dtype = DT_INVALID;           // the tensors' dtype; DT_INVALID if unknown
+  Shape element = Shape::UnknownRank();  // every tensor's shape
+  // The maximum lengths of nested lists, one per level: `inner[0]` for the element lists,
+  // `inner[1]` for the lists in those, and so on.
   std::vector<int64_t> inner;
-  Tensor common;  // if it has a value, every tensor is equal to it
+  Tensor common;  // if it has a value, every tensor equals it
 
   bool known() const { return dtype != DT_INVALID; }
 };
@@ -31,9 +31,9 @@ struct ListKind {
 struct ListInfo : ListKind {
   int64_t length = kUnknown;
   int64_t max_length = kUnknown;  // an upper bound, which may be known when `length` is not
-  // The remaining kinds. An optional may have several: TensorFlow's gradient of an If stores the
-  // intermediate values of both branches in the same optionals. So may a list of optionals. The
-  // kinds are in a canonical order.
+  // The remaining kinds, in canonical order. Only an optional or a list of optionals can have
+  // several kinds: TensorFlow's gradient of an If stores the intermediate values of both branches
+  // in the same optionals.
   std::vector<ListKind> others;
 
   bool is_empty() const { return max_length == 0; }
@@ -42,9 +42,10 @@ struct ListInfo : ListKind {
   // Returns this kind and the others.
   std::vector<ListKind> kinds() const;
 
-  // Returns a list whose only element is this list; Unimplemented if the nesting becomes too deep.
+  // Returns a list whose only element is this list, or Unimplemented if the nesting becomes too
+  // deep.
   absl::StatusOr<ListInfo> InList() const;
-  // Returns the element list of a nested list; an unknown list if the elements are not lists.
+  // Returns the element list of a nested list, or an unknown list if the elements are not lists.
   ListInfo ElementList() const;
   // Returns a list with elements of the same kinds, but unknown lengths and common values.
   ListInfo OfAnyLength() const;
@@ -53,7 +54,7 @@ struct ListInfo : ListKind {
   ValueInfo ToValueInfo() const;
 };
 
-// For shape functions: read the list at input i, and set the list at output i.
+// Read the list at input i, and set the list at output i, in a shape function.
 ListInfo ListInput(const ShapeContext& c, int i);
 void SetList(ShapeContext& c, int i, const ListInfo& list);
 
@@ -65,11 +66,11 @@ bool operator==(const ListKind& a, const ListKind& b);
 bool operator==(const ListInfo& a, const ListInfo& b);
 
 // Returns the index of the kind in `kinds` that has `depth` levels of nesting, the dtype of `kind`
-// and a compatible shape; -1 if there is none.
+// and a compatible shape, or -1 if there is none.
 int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t depth);
 
-// Merges two lists into the information that holds for both. InvalidArgument if their elements
-// differ in dtype, shape or nesting, unless they are optionals.
+// Returns the information that holds for both lists. InvalidArgument if their elements differ in
+// dtype, shape or nesting, unless they are optionals.
 absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b);
 
 }  // namespace mirrorflow

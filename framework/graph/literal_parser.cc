@@ -79,7 +79,7 @@ bool ParseNumber(absl::string_view text, T* value) {
   }
 }
 
-// Returns how errors name the numbers in a tensor.
+// Returns the name that errors use for the numbers in a tensor.
 absl::string_view NumberName(DataType dtype) {
   return dtype == DT_HALF || dtype == DT_BFLOAT16 ? "the bits as an integer" : DataTypeName(dtype);
 }
@@ -256,8 +256,7 @@ absl::StatusOr<AttrMap> LiteralParser::Attrs() {
   do {
     const bool quoted = NextIs('"');
     const size_t start = position_;
-    MF_ASSIGN_OR_RETURN(std::string name,
-                        quoted ? QuotedString() : Word("the name of an attribute"));
+    MF_ASSIGN_OR_RETURN(std::string name, quoted ? QuotedString() : Word("an attribute name"));
     MF_RETURN_IF_ERROR(Expect('='));
     MF_ASSIGN_OR_RETURN(AttrValue value, Value());
     if (!attrs.emplace(name, std::move(value)).second) {
@@ -349,7 +348,7 @@ absl::StatusOr<Tensor> LiteralParser::ElementsAs(DataType dtype, const Shape& sh
   if (!Consume('}')) return Expected("',' or '}'");
   const size_t expected = shape.num_elements() * NumbersPerElement(dtype);
   if (numbers.size() != expected) {
-    return ErrorAt(start, absl::StrCat("the number of elements is wrong; expected ", expected,
+    return ErrorAt(start, absl::StrCat("wrong number of elements; expected ", expected,
                                        " for shape ", shape.ToString(), ", got ", numbers.size()));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));

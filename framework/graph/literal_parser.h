@@ -16,10 +16,10 @@ namespace mirrorflow {
 
 class LiteralParser {
  public:
-  // `text` must outlive the parser. Errors count lines from `line`.
+  // `text` must outlive the parser. In errors, the text's first line has the number `line`.
   explicit LiteralParser(absl::string_view text, int line = 1) : text_(text), line_(line) {}
 
-  // All methods below skip white space first. The errors say what was expected.
+  // All methods below skip white space first. Their errors name what was expected.
   bool AtEnd();
   bool Consume(char c);
   bool NextIs(char c);
@@ -27,7 +27,7 @@ class LiteralParser {
   absl::Status ExpectEnd();
   // Reads a non-empty run of name characters (IsWordChar).
   absl::StatusOr<std::string> Word(absl::string_view what);
-  // Reads `node`, `node:1` or `^node`, which is not checked further.
+  // Reads `node`, `node:1` or `^node` without further checks.
   absl::StatusOr<std::string> Input();
   absl::StatusOr<std::string> QuotedString();
   absl::StatusOr<AttrValue> Value();
@@ -55,7 +55,7 @@ class LiteralParser {
   const absl::string_view text_;
   const int line_;
   size_t position_ = 0;
-  int depth_ = 0;  // number of lists and functions that enclose the cursor
+  int depth_ = 0;  // how many lists and functions enclose the cursor
 };
 
 }  // namespace mirrorflow

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Longer than any argument list of a sane graph. Counts from files are checked against this limit.
+// The limit for counts in files; no sane graph has an argument list this long.
 constexpr int64_t kMaxArgCount = 1 << 20;
 
 absl::Status CheckAllowed(const AttrDef& def, const AttrValue& value) {
@@ -79,7 +79,7 @@ absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs) {
     }
   }
   if (attrs->size() == declared) return absl::OkStatus();
-  if (op.role == OpRole::kUnknown) return absl::OkStatus();  // may have any attribute
+  if (op.role == OpRole::kUnknown) return absl::OkStatus();  // an unknown op may have any attribute
   for (const auto& [name, value] : *attrs) {
     if (!absl::StartsWith(name, "_") && op.FindAttr(name) == nullptr) {
       return absl::InvalidArgumentError(

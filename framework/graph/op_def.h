@@ -24,16 +24,17 @@ class ShapeContext;
 class ShardContext;
 struct Output;
 
-// An input or output: one tensor of `dtype` or of the dtype in `type_attr`, or `number_attr` such
-// tensors, or one tensor for each dtype of `type_list_attr`.
+// An input or output. It stands for one tensor of `dtype`, or of the dtype in attribute
+// `type_attr`; for as many such tensors as attribute `number_attr` specifies; or for one tensor of
+// each dtype in attribute `type_list_attr`.
 struct ArgDef {
   std::string name;
   DataType dtype = DT_INVALID;
   std::string type_attr;
   std::string number_attr;
   std::string type_list_attr;
-  // An input whose value must be known when a plan is made (a shape, an axis). Kernels get it as a
-  // constant, not as an operand.
+  // True for an input whose value must be known when a plan is made (a shape, an axis). Kernels
+  // receive it as a constant, not as an operand.
   bool is_static = false;
 };
 
@@ -41,7 +42,7 @@ struct AttrDef {
   std::string name;
   std::string type;  // string, int, float, bool, type, shape, tensor, func, or list(…) of these
   std::optional<AttrValue> default_value;
-  AttrList allowed;                // if not empty: the only values (of each element, for a list)
+  AttrList allowed;                // the legal values (of each element if it is a list); empty: any
   std::optional<int64_t> minimum;  // of an int, or of the length of a list
 };
 
@@ -51,40 +52,40 @@ enum class OpRole {
   kConstant,     // attribute `value` is its output
   kPlaceholder,  // a feed
   kNoOp,         // only orders other nodes
-  kVariable,     // makes the handle of a variable
+  kVariable,     // creates the handle of a variable
   kRead,         // input 0 is a handle, output 0 its value
-  kWrite,        // writes the variable of handle input 0 (and of any other handle input)
-  kHasValue,     // input 0 is a handle, output 0 says whether its variable is initialised
+  kWrite,        // writes the variables that handle input 0 and any further handle inputs refer to
+  kHasValue,     // input 0 is a handle, output 0 is true if its variable is initialised
   kCollective,   // all ranks take part
   kAddAll,       // sums its list of tensors
   kOnesLike,     // ones in the shape of its input
   kBranch,       // runs one of the functions in its attributes; input 0 selects it
   kLoop,         // runs a function repeatedly while another one returns true
-  kUnknown,      // read from a file and not in the registry; allowed where no step needs it
+  kUnknown,      // in a file but not in the registry; allowed if no step needs it
 };
 
 enum OpTrait : uint32_t {
-  // Has effects other than its outputs, or two runs may differ. Never folded or merged, and never
-  // dropped if a step needs it.
+  // The op has side effects, or two runs can give different results. It is never folded or merged,
+  // and never dropped if a step needs it.
   kStateful = 1u << 0,
   // f(a, b) == f(b, a).
   kCommutative = 1u << 1,
   // Output element i depends only on element i of each (broadcast) input.
   kElementwise = 1u << 2,
-  // Output 0 is input 0 with another shape. No kernel runs and no memory is allocated.
+  // Output 0 is input 0 with a different shape. No kernel runs and no memory is allocated.
   kView = 1u << 3,
-  // Draws from the random stream: its kernel gets the op's key and the first row.
+  // Draws from the random stream: its kernel receives the op's key and the first row.
   kRandom = 1u << 4,
   // Its outputs differ between replicas and have no combined meaning (ReplicaIndex).
   kPerReplica = 1u << 5,
   // Writes a variable without reading it: the variable needs no earlier value.
   kOverwrites = 1u << 6,
-  // TensorFlow has no such op: files also contain its expansion, a function of the same name.
+  // TensorFlow lacks the op, so files also contain its expansion, a function of the same name.
   kOwnOp = 1u << 7,
-  // Can fail because of the values of its operands.
+  // Can fail depending on the values of its operands.
   kFailsOnData = 1u << 8,
-  // The last three traits guide mixed precision. The op sums products, which is many times faster
-  // in 16-bit floats.
+  // This trait and the next two guide mixed precision. The op sums products, which is many times
+  // faster in 16-bit floats.
   kSumsProducts = 1u << 9,
   // Its results are as precise as its operands, up to one rounding: the op moves elements, adds a
   // bias or normalises.
@@ -94,8 +95,9 @@ enum OpTrait : uint32_t {
   kNeedsPrecision = 1u << 11,
 };
 
-// The input of a gradient function: y_i = op(x_0, x_1, …) and dy[i] = dL/dy_i (invalid where L does
-// not depend on y_i). The function returns one gradient per input, invalid where there is none.
+// The input of a gradient function: y_i = op(x_0, x_1, …) and dy[i] = dL/dy_i (invalid if L does
+// not depend on y_i). The function returns one gradient per input; it is invalid for an input
+// without a gradient.
 struct GradContext {
   const Scope& scope;
   const Node& op;
@@ -105,10 +107,10 @@ struct GradContext {
 using ShapeFn = absl::Status (*)(ShapeContext&);
 using ShardingFn = absl::StatusOr<ShardingRule> (*)(const ShardContext&);
 using GradientFn = absl::StatusOr<std::vector<Output>> (*)(const GradContext&);
-// Expresses the op in terms of other ops; returns one output for each output of the node.
+// Expresses the op in terms of other ops. Returns one output for each output of the node.
 using ExpandFn = absl::StatusOr<std::vector<Output>> (*)(const Scope&, const Node&);
 
-// The inputs of an update whose gradient is their product aᵀ · b.
+// The names of the two inputs of an update whose gradient is their product aᵀ · b.
 inline constexpr char kLeftOfProduct[] = "a";
 inline constexpr char kRightOfProduct[] = "b";
 
@@ -122,11 +124,11 @@ struct OpDef {
   uint32_t traits = 0;
   ShapeFn shape = nullptr;
   ShardingFn sharding = nullptr;
-  std::string no_sharding_reason;  // the reason for having no sharding rule
+  std::string no_sharding_reason;  // why the op has no sharding rule
   GradientFn gradient = nullptr;
-  std::string no_gradient_reason;  // the reason for having no gradient
+  std::string no_gradient_reason;  // why the op has no gradient
   ExpandFn expand = nullptr;
-  // The name of the input that is the gradient of variable 0 if the op is an optimizer update, else
+  // For an optimizer update, the name of the input that holds the gradient of variable 0; otherwise
   // empty.
   std::string update_gradient;
 

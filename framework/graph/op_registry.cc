@@ -130,10 +130,10 @@ absl::Status OpRegistry::Seal() const {
     if (def->doc.empty()) missing("no doc");
     if (def->shape == nullptr) missing("no shape function");
     if ((def->sharding == nullptr) == def->no_sharding_reason.empty()) {
-      missing("neither a sharding rule nor a reason to gather, or both");
+      missing("a sharding rule and a reason to gather, or neither; expected exactly one of them");
     }
     if ((def->gradient == nullptr) == def->no_gradient_reason.empty()) {
-      missing("neither a gradient nor the reason why there is none, or both");
+      missing("a gradient and a reason for its absence, or neither; expected exactly one of them");
     }
     for (const std::vector<ArgDef>* args : {&def->inputs, &def->outputs}) {
       for (const ArgDef& arg : *args) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpRegistry: the set of known ops. It is filled by explicit calls (ops/all/all_ops.cc is the table
-// of contents), never by static initialisers, so a test can start with an empty one.
+// OpRegistry: the set of known ops. Explicit calls fill it (ops/all/all_ops.cc lists them all),
+// never static initialisers, so a test can start with an empty registry.
 //
 //   void RegisterMatMul(OpRegistry& ops) {
 //     ops.Define("MatMul")
@@ -25,9 +25,9 @@ namespace mirrorflow {
 
 class OpRegistry;
 
-// Fills one OpDef. The schema strings are TensorFlow's (REGISTER_OP): inputs and outputs
-// `name: T`, `name: float`, `name: N * T`, `name: Tlist`; attributes `name: type`, `= default`,
-// `>= minimum`, `name: {float, int32}` for a type, `{'SAME', 'VALID'}` for a string from a set, and
+// Fills one OpDef. Schema strings use TensorFlow's syntax (REGISTER_OP): inputs and outputs `name:
+// T`, `name: float`, `name: N * T`, `name: Tlist`; attributes `name: type`, `= default`, `>=
+// minimum`, `name: {float, int32}` for a type, `{'SAME', 'VALID'}` for a string from a set, and
 // `list(type)` for lists of these. OpRegistry::Seal() reports malformed strings.
 class OpBuilder {
  public:
@@ -35,7 +35,7 @@ class OpBuilder {
 
   OpBuilder& Doc(absl::string_view text);
   OpBuilder& Input(absl::string_view spec);
-  // Adds an input whose value must be a constant when a plan is made.
+  // Adds an input whose value must be constant when a plan is made.
   OpBuilder& StaticInput(absl::string_view spec);
   OpBuilder& Output(absl::string_view spec);
   OpBuilder& Attr(absl::string_view spec);
@@ -47,7 +47,8 @@ class OpBuilder {
   OpBuilder& Gradient(GradientFn fn);
   OpBuilder& NoGradient(absl::string_view because);
   OpBuilder& Expand(ExpandFn fn);
-  // Marks the op as an optimizer update of variable 0 by the gradient in input `gradient`.
+  // Marks the op as an optimizer update that applies the gradient in input `gradient` to variable
+  // 0.
   OpBuilder& Update(absl::string_view gradient);
 
  private:
@@ -66,13 +67,13 @@ class OpRegistry {
   OpBuilder Define(absl::string_view name);
   OpBuilder Define(OpDef def);
 
-  // Checks all definitions. InvalidArgument, listing everything that is missing or malformed. Call
-  // it once, after the last Define().
+  // Checks all definitions. Returns InvalidArgument, listing everything that is missing or
+  // malformed. Call it once, after the last Define().
   absl::Status Seal() const;
 
   // Returns the op, or null if it is unknown.
   const OpDef* Find(absl::string_view name) const;
-  // Returns the op, or NotFound with the nearest name as a hint.
+  // Returns the op, or a NotFound error that suggests the nearest name.
   absl::StatusOr<const OpDef*> Lookup(absl::string_view name) const;
   // Returns the first defined op with this role, or null.
   const OpDef* FindRole(OpRole role) const;

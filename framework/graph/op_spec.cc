@@ -40,7 +40,7 @@ absl::StatusOr<AttrValue> ParseScalar(absl::string_view type, absl::string_view 
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a value of type ", type));
 }
 
-// Returns the parts of "a, b, c"; none for the empty string.
+// Returns the parts of a list such as "a, b, c". The empty string has no parts.
 std::vector<absl::string_view> SplitList(absl::string_view text) {
   if (absl::StripAsciiWhitespace(text).empty()) return {};
   return absl::StrSplit(text, ',');
@@ -135,7 +135,7 @@ absl::StatusOr<AttrDef> ParseAttrSpec(absl::string_view spec) {
     const size_t equals = rest.find('=');
     int64_t minimum;
     if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(rest.substr(0, equals)), &minimum)) {
-      return Malformed(spec, "expected a number after '>='");
+      return Malformed(spec, "expected an integer after '>='");
     }
     def.minimum = minimum;
     rest = equals == absl::string_view::npos ? "" : rest.substr(equals);

@@ -20,13 +20,13 @@
 namespace mirrorflow {
 namespace {
 
-// Names the op that a function expands, with a prefix. TensorFlow defines this attribute for
-// functions that stand for one operation, and refuses to load a SavedModel whose functions have
-// unknown attributes.
+// The attribute that names, with a prefix, the op that a function expands. TensorFlow defines this
+// attribute for functions that stand for one operation, and refuses to load a SavedModel whose
+// functions have unknown attributes.
 constexpr char kOwnOpAttr[] = "_implements";
 constexpr absl::string_view kOwnOpPrefix = "mirrorflow.";
 
-// Returns the name of the op that the function expands; empty if it expands none.
+// Returns the name of the op that the function expands, or an empty string if it expands none.
 absl::string_view OwnOpOf(const proto::FunctionDef& function) {
   const auto attr = function.attr().find(kOwnOpAttr);
   if (attr == function.attr().end()) return "";
@@ -34,8 +34,8 @@ absl::string_view OwnOpOf(const proto::FunctionDef& function) {
   return absl::ConsumePrefix(&name, kOwnOpPrefix) ? name : "";
 }
 
-// Returns the op that stands for an argument of the function. The name is TensorFlow's; no file
-// contains it.
+// Returns the op that represents a function argument. Its name is TensorFlow's; it is never written
+// to a file.
 const OpDef& ArgumentOp() {
   static const OpDef* const op = [] {
     auto* def = new OpDef();
@@ -97,8 +97,8 @@ absl::StatusOr<std::string> NameInBody(const Output& output, absl::Span<const Ou
   return absl::InternalError(absl::StrCat(output.ToString(), " is not an output of ", op.name));
 }
 
-// Declares the attributes of calls, as TensorFlow requires, although their values are already in
-// the body.
+// Declares the attributes that calls carry, as TensorFlow requires, although the body already
+// contains their values.
 void Declare(const OpDef& op, const Expansion& expansion, proto::OpDef* signature) {
   for (const AttrDef& attr : op.attrs) {
     auto* declared = signature->add_attr();
@@ -183,8 +183,8 @@ absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry)
     if (op == nullptr || !op->has(kOwnOp) || !OwnOpOf(function).empty()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("function '", name,
-                     "': an op of this library has that name and may mean something else; "
-                     "expected another name"));
+                     "': a Mirrorflow op has that name and may mean something else; "
+                     "rename the function"));
   }
   return absl::OkStatus();
 }

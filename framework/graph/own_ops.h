@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes ops that TensorFlow does not have (kOwnOp) to its files, and reads them back. In a file,
-// such a node calls a function in TensorFlow's ops: the expansion of the op for the attributes and
-// dtypes of the node. An attribute of the function names the op. The function has the op's name if
-// all attributes have their defaults and all types are float; otherwise it has another name. A
+// Writes ops that TensorFlow lacks (kOwnOp) to TensorFlow files, and reads them back. In a file,
+// such a node calls a function that consists of TensorFlow ops: the op's expansion for the node's
+// attributes and dtypes. An attribute of the function names the op. The function has the op's name
+// if all attributes have their defaults and all types are float; otherwise it has another name. A
 // reader that knows the op turns the call back into the op.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
@@ -16,17 +16,17 @@
 
 namespace mirrorflow {
 
-// Adds the function for `node` to the library if it is missing, and makes `def`, the message of
-// `node`, call it.
+// Adds the function for `node` to the library if it is missing, and makes `def`, the node's
+// message, call it.
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def);
 
 // Returns InvalidArgument if a foreign function has the name of a registered op that TensorFlow
 // lacks, because its calls would be mistaken for that op.
 absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
 
-// Returns true if the library has functions for registered ops under other names.
+// Returns true if the library contains expansions of registered ops under other names.
 bool HasRenamedOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
-// Restores the ops' names in all calls of such functions, including calls in other functions.
+// Makes all calls of such functions use the op's name, including calls in other functions.
 void RestoreOwnOps(const OpRegistry& registry, proto::GraphDef* def);
 
 }  // namespace mirrorflow

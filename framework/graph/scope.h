@@ -31,8 +31,8 @@ class Scope {
   // its op.
   Scope WithName(absl::string_view name) const&;
   Scope WithName(absl::string_view name) &&;
-  // Returns the scope for a constant that a builder adds as an operand of the next node. If that
-  // node has a name, the constant is called `name/operand`, and the node keeps the name.
+  // Returns a scope for a constant that a builder adds as an operand of the next node. If that node
+  // has a name, the constant is called `name/operand`, and the node keeps the name.
   Scope ForOperand(absl::string_view operand) const;
   // Returns a scope whose node names get the prefix `name/`, made unique among the sub-scopes of
   // this scope's prefix.
@@ -46,16 +46,15 @@ class Scope {
   bool ok() const { return graph_->status().ok(); }
   void Fail(absl::Status status) const { graph_->Fail(std::move(status)); }
 
-  // Returns whether the graph owns `value`; if not, the graph records the error of
-  // Graph::CheckOwns. Call it in a function that may use or return a value without adding a node
-  // that takes it.
+  // Returns whether the graph owns `value`. If not, the graph records Graph::CheckOwns' error. Call
+  // it in a function that may use or return a value without adding a node that takes it.
   bool Owns(const Output& value) const;
 
-  // Returns the shape, as far as it is known. It is unknown for an invalid output and for an output
-  // of another graph; the latter also records an error in this scope's graph.
+  // Returns the output's shape, which may be partially known. The shape of an invalid output, or of
+  // another graph's output, is unknown; the latter also records an error in this scope's graph.
   const Shape& shape(const Output& output) const;
 
-  // Starts a node of `op`, which must be in `ops`.
+  // Starts building a node of type `op`, which must be in `ops`.
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) const&;
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) &&;
   NodeBuilder Build(const OpDef& op) const;

@@ -16,7 +16,7 @@ std::vector<ValueInfo>& ShapeTable::Row(const Node& node) {
 const ValueInfo& ShapeTable::at(const Output& output) const {
   static const ValueInfo* const unknown = new ValueInfo();
   const size_t id = output.node->id();
-  // Builders may ask for the shape of another graph's output before AddNode rejects it.
+  // A builder can read the shape of another graph's output before AddNode rejects the output.
   if (graph_ != nullptr && &output.node->graph() != graph_) return *unknown;
   if (id >= rows_.size() || static_cast<size_t>(output.index) >= rows_[id].size()) return *unknown;
   return rows_[id][output.index];
@@ -75,8 +75,8 @@ absl::StatusOr<Shape> ShapeContext::input_as_shape(int i) const {
   if (info.as_shape.has_value()) return *info.as_shape;
   if (!info.shape.unknown_rank() && info.shape.dim(0) != kUnknownDim) {
     if (info.shape.dim(0) > kMaxRank) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank of a shape must be at most ", kMaxRank, ", got ", info.shape.dim(0)));
+      return absl::InvalidArgumentError(absl::StrCat("the rank of a shape must be at most ",
+                                                     kMaxRank, ", got ", info.shape.dim(0)));
     }
     return Shape::UnknownDims(static_cast<int>(info.shape.dim(0)));
   }
@@ -113,8 +113,8 @@ void ShapeContext::set_handle(int i, DataType dtype, Shape shape) {
 absl::StatusOr<Shape> ShapeContext::WithRank(int i, int64_t rank) const {
   const Shape& shape = input(i);
   if (rank < 0 || rank > kMaxRank) {
-    return absl::InvalidArgumentError(absl::StrCat("input ", i, " must have a rank of 0 to ",
-                                                   kMaxRank, ", but the op expects rank ", rank));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", i, ": the required rank must be from 0 to ", kMaxRank, ", got ", rank));
   }
   if (shape.unknown_rank()) return Shape::UnknownDims(static_cast<int>(rank));
   if (shape.rank() == rank) return shape;

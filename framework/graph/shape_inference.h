@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape inference: static information about each output, which a ShapeTable holds as a side table.
-// An op's shape function fills the rows of its outputs through a ShapeContext, from shapes that may
-// be partially known and from values that are constant or known as a partial shape.
+// Shape inference computes static information about each output and stores it in a side table, the
+// ShapeTable. An op's shape function fills the rows of its outputs through a ShapeContext, from
+// shapes that may be partially known and from values that are constant or known as a partial shape.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 
@@ -24,8 +24,9 @@ struct ListInfo;
 // Static information about one output.
 struct ValueInfo {
   Shape shape = Shape::UnknownRank();
-  Tensor constant;                // has a value if the output is a known constant
-  std::optional<Shape> as_shape;  // an integer vector that holds a partial shape: [-1, 784]
+  Tensor constant;  // has a value if the output is a known constant
+  std::optional<Shape>
+      as_shape;  // for an integer vector, the partial shape that it holds: [-1, 784]
   // The dtype and shape of the variable, for a variable handle.
   DataType handle_dtype = DT_INVALID;
   Shape handle_shape = Shape::UnknownRank();
@@ -35,17 +36,17 @@ struct ValueInfo {
 class ShapeTable {
  public:
   ShapeTable() = default;
-  // Creates the table of `graph`, in which the outputs of other graphs have no rows.
+  // Creates the table for `graph`. The outputs of other graphs have no rows in it.
   explicit ShapeTable(const Graph* graph) : graph_(graph) {}
 
   // Runs the shape function of `node` and stores the rows of its outputs. The rows of its inputs
   // must exist. Errors name the node.
   absl::Status Infer(const Node& node);
 
-  // Returns the row of an output; all unknown if it has none.
+  // Returns the row of an output; a row in which everything is unknown if it has none.
   const ValueInfo& at(const Output& output) const;
   const Shape& shape(const Output& output) const { return at(output).shape; }
-  // Overwrites a row, as the compiler does when it folds a constant.
+  // Overwrites a row. The compiler does so when it folds a constant.
   void Set(const Output& output, ValueInfo info);
   void Forget(const Node& node);
 
@@ -70,12 +71,12 @@ class ShapeContext {
   const ValueInfo& input_info(int i) const { return table_.at(node_.input(i)); }
   // Returns the value of input i if it is constant, else null.
   const Tensor* constant(int i) const;
-  // Returns input i, an integer vector, as integers; nullopt if it is not constant.
+  // Returns input i, an integer vector, as integers, or nullopt if it is not constant.
   absl::StatusOr<std::optional<std::vector<int64_t>>> integers(int i) const;
   // Returns input i, an integer vector, as a partially known shape (at worst of unknown rank).
-  // InvalidArgument if it is not a vector or holds a number below -1.
+  // InvalidArgument if it is not a vector or has an element below -1.
   absl::StatusOr<Shape> input_as_shape(int i) const;
-  // Return the dtype and shape of the variable behind handle input i.
+  // Return the dtype and shape of the variable that handle input i refers to.
   DataType handle_dtype(int i) const { return input_info(i).handle_dtype; }
   const Shape& handle_shape(int i) const { return input_info(i).handle_shape; }
 
@@ -87,12 +88,13 @@ class ShapeContext {
   void set_info(int i, ValueInfo info) { outputs_[i] = std::move(info); }
   void set_output(int i, Shape shape) { outputs_[i].shape = std::move(shape); }
   void set_constant(int i, Tensor value);
-  // Sets output i to the integer vector that holds `shape`; a constant if `shape` is fully defined.
+  // Sets output i to the integer vector that holds `shape`, which is a constant if `shape` is fully
+  // defined.
   void set_output_as_shape(int i, const Shape& shape);
   void set_handle(int i, DataType dtype, Shape shape);
 
-  // Checks that input i has `rank` dimensions. An unknown rank passes and is returned as unknown
-  // dimensions.
+  // Checks that input i has `rank` dimensions. If the rank is unknown, the check passes and returns
+  // a shape of unknown dimensions.
   absl::StatusOr<Shape> WithRank(int i, int64_t rank) const;
   absl::StatusOr<Shape> WithRankAtLeast(int i, int rank) const;
 

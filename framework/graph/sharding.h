@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharding describes how a value of the global program is distributed over the replicas;
-// ShardingRule describes how an op derives the shardings of its outputs from those of its inputs.
-// The model follows GSPMD and DTensor, restricted to what data parallelism needs.
+// Sharding describes how a value of the global program is distributed over the replicas.
+// ShardingRule describes how an op's output shardings follow from its input shardings. The model
+// follows GSPMD and DTensor, restricted to what data parallelism needs.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 
@@ -19,7 +19,8 @@
 
 namespace mirrorflow {
 
-// Identifies the split from which rows come. Feeds with the same number of rows share an axis.
+// Identifies how rows are split over the replicas. Feeds with the same number of rows share an
+// axis.
 using AxisId = int;
 inline constexpr int kMaxAxes = 4;
 
@@ -45,7 +46,7 @@ struct Sharded {
 // The replicas' values must still be reduced to one.
 struct Partial {
   Reduction reduction;
-  AxisId axis = 0;  // for a mean: each replica's value is weighted by its rows of this axis
+  AxisId axis = 0;  // for a mean: a replica's weight is its row count on this axis
   friend bool operator==(const Partial& a, const Partial& b) {
     return a.reduction == b.reduction && (a.reduction != Reduction::kMean || a.axis == b.axis);
   }
@@ -69,28 +70,29 @@ std::string ShardingToString(const Sharding& sharding);
 
 // How partial sums pass through an op.
 enum class Linearity {
-  kNone,   // not at all: a partial input is reduced first
-  kJoint,  // f(a + a', b + b') = f(a, b) + f(a', b'): if all linear inputs are partial (Add, Sum)
-  kMulti,  // linear in each input alone: if exactly one linear input is partial (Mul, MatMul)
+  kNone,   // they do not: a partial input is reduced first
+  kJoint,  // f(a + a', b + b') = f(a, b) + f(a', b'); needs all linear inputs partial (Add, Sum)
+  kMulti,  // linear in each input alone; needs exactly one partial linear input (Mul, MatMul)
 };
 
 struct ShardingRule {
   // One term per input, `->`, one term per output, as in einsum: "mk,kn->mn". A letter names a
-  // dimension that may be sharded, `.` one that must be whole. `*` is an operand of any rank that
-  // must be replicated. `~` is an operand of any rank that differs between replicas if any letter
-  // is sharded; only an input with this term accepts such a value.
+  // dimension that may be sharded, `.` a dimension that must not be. `*` is an operand of any rank
+  // that must be replicated. `~` is an operand of any rank that differs between replicas if any
+  // letter is sharded; only an input with this term accepts such a value.
   //
   // A letter that appears only in inputs is contracted: the outputs are partial. A letter whose
-  // sizes differ between an input and an output keeps the sharding with a scaled factor, if that is
-  // a whole number (reshapes). A letter that appears only in outputs creates rows (Fill, random
-  // ops): the op computes the rows that its users need.
+  // sizes differ between an input and an output keeps the sharding with a scaled factor if that
+  // factor is an integer (reshapes). A letter that appears only in outputs creates rows (Fill,
+  // random ops): the op computes the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
-  // The inputs that `linearity` applies to; all others must be replicated. Empty: all inputs.
+  // The inputs to which `linearity` applies; all others must be replicated. If empty, it applies to
+  // all inputs.
   std::vector<int> linear_inputs = {};
-  // The reduction that a contracted letter requires of the outputs.
+  // The reduction that the partial outputs need after a letter is contracted.
   Reduction contracted = Reduction::kSum;
-  // Whether to replace the op with its decomposition (OpDef::expand) where a letter would be
+  // Whether to replace the op with its decomposition (OpDef::expand) if a letter would be
   // contracted.
   bool expand = false;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accesses the elements of a tensor as plain numbers in their stored form, including dtypes that no
-// kernel computes in: two floats for a complex64, the bits of a half or bfloat16 as uint16. The
-// text form prints and parses these numbers, and the typed lists of a TensorProto hold them.
+// Accesses the elements of a tensor as plain numbers, in their stored form: two floats for a
+// complex64, and the bits of a half or bfloat16 as a uint16. Covers dtypes that no kernel computes
+// in. The text form prints and parses these numbers, and the typed lists of a TensorProto hold
+// them.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_ELEMENTS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_ELEMENTS_H_
 
@@ -11,7 +12,7 @@
 
 namespace mirrorflow {
 
-// Like DispatchDataType, for all dtypes with elements of a fixed size.
+// Like DispatchDataType, but covers every dtype with fixed-size elements.
 template <typename Fn, typename R>
 R DispatchStoredType(DataType dtype, Fn&& fn, R otherwise) {
   switch (dtype) {

@@ -20,7 +20,7 @@ namespace {
 
 using proto::TensorProto;
 
-// The repeated field that holds elements of a dtype.
+// The repeated field of a TensorProto that holds the elements of a dtype.
 struct ListRow {
   DataType dtype;
   int field;
@@ -51,7 +51,8 @@ const google::protobuf::FieldDescriptor* ListField(DataType dtype) {
   return nullptr;
 }
 
-// The element type of the repeated field for numbers of type T. Small integers are stored as int32.
+// The element type of the repeated field that holds numbers of type T. Small integers are stored as
+// int32.
 template <typename T>
 using ListNumber =
     std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < 4, int32_t,
@@ -81,14 +82,14 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
       proto.GetReflection()->GetRepeatedFieldRef<ListNumber<T>>(proto, ListField(dtype));
   const int per_element = NumbersPerElement(dtype);
   if (list.size() % per_element != 0) {
-    return absl::InvalidArgumentError("a complex number without its imaginary part");
+    return absl::InvalidArgumentError("a complex number lacks its imaginary part");
   }
   if (list.size() < shape.num_elements() * per_element) {
     const int64_t bytes = shape.num_elements() * DataTypeSize(dtype);
     if (bytes > *repeated_bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("a repeated value would take too much memory; expected at most ",
-                       *repeated_bytes, " bytes in this graph from here on, got ", bytes));
+                       *repeated_bytes, " bytes for the rest of this graph, got ", bytes));
     }
     *repeated_bytes -= bytes;
   }
@@ -100,7 +101,7 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
     numbers[i] = static_cast<T>(number);
     if constexpr (std::is_integral_v<T>) {
       if (numbers[i] != number) {
-        return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range of ",
+        return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range for ",
                                                        DataTypeName(dtype), "; got ", number));
       }
     }
@@ -260,7 +261,7 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, int64_t* repeat
       [&](auto tag) {
         return TensorFromList<typename decltype(tag)::type>(dtype, shape, proto, repeated_bytes);
       },
-      absl::StatusOr<Tensor>(absl::InternalError("a dtype without a list")));
+      absl::StatusOr<Tensor>(absl::InternalError("no list holds elements of this dtype")));
 }
 
 absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto) {
@@ -308,8 +309,8 @@ absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int6
     case proto::AttrValue::kFunc:
       return FunctionFromProto(proto.func(), repeated_bytes, depth + 1);
     case proto::AttrValue::kPlaceholder:
-      return absl::InvalidArgumentError(
-          absl::StrCat("placeholder '", Printable(proto.placeholder()), "' outside a function"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "placeholder '", Printable(proto.placeholder()), "' is used outside a function"));
     case proto::AttrValue::VALUE_NOT_SET:
       break;
   }

@@ -19,21 +19,21 @@ void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto);
 absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto);
 
 // Converts a tensor. If all elements are equal, the message holds a single value; otherwise it
-// holds the bytes.
+// holds all bytes.
 proto::TensorProto TensorToProto(const Tensor& tensor);
 
-// Converts a message, which can be a few bytes that stand for a tensor of any size by repeating the
-// last value. `repeated_bytes` is the remaining budget for such tensors in one graph, which the
-// call reduces; ResourceExhausted for a tensor that exceeds it. Every bound is checked before
-// memory is allocated.
+// Converts a message. A few bytes can stand for a tensor of any size, because the last value
+// repeats. `repeated_bytes` is the graph's remaining budget for such tensors, which the call
+// reduces; ResourceExhausted for a tensor that exceeds it. Every bound is checked before memory is
+// allocated.
 absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, int64_t* repeated_bytes);
 
 // Converts an attribute. InvalidArgument for values that the message cannot represent: a list of
 // lists or of mixed types.
 absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto);
 
-// Converts an attribute. `repeated_bytes` is that of TensorFromProto; `depth` is the number of
-// functions and lists that enclose the value.
+// Converts an attribute. `repeated_bytes` is the same budget as in TensorFromProto; `depth` is the
+// number of functions and lists that enclose the value.
 absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int64_t* repeated_bytes,
                                              int depth = 0);
 

@@ -34,7 +34,7 @@ absl::Status ExpectEndOfLine(LiteralParser& line) {
                                           : line.Expected("a comment or the end of the line");
 }
 
-// Parses `@fn = "serialized FunctionDef"`, or the gradients of the library, which have no name.
+// Parses `@fn = "serialized FunctionDef"`, or the library's gradients, which have no name.
 absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
   MF_RETURN_IF_ERROR(line.Expect('@'));
   MF_ASSIGN_OR_RETURN(const std::string name, line.FunctionName());
@@ -49,9 +49,9 @@ absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
 // Parses `name = Op(in0, in1:1, ^control) {attr=value, …}`.
 absl::StatusOr<NodeRecord> ParseNode(LiteralParser& line) {
   NodeRecord record;
-  MF_ASSIGN_OR_RETURN(record.name, line.Word("the name of a node"));
+  MF_ASSIGN_OR_RETURN(record.name, line.Word("a node name"));
   MF_RETURN_IF_ERROR(line.Expect('='));
-  MF_ASSIGN_OR_RETURN(record.op, line.Word("the name of an op"));
+  MF_ASSIGN_OR_RETURN(record.op, line.Word("an op name"));
   MF_RETURN_IF_ERROR(line.Expect('('));
   if (!line.Consume(')')) {
     do {

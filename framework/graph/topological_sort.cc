@@ -22,7 +22,7 @@ std::vector<int> FindCycle(absl::Span<const int> pending, Inputs inputs) {
     });
     return stuck;
   };
-  // Every stuck item has a stuck input, so following inputs must reach some item twice.
+  // Every stuck item has a stuck input, so following inputs must lead to some item twice.
   const int start =
       std::find_if(pending.begin(), pending.end(), [](int n) { return n > 0; }) - pending.begin();
   std::vector<bool> met(pending.size(), false);

@@ -14,8 +14,8 @@
 namespace mirrorflow {
 
 struct TopologicalSort {
-  // Has each item after all of its inputs; ties go to the smallest number. Items on a cycle, or
-  // downstream of one, are missing.
+  // Has each item after all of its inputs; ties are broken by number. Items on a cycle, or that
+  // depend on one, are missing.
   std::vector<int> order;
   // One cycle, if any exists, starting at its smallest number. Each item is an input of the next
   // one, and the last item is an input of the first.
@@ -27,7 +27,7 @@ struct TopologicalSort {
 TopologicalSort SortTopologically(
     int count, absl::FunctionRef<void(int, absl::FunctionRef<void(int)>)> inputs);
 
-// Returns `a -> b -> a`; a long cycle is abbreviated.
+// Formats a cycle, such as `a -> b -> a`. Abbreviates a long cycle.
 std::string CycleToString(absl::Span<const int> cycle, absl::FunctionRef<std::string(int)> name);
 
 }  // namespace mirrorflow

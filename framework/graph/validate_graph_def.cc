@@ -42,19 +42,20 @@ struct Size {
   }
 };
 
-// The functions of a library, by number, and the functions that each references.
+// A library's functions, by index, and the functions that each of them references.
 class Library {
  public:
   explicit Library(const proto::FunctionDefLibrary& library) {
     for (const proto::FunctionDef& function : library.function()) {
-      // A duplicate counts once; the two bodies are compared elsewhere.
+      // A duplicate counts once. FunctionLibrary::Add compares the two bodies.
       if (index_.emplace(function.signature().name(), functions_.size()).second) {
         functions_.push_back(&function);
       }
     }
   }
 
-  // Functions are inlined where they are referenced, so inlining a recursive one would never end.
+  // Functions are inlined where they are referenced, so inlining a recursive function would never
+  // end.
   absl::Status CheckNotRecursive() {
     std::vector<std::vector<int>> mentioned;
     for (const proto::FunctionDef* function : functions_) {
@@ -72,9 +73,9 @@ class Library {
     order_ = std::move(sort.order);
     if (sort.cycle.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
-        "functions of the library call each other in a cycle: ",
-        CycleToString(sort.cycle,
-                      [&](int i) { return Printable(functions_[i]->signature().name()); })));
+        "library functions call each other in a cycle:  ", CycleToString(sort.cycle, [&](int i) {
+          return Printable(functions_[i]->signature().name());
+        })));
   }
 
   // Call CheckNotRecursive first.
@@ -82,7 +83,7 @@ class Library {
     sizes_.resize(functions_.size());
     for (int i : order_) {
       for (const proto::NodeDef& node : functions_[i]->node_def()) sizes_[i].Add(SizeOf(node));
-      // Counts the nodes that stand for the results of the call.
+      // Counts the nodes that represent the call's results.
       sizes_[i].nodes += functions_[i]->signature().output_arg_size();
     }
   }
@@ -116,8 +117,8 @@ absl::Status CheckSize(const proto::GraphDef& def, const Library& library,
     total.Add(size);
     if (total.nodes <= limits.max_nodes && total.bytes <= limits.max_bytes) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
-        Printable(node.op()), "(", Printable(node.name()), "): the graph is too large from this ",
-        "node on, with the functions that it references; expected at most ", limits.max_nodes,
+        Printable(node.op()), "(", Printable(node.name()), "): the graph is too large at this ",
+        "node, including the functions that it references; expected at most ", limits.max_nodes,
         " nodes and ", limits.max_bytes, " bytes, got ", total.nodes, " and ", total.bytes));
   }
   return absl::OkStatus();
@@ -129,7 +130,7 @@ absl::Status ValidateGraphDef(const proto::GraphDef& def, const GraphLimits& lim
   MF_RETURN_IF_ERROR(CheckVersions(def.versions()));
   for (const proto::FunctionDef& function : def.library().function()) {
     if (!function.signature().name().empty()) continue;
-    return absl::InvalidArgumentError("a function of the library has no name");
+    return absl::InvalidArgumentError("a library function has no name");
   }
   Library library(def.library());
   MF_RETURN_IF_ERROR(library.CheckNotRecursive());

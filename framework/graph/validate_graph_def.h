@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Validates a foreign GraphDef before anything is built from it. The only entry point is
-// FromGraphDef (graph_def.h). It takes three steps, none of which trusts the message:
+// Validates a foreign GraphDef before anything is built from it. FromGraphDef (graph_def.h), the
+// only entry point, takes three steps, none of which trusts the message:
 //   ValidateGraphDef      checks the message as a whole: versions, function library, size
 //   InlineFunctionCalls   checks and inlines each function call
 //   AssembleGraph         checks each node: its name, inputs, attributes, dtypes, shapes; cycles
@@ -21,8 +21,8 @@ inline constexpr int kGraphDefMinConsumer = 12;
 
 // Validates a message as a whole. InvalidArgument for a graph that needs a newer reader, a function
 // without a name, or functions that call each other in a cycle. ResourceExhausted, naming the node
-// that exceeds them, for a graph beyond the limits. The time is linear in the size of the message,
-// which is neither changed nor copied.
+// at which the graph exceeds the limits, for a graph that is too large. The time is linear in the
+// size of the message, which is neither changed nor copied.
 absl::Status ValidateGraphDef(const proto::GraphDef& def, const GraphLimits& limits = {});
 
 }  // namespace mirrorflow

@@ -33,7 +33,7 @@ const std::string& VariableName(const Node& variable) {
 absl::StatusOr<std::string> VariableName(const Output& handle) {
   const Node& node = VariableOf(handle);
   if (node.op().role == OpRole::kVariable) return VariableName(node);
-  return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
+  return absl::InvalidArgumentError(absl::StrCat("handle ", handle.ToString(), " is an output of ",
                                                  OpAndName(node),
                                                  "; expected a variable's handle"));
 }

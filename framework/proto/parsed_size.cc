@@ -24,8 +24,8 @@ using google::protobuf::io::Tokenizer;
 
 constexpr int64_t kAllocation = 32;  // the pointer to an object, and allocator overhead
 constexpr int64_t kString = sizeof(std::string) + kAllocation;  // without its text
-constexpr int64_t kNumber = 8;     // or a pointer to a string or a message
-constexpr int64_t kHeader = 24;    // in each message: virtual table, arena, cached size
+constexpr int64_t kNumber = 8;     // a number, or a pointer to a string or a message
+constexpr int64_t kHeader = 24;    // per message: virtual table pointer, arena, cached size
 constexpr int64_t kRepeated = 24;  // a repeated field without elements
 constexpr int64_t kMap = 120;      // a map without entries
 constexpr int64_t kMapEntry = 32;  // with an empty key and value
@@ -42,7 +42,7 @@ int64_t EmptyBytes(const Descriptor& type) {
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     const auto* const oneof = field.containing_oneof();
-    if (oneof != nullptr && oneof->field(0) != &field) continue;  // shares the first one's memory
+    if (oneof != nullptr && oneof->field(0) != &field) continue;  // shares the first field's memory
     bytes += field.is_map() ? kMap : field.is_repeated() ? kRepeated : kNumber;
   }
   return bytes;
@@ -54,7 +54,7 @@ int64_t PackedBytes(const FieldDescriptor& field, absl::string_view packed) {
   if (WireFormatLite::WireTypeForFieldType(type) != WireFormatLite::WIRETYPE_VARINT) {
     return static_cast<int64_t>(packed.size());
   }
-  // Only the last byte of a varint has a clear continuation bit, so count those bytes.
+  // The continuation bit is clear only in the last byte of a varint, so count such bytes.
   const int64_t numbers =
       std::count_if(packed.begin(), packed.end(), [](char c) { return (c & 0x80) == 0; });
   switch (field.cpp_type()) {
@@ -148,8 +148,8 @@ void ParsedSize::AddText(const Descriptor& type, absl::string_view text) {
   tokens.set_allow_f_after_float(true);
   tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   struct Level {
-    const Descriptor* type;  // null: a field that the parser skips
-    std::string name;        // the last name, of a field or a constant
+    const Descriptor* type;  // null for a field that the parser skips
+    std::string name;        // the last name seen, of a field or a constant
   };
   std::vector<Level> levels = {{&type, ""}};
   while (tokens.Next() && levels.size() < kMaxDepth) {

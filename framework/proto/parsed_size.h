@@ -27,16 +27,16 @@ class ParsedSize {
  public:
   // Adds the memory of a message of `type` that is parsed from `bytes`, in the wire format, or from
   // `text`, in the text format. The result is an estimate: containers over-allocate, so parsing can
-  // take up to twice as much. Malformed input counts up to where the parser would stop. Takes
-  // linear time and almost no memory.
+  // take up to twice as much. Counts malformed input up to the point at which the parser would
+  // stop. Takes linear time and almost no memory.
   void AddBinary(const google::protobuf::Descriptor& type, absl::string_view bytes);
   void AddText(const google::protobuf::Descriptor& type, absl::string_view text);
 
   int64_t bytes() const { return bytes_; }
 
  private:
-  // These return false where the parser stops. `type` is null in a group, which no message here
-  // contains.
+  // These return false at the point where the parser stops. `type` is null in a group; no message
+  // here contains one.
   bool AddFields(const google::protobuf::Descriptor* type,
                  google::protobuf::io::CodedInputStream& input);
   bool AddField(const google::protobuf::Descriptor* type, uint32_t tag,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deterministic serialization of messages: equal messages, including their maps, give equal bytes.
+// Deterministic serialization: equal messages, even with maps, give equal bytes.
 #ifndef MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
 #define MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
 
@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// Returns the bytes. ResourceExhausted if the message exceeds the 2 GiB that protobuf can write.
+// Returns the serialised message, or ResourceExhausted if it exceeds 2 GiB, protobuf's limit.
 absl::StatusOr<std::string> SerializeDeterministically(
     const google::protobuf::MessageLite& message);
 

@@ -46,8 +46,8 @@ void AddSignature(const StepSignature& signature, absl::Span<const Shape> feed_s
   }
 }
 
-// Adds names and shapes before offsets, so that a mismatch names the variable that differs, not one
-// that it shifts.
+// Adds names and shapes before offsets, so that an error names the variable that differs, not one
+// whose offset it shifts.
 void AddLayout(const VariableLayout& layout, Agreement* agreement) {
   for (const VariableInfo& v : layout.variables()) {
     agreement->Add(
@@ -119,8 +119,8 @@ absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
   return Agree(agreement, name, connection.topology(), *connection.workers(), deadline);
 }
 
-// Ignores choices for row counts that no local replica has. Row counts that worker 0 has not tuned
-// use the library's default.
+// Ignores choices for row counts that no local replica has. For row counts that worker 0 has not
+// tuned, the kernel library's default applies.
 absl::Status TakeTuningOfWorker0(absl::string_view agreement, WorkerGroup& workers,
                                  MonotonicTime deadline, TuningTable& tuning) {
   const std::string key = absl::StrCat("autotune of ", agreement);
@@ -137,7 +137,8 @@ absl::StatusOr<uint64_t> TakeSeedOfWorker0(uint64_t seed, WorkerGroup& workers,
   }
   MF_ASSIGN_OR_RETURN(const std::string text, workers.Get("seed", deadline));
   if (absl::SimpleAtoi(text, &seed)) return seed;
-  return absl::InternalError(absl::StrCat("worker 0's seed: expected a number, got '", text, "'"));
+  return absl::InternalError(
+      absl::StrCat("worker 0's seed: expected an integer, got '", text, "'"));
 }
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that the workers of a session agree before they run a step together, and copies worker 0's
-// choices to the others.
+// Checks that a session's workers agree before they run a step together, and copies worker 0's
+// choices to the other workers.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_AGREE_ON_STEPS_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_AGREE_ON_STEPS_H_
 
@@ -27,8 +27,8 @@ namespace mirrorflow {
 absl::Status AgreeOnVariables(const VariableLayout& layout, const LinkCosts& link,
                               const Connection& connection, MonotonicTime deadline);
 
-// Checks that all workers have compiled the same step and that the state its runs depend on is the
-// same. Each call needs a new `name`.
+// Checks that all workers have compiled the same step, and that the state on which its runs depend
+// is equal. Each call needs a new `name`.
 absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
                          const VariableStore& variables, const RunCounters& counters,
                          const SessionOptions& options, const Connection& connection,
@@ -38,7 +38,7 @@ absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
 absl::StatusOr<uint64_t> TakeSeedOfWorker0(uint64_t seed, WorkerGroup& workers,
                                            MonotonicTime deadline);
 
-// Copies worker 0's kernel choices into `tuning`. Called after the agreement named `agreement`.
+// Copies worker 0's kernel choices into `tuning`. Call it after the agreement called `agreement`.
 absl::Status TakeTuningOfWorker0(absl::string_view agreement, WorkerGroup& workers,
                                  MonotonicTime deadline, TuningTable& tuning);
 

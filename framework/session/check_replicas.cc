@@ -18,10 +18,10 @@
 namespace mirrorflow {
 namespace {
 
-// A variable is copied to the host in pieces of this size.
+// The size of the pieces in which a variable is copied to the host.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
-// With the action `error`, this worker flips a bit of its own copy of the first variable.
+// With the action `error`, this worker flips a bit in its copy of the first variable.
 Failpoint flip_failpoint("check_replicas/flip");
 
 absl::Status FlipBit(const Replica& replica, const VariableInfo& variable) {
@@ -47,7 +47,7 @@ absl::StatusOr<uint32_t> ChecksumOf(const Replica& replica, const VariableInfo& 
 
 // Formats checksums by rank, such as `1a2b3c4d on ranks 0, 1 and 5e6f7a8b on rank 2`.
 std::string Describe(const std::vector<uint32_t>& checksums) {
-  std::vector<std::pair<uint32_t, std::vector<int>>> groups;  // in the order of their first ranks
+  std::vector<std::pair<uint32_t, std::vector<int>>> groups;  // ordered by their first ranks
   for (size_t rank = 0; rank < checksums.size(); ++rank) {
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& g) { return g.first == checksums[rank]; });
@@ -73,7 +73,7 @@ absl::Status CheckReplicas(const VariableLayout& layout, RankExchange& exchange)
   if (variables.empty()) return absl::OkStatus();
   if (!flip_failpoint.Pass().ok()) MF_RETURN_IF_ERROR(FlipBit(replicas.first(), *variables[0]));
 
-  // Divide the shared variables among the local replicas.
+  // Divides the shared variables among the local replicas.
   const size_t count = variables.size(), num_replicas = replicas.size();
   const auto is_shared = [&](size_t v) { return layout.regions()[variables[v]->region].shared; };
   std::vector<std::vector<uint32_t>> own(num_replicas, std::vector<uint32_t>(count));
@@ -106,7 +106,7 @@ absl::Status CheckReplicas(const VariableLayout& layout, RankExchange& exchange)
   }
   if (name.empty()) return absl::OkStatus();
   const std::string others =
-      num_others == 0 ? "" : absl::StrCat("; variables that also differ: ", num_others);
+      num_others == 0 ? "" : absl::StrCat("; other variables that differ:  ", num_others);
   return WithFailure(
       NumericError(absl::DataLossError(
           absl::StrCat("variable '", name,

@@ -57,7 +57,7 @@ absl::StatusOr<Output> FindOutput(const Graph& graph, absl::string_view name) {
   return node->output(index);
 }
 
-// Runs the initialisers of `variables`, whose outputs are `values`, as one step.
+// Runs the initialisers of `variables`, which compute `values`, as one step.
 absl::Status RunInitializers(absl::Span<const int> variables, absl::Span<const Output> values,
                              const StepCompiler& compiler, Replica& replica, uint64_t seed,
                              absl::Duration timeout, VariableStore& store) {
@@ -121,10 +121,10 @@ absl::Status InitializeVariables(const Graph& graph, const StepCompiler& compile
       const VariableInfo& read = variables[*missing];
       waits.Update(absl::InvalidArgumentError(
           absl::StrCat(InitializerOf(variables[v]), " reads variable '", read.name,
-                       "'; expected one that can be initialised first, got ",
+                       "'; expected a variable that can be initialised first, got ",
                        read.initializer.empty()
-                           ? "one without an initializer"
-                           : "one that depends on it, or on one that stays uninitialised")));
+                           ? "a variable without an initializer"
+                           : "a variable that depends on this one or on an uninitialised one")));
     }
     if (ready.empty()) return waits;
     MF_RETURN_IF_ERROR(RunInitializers(ready, values, compiler, replica, seed, timeout, store));

@@ -13,8 +13,8 @@
 
 namespace mirrorflow {
 
-// Initialises the variables of `graph`. Runs each initialiser once, on `replica`, so that every
-// replica gets the same bits; initialisers run in dependency order. `timeout` limits each step.
+// Initialises the variables of `graph`. Runs the initialisers in dependency order, each of them
+// once, on `replica`, so that every replica gets the same bits. `timeout` limits each step.
 absl::Status InitializeVariables(const Graph& graph, const StepCompiler& compiler, Replica& replica,
                                  uint64_t seed, absl::Duration timeout, VariableStore& store);
 

@@ -27,14 +27,14 @@ absl::StatusOr<StepSignature> ResolveSignature(const Graph& graph, absl::Span<co
     MF_ASSIGN_OR_RETURN(Node * node, own_node(output.node, what));
     if (output.index < 0 || output.index >= node->num_outputs()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          what, " '", output.ToString(), "': the node has no such output; expected 0 to ",
+          what, " '", output.ToString(), "': no such output; expected an index from 0 to ",
           node->num_outputs() - 1, ", got ", output.index));
     }
     if (output.dtype() == DT_RESOURCE) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, " '", output.ToString(),
-                       "': a variable's handle, which has no value; expected the "
-                       "output of its read (Variable::value), or Session::ReadVariable"));
+                       "': a variable's handle has no value; use the output of "
+                       "a read (Variable::value), or call Session::ReadVariable"));
     }
     return node->output(output.index);
   };
@@ -44,7 +44,7 @@ absl::StatusOr<StepSignature> ResolveSignature(const Graph& graph, absl::Span<co
     const auto& given = signature.feeds;
     if (std::find(given.begin(), given.end(), output) != given.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the feed ", output.ToString(), " is given twice; expected it once"));
+          absl::StrCat("the feed ", output.ToString(), " is given twice; pass each feed once"));
     }
     signature.feeds.push_back(output);
   }
@@ -63,7 +63,7 @@ bool ShowsWrites(const StepSignature& signature) {
   std::vector<const Node*> pending(signature.targets.begin(), signature.targets.end());
   for (const Output& fetch : signature.fetches) pending.push_back(fetch.node);
   absl::flat_hash_set<const Node*> seen;
-  for (const Output& feed : signature.feeds) seen.insert(feed.node);  // not computed
+  for (const Output& feed : signature.feeds) seen.insert(feed.node);  // fed values are not computed
   while (!pending.empty()) {
     const Node* const node = pending.back();
     pending.pop_back();

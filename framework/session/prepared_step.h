@@ -14,25 +14,25 @@ namespace mirrorflow {
 
 class Session;
 
-// A prepared step: its signature in the session's own graph.
+// A prepared step, with its signature in terms of the session's own graph.
 struct PreparedStep {
   size_t index = 0;  // in the session's list of prepared steps
   StepSignature signature;
-  // Whether a run may write variables: initialised by ShowsWrites, and set once a compiled form of
-  // the step writes one.
+  // Whether a run may write variables. Initialised from ShowsWrites; set if a compiled form of the
+  // step turns out to write one.
   std::atomic<bool> writes{false};
   std::atomic<Session*> session{nullptr};  // null once the session is destroyed
   std::atomic<bool> has_run{false};
-  std::atomic<int64_t> host_time_ns{0};  // Step::host_time
+  std::atomic<int64_t> host_time_ns{0};  // returned by Step::host_time
 };
 
 // Maps the arguments of Session::Prepare to `graph`, a clone of the caller's graph. Returns
-// InvalidArgument, which names the argument, if one belongs to another graph.
+// InvalidArgument, naming the argument, if it belongs to another graph.
 absl::StatusOr<StepSignature> ResolveSignature(const Graph& graph, absl::Span<const Output> feeds,
                                                absl::Span<const Output> fetches,
                                                absl::Span<const Operation> targets);
 
-// Returns whether the step runs a node that writes a variable. Does not look inside the graph's
+// Returns whether the step runs a node that writes a variable. Ignores nodes inside the graph's
 // functions.
 bool ShowsWrites(const StepSignature& signature);
 

@@ -14,7 +14,8 @@ RunnerPool::RunnerPool(std::unique_ptr<StepRunner> first, MakeRunner make, const
       make_(std::move(make)),
       options_(options),
       limit_(options.max_runners) {
-  // Reserved here so that no allocation can fail between updating word_ and the members.
+  // Reserve the memory here, so that no allocation can fail between the updates of word_ and the
+  // members.
   others_.reserve(options.max_runners);
   lent_.reserve(options.max_runners + 1);
 }
@@ -75,7 +76,7 @@ absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
   BeginQueue();
   if (options_.refuse_others && !MayTake(kind)) {
     return absl::FailedPreconditionError(
-        "session: in use by another thread; expected one thread at a time, because all workers "
+        "session: in use by another thread; call it from one thread at a time, because all workers "
         "must make the same calls in the same order");
   }
   if (!AwaitTurn(lock, waiting_, kind,
@@ -84,7 +85,7 @@ absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
     return absl::DeadlineExceededError(
         absl::StrCat("session: timed out after ", absl::FormatDuration(options_.timeout),
                      " waiting for other runs, of which ", lent_.size(),
-                     " are in progress; expected them to finish, or a longer step_timeout"));
+                     " are in progress; wait for them or increase step_timeout"));
   }
   exclusive_ = kind == kExclusive;
   StepRunner* runner = FindFree();
@@ -125,7 +126,7 @@ bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
   };
   free(*first_);
   for (const auto& other : others_) free(*other);
-  // The only run in progress may always proceed.
+  // A run may always proceed if it is the only one in progress.
   const int64_t beside = others_have();
   return beside == 0 || bytes <= options_.max_bytes - beside;
 }
@@ -133,15 +134,14 @@ bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
 absl::Status RunnerPool::ReserveMore(StepRunner& runner, int64_t bytes) {
   MutexLock lock(&mutex_);
   if (!waiting_for_memory_.empty() || !MakeRoom(runner, bytes)) {
-    runner.FreeMemory();  // others may be waiting for it
+    runner.FreeMemory();  // other runs may be waiting for memory
     changed_.NotifyAll();
     if (!AwaitTurn(lock, waiting_for_memory_, kShared, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
           return MakeRoom(runner, bytes);
         })) {
       return absl::DeadlineExceededError(absl::StrCat(
           "session: timed out after ", absl::FormatDuration(options_.timeout), " waiting for ",
-          bytes,
-          " bytes of memory in use by other runs; expected them to finish, or a larger max_bytes"));
+          bytes, " bytes of memory in use by other runs; wait for them or increase max_bytes"));
     }
   }
   runner.set_reserved_bytes(bytes);
@@ -152,7 +152,7 @@ void RunnerPool::DropEvictedNow(const StepCache& cache) {
   MutexLock lock(&mutex_);
   evictions_.store(cache.evictions(), std::memory_order_relaxed);
   for (const auto& other : others_) {
-    if (!IsLent(*other)) other->DropEvicted().IgnoreError();  // a leased runner does so itself
+    if (!IsLent(*other)) other->DropEvicted().IgnoreError();  // a leased runner drops its own
   }
 }
 

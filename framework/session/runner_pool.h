@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RunnerPool: a reader/writer lock that leases a session's runners to threads. Read-only runs hold
-// shared leases, each on its own runner; all other calls hold an exclusive lease. Leases are
+// shared leases, each on a separate runner; all other calls hold an exclusive lease. Leases are
 // granted in FIFO order, so no thread starves. The pool prefers the first runner, which always
 // exists, and creates the others on demand.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_RUNNER_POOL_H_
@@ -27,7 +27,7 @@ namespace mirrorflow {
 
 class RunnerPool;
 
-// A lease on a runner, until End() or destruction.
+// A lease on a runner, which lasts until End() or destruction.
 class RunnerLease {
  public:
   // Created by RunnerPool, which must outlive it.
@@ -56,24 +56,25 @@ class RunnerPool {
   using MakeRunner = std::function<absl::StatusOr<std::unique_ptr<StepRunner>>()>;
   struct Options {
     int max_runners = 1;
-    // Whether a second thread fails instead of waiting.
+    // Whether a call fails, instead of waiting, while another thread holds a lease.
     bool refuse_others = false;
     absl::Duration timeout = absl::Minutes(10);  // for each wait
-    // Limit for the memory of all runners together (StepRunner::reserved_bytes).
+    // Limit for the total memory of all runners (StepRunner::reserved_bytes).
     int64_t max_bytes = int64_t{1} << 60;
   };
-  // `make` creates the other runners on demand, on the thread that needs one.
+  // `make` creates further runners on demand, on the thread that needs one.
   RunnerPool(std::unique_ptr<StepRunner> first, MakeRunner make, const Options& options);
 
   // Leases a runner for a run that writes nothing. Returns DeadlineExceeded if none becomes free
-  // within the timeout, FailedPrecondition if `refuse_others` is set and the pool is in use.
+  // within the timeout, and FailedPrecondition if `refuse_others` is set and the pool is in use.
   absl::StatusOr<RunnerLease> Share() { return Take(kShared); }
-  // Waits until no runner is leased, then leases the first one exclusively. Fails like Share.
+  // Waits until no runner is leased and leases the first one exclusively. Returns the same errors
+  // as Share.
   absl::StatusOr<RunnerLease> Exclude() { return Take(kExclusive); }
 
-  // Blocks until a run that needs `bytes` fits within `max_bytes` beside the runs in progress,
-  // freeing the memory of idle runners if necessary. Grants no other lease in the meantime. Returns
-  // immediately if the runner already has that much reserved.
+  // Blocks until a run that needs `bytes` and the runs in progress together fit within `max_bytes`,
+  // and frees the memory of idle runners if necessary. Grants no other lease in the meantime.
+  // Returns immediately if the runner already has that much reserved.
   absl::Status Reserve(const RunnerLease& lease, int64_t bytes) {
     if (bytes <= lease.runner().reserved_bytes()) [[likely]]
       return absl::OkStatus();
@@ -96,10 +97,10 @@ class RunnerPool {
       DropEvictedNow(cache);
   }
 
-  // Limits a traced session to one lease at a time. REQUIRES: no step runs
+  // Limits a traced session to one lease at a time. REQUIRES: no step is running
   void SetTraced(bool traced);
 
-  // The first runner, for use while no step runs.
+  // Returns the first runner, for use while no step is running.
   StepRunner& first() const { return *first_; }
 
  private:
@@ -107,8 +108,9 @@ class RunnerPool {
   static constexpr int kShared = 1;
   static constexpr int kExclusive = 2;
 
-  // Without contention, word_ holds the whole state: 0 if nothing is leased, else the kind of the
-  // only lease, which is on the first runner. kQueued means that the members below hold the state.
+  // Without contention, word_ holds the entire state: 0 if nothing is leased, else the kind of the
+  // only lease, which is on the first runner. If word_ is kQueued, the members below hold the
+  // state.
   static constexpr int kQueued = 4;
 
   absl::StatusOr<RunnerLease> Take(int kind) {
@@ -125,16 +127,16 @@ class RunnerPool {
   absl::Status ReserveMore(StepRunner& runner, int64_t bytes);
   void DropEvictedNow(const StepCache& cache);
 
-  // Moves the state from word_ to the members below.
+  // Transfers the state from word_ to the members below.
   void BeginQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Moves the state back to word_ if nothing is leased or queued.
+  // Transfers the state back to word_ if nothing is leased or queued.
   void EndQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayTake(int kind) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns a runner that is not leased, or null.
   StepRunner* FindFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsLent(const StepRunner& runner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether `bytes` fit beside what the other runners have reserved. Frees the memory of
-  // idle runners if necessary.
+  // Returns whether `bytes` fit in addition to what the other runners have reserved. Frees the
+  // memory of idle runners if necessary.
   bool MakeRoom(const StepRunner& runner, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Blocks until the calling thread is first in `line` and `may_go` returns true. Returns false on
   // timeout.
@@ -150,13 +152,14 @@ class RunnerPool {
   CondVar changed_;
   std::vector<std::unique_ptr<StepRunner>> others_ ABSL_GUARDED_BY(mutex_);
   std::vector<const StepRunner*> lent_ ABSL_GUARDED_BY(mutex_);
-  int making_ ABSL_GUARDED_BY(mutex_) = 0;          // runners under construction
-  bool exclusive_ ABSL_GUARDED_BY(mutex_) = false;  // the first runner is leased exclusively
-  int limit_ ABSL_GUARDED_BY(mutex_);               // maximum number of leases
-  // FIFO queues of the requested lease kinds: threads waiting for a lease, and leases waiting for
+  int making_ ABSL_GUARDED_BY(mutex_) = 0;  // number of runners under construction
+  bool exclusive_ ABSL_GUARDED_BY(mutex_) =
+      false;                           // whether the first runner is leased exclusively
+  int limit_ ABSL_GUARDED_BY(mutex_);  // maximum number of leases
+  // FIFO queues of lease kinds, for the threads that wait for a lease and the leases that wait for
   // memory.
   std::list<int> waiting_ ABSL_GUARDED_BY(mutex_), waiting_for_memory_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> evictions_{0};  // cache evictions that idle runners have handled
+  std::atomic<uint64_t> evictions_{0};  // how many cache evictions idle runners have handled
 };
 
 inline void RunnerLease::End() {

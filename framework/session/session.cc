@@ -63,10 +63,10 @@ Session::Session(const Graph& graph, SessionBackend& backend, const SessionOptio
 
 Session::~Session() {
   if (runners_ != nullptr) {
-    log_->tracer = nullptr;  // its trace may have been destroyed
+    log_->tracer = nullptr;  // the user may have destroyed the trace
     // Other workers may be waiting for updates that this one has in flight.
     runners_->first().FinishUpdates().IgnoreError();
-    // Transfers in flight after a failure still use the steps, whose recordings use the
+    // After a failure, transfers in flight still use the steps, and the steps' recordings use the
     // communicators.
     runners_->first().Disconnect();
   }
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   std::unique_ptr<Session> session(new Session(graph, backend, options));
   const absl::Status made = session->Initialize(backend);
   if (made.ok()) return session;
-  // Once this worker has joined, the others wait for it to initialise.
+  // Once this worker has joined, the other workers wait for it to initialise.
   Connection& connection = *session->connection_;
   const bool is_awaited =
       connection.has_other_workers() && connection.state() != Connection::State::kBroken;
@@ -113,7 +113,7 @@ absl::Status Session::Initialize(SessionBackend& backend) {
                      std::move(backend.devices), ranks, *layout, shared.memory,
                      {.pin_threads = options_.pin_threads, .core_sharers = backend.core_sharers}));
   if (connection_->has_other_workers()) {
-    // Connect() waits only for workers that are ready, and some may still be allocating memory.
+    // Connect() expects all workers to be ready, but some may still be allocating memory.
     MF_RETURN_IF_ERROR(connection_->workers()->Barrier("created replicas", PrepareDeadline()));
   }
   MF_RETURN_IF_ERROR(connection_->Connect(replicas_->all(), ConnectDeadline()));
@@ -187,7 +187,7 @@ absl::StatusOr<Step> Session::Prepare(absl::Span<const Output> feeds,
   for (const Output& fetch : local.fetches) {
     if (absl::c_linear_search(step->signature.fetches, fetch)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("local_fetches: not a fetch; expected only fetches, got ", fetch.ToString()));
+        absl::StrCat("local_fetches: expected a subset of the fetches, got ", fetch.ToString()));
   }
   step->signature.gathers_fetches = connection_->has_other_workers();
   step->signature.local_fetches = local.fetches;
@@ -251,7 +251,7 @@ absl::Status Session::TryStep(PreparedStep& step, absl::Span<const Tensor> feeds
   if (status.ok() || *again) [[likely]]
     return status;
   const bool broken = connection_->state() == Connection::State::kBroken;
-  // Break the connection, so that other workers do not wait for this one in the step. After a
+  // Breaks the connection, so that other workers do not wait for this one in the step. After a
   // failure between steps, the next step reconnects.
   if (!broken && (connection_->has_other_workers() || !connection_->Check().ok())) {
     return connection_->Break(status, this->step(), ConnectDeadline());
@@ -304,11 +304,11 @@ absl::Status Session::AgreeOn(const PreparedStep& step, StepRunner& runner, Boun
 }
 
 absl::StatusOr<std::vector<Tensor>> Session::PerReplica(const PreparedStep& step, int fetch) const {
-  if (!step.has_run) return absl::FailedPreconditionError("step: has not run; expected Run first");
+  if (!step.has_run) return absl::FailedPreconditionError("step: has not run; call Run first");
   const int fetches = static_cast<int>(step.signature.fetches.size());
   if (fetch < 0 || fetch >= fetches) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step: no such fetch; expected 0 to ", fetches - 1, ", got ", fetch));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step: no such fetch; expected an index from 0 to ", fetches - 1, ", got ", fetch));
   }
   MF_ASSIGN_OR_RETURN(const RunnerLease lease, runners_->Exclude());
   const BoundStep* const last_run = log_->last_run;
@@ -317,7 +317,7 @@ absl::StatusOr<std::vector<Tensor>> Session::PerReplica(const PreparedStep& step
   }
   return absl::FailedPreconditionError(
       "step: the per-replica values are no longer available, because another step ran or a "
-      "variable was assigned; expected PerReplica right after Run");
+      "variable was assigned; call PerReplica right after Run");
 }
 
 absl::StatusOr<StepPlans> Session::Compile(const PreparedStep& step,
@@ -326,7 +326,7 @@ absl::StatusOr<StepPlans> Session::Compile(const PreparedStep& step,
   MF_ASSIGN_OR_RETURN(const RunnerLease lease, runners_->Exclude());
   std::shared_ptr<const CompiledStep> compiled;
   if (connection_->has_other_workers()) {
-    // Other workers may not make this call, but all must evict the same steps.
+    // Other workers may not make this call, but all workers must evict the same steps.
     MF_ASSIGN_OR_RETURN(
         compiled, cache_->Peek(step, feed_shapes, options.replica_rows, variables_->states()));
   } else {
@@ -523,9 +523,9 @@ absl::Status Session::GatherTrace() {
   MF_ASSIGN_OR_RETURN(const RunnerLease lease, runners_->Exclude());
   if (log_->tracer == nullptr) {
     return absl::FailedPreconditionError(
-        "GatherTrace: the session is not traced; expected TraceTo before it");
+        "GatherTrace: the session is not traced; call TraceTo first");
   }
-  const absl::Status finished = lease.runner().FinishUpdates();  // and their spans
+  const absl::Status finished = lease.runner().FinishUpdates();  // this also ends their spans
   TraceWriter& trace = std::exchange(log_->tracer, nullptr)->trace();
   runners_->SetTraced(false);
   MF_RETURN_IF_ERROR(finished);

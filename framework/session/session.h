@@ -8,19 +8,19 @@
 //   MF_ASSIGN_OR_RETURN(StepOutputs outputs, step.Run({image_batch, label_batch}));
 //
 // NewSession takes a snapshot of the graph, lays out its variables and runs their initialisers
-// once. Before the first step, all workers adopt the initial values of rank 0, except for variables
-// that have been assigned in the meantime, such as from a checkpoint. Until then, each worker reads
-// its own values, which its processor may have rounded differently. A step is compiled at its first
-// Run with a new set of feed shapes; an LRU cache keeps SessionOptions::max_cached_steps compiled
-// steps.
+// once. Before the first step, all workers adopt rank 0's initial values, except for variables that
+// have been assigned in the meantime, for example from a checkpoint. Until then, each worker reads
+// its own values, which its processor may have rounded differently. A step is compiled when it
+// first runs with a new set of feed shapes; an LRU cache keeps up to
+// SessionOptions::max_cached_steps compiled steps.
 //
 // A session with one worker is thread-safe. On a single CPU replica, steps that write no variables
 // run concurrently, each with its own memory for intermediate values. Steps that write variables,
 // and calls such as ReadVariable and AssignVariable, are exclusive: they wait for the runs in
-// progress, and later runs wait for them, in FIFO order. So every run sees one version of all
-// variables. With several replicas, or on a GPU, runs execute one at a time. With several workers,
-// a call fails with FailedPrecondition while another thread is in a call, because all workers must
-// make the same calls in the same order.
+// progress, and later runs wait for them, in FIFO order. Every run therefore sees a consistent
+// version of all variables. With several replicas, or on a GPU, runs execute one at a time. With
+// several workers, a call returns FailedPrecondition while another thread's call is in progress,
+// because all workers must make the same calls in the same order.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_H_
 
@@ -80,88 +80,90 @@ class Session {
   ~Session();
 
   // Prepares a step that takes `feeds`, returns `fetches` and runs `targets`, all from the
-  // session's graph. All workers must prepare and run the same steps. Before a step first runs,
-  // they compare its compiled form; a mismatch is an error that quotes the difference.
+  // session's graph. All workers must prepare and run the same steps. Before a step first runs, the
+  // workers compare its compiled form; if they differ, the error quotes the difference.
   absl::StatusOr<Step> Prepare(absl::Span<const Output> feeds, absl::Span<const Output> fetches,
                                absl::Span<const Operation> targets = {},
                                const PrepareOptions& options = {});
-  // Prepares a step and runs it. Calls with equal arguments share one prepared step.
+  // Prepares a step and runs it once. Calls with the same feeds, fetches and targets share one
+  // prepared step.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const std::pair<Output, Tensor>> feeds,
                                           absl::Span<const Output> fetches,
                                           absl::Span<const Operation> targets = {});
 
   int num_local_replicas() const;
-  int world_size() const;  // counts the replicas of all workers
+  int world_size() const;  // total number of replicas on all workers
 
-  // Reconnects the replicas of all workers after a failure; blocks until the other workers do the
-  // same. A failed step on any worker breaks the connection, and the next Run also reconnects. Does
-  // not change the variables.
+  // Reconnects the replicas of all workers after a failure, and blocks until the other workers do
+  // the same. A step that fails on any worker breaks the connection; the next Run also reconnects.
+  // Does not change the variables.
   absl::Status Reconnect();
 
-  // Returns the number of runs of steps that write variables, which is equal on all workers. It
+  // Returns how often steps that write variables have run, which is equal on all workers. The count
   // seeds the random ops of such steps. Checkpoints store it, so that resumed training draws the
-  // same numbers. Runs that write nothing (evaluation) have a separate counter.
+  // same random numbers. Runs that write nothing (evaluation) have a separate counter.
   uint64_t step() const;
   void SetStep(uint64_t step);
-  // Like step(), but counts the runs of steps that write nothing.
+  // Like step(), but counts runs of steps that write no variables.
   uint64_t reading_step() const;
   void SetReadingStep(uint64_t step);
 
-  // If a step fails while it updates variables, the variables that it writes become indeterminate,
-  // until they are assigned or a step overwrites them without reading them.
+  // If a step fails while it updates variables, the variables that it writes are indeterminate
+  // until they are assigned, or until a step overwrites them without reading them.
 
   // Returns the names of all variables, sorted.
   std::vector<std::string> VariableNames() const;
   // Returns a copy of the variable's value, which is equal on every replica. Before the first step
-  // or CheckReplicas(), an initial value can differ from that of a worker whose processor rounds
+  // or CheckReplicas(), an initial value can differ between workers whose processors round
   // differently. For a variable that is synchronised on read, returns the sum over all replicas of
-  // the world, and all workers must make the call. Returns NotFound for an unknown name,
+  // all workers, and all workers must make the call. Returns NotFound for an unknown name, and
   // FailedPrecondition if the variable is indeterminate.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name);
   // Like ReadVariable, but reuses the memory of `*copy` if it has the variable's dtype and shape.
-  // This makes repeated copies of large variables several times faster, because it avoids page
+  // Repeated copies of large variables are then several times faster, because they cause no page
   // faults.
   absl::Status CopyVariable(absl::string_view name, Tensor* copy);
-  // Copies all variables that have a value, by name, as one consistent snapshot, and removes all
-  // other entries. Returns step(). All workers must make the call; only worker 0 gets copies.
+  // Stores one consistent snapshot of all variables that have a value in `*copies`, keyed by name,
+  // and removes all other entries. Returns step(). All workers must make the call; only worker 0
+  // receives copies.
   absl::StatusOr<uint64_t> CopyVariables(std::map<std::string, Tensor>* copies);
-  // Returns a copy of the value on local replica `replica`.
+  // Returns a copy of the variable's value on local replica `replica`.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
   // Sets the variable on all local replicas. If it is synchronised on read, sets its sum over all
-  // replicas of the world. All workers must call it, with the same value.
+  // replicas of all workers. All workers must call it with the same value.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   // Assigns several variables, by name, atomically: concurrent runs see either all of the new
-  // values or none. Changes nothing if a name is unknown, or a value has the wrong type or shape.
+  // values or none. Changes nothing if a name is unknown or a value has the wrong dtype or shape.
   absl::Status AssignVariables(const std::map<std::string, Tensor>& values);
   // Sets the variables `names` on all workers to the values that worker 0 passes. All workers must
   // call it with the same names; only worker 0 needs the values.
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);
-  // Returns the non-zero parts of a variable that is synchronised on read, by rank. Their sum is
-  // the variable's value. All workers must call it; only worker 0 gets parts. Returns
+  // Returns the non-zero parts of a variable that is synchronised on read, in rank order. Their sum
+  // is the variable's value. All workers must call it; only worker 0 receives parts. Returns
   // InvalidArgument for a variable that is synchronised on write.
   absl::StatusOr<std::vector<VariablePart>> ReadParts(absl::string_view name);
-  // Sets each rank's part of such a variable; parts of ranks not listed become zero. All workers
-  // must call it with the same ranks, in ascending order; only worker 0 needs the values. Returns
-  // InvalidArgument for an invalid rank or value.
+  // Sets each rank's part of a variable that is synchronised on read; the parts of ranks not listed
+  // become zero. All workers must call it with the same ranks, in ascending order; only worker 0
+  // needs the values. Returns InvalidArgument for an invalid rank or value.
   absl::Status AssignPartsFromWorker0(absl::string_view name, absl::Span<const VariablePart> parts);
   // Returns whether the variable has a value and is not indeterminate.
   bool IsInitialized(absl::string_view name) const;
   // Compares all replicas' copies of the variables by the CRC-32C of their bytes. All workers must
-  // make the call between the same steps. If a copy differs, all workers return the same DataLoss,
-  // which names the first such variable in layout order and lists the ranks by checksum. Skips
-  // variables that are synchronised on read, whose parts differ by design. Reads each copy once,
-  // even if several replicas share it.
+  // make the call between the same steps. If a copy differs, all workers return the same DataLoss
+  // error, which names the first variable that differs, in layout order, and lists the ranks by
+  // checksum. Skips variables that are synchronised on read, whose parts differ by design. Reads
+  // each copy once, even if several replicas share it.
   absl::Status CheckReplicas();
 
-  // Makes every later Run add its timeline to `trace`, which must remain valid while the session is
+  // Makes every later Run add its timeline to `trace`, which must stay valid while the session is
   // traced; null stops tracing. Waits for the runs in progress; returns DeadlineExceeded or
-  // FailedPrecondition if they do not finish.
+  // FailedPrecondition if it cannot wait until they finish.
   absl::Status TraceTo(TraceWriter* trace);
-  // Stops tracing, and adds the timelines of all other workers to the trace of worker 0, which then
-  // shows every replica of the world on worker 0's clock. Clocks are compared at barriers, and the
-  // trace states the maximum error. All workers must make the call between the same steps, after
-  // TraceTo.
+  // Stops tracing, and adds the timelines of all other workers to worker 0's trace, which then
+  // shows every replica of every worker on worker 0's clock. The workers compare their clocks at
+  // barriers, and the trace states the maximum error. All workers must make the call between the
+  // same steps, after TraceTo.
   absl::Status GatherTrace();
 
   // Returns how many bytes the variables of the local replicas occupy.
@@ -170,21 +172,22 @@ class Session {
   // may use the session during the call.
   int64_t reserved_bytes() const;
 
-  // For tools, tests and the layers above (mirrorflow_debug.h).
+  // For tools, tests and higher layers (mirrorflow_debug.h).
   const VariableLayout& layout() const;
   const Connection& connection() const { return *connection_; }
   uint64_t seed() const { return options_.seed; }
-  // Returns the deadline for a wait that starts now, for workers that may still be loading data or
+  // Returns the deadline for waiting, from now on, for workers that may still be loading data or
   // compiling (SessionOptions::prepare_timeout).
   MonotonicTime PrepareDeadline() const { return MonotonicTime::Now() + options_.prepare_timeout; }
-  // Returns 0, 1, 2, … to number objects that all workers create in the same order, such as
-  // preemption handlers. A process-wide counter would differ on a restarted worker.
+  // Returns 0, 1, 2, … on successive calls, to number objects that all workers create in the same
+  // order, such as preemption handlers. A process-wide counter would differ on a restarted worker.
   int NewHandlerNumber() { return num_handlers_++; }
-  // Passes several barriers together with all workers, and returns this worker's times at them.
+  // Passes several barriers together with all other workers, and returns when this worker entered
+  // and left them.
   absl::StatusOr<std::vector<Passage>> PassBarriers();
   const StepCache& cache() const { return *cache_; }
 
-  // Implement Step and step_plans.h for a step of this session.
+  // These implement Step and step_plans.h for this session's steps.
   absl::StatusOr<StepOutputs> RunStep(PreparedStep& step, absl::Span<const Tensor> feeds,
                                       const RunOptions& options);
   absl::StatusOr<std::vector<Tensor>> PerReplica(const PreparedStep& step, int fetch) const;
@@ -196,10 +199,10 @@ class Session {
  private:
   Session(const Graph& graph, SessionBackend& backend, const SessionOptions& options);
   absl::Status Initialize(SessionBackend& backend);
-  // Runs the initialisers locally. The first step replaces their results with those of rank 0.
+  // Runs the initialisers locally. The first step replaces their results with rank 0's.
   absl::Status InitializeVariables();
   std::unique_ptr<StepRunner> NewRunner(std::shared_ptr<LocalReplicas> replicas);
-  // Creates a runner for another thread, with a clone of the device and the same variables.
+  // Creates a runner for another thread, which uses a clone of the device and the same variables.
   absl::StatusOr<std::unique_ptr<StepRunner>> CloneRunner();
 
   // Leases the session exclusively and finishes all updates.
@@ -208,8 +211,8 @@ class Session {
   absl::Status EnsureConnected(StepRunner& runner);
   absl::Status Reconnect(StepRunner& runner);
 
-  // Leases a runner and runs the step. If the step turns out to write variables under a shared
-  // lease, runs nothing and sets `*again`.
+  // Leases a runner and runs the step. If the lease is shared but the step turns out to write
+  // variables, runs nothing and sets `*again`.
   absl::Status TryStep(PreparedStep& step, absl::Span<const Tensor> feeds,
                        const RunOptions& options, StepOutputs* outputs, bool* again);
   absl::Status RunOn(const RunnerLease& lease, PreparedStep& step, absl::Span<const Tensor> feeds,

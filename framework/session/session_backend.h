@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionBackend: the dependencies that the layers above inject into a session: devices, kernels,
-// the compiler, and a function that connects the replicas. Strategies create it.
+// SessionBackend: the dependencies that higher layers inject into a session: devices, kernels, the
+// compiler, and a function that connects the replicas. Strategies create it.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_BACKEND_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_BACKEND_H_
 
@@ -22,13 +22,13 @@
 namespace mirrorflow {
 
 struct SessionBackend {
-  std::vector<std::unique_ptr<Device>> devices;  // of the local replicas
+  std::vector<std::unique_ptr<Device>> devices;  // one for each local replica
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // for the devices and the host
-  std::vector<PassMaker> passes = {};       // user-defined, for the first half of the compiler
+  std::vector<PassMaker> passes = {};       // the user's passes, for the first half of the compiler
   CompileProgramFn compile = nullptr;
   CompilePlanFn compile_plan = nullptr;
-  Topology topology;  // this worker's ranks are the local replicas
+  Topology topology;  // in which this worker's ranks are the local replicas
   // The ranks of a memory domain form a local team (Communicator::team) and can share updates.
   bool has_teams = false;
   LinkCosts link = {};  // between memory domains
@@ -36,8 +36,8 @@ struct SessionBackend {
   std::shared_ptr<WorkerGroup> workers = nullptr;  // null if this is the only worker
   ConnectFn connect;
   HangPolicy hang_policy = {};
-  // Returns zeroed memory that all workers of this worker's memory domain share under `name`. Null
-  // if workers share no memory.
+  // Returns zeroed memory that all workers in this worker's memory domain share under `name`. The
+  // function is null if workers share no memory.
   using ShareMemoryFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(
       size_t bytes, absl::string_view name, WorkerGroup& workers, MonotonicTime deadline)>;
   ShareMemoryFn share_memory;

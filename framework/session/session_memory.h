@@ -15,17 +15,17 @@
 
 namespace mirrorflow {
 
-// Returns the size in bytes of the variables of `replicas` replicas.
+// Returns the size in bytes of the variables on `replicas` replicas.
 int64_t VariableBytes(const VariableLayout& layout, size_t replicas);
 
-// Returns the size in bytes of the host copies of a step's fetches.
+// Returns how many bytes a step's fetches occupy on the host.
 int64_t FetchBytes(const Plan& plan);
 
-// Checks the variables of `replicas` replicas.
+// Checks the memory of the variables on `replicas` replicas.
 absl::Status CheckVariableMemory(const VariableLayout& layout, size_t replicas, int64_t max_bytes);
 
-// Checks the variables together with a step's constants, its intermediate values and the host
-// copies of its fetches. `plans` holds the step's plan for each replica.
+// Checks the total memory of the variables and of a step's constants, intermediate values and
+// fetches on the host. `plans` holds the step's plan for each replica.
 absl::Status CheckStepMemory(const VariableLayout& layout,
                              absl::Span<const std::shared_ptr<const Plan>> plans,
                              int64_t max_bytes);

@@ -10,30 +10,30 @@
 namespace mirrorflow {
 
 struct SessionOptions {
-  // Seeds random ops without a seed attribute.
+  // Seeds the random ops that have no seed attribute.
   uint64_t seed = 0;
-  // Maximum size of a gradient bucket; 0 chooses it from the link between memory domains or, with
-  // one domain, from the device.
+  // Maximum size of a gradient bucket. If 0, the size depends on the link between memory domains
+  // or, with a single domain, on the device.
   int64_t bucket_bytes = 0;
-  // A run fails with DeadlineExceeded if it takes longer, or waits longer for other runs. A CPU
-  // checks the deadline between kernels and never interrupts one.
+  // A run fails with DeadlineExceeded if it takes longer than this, or waits longer than this for
+  // other runs. A CPU checks the deadline between kernels and never interrupts a kernel.
   absl::Duration step_timeout = absl::Minutes(10);
-  // Limit for connecting to other workers that are ready.
+  // How long to wait for connections to workers that are ready to connect.
   absl::Duration connect_timeout = absl::Minutes(5);
-  // How long to wait for a worker that is alive but late, for instance while it loads data or
-  // compiles.
+  // How long to wait for a worker that is alive but not ready, for instance because it is loading
+  // data or compiling.
   absl::Duration prepare_timeout = absl::Minutes(30);
   bool pin_threads = true;
   // Limit for the total size of the variables, the intermediate values of all runs in progress on
-  // all local devices, and their fetches on the host. A step that exceeds it alone fails with
-  // ResourceExhausted before it allocates anything. A run that exceeds it together with other runs
-  // waits for them to finish.
+  // all local devices, and their fetches on the host. A step that exceeds the limit by itself fails
+  // with ResourceExhausted before it allocates anything. A run that exceeds it only together with
+  // other runs waits for them to finish.
   int64_t max_bytes = int64_t{1} << 60;
   // Capacity of the LRU cache of compiled steps. Each set of feed shapes and row shards needs one
   // entry. An evicted step is recompiled on its next use.
   int max_cached_steps = 128;
-  // Maximum number of concurrent runs of steps that write no variables; 0: one for each CPU that
-  // the process may use. Sessions with several replicas or on GPUs run one step at a time.
+  // Maximum number of concurrent runs of steps that write no variables; 0 means one for each CPU
+  // that the process may use. Sessions with several replicas or on GPUs run one step at a time.
   int max_concurrent_runs = 0;
   CompileOptions compile = {};
 };

@@ -10,24 +10,24 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the session of a step, or null.
+// Returns a step's session, or null if there is none.
 Session* SessionOf(const PreparedStep* step) {
   return step == nullptr ? nullptr : step->session.load(std::memory_order_relaxed);
 }
 
-// Returns why SessionOf returned null.
+// Returns the error for a step for which SessionOf returns null.
 absl::Status NoSession(const PreparedStep* step) {
   return absl::FailedPreconditionError(
-      step == nullptr ? "step: not prepared; expected one from Session::Prepare"
-                      : "step: its session was destroyed; expected a session that outlives "
-                        "the step's last use");
+      step == nullptr ? "step: not prepared; get it from Session::Prepare"
+                      : "step: its session was destroyed; keep the session alive until the "
+                        "step's last use");
 }
 
 }  // namespace
 
 void StepOutputs::OutOfRange(size_t i) const {
-  internal::Misused(
-      absl::StrCat("StepOutputs[", i, "]: no such fetch; the step has ", values_.size()));
+  internal::Misused(absl::StrCat("StepOutputs[", i, "]: no such fetch; expected an index below ",
+                                 values_.size()));
 }
 
 absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunOptions& options) {

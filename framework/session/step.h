@@ -21,7 +21,7 @@ struct PreparedStep;  // framework/session/prepared_step.h
 
 // The fetched values of one Run, in the order of the fetches. They own their memory: the outputs,
 // and copies of individual tensors, remain valid for as long as the caller keeps them. A fetch that
-// differs between replicas (ReplicaIndex) has no value here; Step::PerReplica() returns it.
+// differs between replicas (ReplicaIndex) has no value here; call Step::PerReplica() for it.
 class StepOutputs {
  public:
   StepOutputs() = default;
@@ -46,46 +46,48 @@ class StepOutputs {
 };
 
 struct RunOptions {
-  // Row count of each replica of the world, for every split feed. Zeros are allowed. If empty, rows
-  // are split evenly, and the first replicas get the remainder, one row each.
+  // Row counts of all replicas of all workers, by rank, for every split feed. Zeros are allowed. If
+  // empty, rows are split evenly, and the first replicas take one extra row each until the
+  // remainder is used up.
   absl::Span<const int64_t> replica_rows = {};
-  // The feeds of the next Run, if known, which are prefetched to the devices while this step
-  // computes. Their memory must not change until that Run.
+  // The feeds of the next Run, if known. They are prefetched to the devices while this step
+  // computes, and must not change until that Run.
   absl::Span<const Tensor> next_feeds = {};
   // Split feeds hold only the rows of this worker's replicas, not the global batch. Without
-  // `replica_rows`, every replica of the world then has as many rows as each replica of this
+  // `replica_rows`, every replica of every worker then has as many rows as each replica of this
   // worker.
   bool local_feeds = false;
 };
 
-// A handle to a prepared step, cheap to copy. It may outlive its session; every call then fails
-// with FailedPrecondition. Thread-safe like its session (session.h).
+// A handle to a prepared step, which is cheap to copy. It may outlive its session, but every call
+// then fails with FailedPrecondition. Thread-safe like its session (session.h).
 class Step {
  public:
   Step() = default;
   // Called by Session::Prepare.
   explicit Step(std::shared_ptr<PreparedStep> prepared) : prepared_(std::move(prepared)) {}
 
-  // Runs one step on all replicas. `feeds` are global values in the order of Prepare. After an
-  // error, the variables that the step writes are unchanged, or indeterminate if it had started to
-  // write them. Returns FailedPrecondition if the step reads a variable that is indeterminate or
-  // not initialised, or if the session has several workers and another thread is using it.
+  // Runs one step on all replicas. `feeds` are global values, in the order of Session::Prepare's
+  // `feeds`. After an error, the variables that the step writes are unchanged, or indeterminate if
+  // it had started to write them. Returns FailedPrecondition if the step reads a variable that is
+  // indeterminate or not initialised, or if the session has several workers and another thread is
+  // using it.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
   absl::StatusOr<StepOutputs> Run(std::initializer_list<Tensor> feeds,
                                   const RunOptions& options = {}) {
     return Run(absl::Span<const Tensor>(feeds), options);
   }
-  // Runs a batch and prefetches the next one.
+  // Runs the step on a batch and prefetches the next batch.
   absl::StatusOr<StepOutputs> Run(const DistributedBatch& batch, RunOptions options = {});
-  // Returns how long the host took to enqueue the last Run on the first local replica: zero before
-  // the first Run, and on devices that compute on the host.
+  // Returns how long the host took to enqueue the last Run on the first local replica. It is zero
+  // before the first Run, and on devices that compute on the host.
   absl::Duration host_time() const;
-  // Returns a copy of every local replica's value of fetch `i`. Returns FailedPrecondition if any
+  // Returns copies of fetch `i`'s values on all local replicas. Returns FailedPrecondition if any
   // step of the session has run or failed, or a variable was assigned, since the last Run of this
   // step.
   absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;
 
-  // For tools and tests (step_plans.h); null for a step that was not prepared.
+  // For tools and tests (step_plans.h). Returns null for a step that was not prepared.
   PreparedStep* prepared() const { return prepared_.get(); }
 
  private:

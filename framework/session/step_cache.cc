@@ -15,8 +15,8 @@ namespace {
 
 using State = VariableStore::State;
 
-// Finds the variables that the step reads before it writes them, and the variables that it writes,
-// both sorted.
+// Finds the variables that the step reads before it writes them, and the variables that it writes.
+// Both lists are sorted.
 absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_first,
                               std::vector<int>* writes) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
@@ -74,7 +74,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Get(const PreparedStep&
                                                              VariableStore::States states) {
   if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/true)) return found;
   MutexLock compiling(&compiling_);
-  // Another thread may have compiled it in the meantime.
+  // Another thread may have compiled the step in the meantime.
   if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/true)) return found;
   MF_ASSIGN_OR_RETURN(std::shared_ptr<CompiledStep> compiled,
                       Compile(step, shapes, replica_rows, states));
@@ -172,7 +172,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
   compiled->step = step.index;
   compiled->shapes.assign(shapes.begin(), shapes.end());
   compiled->replica_rows.assign(replica_rows.begin(), replica_rows.end());
-  // Programs do not depend on how rows are sharded.
+  // Reuses the program of another compiled form: programs do not depend on how rows are sharded.
   for (const auto& other : FormsOf(step.index, shapes)) {
     if (HasStates(*other, states)) compiled->program = other->program;
   }

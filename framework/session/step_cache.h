@@ -30,22 +30,25 @@ namespace mirrorflow {
 // A step compiled for one set of feed shapes and row shards.
 struct CompiledStep {
   size_t step = 0;                    // PreparedStep::index
-  std::vector<Shape> shapes;          // of the feeds; global
-  std::vector<int64_t> replica_rows;  // as requested; empty: split evenly
+  std::vector<Shape> shapes;          // global feed shapes
+  std::vector<int64_t> replica_rows;  // as requested; if empty, split evenly
   RowShards rows;                     // by axis and rank
-  // The variable states that it depends on (VarIsInitializedOp), as (variable, has a value).
+  // The variable states on which the step depends (VarIsInitializedOp), as pairs (variable, has a
+  // value).
   std::vector<std::pair<int, bool>> states;
   std::shared_ptr<const Program> program;
-  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shards share one
-  int tuning_version = 0;                          // tuning table version that `plans` used
+  std::vector<std::shared_ptr<const Plan>>
+      plans;                     // by local replica; replicas with equal shards share a plan
+  int tuning_version = 0;        // tuning table version that `plans` used
   std::vector<int> reads_first;  // variables that must have a value before the step
   std::vector<int> writes;
-  int64_t fetch_bytes = 0;  // of the fetches on the host
-  // Describes the step that was evicted to make room for it; empty: none.
+  int64_t fetch_bytes = 0;  // size of the fetches on the host
+  // Describes the step that was evicted to make room for this one; empty if none was.
   std::string replaced;
-  // The incarnation in which the workers agreed on it; 0: none.
+  // The incarnation in which the workers agreed on the step; 0 if they have not.
   uint64_t agreed = 0;
-  // Whether the cache has evicted it. Runners must then release what they hold for it.
+  // Whether the cache has evicted the step. Runners must then release the memory that they hold for
+  // it.
   std::atomic<bool> evicted{false};
 };
 
@@ -53,8 +56,8 @@ class StepCache {
  public:
   struct Options {
     int max_steps = 128;
-    int64_t max_bytes = int64_t{1} << 60;  // for the variables and one step
-    // Counts the replicas of all workers; rows are sharded over them.
+    int64_t max_bytes = int64_t{1} << 60;  // limit for the variables and one step
+    // The total number of replicas on all workers, over which rows are sharded.
     int world_size = 1;
   };
   // All arguments must outlive the cache. Plans are compiled for `replicas`.
@@ -62,8 +65,8 @@ class StepCache {
             const Options& options)
       : compiler_(compiler), layout_(layout), replicas_(replicas), options_(options) {}
 
-  // Returns the step compiled for these feed shapes, row shards and variable states; compiles it on
-  // a miss. Marks it as the most recently used.
+  // Returns the step compiled for these feed shapes, row shards and variable states, and marks it
+  // as the most recently used. Compiles it on a cache miss.
   absl::StatusOr<std::shared_ptr<CompiledStep>> Get(const PreparedStep& step,
                                                     absl::Span<const Shape> shapes,
                                                     absl::Span<const int64_t> replica_rows,
@@ -73,17 +76,16 @@ class StepCache {
                                                            absl::Span<const Shape> shapes,
                                                            absl::Span<const int64_t> replica_rows,
                                                            VariableStore::States states);
-  // Marks a step that a runner already holds as the most recently used. Does nothing if it was
-  // evicted.
+  // Marks a step that a runner already holds as the most recently used, unless it has been evicted.
   void Touch(const CompiledStep& step) {
     if (newest_.load(std::memory_order_relaxed) != &step) MoveToFront(step);
   }
-  // Recompiles the plans of a step if the tuning table has changed since.
+  // Recompiles a step's plans if the tuning table has changed since they were compiled.
   absl::Status Retune(CompiledStep& step);
   // Evicts all steps.
   void Clear();
 
-  // The number of evictions so far. When it changes, runners look for evicted steps.
+  // Returns the number of evictions so far. When it changes, runners look for evicted steps.
   uint64_t evictions() const { return evictions_.load(std::memory_order_acquire); }
   size_t size() const;
 
@@ -101,7 +103,7 @@ class StepCache {
                                                         absl::Span<const Shape> shapes,
                                                         absl::Span<const int64_t> replica_rows,
                                                         VariableStore::States states);
-  // Makes the plans of the local replicas. Reuses the plans of other compiled forms where possible.
+  // Makes the local replicas' plans. Reuses plans of other compiled forms if possible.
   absl::Status MakePlans(CompiledStep& step);
   void Insert(const std::shared_ptr<CompiledStep>& step);
   void DropLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -118,7 +120,7 @@ class StepCache {
   Mutex compiling_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
   List steps_ ABSL_GUARDED_BY(mutex_);
-  // Iterators into steps_, by a hash of step and shapes.
+  // Iterators into steps_, keyed by a hash of step and shapes.
   std::unordered_multimap<size_t, List::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   std::atomic<const CompiledStep*> newest_{nullptr};  // the first of steps_
   std::atomic<uint64_t> evictions_{0};

@@ -22,11 +22,11 @@ namespace mirrorflow {
 struct CompileTarget {
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // for the devices and the host
-  std::vector<PassMaker> passes = {};       // user-defined, for the first half of the compiler
-  World world;                              // its size, its domains and the link between them
+  std::vector<PassMaker> passes = {};       // the user's passes, for the first half of the compiler
+  World world;                              // size, domains and the link between domains
 };
 
-// The two halves of the compiler, which live above this layer (distribute/pipeline.h).
+// The two halves of the compiler, which are defined in a higher layer (distribute/pipeline.h).
 using CompileProgramFn = absl::StatusOr<std::shared_ptr<const Program>> (*)(
     const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
     const CompileTarget& target, const CompileOptions& options);
@@ -64,7 +64,7 @@ class StepCompiler {
     if (absl::Status status = device.MakeCurrent(); !status.ok()) return status;
     return plan_(program, rows, device.traits(), tuning_.get());
   }
-  // Returns a compiler for the same kind of replicas in another world, without autotune.
+  // Returns a compiler for the same kind of replicas in another world. It does not autotune.
   StepCompiler For(const World& world) const {
     CompileTarget target = target_;
     target.world = world;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The compiled form of a step, for tools and tests (mirrorflow_debug.h).
+// Gives tools and tests access to the compiled form of a step (mirrorflow_debug.h).
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_STEP_PLANS_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_STEP_PLANS_H_
 
@@ -19,15 +19,16 @@ namespace mirrorflow {
 
 struct StepPlans {
   std::shared_ptr<const Program> program;
-  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shards share one
+  std::vector<std::shared_ptr<const Plan>>
+      plans;  // by local replica; replicas with equal shards share a plan
 };
 
 // Returns the step compiled for these feed shapes, from the cache if possible. With several
-// workers, a compilation does not enter the cache.
+// workers, a newly compiled step is not cached.
 absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
                                       const RunOptions& options = {});
 
-// The plan of rank 0 in another topology with the same kind of replicas.
+// Rank 0's plan in another topology with the same kind of replicas.
 struct PlanElsewhere {
   std::unique_ptr<const VariableLayout> layout;
   std::shared_ptr<const Program> program;

@@ -29,8 +29,8 @@ bool IsFed(const Plan& plan, const Operand& operand) {
 }
 
 // Calls copy(offset in the shard, offset in the output, bytes) for each contiguous piece of one
-// replica's shard of a fetch. `first_row` is the shard's first row in the output, in rows of its
-// axis.
+// replica's shard of a fetch. `first_row`, counted in rows of the axis, is the shard's first row in
+// the output.
 template <typename Copy>
 void ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_row,
                   const Copy& copy) {
@@ -46,7 +46,7 @@ void ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_
   for (int64_t o = 0; o < outer; ++o) copy(o * local, o * whole + first, local);
 }
 
-// Returns the global shapes of `feeds`, in which split feeds have only this worker's rows.
+// Returns the global shapes of `feeds`, whose split feeds contain only this worker's rows.
 absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs,
                                                 absl::Span<const Tensor> feeds,
                                                 absl::Span<const int64_t> replica_rows,
@@ -67,8 +67,8 @@ absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs
       }
       if (own != expected) {
         return absl::InvalidArgumentError(
-            absl::StrCat("feed ", outputs[f].ToString(), ": expected ", expected, " rows for the ",
-                         ranks, " replicas of this worker, got ", own));
+            absl::StrCat("feed ", outputs[f].ToString(), ": expected ", expected,
+                         " rows for this worker's ", ranks, " replicas, got ", own));
       }
       shape.set_dim(0, all);
     }
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs
 }
 
 // Returns the row at which a replica's shard of a split fetch begins in the output. The output has
-// all rows or, if the fetch is local, those of this worker.
+// all rows or, if the fetch is local, only this worker's.
 int64_t FirstLocalRow(const BoundStep& step, const PlannedFetch& fetch, const BoundPlan& bound) {
   const Sharded* s = AsSharded(fetch.sharding);
   if (s == nullptr) return 0;
@@ -131,7 +131,7 @@ absl::StatusOr<BoundStep*> StepRunner::Bind(const PreparedStep& step,
     forms_.resize(step.index + 1);
   Forms& forms = forms_[step.index];
   const bool local_feeds = options.local_feeds && connection_.has_other_workers();
-  // Fast path without an allocation: the shapes equal those of the last run.
+  // Fast path without allocation: the shapes are the same as in the last run.
   BoundStep* bound = forms.last;
   bool same = false;
   MF_RETURN_IF_ERROR(CheckFeeds(step, feeds, bound, &same));
@@ -162,7 +162,7 @@ absl::StatusOr<BoundStep*> StepRunner::BindOther(const PreparedStep& step, Forms
   }
   MF_ASSIGN_OR_RETURN(std::shared_ptr<CompiledStep> compiled,
                       cache_.Get(step, shapes, options.replica_rows, variables_.states()));
-  // Compiling the step may have evicted others.
+  // Compiling the step may have evicted other steps.
   MF_RETURN_IF_ERROR(DropEvicted());
   auto found = std::find_if(forms.bound.begin(), forms.bound.end(),
                             [&](const auto& bound) { return bound->compiled == compiled; });
@@ -260,7 +260,7 @@ absl::Status StepRunner::DropEvicted() {
   return absl::OkStatus();
 }
 
-// Gives each output memory that no caller holds a reference to.
+// Provides memory for each output, to which no caller holds a reference.
 absl::Status StepRunner::MakeOutputs(BoundStep& bound) {
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
     Tensor& output = bound.outputs[i];
@@ -304,7 +304,7 @@ void StepRunner::CopyFetches(BoundStep& bound, int replica) {
   }
 }
 
-// Prefetches only feeds that have the shapes of this step. Others are copied in their own Run.
+// Prefetches only feeds with the shapes of this step. Other feeds are copied during their own Run.
 void StepRunner::SetNextFeeds(BoundStep& bound, absl::Span<const Tensor> feeds) const {
   bound.next_feeds.clear();
   bound.announces_next = false;
@@ -322,7 +322,7 @@ void StepRunner::SetNextFeeds(BoundStep& bound, absl::Span<const Tensor> feeds) 
 absl::Status StepRunner::Run(BoundStep& bound, absl::Span<const Tensor> feeds,
                              const RunOptions& options) {
   log_.last_run.store(nullptr, std::memory_order_relaxed);
-  // Keep the output memory of one step only, not of every batch size.
+  // Keeps output memory for only one step, not for every batch size.
   if (last_run_ != nullptr && last_run_ != &bound) FreeOutputs(*last_run_);
   last_run_ = &bound;
   if (!reads_host_memory_) SetNextFeeds(bound, options.next_feeds);
@@ -345,8 +345,8 @@ absl::Status StepRunner::RunBound(BoundStep& bound, absl::Span<const Tensor> fee
                              log_.counters.writing.load(std::memory_order_relaxed));
   if (connection_.has_other_workers()) MF_RETURN_IF_ERROR(run_failpoint.Pass());
   MF_RETURN_IF_ERROR(MakeOutputs(bound));
-  // If one arena moves, all replicas record their steps again: replayed collectives do not match
-  // those of a step that is not replayed.
+  // If any arena moves, all replicas re-record their steps, because replayed collectives do not
+  // match the collectives of a step that is not replayed.
   if (std::any_of(bound.plans.begin(), bound.plans.end(),
                   [](const auto& plan) { return plan->moves_arena(); })) {
     ++arena_moves_;
@@ -358,7 +358,7 @@ absl::Status StepRunner::RunBound(BoundStep& bound, absl::Span<const Tensor> fee
   replicas_->Run([&](int r) {
     bound.statuses[r] =
         CatchOutOfMemory([&] { return RunReplica(bound, r, feeds, step, deadline); });
-    // If this replica did not complete the step, the others would wait for its collectives.
+    // If this replica did not complete the step, the other replicas would wait for its collectives.
     if (!bound.statuses[r].ok() && (*replicas_)[r].communicator() != nullptr &&
         !bound.plans[r]->completed()) {
       (*replicas_)[r].communicator()->Abort(bound.statuses[r]);

@@ -106,7 +106,7 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
   }
   whole.duration_ns = end_ns - whole.start_ns;
   if (end_ns > 0) trace_.Add(std::move(whole));
-  // Collectives of earlier steps that never finished belong to a step that failed.
+  // A collective of an earlier step that never finished belongs to a failed step.
   std::erase_if(in_flight_, [&](const auto& begin) {
     return begin.second.pid == rank && begin.first < id_of(step, 0);
   });

@@ -31,18 +31,19 @@ class StepTracer {
   //   copy        a copy
   //   collective  the start of a collective
   //   wait        a wait for an event or for a collective; on a device that runs its lanes inline,
-  //               the lane works on its part of that collective while it waits
+  //               the lane does its part of that collective while it waits
   //   update      the time in which a collective updates variables, shown as one piece at the end
   //               of the collective's span
   //
   // A collective is also an asynchronous span from its start to its finish, which may be in the
   // next step, so several collectives can overlap. An arrow leads from its start to its finish. If
-  // only one end of a collective is traced, it has neither. The `id` of these events is the rank,
-  // shifted left by 48, plus a number that is equal on all ranks.
+  // only one end of a collective is traced, it has neither span nor arrow. The `id` of these events
+  // is the rank, shifted left by 48, plus a number that is equal on all ranks.
   void AddStep(const Plan& plan, uint64_t step, int rank, absl::string_view process,
                const std::vector<TraceSpan>& spans);
 
-  // Ends the spans of all collectives still in flight, which have finished outside a step.
+  // Ends the spans of all collectives that the trace still shows in flight; they finished outside a
+  // step.
   void EndFlights(int64_t now_ns);
 
  private:

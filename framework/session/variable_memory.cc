@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Alignment of the regions that workers share: each starts on its own page.
+// Alignment of the regions that workers share: each region starts on a new page.
 constexpr size_t kSharedAlignment = 4096;
 
 size_t Aligned(int64_t bytes) { return AlignUp(bytes, kSharedAlignment); }

@@ -17,12 +17,12 @@
 
 namespace mirrorflow {
 
-// Returns whether replicas on these devices can share one copy of a variable in a world of several
-// replicas.
+// Returns whether replicas on these devices, if there are several, can share one copy of a
+// variable.
 bool CanShareVariables(const SessionBackend& backend, const CompileOptions& options);
 
 // Lays out the variables of `graph` for replicas on devices with `traits`. Chooses the bucket size
-// unless `bucket_bytes` is positive.
+// itself unless `bucket_bytes` is positive.
 absl::StatusOr<std::unique_ptr<const VariableLayout>> LayOutVariables(const Graph& graph,
                                                                       const World& world,
                                                                       const DeviceTraits& traits,
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<const VariableLayout>> LayOutVariables(const Grap
                                                                       bool can_share);
 
 struct SharedRegions {
-  std::vector<std::shared_ptr<std::byte>> memory;  // by region; null: not shared
+  std::vector<std::shared_ptr<std::byte>> memory;  // by region; null if not shared
   VariableStore::Sharing sharing;
 };
 // Allocates the regions of `layout` that the local replicas share, or attaches to those that all

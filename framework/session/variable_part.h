@@ -6,7 +6,8 @@
 
 namespace mirrorflow {
 
-// One rank's part of a variable that is synchronised on read; the value is the sum of all parts.
+// One rank's part of a variable that is synchronised on read. The variable's value is the sum of
+// all parts.
 struct VariablePart {
   int rank = 0;
   Tensor value;

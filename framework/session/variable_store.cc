@@ -62,7 +62,7 @@ absl::Status VariableStore::CheckDeterminate(int v) const {
   return absl::FailedPreconditionError(
       absl::StrCat("variable '", info(v).name,
                    "' is indeterminate, because a step failed while updating variables (",
-                   indeterminate_cause_, "); expected an assignment before the next read"));
+                   indeterminate_cause_, "); assign it before the next read"));
 }
 
 absl::Status VariableStore::NotReadable(int v) const {
@@ -73,9 +73,9 @@ absl::Status VariableStore::NotReadable(int v) const {
 
 absl::Status VariableStore::CheckOnRead(int v) const {
   if (info(v).on_read) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("variable '", info(v).name,
-                   "': expected one that is synchronised on read, got one with equal copies"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable '", info(v).name,
+      "': expected a variable that is synchronised on read, got one with equal copies"));
 }
 
 absl::Status VariableStore::CheckValue(int v, const Tensor& value) const {
@@ -114,8 +114,9 @@ absl::Status VariableStore::Read(int v, Tensor* value) const {
 
 absl::Status VariableStore::Read(int v, int replica, Tensor* value) const {
   if (replica < 0 || replica >= replicas_.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("no such local replica; expected 0 to ",
-                                                   replicas_.size() - 1, ", got ", replica));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no such local replica; expected an index from 0 to ", replicas_.size() - 1,
+                     ", got ", replica));
   }
   MF_RETURN_IF_ERROR(CheckDeterminate(v));
   const VariableInfo& variable = info(v);
@@ -165,8 +166,8 @@ absl::Status VariableStore::Assign(absl::Span<const Assignment> assignments) {
   for (const Assignment& assignment : assignments) {
     MF_RETURN_IF_ERROR(CheckValue(assignment.variable, assignment.value));
   }
-  // One worker writes a shared copy, after all workers have finished reading it and before any of
-  // them continues.
+  // A single worker writes a shared copy, after all workers have finished reading it and before any
+  // of them continues.
   MF_RETURN_IF_ERROR(WaitForSharers());
   for (const Assignment& assignment : assignments) {
     MF_RETURN_IF_ERROR(Set(assignment.variable, assignment.value));
@@ -177,7 +178,8 @@ absl::Status VariableStore::Assign(absl::Span<const Assignment> assignments) {
 
 absl::Status VariableStore::Set(int v, const Tensor& value) {
   const VariableInfo& variable = info(v);
-  // A variable that is synchronised on read gets the whole value on rank 0 and zeros elsewhere.
+  // If the variable is synchronised on read, rank 0 receives the whole value and all other ranks
+  // receive zeros.
   const Tensor* own = &value;
   Tensor zeros;
   for (const auto& replica : replicas_) {
@@ -202,7 +204,7 @@ absl::Status VariableStore::AssignFromWorker0(absl::Span<const int> variables,
       const auto value = values.find(variable.name);
       if (value == values.end()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("variable '", variable.name, "': worker 0 has no value for it"));
+            absl::StrCat("variable '", variable.name, "': worker 0 passed no value for it"));
       }
       MF_RETURN_IF_ERROR(CheckValue(v, value->second));
       MF_RETURN_IF_ERROR(Set(v, value->second));
@@ -225,9 +227,9 @@ absl::Status VariableStore::AssignPartsFromWorker0(int v, absl::Span<const Varia
   int last_rank = -1;
   for (const VariablePart& part : parts) {
     if (part.rank <= last_rank || part.rank >= world_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("variable '", variable.name, "': expected a part with a rank from ",
-                       last_rank + 1, " to ", world_size - 1, ", got rank ", part.rank));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", variable.name, "': ranks must be ascending; expected a rank from ",
+          last_rank + 1, " to ", world_size - 1, ", got rank ", part.rank));
     }
     last_rank = part.rank;
     if (is_chief()) MF_RETURN_IF_ERROR(CheckValue(v, part.value));
@@ -282,7 +284,7 @@ absl::Status VariableStore::TakeValuesOfRank0(absl::Span<const int> variables) {
           {.operation = Broadcast{.count = v.shape.num_elements(), .root = 0},
            .dtype = v.dtype,
            .in = memory,
-           .out = memory,  // several replicas may share it
+           .out = memory,  // several replicas may share the memory
            .name = v.name},
           &lane));
     }

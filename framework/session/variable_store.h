@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VariableStore reads and assigns the variables of a session, and tracks which of them have a
-// value. Not thread-safe, except for states(). Before the session calls the store, it acquires
+// VariableStore reads and assigns a session's variables, and tracks which of them have a value. It
+// is not thread-safe, except for states(). Before the session calls the store, it acquires
 // exclusive access, finishes pending updates and connects the replicas.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_STORE_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_VARIABLE_STORE_H_
@@ -32,8 +32,8 @@ class VariableStore {
 
   // How the workers of a memory domain use the regions that they share.
   struct Sharing {
-    bool with_workers = false;  // another worker shares regions with this one
-    bool writes = true;         // this worker, not another one, writes the shared regions
+    bool with_workers = false;  // other workers share regions with this one
+    bool writes = true;         // this worker is the one that writes the shared regions
   };
 
   // All variables start uninitialised. `exchange` must outlive the store, and its replicas must
@@ -46,7 +46,7 @@ class VariableStore {
   // Returns the index of a variable, or NotFound for an unknown name.
   absl::StatusOr<int> Find(absl::string_view name) const;
 
-  // Safe to read from any thread. The states change only under an exclusive lease.
+  // The states can be read from any thread. They change only under an exclusive lease.
   using States = absl::Span<const std::atomic<State>>;
   States states() const { return states_; }
   void MarkSet(absl::Span<const int> variables);
@@ -61,18 +61,18 @@ class VariableStore {
 
   // Returns InvalidArgument for a variable that is synchronised on write.
   absl::Status CheckOnRead(int variable) const;
-  // Returns InvalidArgument unless the value has the variable's type and shape.
+  // Returns InvalidArgument unless the value has the variable's dtype and shape.
   absl::Status CheckValue(int variable, const Tensor& value) const;
 
   // Returns whether Read communicates with other workers.
   bool ReadsOtherWorkers(int variable) const;
-  // Copies the variable to `*value`, reusing its memory if it has the variable's type and shape.
+  // Copies the variable to `*value`, reusing its memory if it has the variable's dtype and shape.
   // For a variable that is synchronised on read, copies the sum over all ranks.
   absl::Status Read(int variable, Tensor* value) const;
   // Copies the value on local replica `replica`.
   absl::Status Read(int variable, int replica, Tensor* value) const;
-  // Returns the non-zero parts of a variable that is synchronised on read, by rank. Only worker 0
-  // gets parts.
+  // Returns the non-zero parts of a variable that is synchronised on read, in rank order. Only
+  // worker 0 receives parts.
   absl::StatusOr<std::vector<VariablePart>> ReadParts(int variable) const;
 
   // Returns whether assignments synchronise with other workers.
@@ -82,26 +82,26 @@ class VariableStore {
     Tensor value;
   };
   // Sets variables on all local replicas. For a variable that is synchronised on read, sets the sum
-  // over all ranks. Changes nothing if a value does not match its variable's type and shape.
+  // over all ranks. Changes nothing if a value does not match its variable's dtype and shape.
   absl::Status Assign(absl::Span<const Assignment> assignments);
-  // Sets one variable without waiting for the workers that share its copy.
+  // Sets one variable, without waiting for workers that share its memory.
   absl::Status Set(int variable, const Tensor& value);
-  // Sets variables on all workers to the values of worker 0, by name.
+  // Sets variables on all workers to worker 0's values, which are keyed by name.
   absl::Status AssignFromWorker0(absl::Span<const int> variables,
                                  const std::map<std::string, Tensor>& values);
   // Sets each rank's part of a variable that is synchronised on read.
   absl::Status AssignPartsFromWorker0(int variable, absl::Span<const VariablePart> parts);
-  // Records that every worker has computed the values of the variables itself. Processors may round
-  // differently, so the workers must take rank 0's values, unless they assign others first.
+  // Records that every worker has computed the variables' values itself. Processors may round
+  // differently, so the workers must take rank 0's values unless they assign other values first.
   void MarkInitial();
-  // Returns the variables whose values the workers have yet to take from rank 0 or to assign.
+  // Returns the variables that the workers must still take from rank 0 or assign.
   const std::set<int>& initial() const { return initial_; }
   // Sets these variables to rank 0's values. All workers must call it.
   absl::Status TakeInitialValues();
-  // Adds the other workers' initial() to this one's. All workers must call it after a failure,
-  // because some may have taken the values while others failed to.
+  // Adds the variables in the other workers' initial() to this worker's. All workers must call it
+  // after a failure, because some may have taken the values while others failed to.
   absl::Status AgreeOnInitial(MonotonicTime deadline);
-  // Waits for any workers that share variables with this one.
+  // Waits for the workers that share variables with this one, if any.
   absl::Status WaitForSharers();
 
  private:
@@ -112,7 +112,8 @@ class VariableStore {
   void MarkEqual(absl::Span<const int> variables);
   absl::Status CheckDeterminate(int variable) const;
   bool is_chief() const { return connection_.worker() == 0; }
-  // Returns whether `replica`, and not another one that shares its copy of the variable, writes it.
+  // Returns whether `replica` writes the variable, rather than another replica that shares its
+  // copy.
   bool Writes(const Replica& replica, const VariableInfo& variable) const;
 
   const std::unique_ptr<const VariableLayout> layout_;

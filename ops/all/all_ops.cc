@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of contents: one line per stem, in alphabetical order of the register functions.
+// The table of contents: one line per stem, in the alphabetical order of the Register functions.
 #include "ops/all/all_ops.h"
 
 #include "framework/core/status.h"

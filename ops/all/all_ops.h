@@ -8,7 +8,7 @@
 
 namespace mirrorflow {
 
-// The ops that one file stem defines; ops/<stem>.h declares their builders.
+// The ops defined in the files of one stem; ops/<stem>.h declares their builders.
 struct OpFamily {
   absl::string_view stem;  // `matmul`, `control_flow/optional`
   void (*register_ops)(OpRegistry& ops);
@@ -16,8 +16,8 @@ struct OpFamily {
 // Returns all families, in a fixed order.
 absl::Span<const OpFamily> OpFamilies();
 
-// Adds every op of this library to `ops`. Call it to build a registry that also has custom ops;
-// otherwise, use AllOps().
+// Adds all of this library's ops to `ops`. Call it to build a registry that also contains custom
+// ops; otherwise, use AllOps().
 void RegisterAllOps(OpRegistry& ops);
 
 }  // namespace mirrorflow

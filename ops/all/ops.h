@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The builders of all ops, in namespace mirrorflow::ops.
+// Includes the builders of all ops, which are in namespace mirrorflow::ops.
 #ifndef MIRRORFLOW_OPS_ALL_OPS_H_
 #define MIRRORFLOW_OPS_ALL_OPS_H_
 

@@ -30,8 +30,8 @@ constexpr char kValues[] =
 constexpr absl::string_view kInferredInside =
     "PropagateSharding derives the shardings of its outputs from its functions";
 
-// Sets the shapes that the node lists; others are unknown. The result dtypes are checked when the
-// functions are instantiated.
+// Sets the output shapes that the node lists; all others are unknown. The result dtypes are checked
+// when the functions are instantiated.
 absl::Status OutputShapes(ShapeContext& c) {
   const AttrList& shapes = c.attr<AttrList>("output_shapes");
   if (!shapes.empty() && static_cast<int>(shapes.size()) != c.num_outputs()) {
@@ -44,7 +44,7 @@ absl::Status OutputShapes(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The handles of a loop do not change. Its lists can grow.
+// A loop does not change its handles, but its lists can grow.
 absl::Status WhileShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(OutputShapes(c));
   for (int i = 0; i < c.num_outputs(); ++i) {
@@ -57,8 +57,8 @@ absl::Status WhileShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns the gradient of one branch, as a function of the node's inputs and of each valid dy. It
-// has one result for each input that has a gradient.
+// Returns the gradient of one branch, a function of the node's inputs and of each valid dy. It has
+// one result for each input that has a gradient.
 absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_view branch) {
   const absl::Span<const Output> inputs = c.op.inputs().subspan(1);
   const std::string name = absl::StrCat(c.op.name(), "_", branch, "_grad");
@@ -70,7 +70,7 @@ absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_vi
   if (!does_once.empty()) {
     return absl::UnimplementedError(
         absl::StrCat(branch, " writes a variable or draws random numbers, in ", does_once,
-                     "; the gradient recomputes the branch and would repeat this; expected it "
+                     "; the gradient recomputes the branch and would repeat this; move it "
                      "outside the branch"));
   }
   const Scope scope(&body.graph);
@@ -200,7 +200,8 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
     } else {
       body.args.push_back(Placeholder(arg_scope, args[i].dtype(), caller.shape(args[i])));
     }
-    if (args[i].dtype() == DT_VARIANT && scope.ok()) {  // same element kind, any length
+    if (args[i].dtype() == DT_VARIANT &&
+        scope.ok()) {  // keeps the element kind, but not the length
       const ListInfo outer = ListInfo::From(caller.graph().values().at(args[i]));
       body.graph.values().Set(body.args.back(), outer.OfAnyLength().ToValueInfo());
     }
@@ -224,7 +225,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
   return built;
 }
 
-// Returns a shape with the dimensions on which `a` and `b` agree; the others are unknown.
+// Returns a shape with the dimensions on which `a` and `b` agree; all others are unknown.
 mirrorflow::Shape CommonShape(const mirrorflow::Shape& a, const mirrorflow::Shape& b) {
   if (a.unknown_rank() || b.unknown_rank() || a.rank() != b.rank()) {
     return mirrorflow::Shape::UnknownRank();
@@ -294,7 +295,7 @@ absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
                                                     int64_t limit) {
   if (limit < 0 || limit > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("While: expected maximum_iterations from 0 to 2147483647, got ", limit));
+        absl::StrCat("While: maximum_iterations must be from 0 to 2147483647, got ", limit));
   }
   std::vector<Output> values = {ScalarConst(scope.ForOperand("iteration"), DT_INT32, 0)};
   values.insert(values.end(), inputs.begin(), inputs.end());
@@ -314,7 +315,7 @@ absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
   return values;
 }
 
-// Returns `outputs`; if that is an error, records it in the scope and returns invalid outputs.
+// Returns `outputs`. If it is an error, records the error in the scope and returns invalid outputs.
 std::vector<Output> OrInvalid(const Scope& scope, absl::Span<const Output> inputs,
                               absl::StatusOr<std::vector<Output>> outputs) {
   if (outputs.ok()) return *std::move(outputs);

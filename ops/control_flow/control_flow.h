@@ -12,10 +12,10 @@
 //                      })[0];
 //
 // A function sees only its arguments: pass it the values that it uses from the enclosing graph, and
-// variables by their handles. Under a strategy, a value keeps its sharding when it enters and
-// leaves a function, and the values of a loop keep theirs in every iteration. The predicate is the
-// same on all replicas. After an error, the builders return as many invalid outputs as inputs, and
-// at least one.
+// pass variables by handle. Under a strategy, a value keeps its sharding when it enters and leaves
+// a function, and a loop's values keep their shardings in every iteration. The predicate is the
+// same on all replicas. After an error, the builders return as many invalid outputs as there are
+// inputs, but at least one.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 
@@ -33,31 +33,31 @@ void RegisterControlFlow(OpRegistry& ops);
 
 namespace ops {
 
-// Builds the body of a function from its arguments. Returns its results.
+// Builds the body of a function on its arguments, and returns its results.
 using FunctionBuilder =
     absl::FunctionRef<std::vector<Output>(const Scope& scope, absl::Span<const Output> args)>;
 
 // If (StatelessIf if neither branch has state): then_branch(inputs) if `cond` is true, else
-// else_branch(inputs). A number is true if it is not 0; a tensor that is not a scalar is true if it
-// has elements.
+// else_branch(inputs). A numeric scalar is true if it is not 0; any other tensor is true if it has
+// elements.
 // Shapes:   the results of both branches have the same dtypes and shapes.
-// Gradient: that of the taken branch, whose values are recomputed; Unimplemented if a
+// Gradient: the gradient of the taken branch, whose values are recomputed; Unimplemented if a
 //           branch writes a variable or draws random numbers.
 std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output> inputs,
                        FunctionBuilder then_branch, FunctionBuilder else_branch);
 
 struct WhileOptions {
-  std::optional<int64_t> maximum_iterations;  // the loop then ends, whatever `cond` returns
+  std::optional<int64_t> maximum_iterations;  // the loop then ends whatever `cond` returns
 };
 
 // While (StatelessWhile if neither function has state): starting with `inputs`, repeats values =
-// body(values) as long as cond(values) is true; returns the last values. `cond` has one result.
+// body(values) while cond(values) is true, and returns the last values. `cond` has one result.
 // Shapes:   the dtypes and shapes of the values do not change.
 // Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31), or if it is given and the
 //           result of `cond` is not a bool.
-// Gradient: a backward loop over the values that the iterations saved. The maximum number
-//           of iterations must be known when a plan is made: `maximum_iterations` is given, or
-//           `cond` compares a counter with a constant, alone or under LogicalAnd. The body may not
+// Gradient: a backward loop over the values that the iterations saved. The maximum number of
+//           iterations must be known when a plan is made: either set `maximum_iterations`, or make
+//           `cond` compare a counter with a constant, alone or under LogicalAnd. The body must not
 //           write variables.
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
                           FunctionBuilder body, const WhileOptions& options = {});

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Gives `list` the element kind of `like`.
+// Gives `list` the same element kind as `like`.
 void SetElementsLike(const Graph& of_like, const Output& like, const Graph& of_list,
                      const Output& list) {
   const ListInfo info = ListInfo::From(of_like.values().at(like));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers shared by the gradients of If and While, which are built from the gradients of their
-// functions.
+// Helpers for the gradients of If and While, which are built from the gradients of their functions.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_FUNCTION_GRADIENT_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_FUNCTION_GRADIENT_H_
 
@@ -12,15 +11,15 @@
 
 namespace mirrorflow {
 
-// Calls InstantiateFunction, then infers the element types of the lists in the function, which
-// determine which values have gradients.
+// Calls InstantiateFunction and infers the element types of the function's lists, which determine
+// which values have gradients.
 absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
                                                     const FunctionRef& function,
                                                     absl::string_view name,
                                                     absl::Span<const Output> args);
 
-// Returns a placeholder in `body` for a gradient with the dtype of `like`, a value of `graph`. If
-// `like` is a list, the placeholder holds the same kind of elements.
+// Returns a placeholder in `body` for a gradient with the dtype of `like`, a value in `graph`. If
+// `like` is a list, the placeholder is a list of the same kind of elements.
 Output GradientArgument(const Graph& graph, const Output& like, const Shape& shape,
                         absl::string_view name, FunctionBody* body);
 

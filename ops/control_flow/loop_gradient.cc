@@ -66,13 +66,14 @@ class LoopDifferentiator {
     if (!writer.empty()) {
       return absl::UnimplementedError(absl::StrCat(
           "body writes a variable, in ", writer,
-          "; expected a loop with a gradient to return its values, not to assign them"));
+          "; for a gradient, return the value from the body and assign it after the loop"));
     }
     const auto draws = [](const OpDef& op) { return op.has(kRandom); };
     MF_ASSIGN_OR_RETURN(const std::string random, FindInside(forward_, AllOps(), draws));
     random_inside_ = !random.empty();
     if (!random_inside_) return absl::OkStatus();
-    // Only one loop with histories can replace this one; a second would draw different numbers.
+    // Only one loop with histories can replace this one; a second one would draw different random
+    // numbers.
     for (const Use& use : loop_.input(0).node->uses()) {
       const Node& other = *use.user;
       const bool is_instead =
@@ -82,7 +83,7 @@ class LoopDifferentiator {
       if (!is_instead) continue;
       return absl::UnimplementedError(
           absl::StrCat("a second gradient of a loop that draws random numbers, in ", random,
-                       "; expected one gradient of the sum of all differentiated values"));
+                       "; call Gradients once, with all differentiated values in ys"));
     }
     return absl::OkStatus();
   }
@@ -90,8 +91,8 @@ class LoopDifferentiator {
   bool IsHandle(int i) const { return loop_.input(i).dtype() == DT_RESOURCE; }
   bool Differentiates(int i) const { return TakesGradient(graph_, loop_.input(i)); }
 
-  // Adds the gradient of the body to backward_, which maps, for each value with a gradient, the
-  // gradient after the iteration to the one before it.
+  // Adds the body's gradient to backward_. For each value that has a gradient, it maps the gradient
+  // after an iteration to the gradient before it.
   absl::Status DifferentiateBody() {
     first_gradient_ = backward_.graph.id_limit();
     const Scope scope(&backward_.graph);
@@ -117,7 +118,7 @@ class LoopDifferentiator {
     for (int i = 0; i < loop_.num_inputs(); ++i) {
       if (!Differentiates(i)) continue;
       Output d = dx[next++];
-      if (IsHandle(i)) {  // every iteration reads it
+      if (IsHandle(i)) {  // every iteration reads the variable
         d = d.valid() ? ops::AddV2(scope, d_args_[i], d) : d_args_[i];
       } else if (!d.valid()) {
         d = ops::ZerosLike(scope, d_args_[i]);
@@ -131,7 +132,7 @@ class LoopDifferentiator {
   bool Stays(int i) const { return StripViews(forward_.results[i]) == forward_.args[i]; }
 
   // Replaces the forward values that the gradient uses with arguments of backward_. Values that
-  // change are popped from their histories; the others are the same in all iterations.
+  // change are popped from their histories; all others are the same in every iteration.
   absl::Status BringForwardValues() {
     const Scope scope(&backward_.graph);
     absl::flat_hash_map<Output, Output> brought;
@@ -140,8 +141,8 @@ class LoopDifferentiator {
       if (node->has_attr(kRandomInside)) {
         return absl::UnimplementedError(absl::StrCat(
             OpAndName(*node),
-            " would draw new random numbers: an inner loop is recomputed for its gradient; "
-            "expected numbers that are drawn outside it"));
+            " would draw new random numbers, because an inner loop is recomputed for its gradient; "
+            "draw the numbers outside the inner loop"));
       }
       for (int i = 0; i < node->num_inputs(); ++i) {
         const Output value = node->input(i);
@@ -189,8 +190,8 @@ class LoopDifferentiator {
     return popped[1];
   }
 
-  // The gradient uses only the length and element shape of a list. As long as the body pushes and
-  // pops nothing, they equal those of the loop's input.
+  // The gradient uses only the length and element shape of a list. If the body pushes and pops
+  // nothing, these are the same as for the loop's input.
   absl::StatusOr<Output> BringList(const Scope& scope, const Output& list) {
     Output like = list;
     const auto keeps_length = [](const OpDef& op) {
@@ -202,10 +203,10 @@ class LoopDifferentiator {
     }
     const auto arg = std::find(backward_.args.begin(), backward_.args.end(), like);
     if (arg == backward_.args.end()) {
-      return absl::UnimplementedError(
-          absl::StrCat("the gradient needs list ", list.ToString(),
-                       " of each iteration, a list of lists; expected a list that is an input of "
-                       "the loop"));
+      return absl::UnimplementedError(absl::StrCat(
+          "the gradient needs list ", list.ToString(),
+          " of each iteration, which would be a list of lists; make the list an input of "
+          "the loop"));
     }
     const int i = static_cast<int>(arg - backward_.args.begin());
     const Output stand_in = ops::Placeholder(scope, DT_VARIANT, Shape());
@@ -214,7 +215,7 @@ class LoopDifferentiator {
     return stand_in;
   }
 
-  // Builds a copy of the loop that also keeps histories and counts its iterations.
+  // Builds a copy of the loop that also keeps histories and counts iterations.
   absl::StatusOr<Node*> BuildForward() {
     const Scope inside(&forward_.graph);
     MF_ASSIGN_OR_RETURN(FunctionBody condition, Instantiate("cond"));
@@ -276,7 +277,7 @@ class LoopDifferentiator {
     const Output done = ops::Placeholder(inside, DT_INT32, Shape());
     add(Integer(c_.scope, 0), done, ops::AddV2(inside, done, Integer(inside, 1)));
     const Output count = ops::Placeholder(inside, DT_INT32, Shape());
-    int output = num_values;  // next output of the forward loop
+    int output = num_values;  // index of the next output of the forward loop
     add(forward.output(output++), count, count);
     for (int i = 0; i < num_values; ++i) {
       if (Differentiates(i)) add(FirstGradient(forward, i), d_args_[i], d_results_[i]);
@@ -336,7 +337,7 @@ class LoopDifferentiator {
     return node;
   }
 
-  // Returns the gradient of value i after the loop.
+  // Returns the gradient with respect to value i after the loop.
   Output FirstGradient(const Node& forward, int i) const {
     if (c_.dy[i].valid()) return c_.dy[i];
     if (!IsHandle(i)) return ops::ZerosLike(c_.scope, forward.output(i));

@@ -9,18 +9,17 @@
 
 namespace mirrorflow {
 
-// Attributes of a loop that computes the same as another loop and also keeps histories. They name
-// the functions of the other loop, whose inputs are the first inputs of this one. MergeLoops
-// replaces the other loop with this one.
+// Attributes of a loop that computes the same values as an original loop and also keeps histories.
+// They name the original loop's functions. The original loop's inputs are the new loop's first
+// inputs. MergeLoops replaces the original loop with the new one.
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
 
 // Builds the gradient of While as TensorFlow does. The forward loop keeps histories: lists to which
-// each iteration pushes the values that the gradient of the body needs. A second loop with as many
-// iterations pops them, so it runs backward. Only loops inside the body are recomputed, so that no
-// history is a list of lists.
-// Unimplemented if the body, or a function that it runs, writes a variable, and if a recomputed
-// loop draws random numbers, which would differ.
+// each iteration pushes the values that the body's gradient needs. A second loop with as many
+// iterations pops them, so it runs backward. Of the body, only inner loops are recomputed, so that
+// no history is a list of lists. Unimplemented if the body, or a function that it runs, writes a
+// variable, or if a recomputed loop draws random numbers, because they would differ.
 absl::StatusOr<std::vector<Output>> LoopGradient(const GradContext& c);
 
 }  // namespace mirrorflow

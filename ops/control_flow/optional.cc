@@ -14,7 +14,7 @@ namespace {
 constexpr absl::string_view kIsAList =
     "an optional is a list, which LowerTensorLists turns into a tensor";
 constexpr absl::string_view kOfGradients =
-    "only TensorFlow's gradients create it, after the graph was differentiated";
+    "only TensorFlow's gradients create it, in graphs that have already been differentiated";
 
 absl::Status CheckOne(int values) {
   if (values == 1) return absl::OkStatus();
@@ -41,7 +41,7 @@ absl::Status FromValueShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Sets output 0 to a list of unknown kind, because only the other branch knows the kind of the
+// Sets output 0 to a list of unknown kind, because only the other branch determines the kind of the
 // missing value.
 absl::Status NoneShape(ShapeContext& c) {
   ListInfo list;
@@ -50,7 +50,7 @@ absl::Status NoneShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// If the optional may hold several kinds, the attributes select one.
+// If the optional can hold several kinds, the attributes select one of them.
 absl::Status GetValueShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckOne(c.num_outputs()));
   const auto& shapes = c.attr<AttrList>("output_shapes");
@@ -69,13 +69,13 @@ absl::Status GetValueShape(ShapeContext& c) {
   if (found < 0 && list.known()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the optional holds ", DataTypeName(list.dtype), " ", list.element.ToString(),
-                     list.others.empty() ? "" : " or others", ", the attributes say ",
+                     list.others.empty() ? "" : " or others", ", but the attributes specify ",
                      DataTypeName(said.dtype), " ", said.element.ToString()));
   }
   if (found >= 0 && FindKind(absl::MakeSpan(kinds).subspan(found + 1), said, 0) >= 0) {
     return absl::UnimplementedError(absl::StrCat(
-        "the optional may hold different tensors of ", DataTypeName(said.dtype),
-        "; expected output_shapes that distinguish them, got ", said.element.ToString()));
+        "the optional can hold different tensors of ", DataTypeName(said.dtype),
+        "; set output_shapes so that it distinguishes them, got ", said.element.ToString()));
   }
   if (found < 0) {
     c.set_output(0, said.element);

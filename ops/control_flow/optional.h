@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optional values. TensorFlow's gradient of If uses them for values that only one branch has. Here
-// an optional is a list of at most one tensor (tensor_list.h), and LowerTensorLists lowers it like
-// other lists. These ops have no builders, because this library's gradient of If needs no
+// Optional values. TensorFlow's gradient of If uses them for values that only one branch computes.
+// Here an optional is a list of at most one tensor (tensor_list.h), which LowerTensorLists lowers
+// like any other list. These ops have no builders, because this library's gradient of If needs no
 // optionals.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_

@@ -21,7 +21,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kInRows =
-    "LowerTensorLists turns lists into tensors before anything is sharded";
+    "LowerTensorLists turns lists into tensors before shardings are chosen";
 
 // --- Properties of lists ---------------------------------------------------------------------
 
@@ -37,8 +37,8 @@ absl::StatusOr<Shape> ElementOfRows(const ShapeContext& c, int i) {
   return rows.unknown_rank() ? rows : Shape(rows.dims().subspan(1));
 }
 
-// Returns operand i, an element_shape: a partially known vector, or the scalar -1 for an unknown
-// shape.
+// Returns operand i, an element_shape, which is a partially known vector, or the scalar -1 for an
+// unknown shape.
 absl::StatusOr<Shape> ElementShapeInput(const ShapeContext& c, int i) {
   const Shape& shape = c.input(i);
   if (!shape.unknown_rank() && shape.rank() == 1) return c.input_as_shape(i);
@@ -71,7 +71,7 @@ absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
     const DataType known = kind.inner.empty() ? kind.dtype : DT_VARIANT;
     if (!kind.known() || known == dtype) continue;
     return absl::InvalidArgumentError(absl::StrCat("the list has elements of ", DataTypeName(known),
-                                                   ", attribute element_dtype says ",
+                                                   ", but attribute element_dtype is ",
                                                    DataTypeName(dtype)));
   }
   if (dtype != DT_VARIANT) list.dtype = dtype;
@@ -82,7 +82,7 @@ absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
 absl::StatusOr<ListInfo> TensorsOfNode(const ShapeContext& c) {
   if (!OfLists(c)) return ListOfNode(c);
   return absl::UnimplementedError(
-      "elements that are lists can only be pushed and popped; expected tensors");
+      "elements that are lists can only be pushed and popped; other list ops require tensors");
 }
 
 // Sets output i to one element, or to `rows` stacked elements.
@@ -102,7 +102,7 @@ absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Sha
 
 // --- Shape functions -------------------------------------------------------------------------
 
-// Returns a new list. The elements of a list of lists are not known yet.
+// Returns the information about a new list. For a list of lists, the elements are not yet known.
 ListInfo NewList(const ShapeContext& c) {
   ListInfo list;
   if (!OfLists(c)) list.dtype = c.attr<DataType>("element_dtype");
@@ -170,8 +170,8 @@ absl::Status GetItemShape(ShapeContext& c) {
   return SetElements(c, 0, list, said);
 }
 
-// Updates `list->common` for an added element, input i. The common value is known only while all
-// elements are the same constant.
+// Updates `list->common` when input i is added as an element. The common value is known only while
+// all elements are the same constant.
 void MergeCommon(const ShapeContext& c, int i, ListInfo* list) {
   const Tensor* tensor = c.constant(i);
   if (tensor == nullptr || !(list->is_empty() || SameTensor(list->common, *tensor))) {
@@ -185,8 +185,8 @@ absl::Status SetItemShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(ListInfo list, TensorsOfNode(c));
   if (c.attr<bool>("resize_if_index_out_of_bounds")) {
     return absl::UnimplementedError(
-        "resize_if_index_out_of_bounds makes the length depend on data; expected a list of a given "
-        "size (for a TensorArray: dynamic_size=False)");
+        "resize_if_index_out_of_bounds makes the length depend on data; create the list with a "
+        "fixed size (for a TensorArray: dynamic_size=False)");
   }
   MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   MF_RETURN_IF_ERROR(Merge(&list, c.input(2)));
@@ -239,7 +239,8 @@ absl::Status LengthShape(ShapeContext& c) {
 
 absl::Status ElementShapeShape(ShapeContext& c) {
   if (!ListInput(c, 0).inner.empty()) {
-    return absl::UnimplementedError("elements that are lists have no shape; expected tensors");
+    return absl::UnimplementedError(
+        "elements that are lists have no shape; expected a list of tensors");
   }
   c.set_output_as_shape(0, ListInput(c, 0).element);
   return absl::OkStatus();
@@ -308,7 +309,7 @@ Gradients GetItemGrad(const GradContext& c) {
 
 Gradients SetItemGrad(const GradContext& c) {
   const Output index = c.op.input(1), item = c.op.input(2);
-  // Reads before the overwrite, which can then happen in place.
+  // Reads the element before the overwrite, so that the overwrite can happen in place.
   const Output d_item = ops::TensorListGetItem(c.scope, c.dy[0], index, item.dtype());
   const Output d_list =
       ops::TensorListSetItem(c.scope, c.dy[0], index, ops::ZerosLike(c.scope, item));
@@ -365,7 +366,7 @@ constexpr char kShapeType[] = "shape_type: {int32, int64}";
 std::vector<Row> Table() {
   return {
       {ops::kEmptyTensorList,
-       "a list without elements",
+       "an empty list, whose elements will have shape `element_shape`",
        {"element_shape: shape_type", "max_num_elements: int32"},
        {"handle: variant"},
        {kDtype, kShapeType},
@@ -421,7 +422,7 @@ std::vector<Row> Table() {
        PushBackShape,
        PushBackGrad},
       {ops::kTensorListReserve,
-       "a list of zeros",
+       "a list of `num_elements` tensors of zeros",
        {"element_shape: shape_type", "num_elements: int32"},
        {"handle: variant"},
        {kDtype, kShapeType},
@@ -435,14 +436,14 @@ std::vector<Row> Table() {
        ResizeShape,
        ResizeGrad},
       {ops::kTensorListScatterIntoExistingList,
-       "the list with the rows of `tensor` at `indices`",
+       "the list with the elements at `indices` replaced by the rows of `tensor`",
        {"input_handle: variant", "tensor: element_dtype", "indices: int32"},
        {"output_handle: variant"},
        {kDtype},
        ScatterShape,
        ScatterGrad},
       {ops::kTensorListSetItem,
-       "the list with `item` at `index`",
+       "the list with element `index` replaced by `item`",
        {"input_handle: variant", "index: int32", "item: element_dtype"},
        {"output_handle: variant"},
        {kDtype, "resize_if_index_out_of_bounds: bool = false"},
@@ -476,7 +477,7 @@ namespace {
 // Returns `shape` as a constant in which -1 is an unknown dimension, and the scalar -1 an unknown
 // rank.
 Output ElementShapeConst(const Scope& named, const mirrorflow::Shape& shape) {
-  const Scope scope = named.WithName("");  // the name is for the list op
+  const Scope scope = named.WithName("");  // the name belongs to the list op
   if (shape.unknown_rank()) return ScalarConst(scope, DT_INT32, -1);
   return VectorConst(scope, std::vector<int64_t>(shape.dims().begin(), shape.dims().end()));
 }

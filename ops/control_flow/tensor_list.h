@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TensorFlow's lists of tensors, in which loops carry their histories. A list is an immutable value
-// of dtype variant: ops that set, push or pop return another list. All elements have the same dtype
-// and shape. In a plan a list is a plain tensor, with one row per element, and a length
-// (LowerTensorLists), so its maximum length must be known: from `num_elements` or
-// `max_num_elements`, from the tensor from which it is made, or from the maximum number of
+// of dtype variant: ops that set, push or pop an element return a new list. All elements have the
+// same dtype and shape. In a plan, a list is a plain tensor with one row per element, and a length
+// (LowerTensorLists), so its maximum length must be known. It follows from `num_elements` or
+// `max_num_elements`, from the tensor that the list is made from, or from the maximum number of
 // iterations of the loop that pushes. Lists cannot be fed or fetched.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
@@ -34,9 +34,9 @@ inline constexpr char kTensorListResize[] = "TensorListResize";
 inline constexpr char kTensorListGather[] = "TensorListGather";
 inline constexpr char kTensorListScatterIntoExistingList[] = "TensorListScatterIntoExistingList";
 
-// EmptyTensorList: a list without elements. `element_shape` may be partially known.
+// EmptyTensorList: an empty list. `element_shape` may be partially known.
 struct EmptyTensorListOptions {
-  int64_t max_num_elements = -1;  // -1: as many as the loop can push
+  int64_t max_num_elements = -1;  // -1: the number that the loop can push
 };
 Output EmptyTensorList(const Scope& scope, DataType element_dtype,
                        const mirrorflow::Shape& element_shape,
@@ -46,34 +46,37 @@ Output EmptyTensorList(const Scope& scope, DataType element_dtype,
 Output TensorListReserve(const Scope& scope, DataType element_dtype, Output element_shape,
                          Output num_elements);
 
-// TensorListFromTensor: a list of the rows of `tensor`. TensorListStack: the inverse.
+// TensorListFromTensor: a list of the rows of `tensor`. TensorListStack is the inverse.
 Output TensorListFromTensor(const Scope& scope, Output tensor);
 struct TensorListStackOptions {
-  int64_t num_elements = -1;  // the required length unless -1
+  int64_t num_elements = -1;  // the required length; -1: any
 };
 Output TensorListStack(const Scope& scope, Output list, DataType element_dtype,
                        const TensorListStackOptions& options = {});
 
-// TensorListGetItem, TensorListSetItem: element `index`, an int32 in [0, length).
+// TensorListGetItem returns, and TensorListSetItem replaces, element `index`, an int32 in [0,
+// length).
 // Errors:   InvalidArgument at run time for any other index.
 Output TensorListGetItem(const Scope& scope, Output list, Output index, DataType element_dtype);
 Output TensorListSetItem(const Scope& scope, Output list, Output index, Output item);
 
 // TensorListPushBack: the list with `tensor` appended.
-// Errors:   InvalidArgument at run time if the list exceeds max_num_elements.
+// Errors:   InvalidArgument at run time if the list would exceed max_num_elements.
 Output TensorListPushBack(const Scope& scope, Output list, Output tensor);
 // TensorListPopBack: the list without its last element, and that element.
 // Errors:   InvalidArgument at run time for an empty list.
 std::vector<Output> TensorListPopBack(const Scope& scope, Output list, DataType element_dtype);
 
-// TensorListLength: an int32. TensorListElementShape: an int32 vector.
+// TensorListLength: the length, an int32. TensorListElementShape: the element shape, an int32
+// vector.
 Output TensorListLength(const Scope& scope, Output list);
 Output TensorListElementShape(const Scope& scope, Output list);
-// TensorListResize: the list truncated or padded with zeros to `size` elements, a constant.
+// TensorListResize: the list, truncated or padded with zeros to `size` elements; `size` is a
+// constant.
 Output TensorListResize(const Scope& scope, Output list, Output size);
 
 // TensorListGather: the elements at `indices`, stacked. TensorListScatterIntoExistingList: the list
-// with the rows of `tensor` at `indices`.
+// with the elements at `indices` replaced by the rows of `tensor`.
 Output TensorListGather(const Scope& scope, Output list, Output indices, DataType element_dtype);
 Output TensorListScatterIntoExistingList(const Scope& scope, Output list, Output tensor,
                                          Output indices);

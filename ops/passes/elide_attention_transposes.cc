@@ -20,13 +20,13 @@ bool IsSwap(const Compilation& c, const Node& node) {
   return perm.ok() && std::equal(perm->begin(), perm->end(), std::begin(kSwap), std::end(kSwap));
 }
 
-// Returns the value in the layout with heads inside.
+// Returns the value in the `heads_inside` layout.
 Output Inside(Compilation& c, const Output& value) {
   if (IsSwap(c, *value.node)) return value.node->input(0);
   return ops::Transpose(c.scope(), value, kSwap);
 }
 
-// Replaces `value` with `inside`, the same value in the layout with heads inside.
+// Replaces `value` with `inside`, the same value in the `heads_inside` layout.
 absl::Status ReplaceByInside(Compilation& c, const Output& value, const Output& inside) {
   std::vector<Node*> swaps;
   for (const Use& use : value.node->uses()) {

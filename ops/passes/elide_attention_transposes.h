@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ElideAttentionTransposes: removes the transposes around attention. A product writes the rows of
-// all heads of a token next to one another, [batch, n, heads, d], and attention takes [batch,
-// heads, n, d]. Where q, k and v are such transposes, the op gets the attribute `heads_inside` and
-// reads the products' layout directly. Its results are transposed back for the users that need it,
-// but the usual user is the inverse transpose, which is removed as well. The gradient op is treated
-// in the same way. Results may round differently, because CPU products of non-adjacent rows sum in
-// another order.
+// ElideAttentionTransposes: removes the transposes around attention. A product writes all of a
+// token's heads next to one another, [batch, n, heads, d], but attention takes [batch, heads, n,
+// d]. If q, k and v are transposes between these layouts, the pass sets the op's attribute
+// `heads_inside`, so that it reads the products' layout directly. The results are transposed back
+// for users that need the original layout, but the usual user is the inverse transpose, which is
+// also removed. The gradient op is treated in the same way. Results may round differently, because
+// CPU products of non-adjacent rows sum in a different order.
 #ifndef MIRRORFLOW_OPS_PASSES_ELIDE_ATTENTION_TRANSPOSES_H_
 #define MIRRORFLOW_OPS_PASSES_ELIDE_ATTENTION_TRANSPOSES_H_
 

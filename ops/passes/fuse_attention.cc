@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// A mask value at or below this excludes a pair.
+// A mask value at or below this excludes a pair of query and key.
 constexpr double kOut = -1e9;
 
 bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
@@ -25,15 +25,16 @@ bool IsProduct(const Node& node, bool adj_x, bool adj_y) {
          node.attr<bool>("adj_y") == adj_y;
 }
 
-// Returns the other operand of a binary op with operand `value`; invalid if `value` is not an
-// operand.
+// Returns the other operand of a binary op, or an invalid output if `value` is not one of its
+// operands.
 Output Other(const Node& node, const Output& value) {
   if (node.num_inputs() != 2) return Output();
   if (node.input(0) == value) return node.input(1);
   return node.input(1) == value ? node.input(0) : Output();
 }
 
-// The nodes of an attention, from the scores to the product with the values. Absent nodes are null.
+// The nodes that compute an attention, from the scores to the product with the values. Absent nodes
+// are null.
 struct Attention {
   Node *scores = nullptr, *scaled = nullptr, *masked = nullptr, *weights = nullptr,
        *values = nullptr;
@@ -59,7 +60,8 @@ class Finder {
  public:
   explicit Finder(const Compilation& c) : c_(c) {}
 
-  // Returns the attention whose weights are `softmax` and whose product with the values is `last`.
+  // Finds the attention in which `softmax` computes the weights and `last` multiplies them by the
+  // values.
   std::optional<Attention> Find(Node* softmax, Node* last) const {
     Attention a;
     a.weights = softmax;
@@ -84,7 +86,8 @@ class Finder {
     return Fits(a) ? std::make_optional(a) : std::nullopt;
   }
 
-  // Returns the gradient, if only it and the product with the values use the weights.
+  // Finds the gradient. Returns nullopt if anything other than it and the product with the values
+  // uses the weights.
   std::optional<Gradient> FindGradient(const Attention& a) const {
     Gradient g;
     const Output weights = a.weights->output(0);
@@ -163,7 +166,7 @@ class Finder {
                        [](const Output& in) { return IsProduct(*in.node, false, true); });
   }
 
-  // Returns whether the mask is 0 up to the diagonal and excludes all pairs after it.
+  // Returns whether the mask is 0 up to the diagonal and excludes all pairs beyond it.
   bool IsCausal(const Output& mask, const Shape& scores) const {
     const Tensor& value = c_.values().at(mask).constant;
     if (!value.has_value() || value.dtype() != DT_FLOAT) return false;
@@ -209,7 +212,8 @@ class Finder {
            IsInner(*g.difference, 1) && IsFree(*g.dscores) && g.dv->control_inputs().empty();
   }
 
-  // Finds dq = unscaled · k and dk = unscaledᵀ · q, the only uses of the gradient of the scores.
+  // Finds dq = unscaled · k and dk = unscaledᵀ · q, which must be the only users of the scores'
+  // gradient.
   bool FindOperands(const Attention& a, Gradient* g) const {
     if (!IsInner(*g->unscaled, 2)) return false;
     for (const Use& use : g->unscaled->uses()) {
@@ -244,8 +248,8 @@ absl::Status Fuse(Compilation& c, const Attention& a, const std::optional<Gradie
   return absl::OkStatus();
 }
 
-// Returns the product of the weights, which `softmax` computes, with the values; null if there is
-// none.
+// Returns the node that multiplies the weights, which `softmax` computes, by the values, or null if
+// there is none.
 Node* FindValues(const Node& softmax) {
   for (const Use& use : softmax.uses()) {
     if (use.slot == 0 && IsProduct(*use.user, false, false)) return use.user;

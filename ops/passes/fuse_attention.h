@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FuseAttention: fuses softmax(scale * q · kᵀ + mask) · v into one op, which does not store the
-// weights of all pairs. A gradient that also uses the weights becomes the gradient op. With few
-// keys, the weights are small and stay in cache, and recomputing them for the gradient takes longer
-// than reading them, so such attention is not fused. A constant mask that hides later positions
-// becomes the attribute `causal`. The pass runs before shardings are chosen, so the fused op's rule
-// applies.
+// full weight matrix. A gradient that also uses the weights becomes the gradient op. Attention over
+// few keys is not fused: its weights are small and stay in cache, and recomputing them for the
+// gradient would take longer than reading them. A constant mask that hides later positions becomes
+// the attribute `causal`. The pass runs before shardings are chosen, so the fused op's sharding
+// rule applies.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 

@@ -40,15 +40,16 @@ bool AddsToProduct(const Compilation& c, const Node& add) {
       (product.op().name != ops::kConv2D || product.attr<std::string>("data_format") != "NHWC")) {
     return false;
   }
-  // Each replica adds the bias to its own rows or to the whole value; a partial sum would get it
-  // once per replica.
+  // Each replica adds the bias to its own rows or to the whole value. To a partial sum, it would be
+  // added once per replica.
   return (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) && IsForOne(c, value) &&
          c.HasKernel(ops::WithBias(product.op().name)) &&
          AsPartial(c.shardings.at(value)) == nullptr &&
          c.values().shape(product.input(1)).num_elements() > 0;
 }
 
-// Returns the op that fuses `relu` with the product with bias before it; empty if there is none.
+// Returns the op that fuses `relu` with the preceding product with bias, or an empty string if
+// there is none.
 std::string OpWithRelu(const Compilation& c, const Node& relu) {
   if (relu.op().name != ops::kRelu || !IsForOne(c, relu.input(0))) return "";
   for (const char* product : {ops::kMatMul, ops::kConv2D}) {
@@ -58,8 +59,8 @@ std::string OpWithRelu(const Compilation& c, const Node& relu) {
   return "";
 }
 
-// Replaces `last` and the producer of its first input with one node of `op`, which has the other
-// inputs of both.
+// Replaces `last` and the producer of its first input with one node of type `op`, which takes the
+// remaining inputs of both.
 absl::Status Fuse(Compilation& c, Node* last, const std::string& op) {
   Node* const product = last->input(0).node;
   std::vector<Operation> before;
@@ -96,15 +97,15 @@ absl::StatusOr<bool> FuseForward(Compilation& c) {
 
 // --- backward -----------------------------------------------------------------------------------
 
-// One layer's Relu, from the product before it to the gradient of its bias.
+// The nodes around one layer's Relu, from the product before it to the gradient of the bias.
 struct Layer {
   Node* forward;    // the product with bias and Relu
-  Node* product;    // computes the gradient of the output of `forward`
+  Node* product;    // computes the gradient of `forward`'s output
   Node* relu_grad;  // ReluGrad of `product`
   Node* bias_grad;  // BiasAddGrad of `relu_grad`
 };
 
-// Returns the BiasAddGrad that sums the rows of `value`; null if there is none.
+// Returns the BiasAddGrad that sums the rows of `value`, or null if there is none.
 Node* BiasGradOf(const Output& value) {
   for (const Use& use : value.node->uses()) {
     if (use.slot == 0 && use.user->op().name == ops::kBiasAddGrad &&
@@ -116,12 +117,12 @@ Node* BiasGradOf(const Output& value) {
   return nullptr;
 }
 
-// Returns the size over which a MatMul sums.
+// Returns the size of the dimension over which a MatMul sums.
 int64_t InnerSize(const Compilation& c, const Node& product) {
   return c.values().shape(product.input(0)).dim(product.attr<bool>("transpose_a") ? 0 : 1);
 }
 
-// Returns whether `node`, a ReluGrad, belongs to a layer that can be fused, and fills `layer`.
+// Returns whether `node`, a ReluGrad, is part of a layer that can be fused. If so, fills `layer`.
 bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   if (!node->control_inputs().empty()) return false;
   *layer = {.forward = node->input(1).node,
@@ -130,17 +131,17 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
             .bias_grad = BiasGradOf(node->output(0))};
   const Node& product = *layer->product;
   const Sharded* const sharded = AsSharded(c.shardings.at(node->input(1)));
-  if (sharded != nullptr && sharded->dim != 0) return false;  // rows of a mask must be whole
+  if (sharded != nullptr && sharded->dim != 0) return false;  // a mask's rows cannot be split
   return layer->forward->op().name == ops::WithBiasAndRelu(ops::kMatMul) &&
          layer->bias_grad != nullptr && product.op().name == ops::kMatMul &&
          product.uses().size() == 1 && product.control_inputs().empty() &&
-         // Libraries may not support masks for products of vectors.
+         // Kernel libraries may not support masks for vector products.
          InnerSize(c, *layer->forward) > 1 && InnerSize(c, product) > 1 &&
          !IsFetched(c, node->input(0)) && c.values().shape(product.input(1)).num_elements() > 0 &&
          AsPartial(c.shardings.at(node->input(0))) == nullptr;
 }
 
-// Returns the mask that the layer writes. Makes the layer write one if it does not yet.
+// Returns the mask that the layer writes. Makes the layer write one if it does not already.
 absl::StatusOr<Output> MaskOf(Compilation& c, Node* forward) {
   if (forward->num_outputs() == 2) return forward->output(1);
   AttrMap attrs = forward->attrs();
@@ -181,7 +182,7 @@ absl::Status FuseBackward(Compilation& c, const Layer& layer) {
 
 absl::StatusOr<bool> FuseBackward(Compilation& c) {
   if (!c.HasKernel(ops::kMatMulReluGrad)) return false;
-  // Collects these nodes first, because fusing replaces nodes of the forward layers, but not these.
+  // Collects the ReluGrads first: fusing replaces nodes of the forward layers, but not these.
   std::vector<Node*> relu_grads;
   for (Node* node : c.graph.Nodes()) {
     if (node->op().name == ops::kReluGrad) relu_grads.push_back(node);

@@ -2,12 +2,12 @@
 //
 // FuseBiasAndRelu: makes a product or convolution add the bias to its output and apply the Relu
 // that follows while the output is still in registers. A separate BiasAdd would read and write the
-// whole output once more.
+// whole output a second time.
 //
 // For the backward pass, if the devices have such kernels, the layer's product also writes a mask
-// with one bit per element that is set if the element is positive. The product in the next layer
-// that computes the gradient of these elements applies the mask and sums the gradient of the bias.
-// A layer then consists of only three products: its own, and those of its two gradients.
+// with one bit per element that is set if the element is positive. The next layer's product that
+// computes the gradient of these elements applies the mask and sums the bias gradient. A layer then
+// consists of only three products: its own and its two gradients'.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
 

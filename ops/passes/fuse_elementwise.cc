@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits for one kernel: how many values it reads, and how many nodes it consists of.
+// Limits on the number of values that one kernel reads, and on the number of nodes that it fuses.
 constexpr size_t kMaxInputs = 12;
 constexpr size_t kMaxNodes = 32;
 
@@ -40,13 +40,13 @@ bool HaveSameShards(const Compilation& c, const Output& a, const Output& b) {
   return same && c.values().shape(a) == c.values().shape(b);
 }
 
-// The nodes that compute one value, collected backwards from its node.
+// The nodes that compute one value, collected backwards from the node that produces it.
 class Tree {
  public:
   // `positions` has the topological index of each node, by id.
   Tree(const Compilation& c, const std::vector<int>& positions, Node* root)
       : c_(c), positions_(positions), root_(root), nodes_{root} {
-    // A node with several users is added once all of them are in the tree.
+    // A node with several users is added once all its users are in the tree.
     for (bool grows = true; grows;) {
       grows = false;
       for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FuseElementwise: fuses a tree of element-wise nodes of one shape into one node, so that
-// intermediate values stay in registers. Separate nodes read and write memory, which takes all of
-// their time on a GPU. The pass does nothing unless the devices have a kernel for such nodes.
+// intermediate values stay in registers. On a GPU, separate nodes spend all of their time reading
+// and writing memory. The pass does nothing unless the devices have a kernel for such nodes.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
 

@@ -24,21 +24,22 @@ int GradientIndex(const Node& update) { return update.input_index(update.op().up
 
 // --- an update and the product that computes its gradient ---
 
-// An operand with at most this many elements stays in a core's cache.
+// An operand with at most this many elements fits into a core's cache.
 constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
-// A gradient tile is computed from all rows at once and consists of whole vectors.
+// Limits that apply because a gradient tile is computed from all rows at once and consists of whole
+// vectors.
 constexpr int64_t kMaxRows = 1024;
 constexpr int64_t kMinColumns = 32;
-// Smaller gradients stay in cache anyway.
+// Smaller gradients stay in cache without fusion.
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
-// Ranks read one another's rows instead of one another's gradients. The gradients must be larger
-// than the rows by this factor.
+// With the fused update, ranks read one another's rows instead of one another's gradients. That
+// pays off only if the gradients are larger than the rows by this factor.
 constexpr int64_t kMinSavingFactor = 2;
 
 // Returns whether the value shares the memory of a variable, which the update would overwrite.
 bool IsVariable(const Output& value) { return StripViews(value).node->op().role == OpRole::kRead; }
 
-// Returns the sharding of the rows of both operands; null if they are not sharded, or sharded
+// Returns the sharding of both operands' rows, or null if they are not sharded, or sharded
 // differently.
 const Sharded* RowsOfBoth(const Compilation& c, const Node& product) {
   const Sharded* a = AsSharded(c.shardings.at(product.input(0)));
@@ -46,11 +47,11 @@ const Sharded* RowsOfBoth(const Compilation& c, const Node& product) {
   return a != nullptr && b != nullptr && *a == *b && a->dim == 0 ? a : nullptr;
 }
 
-// Returns whether sending the rows of both operands to all domains, each of which then computes the
-// whole product, is faster than reducing the gradient over the domains. Counts the bytes that one
-// domain receives.
+// Returns whether it is faster to send both operands' rows to all domains, so that each computes
+// the whole product, than to reduce the gradient over the domains. Counts the bytes that one domain
+// receives.
 bool RowsAreFaster(const World& world, int64_t elements, int64_t rows, int64_t row_elements) {
-  // The assumed rate of a core, roughly that of AVX2. It is a constant, so that all workers make
+  // The assumed speed of a core, roughly that of AVX2. It is a constant, so that all workers make
   // the same choice.
   constexpr double kFlopsPerNs = 80;
   const double others = 1.0 - 1.0 / world.num_domains;
@@ -63,8 +64,8 @@ bool RowsAreFaster(const World& world, int64_t elements, int64_t rows, int64_t r
   return more_flops / kFlopsPerNs / cores < (gradient_bytes - row_bytes) * world.link.byte_ns;
 }
 
-// Returns whether the gradient of `update` is a product without other users, which a kernel can
-// compute in the update.
+// Returns whether the gradient of `update` is a product that has no other users and that a kernel
+// can compute within the update.
 bool IsByProduct(const Compilation& c, const Node& update) {
   if (!IsUpdate(update) || !c.HasKernel(ops::OfProduct(update.op().name))) return false;
   const Output gradient = update.input(GradientIndex(update));
@@ -123,11 +124,11 @@ absl::StatusOr<bool> FuseProducts(Compilation& c) {
 
 // --- the updates of a bucket ---
 
-// The addresses of this many variables, with their slots and gradients, fit into the kernel
-// parameters.
+// The maximum number of variables whose addresses, with those of their slots and gradients, fit
+// into the kernel parameters.
 constexpr size_t kMaxUpdates = 64;
 
-// Returns the variable whose memory the value shares; empty if there is none.
+// Returns the variable whose memory the value shares, or an empty string if there is none.
 std::string VariableRead(const Output& value) {
   const Output& read = StripViews(value);
   if (read.node->op().role != OpRole::kRead) return "";
@@ -138,7 +139,7 @@ bool IsOfEach(const Node& update, int input) {
   return update.input(input).dtype() == DT_RESOURCE || input == GradientIndex(update);
 }
 
-// Returns whether the updates differ only in variables and gradients.
+// Returns whether the updates differ only in their variables and gradients.
 bool AreAlike(const Node& a, const Node& b) {
   if (&a.op() != &b.op() || a.attrs() != b.attrs() || a.num_inputs() != b.num_inputs())
     return false;
@@ -148,7 +149,7 @@ bool AreAlike(const Node& a, const Node& b) {
   return true;
 }
 
-// The names of the variables that one or several updates read and write.
+// The names of the variables that one or more updates read and write.
 struct Accesses {
   std::vector<std::string> read, written;
 };
@@ -157,8 +158,8 @@ bool Meet(const std::vector<std::string>& a, const std::vector<std::string>& b) 
   return absl::c_any_of(a, [&](const std::string& name) { return absl::c_linear_search(b, name); });
 }
 
-// The interval in the order of collectives in which a node can run: after one collective and before
-// another.
+// The interval, in the order of collectives, in which a node can run: after one collective and
+// before another.
 struct Window {
   int after = -1;
   int before = std::numeric_limits<int>::max();
@@ -168,7 +169,7 @@ struct Window {
   }
 };
 
-// Returns the window of each node, by node id.
+// Returns each node's window, indexed by node id.
 std::vector<Window> FindWindows(const Compilation& c, const std::vector<Node*>& order) {
   std::vector<Window> windows(c.graph.id_limit());
   std::vector<int> position(c.graph.id_limit(), -1);
@@ -197,8 +198,8 @@ struct Group {
   Accesses accesses;
   Window window = {};
 
-  // Returns whether the update can join the group. The updates of a group run in any order, so they
-  // must not depend on one another.
+  // Returns whether the update can join the group. A group's updates run in any order, so they must
+  // not depend on one another.
   bool Admits(const Node& update, const Accesses& own, const Window& its) const {
     const Window both = window.And(its);
     return updates.size() < kMaxUpdates && AreAlike(*updates[0], update) &&
@@ -293,7 +294,8 @@ absl::StatusOr<bool> JoinBuckets(Compilation& c) {
   if (absl::c_count_if(c.graph.Nodes(), may_join) < 2) return false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   Grouping grouping(c, order);
-  // Marks nodes after a write: an update there might have to wait for another update of its group.
+  // Marks nodes that follow a write: such an update might have to wait for another update in its
+  // group.
   std::vector<char> after_write(c.graph.id_limit(), 0);
   for (Node* node : order) {
     const auto is_write_or_after = [&](const Node* before) {

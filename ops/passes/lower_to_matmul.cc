@@ -36,7 +36,7 @@ class Expansion {
   Expansion(Compilation& c, const Node& node)
       : c_(c), node_(node), scope_(c.scope().SubScope(node.name())) {}
 
-  // Returns an equivalent value; invalid if the node is not rewritten.
+  // Returns an equivalent value, or an invalid output if the node is not rewritten.
   absl::StatusOr<Output> Run() {
     if (node_.num_inputs() != 2) return Output();
     std::vector<int> ranks;
@@ -125,7 +125,8 @@ class Expansion {
     return ops::Einsum(scope_, inputs_, absl::StrCat(a, ",", b, "->", written(terms_.output)));
   }
 
-  // Returns operand `i` as [batch…, first, second], or transposed if that is its layout.
+  // Returns operand `i` as [batch…, first, second], or as its transpose if the operand already has
+  // that layout.
   Matrices AsMatrices(int i, const std::string& batch, const std::string& first,
                       const std::string& second) {
     const std::string& term = terms_.inputs[i];
@@ -180,7 +181,7 @@ absl::StatusOr<bool> ExpandEinsums(Compilation& c) {
 
 // --- sums of products ---------------------------------------------------------------------------
 
-// The minimum number of products to merge: adding two is as fast as merging them.
+// The minimum number of products to merge. Adding two products is as fast as merging them.
 constexpr size_t kMinMerged = 3;
 
 // Returns whether the node sums over the rows of its operands, which are matrices, and is used only
@@ -201,7 +202,7 @@ bool AreAlike(const Compilation& c, const Node& a, const Node& b) {
                     });
 }
 
-// Returns whether copying the operands is cheaper than writing the result.
+// Returns whether merging pays off: copying the operands must be cheaper than writing the result.
 bool Pays(const Compilation& c, const Node& node) {
   int64_t copied = 0;
   for (const Output& operand : node.inputs()) {
@@ -211,8 +212,8 @@ bool Pays(const Compilation& c, const Node& node) {
   return copied <= c.values().shape(node.output(0)).num_elements();
 }
 
-// Returns operand `i` of all sums, concatenated. Corresponding rows are adjacent, so the result has
-// the same row sharding as the operands.
+// Returns the concatenation of operand `i` of all sums. Corresponding rows are adjacent, so the
+// result has the same row sharding as the operands.
 Output RowsOfAll(const Scope& scope, const std::vector<Output>& sums, int i) {
   std::vector<Output> operands;
   for (const Output& sum : sums) operands.push_back(sum.node->input(i));

@@ -7,12 +7,12 @@
 // which both operands and the result have; labels that it shares only with the result; and summed
 // labels, which both operands have. Each group becomes one dimension, as in Solomonik et al., "A
 // massively parallel tensor contraction framework" (2014). An Einsum that is not a matrix product
-// (a diagonal, an element-wise product) is not rewritten, except that labels of one operand alone
-// are summed first.
+// (a diagonal, an element-wise product) is not rewritten, except that labels that only one operand
+// has are summed first.
 //
 // A sum of small products over rows becomes one product over all rows. Such a sum is the gradient
 // of a weight that a network unrolled in time uses repeatedly. The result is the same up to
-// rounding, but the products no longer need a node and a weight-sized value each:
+// rounding, but the individual products no longer each need a node and a weight-sized value:
 //   AddN(a₁ᵀb₁, …, aₙᵀbₙ) = [a₁; …; aₙ]ᵀ [b₁; …; bₙ], and similarly for BiasAddGrad.
 #ifndef MIRRORFLOW_OPS_PASSES_LOWER_TO_MATMUL_H_
 #define MIRRORFLOW_OPS_PASSES_LOWER_TO_MATMUL_H_

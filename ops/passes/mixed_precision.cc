@@ -15,8 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-// Casting an operand that is this many times smaller than the others (a bias, a factor) costs
-// nothing.
+// Casting an operand (a bias, a factor) that is at least this many times smaller than the others
+// costs next to nothing.
 constexpr int64_t kMuchSmaller = 8;
 
 class Mixing {
@@ -32,7 +32,7 @@ class Mixing {
     return keeps_precision && HasLowOperands(node);
   }
 
-  // Replaces the node with one of the lower dtype, with casts around it.
+  // Replaces the node with a node of the lower dtype, and casts its inputs and outputs.
   absl::Status Lower(Node* node) {
     std::vector<Output> inputs;
     for (int i = 0; i < node->num_inputs(); ++i) {
@@ -72,14 +72,14 @@ class Mixing {
   }
   bool IsOfFloats(const Node& node) const {
     const AttrDef* const type = node.op().FindAttr("T");
-    if (type == nullptr || type->type != "type") return false;  // a loop has a list of types
+    if (type == nullptr || type->type != "type") return false;  // for a loop, T is a list of types
     if (node.attr<DataType>("T") != DT_FLOAT) return false;
     const AttrList& allowed = type->allowed;
     return allowed.empty() || absl::c_linear_search(allowed, AttrList::value_type(dtype_));
   }
   bool IsLow(const Output& value) const { return made_of_low_.contains(value); }
 
-  // Returns whether an operand was computed in the lower dtype, and every other operand was as well
+  // Returns whether an operand was computed in the lower dtype, and every other operand was also,
   // or is small.
   bool HasLowOperands(const Node& node) const {
     int64_t largest_low = -1, largest_other = 0;

@@ -37,7 +37,7 @@ const Tensor& ConstantOf(const Compilation& c, const Output& output) {
   return c.values().at(output).constant;
 }
 
-// Returns whether all elements equal `number`; -0 and 0 differ if the dtype has both.
+// Returns whether all elements equal `number`. Distinguishes -0 from 0 if the dtype has both.
 bool IsAll(const Tensor& tensor, double number) {
   if (!tensor.has_value() || tensor.dtype() == DT_BOOL) return false;
   if (IsReducedFloat(tensor.dtype())) {
@@ -71,7 +71,7 @@ Output View(Compilation& c, const Node& node) {
   return ops::Reshape(scope, source, ops::VectorConst(scope, shape.dims(), DT_INT64));
 }
 
-// Returns the permutation of a transpose; empty for any other node, and for a scalar.
+// Returns the permutation of a transpose, or an empty vector for any other node or a scalar.
 std::vector<int64_t> PermutationOf(const Compilation& c, const Node& node) {
   if (!Is(node, ops::kTranspose) || !IsFree(node)) return {};
   absl::StatusOr<std::vector<int64_t>> perm = IntegersOf(ConstantOf(c, node.input(1)));
@@ -113,9 +113,9 @@ Output ReduceNothing(Compilation& c, const Node& node) {
   return axes.has_value() && axes.num_elements() == 0 ? node.input(0) : Output();
 }
 
-// An operand that makes an op return its other operand. The sign of 0 matters in sums: -0 + 0 is 0,
-// and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. Products with 0 have no rule, because
-// NaN * 0 is NaN.
+// An operand with which an op returns its other operand. The sign of 0 matters in sums: -0 + 0 is
+// 0, and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. Products with 0 have no rule,
+// because NaN * 0 is NaN.
 struct Neutral {
   const char* op;
   double number;
@@ -135,13 +135,14 @@ Output NeutralOperand(Compilation& c, const Node& node) {
   return Output();
 }
 
-// Returns a value that has the bits of output 0 of a node, or an invalid output. All rules are bit
-// exact: they compute nothing, or skip an operation whose result IEEE 754 defines as its operand.
+// Returns a value that has the bits of output 0 of a node, or an invalid output. All rules are
+// exact to the bit: they compute nothing, or skip an operation whose result is, by IEEE 754, its
+// operand.
 using Rule = Output (*)(Compilation&, const Node&);
 constexpr Rule kRules[] = {View, Transpose, Cast, NegOfNeg, ReduceNothing, NeutralOperand};
 
-// Returns the first rule's result that has the shape and dtype of the node's output. They can
-// differ, because a neutral operand may also broadcast the other operand.
+// Returns the first rule's result that has the shape and dtype of the node's output. A rule's
+// result may lack them, because a neutral operand can also broadcast the other operand.
 Output Simplified(Compilation& c, const Node& node) {
   const Output output = node.output(0);
   for (const Rule rule : kRules) {
@@ -152,7 +153,8 @@ Output Simplified(Compilation& c, const Node& node) {
   return Output();
 }
 
-// A gather from a variable becomes a gather from a read, at the same position among the writes.
+// A gather from a variable becomes a gather from a read that has the same order relative to the
+// writes.
 absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   if (!Is(*node, ops::kResourceGather)) return false;
   const Scope scope = c.scope().SubScope(node->name()).WithControlInputsOf(*node);
@@ -167,7 +169,8 @@ absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   return true;
 }
 
-// The inputs of an IdentityN replace its outputs; nodes that waited for it wait for all inputs.
+// The inputs of an IdentityN replace its outputs; nodes that waited for it wait for all of its
+// inputs.
 absl::StatusOr<bool> PassOn(Compilation& c, Node* node) {
   if (!Is(*node, ops::kIdentityN) || !IsFree(*node)) return false;
   std::vector<Operation> all;

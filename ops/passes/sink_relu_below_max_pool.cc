@@ -18,11 +18,11 @@ bool IsFetched(const Compilation& c, const Output& value) {
   return std::find(c.fetches.begin(), c.fetches.end(), value) != c.fetches.end();
 }
 
-// A Relu, the pool that follows it, and the gradients through both.
+// A Relu, the pool that follows it, and the gradients of both.
 struct Pooled {
   Node* relu = nullptr;
   Node* pool = nullptr;
-  std::vector<Node*> relu_grads;  // each takes a gradient of the pool
+  std::vector<Node*> relu_grads;  // each takes the output of a pool gradient
 };
 
 bool HaveSameWindow(const Node& a, const Node& b) {
@@ -44,7 +44,7 @@ bool IsGradient(const Compilation& c, const Pooled& pooled, const Node& node) {
          node.control_inputs().empty() && !IsFetched(c, grad.output(0));
 }
 
-// Returns whether only a pool and its gradients use `relu`; if so, fills `pooled`.
+// Returns whether only a pool and its gradients use `relu`, and if so, fills `pooled`.
 bool Find(const Compilation& c, Node* relu, Pooled* pooled) {
   if (!Is(*relu, ops::kRelu) || !relu->control_inputs().empty() || IsFetched(c, relu->output(0))) {
     return false;

@@ -6,9 +6,9 @@
 //       = MaxPoolGrad(x, MaxPool(x), ReluGrad(dy, Relu(MaxPool(x))))
 // Relu is monotone: if the largest element of a window is above 0, it is the same pixel before and
 // after Relu; no gradient flows from any other window. The results are the same, including NaN,
-// except that in a window without gradient a different pixel may get the -0 (or NaN, if dy is
-// infinite) that results from dy * 0. Relu and its gradient then touch only the pixels of the
-// output, usually a quarter as many.
+// with one exception: in a window without gradient, a different pixel may receive the -0 (or NaN,
+// if dy is infinite) that results from dy * 0. Relu and its gradient then process only the output's
+// pixels, usually a quarter as many.
 #ifndef MIRRORFLOW_OPS_PASSES_SINK_RELU_BELOW_MAX_POOL_H_
 #define MIRRORFLOW_OPS_PASSES_SINK_RELU_BELOW_MAX_POOL_H_
 

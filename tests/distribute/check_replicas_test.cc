@@ -148,7 +148,7 @@ TEST(CheckReplicasOfWorkersTest, AllWorkersNameVariableAndRanks) {
       EXPECT_THAT(differ[0], IsError(absl::StatusCode::kDataLoss, "differs",
                                      odd == 0 ? " on ranks 0, 1 and " : " on ranks 0, 1, 2, 3 and ",
                                      odd == 0 ? " on ranks 2, 3, 4, 5; " : " on ranks 4, 5; ",
-                                     "also differ: 1"));
+                                     "variables that differ: 1"));
       EXPECT_THAT(std::string(differ[0].message()),
                   testing::ContainsRegex(absl::StrCat("^variable '(", kLarge, "|small)'")));
 

@@ -454,7 +454,7 @@ TEST_F(ControlFlowTest, VariableCreatedInFunctionIsRejected) {
         return Outputs{ops::ReadVariableOp(s, own)};
       },
       Twenty)[0];
-  EXPECT_THAT(ErrorOf({y}), IsError(absl::StatusCode::kUnimplemented, "variables", "is given"));
+  EXPECT_THAT(ErrorOf({y}), IsError(absl::StatusCode::kUnimplemented, "variables", "passed"));
 }
 
 TEST_F(ControlFlowTest, BranchThatReturnsVariableIsRejected) {

@@ -372,7 +372,7 @@ TEST_F(TensorListTest, StackOfMoreElementsThanCapacityIsReported) {
   const Output all =
       ops::TensorListStack(root_.WithName("all"), some, DT_DOUBLE, {.num_elements = 9});
   EXPECT_THAT(ErrorOf({all}), IsError(absl::StatusCode::kInvalidArgument, "TensorListStack(all)",
-                                      "num_elements = 9", "room for 3"));
+                                      "num_elements = 9", "capacity is 3"));
 }
 
 TEST_F(TensorListTest, BranchesWithDifferentElementDtypesAreReported) {

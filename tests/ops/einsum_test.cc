@@ -28,7 +28,7 @@ TEST(EinsumTermsTest, ErrorsNameTheCause) {
   EXPECT_THAT(ErrorOf("ij,jk", {2, 2}), IsError(kInvalid, "one '->'"));
   EXPECT_THAT(ErrorOf("ij->ji->ij", {2}), IsError(kInvalid, "one '->'"));
   EXPECT_THAT(ErrorOf("ij,jk->ik", {2}), IsError(kInvalid, "a term for each"));
-  EXPECT_THAT(ErrorOf("i,j,k->ijk", {1, 1, 1}), IsError(kInvalid, "1 or 2 operands"));
+  EXPECT_THAT(ErrorOf("i,j,k->ijk", {1, 1, 1}), IsError(kInvalid, "each operand (1 or 2)"));
   EXPECT_THAT(ErrorOf("i j->ij", {2}), IsError(kInvalid, "labels", "letters"));
   EXPECT_THAT(ErrorOf("...i...->i", {2}), IsError(kInvalid, "labels", "letters"));
   EXPECT_THAT(ErrorOf("ijk->ij", {2}), IsError(kInvalid, "operand 0", "2 dimensions"));

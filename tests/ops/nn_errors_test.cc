@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
                           ops::Conv2D(s, Images(s), Filter(s), kOnes, "VALID",
                                       {.dilations = {1, 3, 1, 1}});
                         }},
-               ErrorRow{"Conv2DWithTwoPaddings", kInvalid, "8 numbers", "got [1, 1]",
+               ErrorRow{"Conv2DWithTwoPaddings", kInvalid, "8 elements", "got [1, 1]",
                         [](const Scope& s) {
                           ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
                                       {.explicit_paddings = {1, 1}});
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                         [](const Scope& s) {
                           ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
                         }},
-               ErrorRow{"Conv2DWithTwoStrides", kInvalid, "4 numbers", "got [2, 2]",
+               ErrorRow{"Conv2DWithTwoStrides", kInvalid, "4 elements", "got [2, 2]",
                         [](const Scope& s) {
                           ops::Conv2D(s, Images(s), Filter(s), {2, 2}, "SAME");
                         }},
@@ -194,12 +194,12 @@ INSTANTIATE_TEST_SUITE_P(
                         [](const Scope& s) {
                           ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
                         }},
-               ErrorRow{"MaxPoolOfPaddingOnly", kInvalid, "window", "outside the images",
+               ErrorRow{"MaxPoolOfPaddingOnly", kInvalid, "window", "in every window",
                         [](const Scope& s) {
                           ops::MaxPool(s, Images(s), kTwos, kOnes, "EXPLICIT",
                                        {.explicit_paddings = {0, 0, 2, 0, 0, 0, 0, 0}});
                         }},
-               ErrorRow{"MaxPoolOfEmptyImages", kInvalid, "window", "outside the images",
+               ErrorRow{"MaxPoolOfEmptyImages", kInvalid, "window", "in every window",
                         [](const Scope& s) {
                           ops::MaxPool(s, Feed(s, {2, 0, 3, 1}), kTwos, kOnes, "EXPLICIT",
                                        {.explicit_paddings = {0, 0, 1, 1, 0, 0, 0, 0}});

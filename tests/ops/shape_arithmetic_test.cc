@@ -214,13 +214,13 @@ const ErrorRow kErrors[] = {
     {"RangeWithoutStep", [](const Scope& s) { ops::Range(s, Int(s, 0), Int(s, 5), Int(s, 0)); },
      "delta", "not be 0"},
     {"RangeAwayFromLimit", [](const Scope& s) { ops::Range(s, Int(s, 5), Int(s, 0), Int(s, 1)); },
-     "from 5 to 0", "steps of 1"},
+     "start 5 to limit 0", "delta 1"},
     {"RangeOfNaN",
      [](const Scope& s) {
        const Output nan = ops::ScalarConst(s, DT_FLOAT, std::nan(""));
        ops::Range(s, nan, nan, nan);
      },
-     "no range", "from nan"},
+     "cannot step", "start nan"},
     {"TransposeByNonPermutation",
      [](const Scope& s) {
        ops::Transpose(s, Of(s, {2, 3}), {1, 1});
@@ -287,7 +287,7 @@ const ErrorRow kErrors[] = {
      },
      "strides", "not be 0"},
     {"IndexOutOfRange", [](const Scope& s) { ops::ElementOf(s, Of(s, {3}), -4); },
-     "index of dimension 0", "got -4"},
+     "index into dimension 0", "got -4"},
     {"IndexWithNegativeStride",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {1}), Ints(s, {-1}),

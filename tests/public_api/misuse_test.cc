@@ -179,7 +179,7 @@ TEST_F(StepTest, KeptOutputsKeepTheirValues) {
 TEST_F(StepTest, OutputOutOfRangeIsNamed) {
   mf::Step step = session_->Prepare({x_}, {y_}).value();
   const mf::StepOutputs out = step.Run({batch_}).value();
-  EXPECT_DEATH(out[1], "StepOutputs\\[1\\].* has 1");
+  EXPECT_DEATH(out[1], "StepOutputs\\[1\\].*below 1");
 }
 
 TEST_F(StepTest, InvalidFetchIsNamedByItsPosition) {

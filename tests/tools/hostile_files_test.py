@@ -137,7 +137,7 @@ class HostileFilesTest(ProgramTest):
 
     def test_invalid_structure_is_rejected(self):
         for name, broken, what in [
-            ("duplicate", node("x", "NoOp"), "NoOp(x): a node of this name exists already"),
+            ("duplicate", node("x", "NoOp"), "NoOp(x): a node with this name already exists"),
             ("unknown_op", node("y", "Sqare", "x", T="DT_FLOAT"), "did you mean Square?"),
             ("attribute", node("y", "Neg", "x", T="DT_FLOAT", U="DT_FLOAT"),
              "Neg(y): op Neg has no attribute 'U'"),
@@ -169,7 +169,7 @@ class HostileFilesTest(ProgramTest):
         ]:
             self.inspect_refuses(
                 f"{name}.pbtxt", node("a", "NoOp") + f"library {{ {functions} }} {VERSIONS}",
-                "functions of the library call each other in a cycle: f")
+                "library functions call each other in a cycle: f")
 
     def test_invalid_shapes_are_rejected(self):
         huge = 1 << 40

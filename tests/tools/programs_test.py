@@ -291,14 +291,14 @@ class ProgramsTest(ProgramTest):
             ("deep.pbtxt", "node { attr { value { list { func { attr { value { " * 10000, "line 1"),
             ("cycle.pbtxt", two + VERSIONS, "the graph has a cycle: a -> b -> a"),
             ("cycle.txt", "a = Neg(b) {T=float}\nb = Neg(a) {T=float}\n", "a -> b -> a"),
-            ("twice.pbtxt", 2 * node("a", "NoOp") + VERSIONS, "NoOp(a): a node of this name"),
+            ("twice.pbtxt", 2 * node("a", "NoOp") + VERSIONS, "NoOp(a): a node with this name"),
             ("unknown.pbtxt", node("a", "MatMull") + VERSIONS, "did you mean MatMul?"),
             ("attribute.pbtxt", cast + VERSIONS, "Const(c): "),
             ("input.pbtxt", node("a", "Neg", "z", T="DT_FLOAT") + VERSIONS, "'z'"),
             ("op.pbtxt", node("a", "Bad\\nERROR \\033[31mfake") + VERSIONS,
              r"Bad\nERROR \x1b[31mfake(a): illegal op name"),
             ("loop.pbtxt", node("a", "Merge", "b") + node("b", "NextIteration", "a") + VERSIONS,
-             "a loop of TensorFlow 1"),
+             "a TensorFlow 1 loop"),
             ("variable.pbtxt", node("v", "VarHandleOp", dtype="DT_FLOAT").replace(
                 "node { ", "node { attr { key: 'shared_name' value { s: 'v\\033[31m' } } "
                 "attr { key: 'shape' value { shape { } } } ") + VERSIONS, r"got 'v\x1b[31m'"),
@@ -353,7 +353,7 @@ y = Neg(f) {T=float}
             ("fetched.txt", fetched, ["--max_memory=64", "--replicas=1"],
              "its fetches need too much memory"),
             ("constants.pbtxt", constants, ["--max_memory=20"], "Const(c0): attribute 'value'"),
-            ("calls.pbtxt", calls, [], "f0(call): the graph is too large from this node on"),
+            ("calls.pbtxt", calls, [], "f0(call): the graph is too large at this node"),
             ("nodes.txt", "a = NoOp()\n" * 3, ["--max_graph_nodes=2"], "line 3: NoOp(a): "),
             ("file.txt", "a = NoOp()\n" * 200000, ["--max_memory=1"], "the file is too large"),
         ]:

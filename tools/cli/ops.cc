@@ -147,12 +147,12 @@ std::string ShardingText(const OpDef& op, absl::string_view stem) {
   for (const auto& [rule, text] : shared) {
     if (op.sharding == rule) return std::string(text);
   }
-  return absl::StrCat("a rule of its own, in `ops/", stem, ".cc`");
+  return absl::StrCat("its own rule, in `ops/", stem, ".cc`");
 }
 
 std::string KernelText(const OpDef& op) {
-  if (op.has(kView)) return "none runs: the output shares the memory of the input";
-  if (op.role == OpRole::kCollective) return "none runs: communicators of CPUs and GPUs do it";
+  if (op.has(kView)) return "none: the output shares the input's memory";
+  if (op.role == OpRole::kCollective) return "none: communicators run it";
   std::vector<std::string> devices;
   for (const char* device : {"CPU", "GPU"}) {
     if (AllKernels().Has(op.name, device)) devices.push_back(device);
@@ -160,7 +160,7 @@ std::string KernelText(const OpDef& op) {
   if (!devices.empty()) return absl::StrJoin(devices, ", ");
   switch (op.role) {
     case OpRole::kPlaceholder:
-      return "none: its value is fed, or that of its input";
+      return "none: its value is fed, or taken from its input";
     case OpRole::kNoOp:
       return "none: it only orders other nodes";
     case OpRole::kVariable:
@@ -176,14 +176,14 @@ std::string KernelText(const OpDef& op) {
 
 std::vector<std::string> TraitTexts(const OpDef& op) {
   static constexpr std::pair<OpTrait, absl::string_view> kTexts[] = {
-      {kStateful, "stateful: never folded, merged or dropped while it is wanted"},
+      {kStateful, "stateful: never folded or merged, and never dropped if a step needs it"},
       {kCommutative, "commutative"},
       {kElementwise, "element-wise"},
-      {kRandom, "draws random numbers, the same for any number of replicas"},
+      {kRandom, "draws random numbers, which do not depend on the number of replicas"},
       {kPerReplica, "differs between replicas"},
-      {kOverwrites, "needs no value of the variable before it"},
-      {kOwnOp, "not in TensorFlow: a graph file also holds its expansion in TensorFlow's ops"},
-      {kFailsOnData, "can fail because of the values of its operands"},
+      {kOverwrites, "does not need the variable to have a value"},
+      {kOwnOp, "not in TensorFlow: a graph file also contains its expansion into TensorFlow's ops"},
+      {kFailsOnData, "can fail depending on the values of its operands"},
       {kSumsProducts, "computed in bfloat16 with mixed precision"},
       {kKeepsPrecision, "follows its operands with mixed precision"},
       {kNeedsPrecision, "computed in float with mixed precision"},
@@ -232,20 +232,22 @@ std::string PageText(const Page& page) {
 constexpr char kIndexIntroduction[] =
     R"(# Ops
 
-All ops of the library, in alphabetical order. Names, attributes and defaults are TensorFlow's. `mirrorflow ops NAME`
-prints the section of an op in a terminal.
+All of Mirrorflow's ops, in alphabetical order. Names, attributes and defaults are TensorFlow's. `mirrorflow ops NAME`
+prints an op's section in a terminal.
 
 - `static` inputs (shapes, axes) must be constant when a plan is made.
 - An attribute of type `type` names the dtype of the inputs and outputs that refer to it. `N * T` stands for `N`
   tensors of dtype `T`, and a `list(type)` for one tensor of each of its dtypes.
-- Builders are functions of namespace `mf::ops`. They take what the inputs do not determine as arguments or options.
-- `gradient` says whether `mf::Gradients` passes the op; `none` comes with the reason.
-- `sharding` says how the op works on operands whose rows are divided over the replicas. An op with a rule computes
-  on its shard. Operands of an op without one are gathered first, unless the compiler handles the op specially.
-- `kernels` lists the types of devices. Kernels of the CPU compute half and bfloat16 in float where they have no code
-  of their own. A factory may reject a dtype that the schema allows; the error then names the node and the dtype.
+- Builders are functions in namespace `mf::ops`. They take what the inputs do not determine as arguments or options.
+- `gradient` states whether `mf::Gradients` can differentiate the op; if not, the reason follows `none`.
+- `sharding` describes how the op works on operands whose rows are divided over the replicas. An op with a rule
+  computes on its shard. The operands of an op without a rule are gathered first, unless the compiler handles the op
+  specially.
+- `kernels` lists the device types that have a kernel for the op. CPU kernels compute half and bfloat16 in float if
+  they have no specialised code. A factory may reject a dtype that the schema allows; the error then names the node
+  and the dtype.
 
-`mirrorflow ops --markdown=docs/ops` of a build with `--config=cuda` writes these pages.
+`mirrorflow ops --markdown=docs/ops`, built with `--config=cuda`, writes these pages.
 
 | op | result | page |
 |---|---|---|

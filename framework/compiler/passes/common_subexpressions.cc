@@ -11,15 +11,15 @@ namespace mirrorflow {
 namespace {
 
 // Returns true for nodes that only compute outputs. This includes reads: two reads with the same
-// control inputs are at the same position among the writes.
+// control inputs are ordered identically relative to the writes.
 bool MayMerge(const Node& node) {
   const OpDef& op = node.op();
   if (op.role == OpRole::kRead || op.role == OpRole::kConstant) return true;
   return Computes(op) && !op.has(kStateful) && node.num_outputs() > 0;
 }
 
-// Appends an attribute to `key`; a constant as bytes, because printing a batch-sized one takes
-// longer than the rest of the pass.
+// Appends an attribute to `key`. Appends a constant as raw bytes, because printing a batch-sized
+// constant takes longer than the rest of the pass.
 void AppendAttr(absl::string_view name, const AttrValue& value, std::string* key) {
   const Tensor* tensor = value.get_if<Tensor>();
   if (tensor == nullptr) {
@@ -44,7 +44,7 @@ bool IsFree(const Output& handle) {
 std::string Key(const Compilation& c, const Node& node) {
   std::vector<std::string> inputs;
   for (const Output& in : node.inputs()) {
-    // All handles of a variable are equal, except those that carry control dependencies.
+    // All handles of a variable are equivalent, except those that carry control dependencies.
     const absl::StatusOr<std::string> variable =
         in.dtype() == DT_RESOURCE && IsFree(in) ? VariableName(in) : absl::NotFoundError("");
     inputs.push_back(variable.ok() ? absl::StrCat("@", *variable)

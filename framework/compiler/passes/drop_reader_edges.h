@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DropReaderEdges: removes the control edges from the users of reads to writes, which
-// OrderVariables added, so that these users can be fused into other nodes. OrderVariables then runs
-// again and orders the fused nodes. The order of writes and of collectives is unchanged.
+// DropReaderEdges: removes the control edges that OrderVariables added from the users of reads to
+// writes, so that these users can be fused into other nodes. OrderVariables then runs again and
+// orders the fused nodes. The order of writes and of collectives is unchanged.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_DROP_READER_EDGES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_DROP_READER_EDGES_H_
 

@@ -13,28 +13,27 @@ namespace {
 
 // A larger constant costs more to store than to compute; shape arithmetic is never this large.
 constexpr int64_t kMaxFoldedBytes = 4096;
-// Limits the work as well: shape arithmetic is cheap, but a small product of large constants is
-// not.
+// Also limits the work: shape arithmetic is cheap, but a small product of large constants is not.
 constexpr int64_t kMaxFoldedFlops = int64_t{1} << 24;
 
-// How many nodes KnownValue visits at most, counting repeated visits.
+// The maximum number of nodes that KnownValue visits, counting repeated visits.
 constexpr int kMaxKnownNodes = 256;
 
 bool IsConstant(const Compilation& c, const Output& output) {
   return c.values().at(output).constant.has_value();
 }
 
-// Sets the values of the node's outputs if its kernel can compute them now.
+// Sets the values of the node's outputs if its kernel can already compute them.
 void TryEvaluate(Compilation& c, const Node& node) {
   const OpDef& op = node.op();
   if (!Computes(op) || op.has(kStateful) || node.num_outputs() == 0) return;
-  if (node.output_dtype(0) == DT_VARIANT) return;  // a list, whose value is never known
+  if (node.output_dtype(0) == DT_VARIANT) return;  // the value of a list is never known
   if (!c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
     Tensor value = c.values().at(in).constant;
-    // OnesLike needs only the shape of its input. The gradient of the loss starts with it and must
-    // not wait for the loss.
+    // OnesLike needs only the shape of its input. The gradient of the loss starts with OnesLike and
+    // must not wait for the loss.
     if (!value.has_value() && op.role == OpRole::kOnesLike &&
         c.values().shape(in).IsFullyDefined() && c.ValueBytes(in) <= kMaxFoldedBytes) {
       absl::StatusOr<Tensor> zeros = Tensor::Allocate(in.dtype(), c.values().shape(in));
@@ -54,7 +53,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
   if (bytes > kMaxFoldedBytes) return;
   absl::StatusOr<std::vector<Tensor>> outputs =
       EvaluateNode(node, inputs, shapes, *c.kernels, {.max_flops = kMaxFoldedFlops});
-  // A node that fails on these values also fails in the step, if it ever runs.
+  // A node that fails on these values is not folded; it also fails in the step, if it ever runs.
   if (!outputs.ok()) return;
   for (int i = 0; i < node.num_outputs(); ++i) {
     ValueInfo info = c.values().at(node.output(i));
@@ -73,8 +72,8 @@ void ForgetConstants(Compilation& c, const Node& node) {
   }
 }
 
-// Returns true if the node's outputs are computed from constants alone. Existing rows of the shape
-// table do not count, because the nodes that produced them may now be fed.
+// Returns true if the node's outputs are computed from constants only. Ignores values already in
+// the shape table, because the nodes that produced them may now be fed.
 bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   const bool is_constant = node.op().role == OpRole::kConstant;
   if (--budget < 0 || node.has_attr(kRowsAttr)) return false;
@@ -87,12 +86,12 @@ bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   return true;
 }
 
-// Returns the information about a list; an unknown list if the value is not a list.
+// Returns the information about a list, or an unknown list if the value is not a list.
 ListInfo ListOf(const Compilation& c, const Output& value) {
   return value.dtype() == DT_VARIANT ? ListInfo::From(c.values().at(value)) : ListInfo();
 }
 
-// Returns the lists that a branch or loop passes to its functions, by argument.
+// Returns the lists that a branch or loop passes to its functions, one entry per argument.
 std::vector<ListInfo> ListArguments(const Compilation& c, const Node& node) {
   std::vector<ListInfo> lists;
   for (const Output& in : node.inputs().subspan(FirstArgument(node.op()))) {
@@ -112,7 +111,7 @@ void SetOutputs(Compilation& c, const Node& node, const std::vector<Shape>& shap
 
 }  // namespace
 
-// Replaces outputs whose value is known with constants.
+// Replaces outputs of known value with constants.
 absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node) const {
   if (trials_ > 0) return false;
   if (!Computes(node->op()) || node->op().has(kStateful)) return false;
@@ -180,7 +179,7 @@ absl::Status InferAndFold::SetFeedShapes(Compilation& c) const {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     const Output& feed = c.feeds[i];
     if (feed.dtype() == DT_VARIANT) {
-      if (c.is_body) continue;  // InferBody has set its information
+      if (c.is_body) continue;  // InferBody has already set its information
       return absl::UnimplementedError(
           absl::StrCat("feed ", feed.ToString(), " is a list; expected a tensor"));
     }
@@ -281,7 +280,7 @@ absl::Status InferAndFold::InferBranches(Compilation& c, const Node& node) {
 
 absl::Status InferAndFold::InferLoop(Compilation& c, const Node& node) {
   Compilation &condition = *c.bodies.at(node.id())[0], &body = *c.bodies.at(node.id())[1];
-  std::vector<bool> stays;  // by argument: whether it equals the node's input in every iteration
+  std::vector<bool> stays;  // by argument: whether every iteration sees the node's input
   for (size_t i = 0; i < body.feeds.size(); ++i) {
     stays.push_back(StripViews(body.fetches[i]) == body.feeds[i]);
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InferAndFold: infers global shapes and dtypes for this feed signature and folds constants on the
-// way, because shape arithmetic needs both. Afterwards every value has a fully defined shape and
-// every static operand is a constant. If that is impossible, the graph has shapes that depend on
-// data, and the error names the node.
+// InferAndFold: infers global shapes and dtypes for this feed signature, and folds constants in the
+// same pass, because shape arithmetic needs both. Afterwards every value has a fully defined shape
+// and every static operand is constant. If that is impossible, because shapes depend on data, the
+// error names the node.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 
@@ -15,19 +15,19 @@
 
 namespace mirrorflow {
 
-// Returns the value if a few nodes compute it from constants alone, so that it does not depend on
-// feeds and variables; otherwise a tensor without a value.
+// Returns the value if a few nodes compute it from constants only, independently of feeds and
+// variables; otherwise returns a tensor without a value.
 Tensor KnownValue(Compilation& c, const Output& value);
 
-// A list attribute that marks a node as creating the rows of a split value, or as computed from
-// such rows. Each replica holds different rows, so the node is not folded to a constant, which
-// would be equal on all replicas.
+// A list attribute of nodes that create the rows of a split value or are computed from such rows.
+// Each replica holds different rows, so these nodes are not folded: a constant would be equal on
+// all replicas.
 inline constexpr char kRowsAttr[] = "_rows";
 
 class InferAndFold final : public Pass {
  public:
-  // `loop_bound` depends on particular ops, so a layer above supplies it. If it is null, no loop
-  // has a known bound.
+  // `loop_bound` depends on specific ops, so a higher layer supplies it. If it is null, no loop has
+  // a known bound.
   explicit InferAndFold(LoopBoundFn loop_bound = nullptr) : loop_bound_(loop_bound) {}
 
   absl::string_view name() const override { return "infer_and_fold"; }
@@ -37,20 +37,21 @@ class InferAndFold final : public Pass {
   bool enters_bodies() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 
-  // Sets the shapes and constants in c.values(), including those of bodies, and leaves the graphs
-  // unchanged. A node whose inputs do not fit together is an error; with `stand_in`, it gets the
-  // shapes that `stand_in` sets instead.
+  // Sets the shapes and constants in c.values() and in the bodies' values, and leaves the graphs
+  // unchanged. A node with incompatible inputs is an error unless `stand_in` is given, which then
+  // sets the shapes of the node's outputs.
   using StandIn = absl::FunctionRef<void(Compilation& c, const Node& node)>;
   absl::Status InferOnly(Compilation& c);
   absl::Status InferOnly(Compilation& c, StandIn stand_in);
 
  private:
-  // Infer the functions, given the node's inputs, and set the shapes of the node's outputs.
+  // Infer the shapes inside the node's functions from its inputs, and set the shapes of its
+  // outputs.
   absl::Status InferBranches(Compilation& c, const Node& node);
   absl::Status InferLoop(Compilation& c, const Node& node);
   absl::Status InferBody(Compilation& c, const Node& node, Compilation& body,
                          const std::vector<bool>& stays, const std::vector<ListInfo>& lists);
-  // Infers the lists of a loop by trial, without changing the bodies.
+  // Infers a loop's lists by trial, without changing the bodies.
   absl::StatusOr<LoopLists> TryLists(Compilation& c, const Node& node,
                                      const std::vector<bool>& stays);
   absl::Status CheckSame(const Node& node, int output, absl::string_view depends_on, const Shape& a,
@@ -62,7 +63,8 @@ class InferAndFold final : public Pass {
 
   const LoopBoundFn loop_bound_;
   const StandIn* stand_in_ = nullptr;
-  // Positive during a trial, which may lack information and must not make final decisions.
+  // Positive during a trial inference, which may lack information and must not make final
+  // decisions.
   int trials_ = 0;
   int64_t trial_nodes_left_ = 1 << 22;  // nested loops multiply trials
 };

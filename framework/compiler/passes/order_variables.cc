@@ -27,8 +27,8 @@ std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
   return reached;
 }
 
-// Marks the dependents of `write`, and the nodes that come after it because collectives start in
-// order.
+// Marks the dependents of `write`, and the nodes that must run after it because collectives start
+// in order.
 std::vector<char> AfterWriteInOrder(const Compilation& c, Node* write,
                                     const std::vector<char>& after_write) {
   const auto first = std::find_if(c.collectives.begin(), c.collectives.end(),
@@ -44,7 +44,7 @@ struct Accesses {
   std::vector<Node*> writes;
 };
 
-// Returns the nodes that read the memory of `read`: its users, through views.
+// Returns the nodes that read the memory of `read`: its direct users, and its users through views.
 std::vector<Node*> UsersThroughViews(Node* read) {
   std::vector<Node*> users;
   absl::flat_hash_set<Node*> seen;
@@ -58,7 +58,8 @@ std::vector<Node*> UsersThroughViews(Node* read) {
       if (use.user->op().has(kView) && use.slot == 0) pending.push_back(use.user);
     }
   }
-  // The order of uses is arbitrary, but edges must be added in a fixed order.
+  // Sorts the users, because the order of uses is arbitrary, but edges must be added in a fixed
+  // order.
   std::sort(users.begin(), users.end(), [](Node* a, Node* b) { return a->id() < b->id(); });
   return users;
 }
@@ -71,12 +72,12 @@ bool IsFetchedThroughViews(const Compilation& c, Node* read) {
 }
 
 // Orders the users of `read` before `write`, or marks the read as a copy. `after_write` marks the
-// dependents of `write`; `after_write_in_order` also marks the nodes that the order of collectives
-// puts after it. The new edges end at `write`, so they change neither.
+// dependents of `write`; `after_write_in_order` also marks the nodes that must follow it because of
+// the order of collectives. The new edges end at `write`, so both remain valid.
 bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
                           const std::vector<char>& after_write,
                           const std::vector<char>& after_write_in_order) {
-  if (after_write[read->id()]) return false;  // it sees the written value
+  if (after_write[read->id()]) return false;  // the read sees the written value
   bool needs_copy = read->has_attr(kCopyAttr) || IsFetchedThroughViews(c, read);
   const std::vector<Node*> users = UsersThroughViews(read);
   for (Node* user : users) needs_copy |= user != write && after_write_in_order[user->id()];

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OrderVariables: makes the order of reads and writes of each variable explicit, as control edges.
-// A read returns the variable's own memory, not a copy, so it matters when its users run. A read
-// that is not ordered after a write sees the old value, so its users are ordered before the write.
-// If a user depends on the write, or the read is fetched, the read is marked `_copy` and copies the
-// value before the write. Writes of one variable that the graph does not order run in order of
-// creation.
+// OrderVariables: adds control edges that make the order of each variable's reads and writes
+// explicit. A read returns the variable's own memory, not a copy, so its users must run before the
+// next write. Unless a read is ordered after a write, it sees the old value, and its users are
+// ordered before the write. If a user depends on the write, or the read is fetched, the read is
+// marked `_copy` and copies the value before the write. Writes of one variable that the graph does
+// not order run in order of creation.
 //
 // The pass runs once in each half of the compiler. In the first half it runs before the collectives
 // are ordered, because their order must respect the edges; in the second half it orders the readers
-// that fusion has produced (DropReaderEdges). There, a user that only the order of collectives puts
-// after the write also reads a copy.
+// that fusion has produced (DropReaderEdges). In the second half, a user that follows the write
+// only because of the order of collectives also reads a copy.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 

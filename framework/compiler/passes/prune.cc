@@ -16,15 +16,16 @@ bool HasDefault(const Node& node) {
   return node.op().role == OpRole::kPlaceholder && node.num_inputs() > 0;
 }
 
-// Replaces every PlaceholderWithDefault, none of which is fed, with its input. Returns whether
-// there were any.
+// Replaces each PlaceholderWithDefault with its input; none of them is fed any more. Returns
+// whether there were any.
 bool TakeDefaults(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
     if (!HasDefault(*node)) continue;
     changed = true;
     const Output by_default = node->input(0);
-    // The node's control inputs must still run before its users, but may run after its default.
+    // The control inputs must still run before the node's users, but need not run before its
+    // default.
     const bool is_asked_for = std::count(c.fetches.begin(), c.fetches.end(), node->output(0)) > 0 ||
                               std::count(c.targets.begin(), c.targets.end(), node) > 0;
     for (Node* control : node->control_inputs()) {
@@ -39,16 +40,16 @@ bool TakeDefaults(Compilation& c) {
   return changed;
 }
 
-// A graph may contain unknown ops, but not where the step needs them.
+// Returns an error if the step needs an unknown op. Elsewhere, a graph may contain them.
 absl::Status CheckOps(const Compilation& c) {
   ErrorList errors;
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kUnknown || errors.full()) continue;
     const absl::Status unknown = c.ops->Lookup(node->op().name).status();
-    errors.Add(absl::StrCat(Printable(node->op().name), "(", node->name(), "): ",
-                            unknown.ok()
-                                ? "it handles text or another dtype that no tensor here can hold"
-                                : unknown.message()));
+    errors.Add(absl::StrCat(
+        Printable(node->op().name), "(", node->name(), "): ",
+        unknown.ok() ? "it uses strings or another dtype that Mirrorflow does not support"
+                     : unknown.message()));
   }
   return errors.ToStatus();
 }
@@ -60,7 +61,7 @@ absl::StatusOr<bool> Prune::Run(Compilation& c) {
   for (Output& feed : c.feeds) {
     if (feed.node->op().role == OpRole::kPlaceholder && !HasDefault(*feed.node)) continue;
     const OpDef* placeholder = c.ops->FindRole(OpRole::kPlaceholder);
-    if (placeholder == nullptr) return absl::InternalError("no op has the role of a placeholder");
+    if (placeholder == nullptr) return absl::InternalError("the registry has no placeholder op");
     Node* node = c.scope()
                      .WithName(absl::StrCat(feed.node->name(), "/fed"))
                      .Build(*placeholder)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prune: keeps only the nodes that the step needs. A placeholder replaces each fed output of
-// another node, so nodes that only serve to compute it are removed. A PlaceholderWithDefault that
-// is not fed is replaced with its input. An unknown op that remains is an error.
+// Prune: keeps only the nodes that the step needs. If the output of a node other than a placeholder
+// is fed, a new placeholder replaces it, so nodes that are needed only to compute it are removed. A
+// PlaceholderWithDefault that is not fed is replaced with its input. An unknown op that remains is
+// an error.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_PRUNE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_PRUNE_H_
 

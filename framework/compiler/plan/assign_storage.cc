@@ -29,8 +29,8 @@ class Assigner {
   }
 
  private:
-  // Returns true if the value is needed at run time. A static operand is read when the plan is
-  // made.
+  // Returns true if the value is needed at run time. A static operand is not: it is read when the
+  // plan is made.
   bool IsOperand(const Output& output) const {
     for (const Use& use : output.node->uses()) {
       if (use.slot != Use::kControl && use.user->input(use.slot) == output &&
@@ -41,8 +41,8 @@ class Assigner {
     return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
   }
 
-  // Returns the kernel output behind `value` if nothing else uses it on the way, else an invalid
-  // output.
+  // Returns the kernel output from which `value` results through views, if any, or an invalid
+  // output if anything else uses that output or a view in between.
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {
@@ -60,8 +60,8 @@ class Assigner {
     }
   }
 
-  // Assigns storage to the operands of all-reduces before any other value, and makes the kernels
-  // that produce them write there.
+  // Assigns storage to the operands of all-reduces before any other value, so that the kernels that
+  // produce them write there directly.
   void PlaceCollectives() {
     const BucketGradients bucket_gradients = FindBucketGradients(s_);
     for (const Node* node : s_.collectives) {
@@ -126,7 +126,7 @@ class Assigner {
       if (in >= 0) table_.Set(node.output(0), in);
     } else {
       for (int i = 0; i < node.num_outputs(); ++i) {
-        if (table_.of(node.output(i)) >= 0) continue;  // PlaceCollectives has assigned it
+        if (table_.of(node.output(i)) >= 0) continue;  // PlaceCollectives has already assigned it
         const bool gathers = op.role == OpRole::kCollective;
         table_.Add(node.output(i), {.bytes = s_.LocalBytes(node.output(i)), .pinned = gathers});
       }
@@ -140,7 +140,7 @@ class Assigner {
   void ShareInPlace() {
     std::vector<int> last_read(table_.all.size(), -1);
     for (size_t p = 0; p < s_.order.size(); ++p) {
-      // A view itself reads nothing, but its users come later in the order and have the same root.
+      // A view itself reads nothing, but its users run later and have the same root storage.
       for (const Output& in : s_.order[p]->inputs()) {
         if (const int root = table_.RootOf(in); root >= 0) last_read[root] = static_cast<int>(p);
       }
@@ -155,7 +155,7 @@ class Assigner {
         const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                                !to.pinned && from.bytes == to.bytes && in != out;
         if (!both_free || last_read[in] != static_cast<int>(p)) continue;
-        int readers = 0;  // other operands in the same memory could be read after the write
+        int readers = 0;  // another operand in this memory could be read after the write
         for (const Output& other : node.inputs()) readers += table_.RootOf(other) == in;
         for (int k = 0; k < node.num_outputs(); ++k) readers += table_.RootOf(node.output(k)) == in;
         if (readers != 1) continue;

@@ -8,17 +8,17 @@
 
 namespace mirrorflow {
 
-// Outputs and attributes determine the kind of a kCollective node. With `axis`, it gathers the rows
-// of that split or, if it also has a `reduction`, scatters them. Without `axis`, it reduces in
-// place.
+// The outputs and attributes of a kCollective node determine its kind. With `axis`, it gathers the
+// rows of that axis or, if it also has a `reduction`, reduces and scatters them. Without `axis`, it
+// reduces in place.
 inline bool IsBarrier(const Node& collective) { return collective.num_outputs() == 0; }
 inline bool ChangesRows(const Node& collective) { return collective.has_attr("axis"); }
 
 class AssignStorage final : public PlanPass {
  public:
   absl::string_view name() const override { return "assign_storage"; }
-  // Kernels determine which outputs may be in place; the order determines which node reads a value
-  // last.
+  // Kernels determine which outputs may be written in place; the schedule determines which node
+  // reads a value last.
   Facts needs() const override { return kKernelsChosen | kScheduled; }
   Facts gives() const override { return kStorageAssigned; }
   absl::StatusOr<bool> Run(PlanState& s) override;

@@ -14,13 +14,13 @@
 namespace mirrorflow {
 namespace {
 
-// How many instructions of each lane are known to be done.
+// The number of instructions in each lane that are known to be done.
 using Clock = std::array<int, kNumLanes>;
 
 struct Access {
   int instruction;
   int lane;
-  int position;  // within its lane, from 1
+  int position;  // index within its lane, from 1
 };
 
 // The last write of a byte range, and the reads since then.
@@ -37,8 +37,8 @@ class Checker {
   absl::Status Run() {
     MF_RETURN_IF_ERROR(RunOnce());
     if (plan_.late.empty()) return absl::OkStatus();
-    // The second run starts with the collectives that are still in flight, and with memory as the
-    // first run left it.
+    // The second run starts with the first run's memory contents and with the collectives that are
+    // still in flight.
     is_first_ = false;
     next_start_ = 0;
     for (auto& [region, cells] : regions_) {
@@ -51,7 +51,8 @@ class Checker {
   }
 
  private:
-  // Stands for any instruction of the last run; all instructions of this run are ordered after it.
+  // Represents any instruction of the previous run; all instructions of this run are ordered after
+  // it.
   static constexpr int kLastRun = std::numeric_limits<int>::max();
 
   absl::Status RunOnce() {
@@ -65,19 +66,19 @@ class Checker {
       if (instruction.kind == InstructionKind::kRecord ||
           instruction.kind == InstructionKind::kWait) {
         if (instruction.event < 0 || instruction.event >= plan_.num_events) {
-          return Error(i, "names an event that does not exist");
+          return Error(i, "refers to an event that does not exist");
         }
       }
       if (instruction.kind == InstructionKind::kWait) {
         if (!is_recorded[instruction.event])
-          return Error(i, "waits for an event before its record");
+          return Error(i, "waits for an event before it is recorded");
         for (int l = 0; l < kNumLanes; ++l) {
           clock[l] = std::max(clock[l], recorded[instruction.event][l]);
         }
       }
       ++clock[lane];
       if (instruction.kind == InstructionKind::kRecord) {
-        if (is_recorded[instruction.event]) return Error(i, "records an event again");
+        if (is_recorded[instruction.event]) return Error(i, "records an event twice");
         is_recorded[instruction.event] = 1;
         recorded[instruction.event] = clock;
       }
@@ -100,7 +101,7 @@ class Checker {
   }
 
   std::string Describe(int i) const {
-    if (i == kLastRun) return "an instruction of the last run";
+    if (i == kLastRun) return "an instruction of the previous run";
     const Instruction& instruction = plan_.instructions[i];
     return absl::StrCat("instruction ", i,
                         instruction.node >= 0
@@ -126,7 +127,7 @@ class Checker {
     } else if (Finishes(instruction.kind)) {
       if (IsSkipped(instruction)) return absl::OkStatus();
       const bool is_late = instruction.kind == InstructionKind::kFinishLate;
-      // Late collectives may finish in any order.
+      // Collectives that finish late may finish in any order.
       bool in_order = true;
       for (int c = 0; c < instruction.index && !is_late; ++c) {
         in_order = in_order && (!flight_[c] || absl::c_linear_search(plan_.late, c));
@@ -139,12 +140,12 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // The first run skips late finishes, because nothing is in flight before it.
+  // The first run skips late finishes, because no collective is in flight when it starts.
   bool IsSkipped(const Instruction& instruction) const {
     return instruction.kind == InstructionKind::kFinishLate && is_first_;
   }
 
-  // Returns true for memory that has no defined contents until this step writes it.
+  // Returns true for memory whose contents are undefined until this step writes them.
   bool StartsUndefined(RegionId region) const { return region == Plan::kArenaRegion; }
 
   absl::Status Visit(const MemoryAccess& access, const Access& self, const Clock& clock) {
@@ -175,7 +176,7 @@ class Checker {
         if (StartsUndefined(access.operand.region) && cell.value != access.value) {
           return Error(self.instruction, absl::StrCat("reads arena bytes [", begin, ", ", end,
                                                       ") after ", Describe(cell.write.instruction),
-                                                      " wrote another value over them"));
+                                                      " overwrote them with another value"));
         }
         cell.reads.push_back(self);
         continue;
@@ -190,7 +191,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Splits a cell so that a cell starts at `offset`.
+  // Splits the cell that contains `offset`, so that a cell starts there.
   static void Split(std::map<int64_t, Cell>& cells, int64_t offset) {
     if (cells.empty()) cells.emplace(0, Cell());
     auto it = cells.upper_bound(offset);
@@ -198,7 +199,7 @@ class Checker {
     if (it->first != offset) cells.emplace_hint(std::next(it), offset, it->second);
   }
 
-  // Checks the fetches, which the host reads when all lanes are done.
+  // Checks the fetches, which the host reads after all lanes have finished.
   absl::Status CheckFetches() {
     for (size_t i = 0; i < plan_.fetches.size(); ++i) {
       const PlannedFetch& fetch = plan_.fetches[i];
@@ -213,10 +214,10 @@ class Checker {
         const Cell& cell = it->second;
         if (cell.write.instruction >= 0 && cell.value == fetch.value) continue;
         return absl::InternalError(absl::StrCat(
-            "check plan: fetch ", i, " finds arena bytes [", begin, ", ", end, ") ",
+            "check plan: fetch ", i, " reads arena bytes [", begin, ", ", end, ") ",
             cell.write.instruction < 0 ? "that nothing wrote in this step"
                                        : absl::StrCat("after ", Describe(cell.write.instruction),
-                                                      " wrote another value")));
+                                                      " overwrote them with another value")));
       }
     }
     return absl::OkStatus();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CheckPlan: proves that the lanes of a plan, running concurrently, see the values that a single
-// thread would see. It does not depend on how the plan was made: it examines only instructions,
+// thread would see. It is independent of how the plan was made: it examines only instructions,
 // events and memory. In a pipeline it does nothing unless CompileOptions::check_plan is set.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHECK_PLAN_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHECK_PLAN_H_
@@ -18,8 +18,8 @@ class CheckPlan final : public PlanPass {
   Facts needs() const override { return kPlaced; }
 
   // Returns OK if
-  //  * lanes and events order any two instructions that access the same bytes, at least one of
-  //    which writes, as the plan lists them;
+  //  * lanes and events order any two instructions that access the same bytes, if at least one of
+  //    them writes, in the order in which the plan lists them;
   //  * every byte read in the arena was written in this step and still holds the value that the
   //    reader expects;
   //  * collectives start in the order of their sequence, and each finishes once, in that order;

@@ -47,7 +47,8 @@ KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
     kernel.fails_on_data |= plan.fails_on_data;
     kernel.flops = std::max(kernel.flops, plan.flops);
   }
-  // A loop keeps its values in the memory of its outputs, which is ideally that of its inputs.
+  // A loop keeps its values in its outputs' memory, which is ideally the same as its inputs'
+  // memory.
   for (int i = 0; i < node.num_outputs() && node.op().role == OpRole::kLoop; ++i) {
     kernel.in_place.emplace_back(i, i);
   }
@@ -60,7 +61,7 @@ absl::Status CheckUpdatesParts(const Node& node, const Kernel& kernel) {
     return absl::OkStatus();
   }
   return absl::InternalError(
-      absl::StrCat(OpAndName(node), ": its kernel cannot update a part of the variable"));
+      absl::StrCat(OpAndName(node), ": the kernel cannot update part of a variable"));
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ absl::StatusOr<bool> ChooseKernels::Run(PlanState& s) {
     s.plan->flops += kernel.flops;
     s.plan->fails_on_data |= kernel.fails_on_data;
   }
-  // One library serves the kernels of all functions, which have already been chosen.
+  // One library contains the kernels of all functions, which have already been chosen.
   if (!s.is_body && s.plan->library != nullptr) MF_RETURN_IF_ERROR(s.plan->library->Finish());
   return true;
 }

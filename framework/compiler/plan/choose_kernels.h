@@ -11,7 +11,7 @@ namespace mirrorflow {
 class ChooseKernels final : public PlanPass {
  public:
   absl::string_view name() const override { return "choose_kernels"; }
-  // OrderVariables decides which reads must copy. Only these have a kernel.
+  // OrderVariables decides which reads must copy; only those need a kernel.
   Facts needs() const override { return kLocal | kVariablesOrdered; }
   Facts gives() const override { return kKernelsChosen; }
   absl::StatusOr<bool> Run(PlanState& s) override;

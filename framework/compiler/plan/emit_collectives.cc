@@ -49,7 +49,7 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
   collective->in = collective->out = Unplaced(slots.storages[0]);
 }
 
-// Starts an operation that gathers or scatters rows, of which each rank has a shard.
+// Starts a collective that gathers or scatters rows; each rank has a shard of them.
 void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective, InFlight* flight) {
   const Shape& whole = s_.values().shape(node.output(0));
   SplitRows split{.axis = static_cast<AxisId>(node.attr<int64_t>("axis")),
@@ -68,7 +68,8 @@ void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective,
   collective->out = Unplaced(out);
 }
 
-// Starts an update that the ranks divide. Other ranks may write the variables from here on.
+// Starts an update that the ranks divide among themselves. From the start on, other ranks may write
+// the variables.
 void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collective,
                                   InFlight* flight) {
   UpdateCall call{.kernel = static_cast<int32_t>(plan_.kernels.size()),
@@ -121,7 +122,7 @@ void EmitCollectives::DescribeProduct(const Node& node, UpdateCall call,
   collective->in = Unplaced(s_.storage.of(left));
 }
 
-// Emits the start. Until it is finished, the collective may read and write all of its memory.
+// Emits the start of a collective, which may read and write all of its memory until it is finished.
 void EmitCollectives::Launch(InFlight flight) {
   FinishUpTo(flight.index - Communicator::kMaxInFlight);
   writer_.Order(LaneKind::kCompute, LaneKind::kCommunicate);
@@ -155,7 +156,8 @@ void EmitCollectives::FinishUpTo(int sequence) {
   while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
     const InFlight flight = std::move(in_flight_.front());
     in_flight_.pop_front();
-    // Wait for this collective's own event, because its lane may already be running the next one.
+    // Waits for this collective's own event, because its lane may already be running the next
+    // collective.
     const bool enqueued = s_.traits.enqueues_collectives;
     if (enqueued) writer_.AppendEvent(InstructionKind::kWait, LaneKind::kCompute, flight.done);
     writer_.Append({.kind = InstructionKind::kFinish,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // EmitCollectives: emits the instructions of collectives and their descriptions in the plan. A
-// collective starts at the position of its node in the schedule and is finished before the first
-// use of its result.
+// collective starts at its node's position in the schedule and is finished before the first use of
+// its result.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
 
@@ -20,13 +20,13 @@ class EmitCollectives {
 
   // Starts a collective.
   void Start(const Node& collective);
-  // Finishes collectives in start order, up to and including `sequence`.
+  // Finishes all collectives up to and including `sequence`, in start order.
   void FinishUpTo(int sequence);
-  // Returns the sequence number of the last collective started; -1 before the first.
+  // Returns the sequence number of the last collective that was started, or -1 if none was.
   int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
-  // Call this before a product or convolution, which takes long enough for the other ranks to start
-  // the collectives that this rank has started. Finishes the updates that were already started
-  // before the previous long kernel, because nothing else in the step waits for them.
+  // Finishes the updates that were started before the previous long kernel, because nothing else in
+  // the step waits for them. Call this before a product or convolution: such a long kernel gives
+  // the other ranks time to start the collectives that this rank has started.
   void FinishUpdates() {
     FinishUpTo(update_before_work_);
     update_before_work_ = last_update_;
@@ -36,8 +36,8 @@ class EmitCollectives {
   struct InFlight {
     int index = 0;
     int name = 0;
-    StorageUses uses = {};  // from its start until it is finished
-    EventId done = -1;      // only on devices that enqueue collectives
+    StorageUses uses = {};  // memory in use from the start to the finish
+    EventId done = -1;      // set only on devices that enqueue collectives
   };
 
   void StartReduction(const Node& node, PlannedCollective* collective, InFlight* flight);
@@ -51,7 +51,7 @@ class EmitCollectives {
   Plan& plan_;
   PlanWriter& writer_;
   std::deque<InFlight> in_flight_;
-  int last_update_ = -1;         // the last update started
+  int last_update_ = -1;         // the last update that was started
   int update_before_work_ = -1;  // last_update_ before the last long kernel
 };
 

@@ -25,8 +25,8 @@ class Emitter {
   }
 
  private:
-  // Returns the last collective that the node waits for, directly or through nodes that emit
-  // nothing; -1 if none.
+  // Returns the last collective that the node waits for, directly or through nodes that emit no
+  // instruction, or -1 if there is none.
   int LastCollective(const Node& node) const {
     int last = -1;
     auto see = [&](const Node* in) { last = std::max(last, seen_collective_[in->id()]); };
@@ -42,7 +42,8 @@ class Emitter {
       collectives_.Start(node);
       seen_collective_[node.id()] = collectives_.last();
     } else if (IsControlFlow(node.op())) {
-      // Collectives inside the node run after all collectives started earlier, on every rank.
+      // On every rank, the collectives inside the node run after all collectives that were started
+      // before it.
       collectives_.FinishUpTo(s_.Communicates(node) ? collectives_.last() : wait_for);
       EmitControl(node);
     } else if (s_.kernel_plans[node.id()].kernel != nullptr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EmitInstructions: emits the instructions of the plan in schedule order, with EmitCollectives for
+// EmitInstructions: emits the plan's instructions in schedule order, and uses EmitCollectives for
 // the collectives.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_INSTRUCTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_INSTRUCTIONS_H_

@@ -12,8 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-// The maximum number of updates in flight between two runs; the rest of the limit is for the next
-// run.
+// The maximum number of updates in flight between two runs; the rest of kMaxInFlight is left for
+// the next run.
 constexpr size_t kMaxLate = Communicator::kMaxInFlight / 2;
 
 bool GoesOverDomains(const PlannedCollective& collective) {
@@ -33,15 +33,15 @@ struct Uses {
     first_write = std::min(first_write, instruction);
     last_write = instruction;
   }
-  // Return the first and last instruction that conflict with an access: all accesses conflict with
-  // a write, and writes with a read.
+  // Return the first and the last instruction that conflict with an access. A write conflicts with
+  // every access, a read only with writes.
   int FirstConflict(bool is_write) const { return is_write ? first_access : first_write; }
   int LastConflict(bool is_write) const { return is_write ? last_access : last_write; }
 };
 
 // A finish instruction to move.
 struct Late {
-  int from = 0, to = 0;  // indices of instructions
+  int from = 0, to = 0;  // instruction indices
 };
 
 class Mover {
@@ -70,7 +70,7 @@ class Mover {
   }
 
  private:
-  // Returns one root storage per block of memory, because every handle of a variable has its own
+  // Returns one root storage per block of memory, because each of a variable's handles has its own
   // storage.
   int MemoryOf(int root) {
     const Storage& storage = s_.storage.all[root];
@@ -78,8 +78,8 @@ class Mover {
     return memory_.try_emplace({storage.region, storage.offset}, root).first->second;
   }
 
-  // Drops the accesses of a finish to the rows that an update by product sends, because the update
-  // copies them at its start (team_update.cc).
+  // Drops a finish's accesses to the rows that an update by product sends, because the update
+  // copies them when it starts (team_update.cc).
   void ForgetRows(int finish) {
     const Instruction& instruction = plan_.instructions[finish];
     if (instruction.kind != InstructionKind::kFinish) return;
@@ -97,7 +97,7 @@ class Mover {
   bool MayBeLate(int finish) {
     if (!GoesOverDomains(plan_.collectives[plan_.instructions[finish].index])) return false;
     return absl::c_none_of(plan_.accesses[finish], [&](const MemoryAccess& access) {
-      // The memory of feeds may no longer exist in the next run.
+      // Memory that holds feeds may no longer exist in the next run.
       const RegionId region = s_.storage.all[access.value].region;
       const bool is_fed = region >= Plan::kFirstFeedRegion &&
                           region < Plan::kFirstFeedRegion + static_cast<RegionId>(s_.feeds.size());
@@ -110,8 +110,8 @@ class Mover {
     });
   }
 
-  // Returns the first instruction before which the update must be finished, at the latest its own
-  // start.
+  // Returns the first instruction before which the update must be finished; that is its own start
+  // if no earlier instruction conflicts.
   int FirstUse(int finish) {
     int first = finish;
     for (const MemoryAccess& access : plan_.accesses[finish]) {
@@ -133,8 +133,8 @@ class Mover {
         Instruction finish = plan_.instructions[next->from];
         finish.kind = InstructionKind::kFinishLate;
         plan_.late.push_back(finish.index);
-        // The updates that the next run needs first go first, after everything that this run waits
-        // for.
+        // Everything that this run waits for is more urgent. After that, updates are sent in the
+        // order in which the next run needs them.
         plan_.collectives[finish.index].urgency = static_cast<int>(plan_.late.size());
         append(finish, plan_.accesses[next->from]);
         const EventId event = plan_.num_events++;

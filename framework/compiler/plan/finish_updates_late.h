@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FinishUpdatesLate: moves the finish of updates whose gradients travel between memory domains to
-// the next run of the plan, just before that run first touches the memory that they write or still
-// read, unless something in this run waits for them. The network can then use the end of one step
-// and the beginning of the next.
+// FinishUpdatesLate: defers the finish of updates whose gradients travel between memory domains,
+// unless something in this run waits for them. They finish in the next run of the plan, just before
+// it first accesses memory that they write or still read. Communication can then overlap the end of
+// one step and the beginning of the next.
 //
-// Only these updates progress while the replicas compute. Within one domain, the replicas
-// themselves run the updates and finish them early, while the gradient is in cache.
+// Only these updates make progress while the replicas compute. Within one domain, the replicas
+// themselves run the updates, and finish them early, while the gradient is in cache.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_FINISH_UPDATES_LATE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_FINISH_UPDATES_LATE_H_
 

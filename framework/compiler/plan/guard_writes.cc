@@ -31,16 +31,16 @@ std::vector<char> Reach(const Graph& graph, const Node* from) {
   return reached;
 }
 
-// Returns the index of the first collective such that no node of `failing` depends on it or a later
-// one; the number of collectives if there is none. Collectives start in the same order on every
-// rank, so a node that runs before one runs before all later ones.
+// Returns the index of the first collective such that no node in `failing` depends on it or on a
+// later one, or the number of collectives if there is none. Collectives start in the same order on
+// every rank, so a node that runs before one runs before all later ones.
 size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
   size_t gate = s.collectives.size();
   for (; gate > 0; --gate) {
     const std::vector<char> after = Reach(s.graph, s.collectives[gate - 1]);
     if (std::any_of(failing.begin(), failing.end(), [&](Node* n) { return after[n->id()]; })) break;
   }
-  // A branch or loop may run none of its collectives, so it cannot be the gate.
+  // A branch or loop need not run any of its collectives, so it cannot be the gate.
   while (gate < s.collectives.size() && !IsCollective(*s.collectives[gate])) ++gate;
   return gate;
 }
@@ -55,11 +55,12 @@ absl::StatusOr<bool> GuardWrites::Run(PlanState& s) {
   }
   if (failing.empty() || writes.empty()) return false;
   const size_t gate = FindGate(s, failing);
-  std::vector<Node*> firsts = failing;  // writes that come before any of these are not guarded
+  std::vector<Node*> firsts = failing;  // writes that precede any of these are not guarded
   firsts.insert(firsts.end(), s.collectives.begin(),
                 s.collectives.begin() + std::min(gate + 1, s.collectives.size()));
   std::erase_if(writes, [&](Node* write) {
-    // The graph orders the write first, or the write is a collective, which starts after the gate.
+    // Not guarded: a write that the graph orders first, or a collective, which starts after the
+    // gate.
     const std::vector<char> reached = Reach(s.graph, write);
     return IsCollective(*write) ||
            std::any_of(firsts.begin(), firsts.end(), [&](Node* n) { return reached[n->id()]; });

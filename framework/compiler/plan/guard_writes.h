@@ -2,9 +2,9 @@
 //
 // GuardWrites: makes sure that a step with invalid data leaves every variable unchanged, on every
 // replica. Nodes that can fail on their data run before the first write. They also run before a
-// collective that the writes wait for: once a collective has ended on one rank, every rank has
-// reached its start. If the program has no such collective and runs on several ranks, the pass adds
-// a barrier after all other collectives.
+// collective that the writes wait for: when a collective has finished on one rank, every rank has
+// started it. If no collective qualifies and the program runs on several ranks, the pass adds a
+// barrier after all other collectives.
 //
 // Whether a kernel can fail must not depend on shapes, because all ranks must have the same
 // barrier.

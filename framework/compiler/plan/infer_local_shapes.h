@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InferLocalShapes: computes the shapes of values on one replica from its shard of the rows.
+// InferLocalShapes: computes the shapes of the values on one replica from its row counts.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_INFER_LOCAL_SHAPES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_INFER_LOCAL_SHAPES_H_
 

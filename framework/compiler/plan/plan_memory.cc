@@ -19,8 +19,8 @@ constexpr size_t kMaxGreedyValues = 4096;
 
 int64_t Padded(const Lifetime& v) { return static_cast<int64_t>(AlignUp(v.bytes)); }
 
-// Places the largest value first. Each value goes to the smallest sufficient gap between the placed
-// values whose lifetimes overlap its own.
+// Places the largest value first. Puts each value into the smallest sufficient gap between already
+// placed values with overlapping lifetimes.
 std::vector<int64_t> GreedyBySize(absl::Span<const Lifetime> values) {
   std::vector<int> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -48,8 +48,8 @@ std::vector<int64_t> GreedyBySize(absl::Span<const Lifetime> values) {
   return offsets;
 }
 
-// Places values in the order in which they become live. Each takes the smallest free block that
-// holds it, and returns it when it dies.
+// Places values in the order in which they become live. Each value takes the smallest free block
+// that can hold it, and frees it when it dies.
 std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
   std::vector<int> births(values.size());
   std::iota(births.begin(), births.end(), 0);
@@ -108,8 +108,8 @@ std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
       release(offset + size, block - size);
       continue;
     }
-    // No free block fits, so grow the memory. A free block at the very top becomes the start of the
-    // new block.
+    // No free block is large enough, so grow the memory. A free block at the top becomes the start
+    // of the new block.
     int64_t offset = top;
     if (!free_at.empty()) {
       const auto last = std::prev(free_at.end());
@@ -142,8 +142,8 @@ int64_t LiveBytes(absl::Span<const Lifetime> values) {
   return peak;
 }
 
-// Sizes the scratch of a branch or loop, which holds the arena of its functions and stages loop
-// results that are also other arguments of the loop.
+// Sizes the scratch memory of a branch or loop. It holds the arena of the node's functions, and a
+// copy of each loop result that is also a different argument of the loop.
 void PlaceControl(PlanState& s, const Instruction& instruction) {
   PlannedControl& control = s.plan->controls[instruction.index];
   const int operand = instruction.first_operand + instruction.num_inputs + instruction.num_outputs;
@@ -174,7 +174,7 @@ std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   for (int i = 0; i < end; ++i) {
     for (const MemoryAccess& access : s.plan->accesses[i]) touch(access.value, i);
   }
-  // The memory of a late update lives from its start into the next run.
+  // The memory of an update that finishes late stays in use from its start into the next run.
   for (int i = 0; i < end; ++i) {
     if (s.plan->instructions[i].kind != InstructionKind::kFinishLate) continue;
     for (const MemoryAccess& access : s.plan->accesses[i]) {
@@ -198,7 +198,7 @@ absl::Status PlaceArena(PlanState& s) {
     Storage& storage = s.storage.all[i];
     if (storage.region != kNoRegion || storage.parent >= 0) continue;
     if (lifetimes[i].last < 0) continue;  // no instruction uses it
-    // Small enough for offsets, and far more than any machine has.
+    // Fits into an offset, and exceeds the memory of any machine.
     constexpr int64_t kMaxBytes = int64_t{1} << 60;
     total_bytes += std::min(storage.bytes, kMaxBytes + 1);
     if (total_bytes > kMaxBytes) {
@@ -286,7 +286,7 @@ absl::StatusOr<bool> PlanMemory::Run(PlanState& s) {
   }
   plan.num_regions =
       plan.layout_region(s.layout != nullptr ? static_cast<int>(s.layout->regions().size()) : 0);
-  // Bodies of branches and loops run on one thread.
+  // The bodies of branches and loops run on a single thread.
   plan.dispatch = MakeDispatchList(plan, s.traits.inline_lanes || s.is_body);
   return true;
 }

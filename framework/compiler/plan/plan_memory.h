@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanMemory: assigns an address to every storage, so that the plan can run. Storages without their
-// own region lie in the arena, at the offsets from PackValues.
+// PlanMemory: assigns an address to every storage, so that the plan can run. Storages without a
+// region are in the arena, at the offsets that PackValues returns.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 
@@ -13,7 +13,7 @@
 
 namespace mirrorflow {
 
-// A value of `bytes` bytes that is alive in steps `first` to `last`, inclusive.
+// A value of `bytes` bytes that is live from step `first` to step `last`, inclusive.
 struct Lifetime {
   int first = 0;
   int last = 0;
@@ -23,7 +23,7 @@ struct Lifetime {
 struct MemoryPlan {
   std::vector<int64_t> offsets;  // multiples of kBufferAlignment
   int64_t peak_bytes = 0;
-  int64_t live_bytes = 0;  // the maximum alive at once, a lower bound for every plan
+  int64_t live_bytes = 0;  // the peak of the live bytes, a lower bound for any packing
 };
 
 // Returns the smaller result of two heuristics: greedy by size (Pisarchyk and Lee, "Efficient

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PlanState: the state of the second half of the compiler. It is a Compilation for one device type
-// and one shard of the rows, with the results of each stage up to the Plan. It owns a copy of the
-// program's graph, which passes rewrite, and does not depend on a rank. PlanPass is the base class
+// and one shard size, together with the results of each stage up to the Plan. It owns a copy of the
+// program's graph, which passes rewrite, and is independent of the rank. PlanPass is the base class
 // of the passes that fill its tables.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_STATE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_STATE_H_
@@ -20,18 +20,18 @@
 
 namespace mirrorflow {
 
-// The shapes on one replica, by node id, then output.
+// The shapes on one replica, indexed by node id and output.
 using LocalShapes = std::vector<std::vector<Shape>>;
 
 struct PlanState final : Compilation {
-  // `rows[axis]` is the number of rows that the replica has of each axis of the program; it may be
-  // 0. Each function of a branch or loop gets its own state. `library` and `tuning` are for the
-  // kernels and may be null.
+  // `rows[axis]` is the replica's row count on each axis of the program; it may be 0. Creates a
+  // separate state for each function of a branch or loop. The kernels use `library` and `tuning`,
+  // which may be null.
   PlanState(const Compilation& program, const std::vector<int64_t>& rows,
             const DeviceTraits& device, std::shared_ptr<KernelLibrary> library,
             TuningTable* tuning = nullptr);
 
-  // Returns the state of function i of a branch or loop.
+  // Returns the state of a branch or loop's function i.
   PlanState& body(NodeId id, size_t i) const { return *plan_bodies_.at(id)[i]; }
   const Shape& local_shape(const Output& o) const { return shapes[o.node->id()][o.index]; }
   int64_t LocalBytes(const Output& o) const {
@@ -42,24 +42,24 @@ struct PlanState final : Compilation {
 
   const DeviceTraits traits;
   TuningTable* const tuning;
-  // Whether the plan may overwrite its feeds. True for the body of a loop, which keeps its values
-  // there between iterations.
+  // Whether the plan may overwrite its feeds. True for a loop body, whose feeds hold the loop's
+  // values between iterations.
   bool owns_feeds = false;
 
   LocalShapes shapes;                    // by InferLocalShapes
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
-  std::vector<Node*> order;              // by ScheduleNodes: all nodes, valid for one thread
-  StorageTable storage;                  // by AssignStorage
+  std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
+  StorageTable storage;      // by AssignStorage
 
-  // Operands from EmitInstructions are Unplaced until PlanMemory assigns addresses.
+  // EmitInstructions creates Unplaced operands; PlanMemory later assigns their addresses.
   const std::shared_ptr<Plan> plan = std::make_shared<Plan>();
 
  private:
-  // The same objects as in `bodies`, which owns them.
+  // Points to the objects that `bodies` owns.
   std::map<NodeId, std::vector<PlanState*>> plan_bodies_;
 };
 
-// A placeholder for the address of a storage; an empty operand if `storage` is -1.
+// A placeholder for a storage's address, or an empty operand if `storage` is -1.
 inline constexpr RegionId kUnplaced = -2;
 inline Operand Unplaced(int storage) {
   return storage >= 0 ? Operand{kUnplaced, storage} : Operand();

@@ -23,11 +23,11 @@ class PlanWriter {
   int NextOperand() const { return static_cast<int>(plan_.operands.size()); }
   // Adds an operand in `storage`, or an empty one if it is -1.
   void AddOperand(int storage) { plan_.operands.push_back(Unplaced(storage)); }
-  // Adds scratch memory, which lives from the first to the last instruction that uses it, and an
-  // operand for it. Returns the storage.
+  // Adds an operand in new scratch memory, whose lifetime spans the first to the last instruction
+  // that uses it. Returns the storage.
   int AddScratch(int64_t bytes);
-  // Adds the name and op of the node, for errors and traces. Returns the index that instructions
-  // use.
+  // Adds the node's name and op, for errors and traces. Returns the index by which instructions
+  // refer to them.
   int AddName(const Node& node);
   void Append(Instruction instruction, const StorageUses& uses);
   void AppendEvent(InstructionKind kind, LaneKind lane, EventId event);

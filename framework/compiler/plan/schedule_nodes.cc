@@ -42,7 +42,7 @@ class Scheduler {
       if (next_ < waiting_collectives_.size() && waiting_collectives_[next_] != nullptr) {
         Node* collective = waiting_collectives_[next_];
         long_before_[next_++] = long_done_;
-        // Nodes held until a later collective starts may run now.
+        // The held nodes for which a later collective has now started may run.
         while (!held_.empty() && LaterCollectiveHasStarted(held_.begin()->first)) {
           TakeFromHeld(held_.begin());
         }
@@ -72,7 +72,7 @@ class Scheduler {
   // Returns true if a collective later than `before` has started.
   bool LaterCollectiveHasStarted(int before) const { return before + 1 < static_cast<int>(next_); }
 
-  // Called when all predecessors of the node are scheduled.
+  // Makes the node ready, or holds it. Called when all of its predecessors have been scheduled.
   void Release(Node* node) {
     const int own = sequence_[node->id()];
     const int before = last_collective_[node->id()];
@@ -87,7 +87,7 @@ class Scheduler {
     }
   }
 
-  // Returns true if the node takes no time and other nodes may wait for it.
+  // Returns true if the node takes no time and other nodes can depend on it.
   static bool IsSource(const Node& node) {
     const OpRole role = node.op().role;
     return role == OpRole::kVariable || role == OpRole::kConstant || role == OpRole::kPlaceholder;
@@ -99,8 +99,8 @@ class Scheduler {
     if (IsNeeded(id)) needed_ready_.insert(id);
   }
 
-  // Removes and returns a ready node. Prefers nodes that come after a collective or take no time,
-  // then nodes that the next collective waits for, then the smallest id.
+  // Removes and returns a ready node. Prefers nodes that follow a collective or take no time; next,
+  // nodes that the next collective waits for; finally, the smallest id.
   NodeId PopReady() {
     auto it = ready_.begin();
     if (it->first == 1 && !needed_ready_.empty()) it = ready_.find({1, *needed_ready_.begin()});
@@ -119,7 +119,7 @@ class Scheduler {
   void Take(Node* node) {
     order_.push_back(node);
     state_[node->id()] = State::kTaken;
-    // A product or convolution takes long enough for other replicas to catch up.
+    // A product or convolution gives other replicas time to catch up.
     long_done_ += s_.kernel_plans[node->id()].flops > 0 ? 1 : 0;
     may_release_ = true;
     const int before = std::max(sequence_[node->id()], last_collective_[node->id()]);
@@ -181,15 +181,15 @@ class Scheduler {
   std::vector<Node*> order_;
   std::vector<int> pending_;                // by id: number of edges from nodes not yet taken
   std::vector<State> state_;                // by id
-  std::set<std::pair<int, NodeId>> ready_;  // (0: after a collective, or a source, 1: not; id)
+  std::set<std::pair<int, NodeId>> ready_;  // (0 if after a collective or a source, else 1; id)
   Held held_;
-  std::vector<Node*> waiting_collectives_;    // by sequence: those that await their turn
+  std::vector<Node*> waiting_collectives_;    // by sequence: collectives that await their turn
   size_t next_ = 0;                           // the next collective to start
   std::vector<std::vector<NodeId>> sources_;  // by id, if there are collectives: predecessors
   std::vector<int> needed_by_;                // by id: the last collective that marked it
-  std::set<NodeId> needed_ready_;             // ready, and the next collective needs them
+  std::set<NodeId> needed_ready_;             // ready nodes that the next collective needs
   bool may_release_ = true;       // set when the schedule changes; cleared by ReleaseNeeded
-  int long_done_ = 0;             // number of long-running nodes taken
+  int long_done_ = 0;             // how many long-running nodes have been taken
   std::vector<int> long_before_;  // by sequence: long_done_ at its start
 };
 

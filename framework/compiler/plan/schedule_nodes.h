@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScheduleNodes: finds an order of all nodes of a program that is valid for one thread. Collectives
-// start in the program's order, each as soon as its operands are ready; the nodes that the next one
-// waits for run first. Nodes that depend on a collective run only once a later collective is also
-// in flight, or when nothing else is left to run, so a rank seldom waits for the others.
+// ScheduleNodes: finds an order in which a single thread can run all nodes of a program.
+// Collectives start in the program's order, each as soon as its operands are ready; the nodes that
+// the next one waits for run first. Nodes that depend on a collective run only once a later
+// collective is also in flight, or when no other node is left, so a rank seldom waits for other
+// ranks.
 //
-// An update's gate (a finite loss) must not hold up the collectives that wait for it. If the next
+// An update's gate (a finite loss) must not delay the collectives that wait for it. If the next
 // collective is blocked only on earlier collectives, the nodes in between therefore run after the
-// next long kernel. Nodes after a collective (updates) run before other nodes, which frees
+// next long kernel. Nodes that follow a collective (updates) run before other nodes, which frees
 // gradients while they are in cache.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StorageTable: records which values share memory. A view shares the memory of its input, and a
-// read that of its variable. The operands of a collective are adjacent in one block. An output that
-// may overwrite a dying input shares that input's memory. A Storage is a block of memory that need
-// not have an address yet.
+// StorageTable: records which values share memory. A view shares its input's memory, and a read
+// shares its variable's memory. The operands of a collective are adjacent in one block. An output
+// that may overwrite an input at its last use shares that input's memory. A Storage is a block of
+// memory, which may not have an address yet.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 
@@ -22,10 +22,10 @@ struct Storage {
   // kNoRegion if the storage is inside `parent` or in the arena, at an offset that PlanMemory
   // assigns.
   RegionId region = kNoRegion;
-  int64_t offset = 0;  // in the region or parent or, once assigned, in the arena
+  int64_t offset = 0;  // in the region or parent, or in the arena once assigned
   int parent = -1;     // the storage that contains this one; -1 if none
-  // True if a collective uses the storage or the plan does not own it: no output may overwrite it,
-  // and it may not overwrite an input.
+  // True if a collective uses the storage, or if the plan does not own it. No output may then
+  // overwrite it, and it may not overwrite an input.
   bool pinned = false;
   bool fetched = false;  // no output may overwrite it
 };
@@ -36,11 +36,11 @@ class StorageTable {
   struct Slots {
     std::vector<int> storages;  // by operand
     std::vector<char> needs_copy;
-    int64_t count = 0;  // elements from the start of the first to the end of the last
+    int64_t count = 0;  // element count from the start of the first to the end of the last
   };
 
   StorageTable() = default;
-  // Creates a table for the values of the graph, none of which has a storage yet.
+  // Creates a table for the graph's values, none of which has a storage yet.
   explicit StorageTable(const Graph& graph) : first_output_(graph.id_limit()) {
     for (const Node* node : graph.Nodes()) {
       first_output_[node->id()] = by_output_.size();
@@ -77,7 +77,7 @@ class StorageTable {
 
   std::vector<Storage> all;
   absl::flat_hash_map<NodeId, Slots> slots;  // by all-reduce
-  // The constants that serve as operands, and their offsets.
+  // The constants that are operands, and their offsets.
   std::vector<std::pair<const Node*, int64_t>> constants;
   int64_t constants_bytes = 0;
 

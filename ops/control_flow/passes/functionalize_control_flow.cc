@@ -31,10 +31,10 @@ std::vector<std::string> FunctionAttrs(const OpDef& op) {
   return names;
 }
 
-// A variable that the functions of a node use.
+// A variable that a node's functions use.
 struct Lifted {
   std::string name;
-  Output handle;  // as passed to the node
+  Output handle;  // the handle passed to the node
   bool written = false;
 };
 
@@ -44,7 +44,8 @@ bool UsesVariable(const Node& node, absl::string_view name) {
 }
 
 // A read and the version that it sees, or a write and the version that it creates. As in a step, a
-// read sees the last write that it is ordered after; version 0 is the value before all writes.
+// read sees the last write that precedes it in the graph's order; version 0 is the value before all
+// writes.
 struct Access {
   Node* node;
   int version;
@@ -73,7 +74,8 @@ absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Outp
   if (op == ops::kAssignAddVariable) return ops::AddV2(scope, before, write.input(1));
   if (op == ops::kAssignSubVariable) return ops::Sub(scope, before, write.input(1));
   return absl::UnimplementedError(absl::StrCat(
-      OpAndName(write), " updates a variable in a function of a branch or loop; expected ",
+      OpAndName(write),
+      " updates a variable inside a branch or loop; only these ops can write one there: ",
       ops::kAssignVariable, ", ", ops::kAssignAddVariable, " or ", ops::kAssignSubVariable));
 }
 
@@ -106,16 +108,16 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
     if (node->op().role != OpRole::kVariable) continue;
     std::string users;
     for (const Use& use : node->uses()) absl::StrAppend(&users, " ", OpAndName(*use.user));
-    return absl::UnimplementedError(
-        absl::StrCat("a function of a branch or loop may only read and assign variables that it is "
-                     "given; variable '",
-                     VariableName(*node), "' is used by", users));
+    return absl::UnimplementedError(absl::StrCat(
+        "a function of a branch or loop can only read and assign variables that are passed "
+        "to it; variable '",
+        VariableName(*node), "' is used by", users));
   }
   return absl::OkStatus();
 }
 
-// The remaining budget. Functions that run functions can multiply without bound, and passes recurse
-// into each of them.
+// The remaining budget. It is limited because functions that run functions can multiply without
+// bound, and passes recurse into each of them.
 struct Budget {
   int bodies = 1 << 14;                     // bodies that may still be instantiated
   int depth = 64;                           // further levels of nesting
@@ -125,7 +127,7 @@ struct Budget {
     nodes -= body.num_nodes();
     if (bodies-- > 0 && nodes >= 0) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
-        "branches and loops run too many functions, nested ones included; expected at most ",
+        "branches and loops run too many functions, including nested ones; expected at most ",
         Budget().bodies, " with ", Budget().nodes, " nodes"));
   }
 };
@@ -211,7 +213,7 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Finds the variables that the functions use, and which of them they write.
+  // Finds the variables that the functions use, and determines which of them they write.
   absl::Status FindVariables() {
     for (const Output& arg : args_) {
       if (!IsHandle(arg)) continue;
@@ -232,7 +234,7 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Drops results that are handles. Each must be the node's own input handle, so it need not be
+  // Drops results that are handles. Each must be one of the node's input handles, so it need not be
   // returned.
   absl::Status DropHandles(Compilation& body, bool is_condition) {
     std::vector<Output> values;
@@ -266,8 +268,8 @@ class Functionalizer {
         const Lifted& variable = variables_[v];
         MF_ASSIGN_OR_RETURN(const Output last, LiftOut(*body, variable, accesses[v]));
         if (is_condition && last != body->feeds.back()) {
-          return absl::UnimplementedError(absl::StrCat("cond writes variable '", variable.name,
-                                                       "'; expected the body to write it"));
+          return absl::UnimplementedError(
+              absl::StrCat("cond writes variable '", variable.name, "'; write it in the body"));
         }
         if (!is_condition && (loops_ || variable.written)) body->fetches.push_back(last);
       }
@@ -277,9 +279,9 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Replaces the node with one without handles.
+  // Replaces the node with a node that takes no handles.
   absl::Status ReplaceNode() {
-    // The reads must follow everything that the node follows.
+    // The reads must be ordered after everything that precedes the node.
     const Scope read_scope = c_.scope().WithControlDependencies(Predecessors(*node_));
     std::vector<Output> inputs;
     for (const Output& arg : args_) {
@@ -309,8 +311,8 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Assigns the written variables after `pure`, and moves the uses of the node to `pure`, after
-  // these writes.
+  // Assigns the written variables after `pure`, and redirects the node's users to `pure`, ordered
+  // after these writes.
   absl::Status AssignWritten(Node* pure) {
     int value = 0;
     for (int i = 0; i < node_->num_outputs(); ++i) {
@@ -350,7 +352,7 @@ class Functionalizer {
   std::vector<Lifted> variables_;
 };
 
-// Inlines the branch that an If takes, if that is known. Returns whether it is.
+// Inlines the branch that an If takes if it is known. Returns whether it is known.
 absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
   const Tensor predicate = KnownValue(c, node->input(0));
   if (predicate.dtype() != DT_BOOL || predicate.shape().rank() != 0) return false;
@@ -365,7 +367,7 @@ absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& contex
 absl::Status FunctionalizeNode(Compilation& c, Node* node, Context& context) {
   if (context.budget.depth == 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "branches and loops nest too deeply; expected ", Budget().depth, " levels at most"));
+        "branches and loops nest too deeply; expected at most ", Budget().depth, " levels"));
   }
   --context.budget.depth;
   if (node->op().role == OpRole::kBranch) {
@@ -378,7 +380,7 @@ absl::Status FunctionalizeNode(Compilation& c, Node* node, Context& context) {
 absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
   bool changed = MergeLoops(c);
   const int depth = context.budget.depth;
-  // An inlined branch adds nodes one level deeper, which may themselves be branches.
+  // An inlined branch adds nodes one level deeper, which may in turn be branches.
   std::vector<int> level(c.graph.id_limit(), 0);  // by node id
   for (NodeId id = 0; id < c.graph.id_limit(); ++id) {
     Node* node = c.graph.node(id);
@@ -397,7 +399,7 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
     changed = true;
   }
   context.budget.depth = depth;
-  c.graph.functions() = FunctionLibrary();  // every called function has a body now
+  c.graph.functions() = FunctionLibrary();  // every function that is called has a body
   return c.RemoveDeadNodes() || changed;
 }
 

@@ -22,12 +22,12 @@ absl::Status CheckVariables(const FunctionBody& body) {
                                       [&](const Output& arg) { return arg.node == node; });
     if (is_given) continue;
     return absl::UnimplementedError(absl::StrCat(
-        "a branch can use only variables that are passed to it, not '", VariableName(*node), "'"));
+        "a branch can use only variables that are passed to it, got '", VariableName(*node), "'"));
   }
   return absl::OkStatus();
 }
 
-// Returns whether the node is ordered after a write of the variable in its own graph.
+// Returns whether the node is ordered after a write of the variable in the node's own graph.
 absl::StatusOr<bool> ComesAfterWrite(const Node& node, const std::string& variable,
                                      int64_t& visits) {
   absl::flat_hash_set<const Node*> seen;
@@ -38,7 +38,7 @@ absl::StatusOr<bool> ComesAfterWrite(const Node& node, const std::string& variab
     if (later->op().role == OpRole::kWrite && TakesVariable(*later, variable)) return true;
     if (--visits < 0) {
       return absl::ResourceExhaustedError(
-          "too many checks of whether variables are initialised for a graph of this size");
+          "the graph checks too often whether variables are initialised");
     }
     for (const Output& in : later->inputs()) {
       if (seen.insert(in.node).second) pending.push_back(in.node);
@@ -64,8 +64,8 @@ absl::Status AnswerHasValue(Compilation& c, Node* node, Enclosing& around) {
     const int variable = step.layout->Find(name);
     if (variable < 0) return absl::InternalError(absl::StrCat("no variable '", name, "'"));
     if (step.initialized.empty()) {
-      return absl::UnimplementedError(
-          absl::StrCat("whether variable '", name, "' has a value is known only in a session"));
+      return absl::UnimplementedError(absl::StrCat(
+          "whether variable '", name, "' has a value can be determined only in a session"));
     }
     answer = step.initialized[variable];
     std::vector<int>& needed = step.states_needed;
@@ -81,7 +81,7 @@ absl::Status AnswerHasValue(Compilation& c, Node* node, Enclosing& around) {
 
 absl::Status TakeBranch(Compilation& c, Node* node, FunctionBody body) {
   MF_RETURN_IF_ERROR(CheckVariables(body));
-  // The branch also waits for arguments that it does not use, because writes of variables may be
+  // The branch also waits for arguments that it does not use, because variable writes may be
   // ordered before them.
   const std::vector<Operation> before = Predecessors(*node);
   MF_RETURN_IF_ERROR(InlineBody(body, node->inputs().subspan(1), before, c.graph));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resolves branches before the step runs: whether a variable has a value, and which branch an If
-// takes if its predicate follows from that or from constants. The taken branch replaces the If, so
-// the other one may read a variable without a value: `initialised ? read : initial value`.
+// Resolves two questions before the step runs: whether a variable has a value, and which branch an
+// If takes if its predicate follows from the first answer or from constants. The taken branch
+// replaces the If, so the other branch may read a variable without a value: `initialised ? read :
+// initial value`.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_KNOWN_BRANCHES_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_KNOWN_BRANCHES_H_
 
@@ -14,15 +15,15 @@
 
 namespace mirrorflow {
 
-// The context of a query: a step, or a function of one of its branches or loops.
+// The context of a query: a step, or a function in one of its branches or loops.
 struct Enclosing {
   Compilation& step;
   std::vector<const Node*> nodes = {};  // enclosing branches and loops, outermost first
-  int64_t visits = int64_t{1} << 28;    // node visits left for queries
+  int64_t visits = int64_t{1} << 28;    // how many more nodes queries may visit
 };
 
-// Replaces `node`, which asks whether a variable is initialised, with a constant. Unimplemented if
-// the states of the variables before the step are unknown.
+// Replaces `node`, which queries whether a variable is initialised, with a constant. Unimplemented
+// if the variables' states before the step are unknown.
 absl::Status AnswerHasValue(Compilation& c, Node* node, Enclosing& around);
 
 // Replaces an If with the nodes of `body`, the branch that it takes.

@@ -18,7 +18,7 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
 }
 
-// An edge from a list to the value that an op, branch or loop derives from it: another list, an
+// An edge from a list to a value that an op, branch or loop derives from it: another list, an
 // element, or a list that contains it.
 struct Derivation {
   Output from, to;
@@ -82,7 +82,7 @@ absl::Status CollectLists(const Compilation& c, ListsByValue* lists,
 absl::StatusOr<bool> Extend(ListInfo* list, ListInfo later, const Derivation& derivation) {
   if (derivation.kind == Derivation::kElement) {
     MF_ASSIGN_OR_RETURN(later, later.InList());
-    later.max_length = list->max_length;  // an element says nothing about the length
+    later.max_length = list->max_length;  // an element does not determine the list's length
   } else if (derivation.kind == Derivation::kOuter) {
     later = later.ElementList();
   }
@@ -100,7 +100,7 @@ absl::StatusOr<ListsByValue> FindLists(const Compilation& c) {
   ListsByValue lists;
   std::vector<Derivation> derivations;
   MF_RETURN_IF_ERROR(CollectLists(c, &lists, &derivations));
-  // Without loops one backward sweep suffices.
+  // Without loops, one backward sweep suffices.
   for (bool again = true; again;) {
     again = false;
     for (auto derivation = derivations.rbegin(); derivation != derivations.rend(); ++derivation) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks lists through a graph, because the capacity that a list needs depends on later pushes.
+// Tracks lists through a graph. This is necessary because a list's capacity depends on later
+// pushes.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 
@@ -12,8 +13,8 @@ namespace mirrorflow {
 
 inline bool IsList(const Output& value) { return value.dtype() == DT_VARIANT; }
 
-// The element shape and maximum length of each list, including those in bodies. They cover all
-// lists that are later made from it, because these share its rows.
+// The element shape and maximum length of each list, including lists in bodies. They also cover all
+// lists that are later made from it, because those share its rows.
 using ListsByValue = absl::flat_hash_map<Output, ListInfo>;
 
 absl::StatusOr<ListsByValue> FindLists(const Compilation& c);

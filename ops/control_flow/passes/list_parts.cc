@@ -21,8 +21,8 @@ absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_
   for (const int64_t max : kind.inner) bounded &= max >= 0;
   if (!bounded) {
     return absl::UnimplementedError(
-        "the maximum length of the list must be known before the step runs; expected "
-        "max_num_elements, or a loop that pushes the elements and is bounded by a counter and a "
+        "the maximum length of the list must be known before the step runs; set "
+        "max_num_elements, or push the elements in a loop that compares a counter with a "
         "constant (`maximum_iterations` for a loop with a gradient)");
   }
   Shape row;
@@ -31,8 +31,8 @@ absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_
     inner.push_back(ZeroRows(scope, DT_INT32, capacity, row, 0).rows);
     row.AddDim(max);
   }
-  // Dimensions that are still unknown belong to elements that never exist, and an unknown dtype to
-  // an optional that never has a value.
+  // If dimensions are still unknown, the elements never exist; if the dtype is unknown, an optional
+  // never has a value.
   const Shape element = kind.element.unknown_rank() ? Shape() : kind.element;
   for (const int64_t d : element.dims()) row.AddDim(std::max<int64_t>(d, 0));
   ListRows none = ZeroRows(scope, kind.known() ? kind.dtype : DT_BOOL, capacity, row, length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lowered form, in LowerTensorLists, of a list of one or more kinds (ListInfo): one ListRows
+// The form to which LowerTensorLists lowers a list of one or more kinds (ListInfo): one ListRows
 // per kind.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
@@ -16,8 +16,8 @@ namespace mirrorflow {
 // One entry per kind, in the order of ListInfo::kinds().
 using ListParts = std::vector<ListRows>;
 
-// Returns zeros for elements that do not exist yet, or never will. Unimplemented if their maximum
-// number is unknown.
+// Returns zeros for up to `capacity` elements that do not exist yet, and may never exist.
+// Unimplemented if the maximum number of elements is unknown.
 absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_t capacity,
                                 int64_t length);
 
@@ -27,7 +27,7 @@ absl::StatusOr<ListParts> SelectParts(const Scope& scope, const ListInfo& have,
                                       const ListInfo& want, bool is_element,
                                       absl::FunctionRef<ListRows(int)> get);
 
-// Appends to `values` the tensors that stand for a list described by `info` in a branch or loop.
+// Appends to `values` the tensors that represent a list described by `info` in a branch or loop.
 void AppendParts(const Scope& scope, const ListParts& parts, const ListInfo& info,
                  std::vector<Output>* values);
 // The inverse of AppendParts: `next` returns the appended tensors in order.

@@ -24,7 +24,7 @@ Output Int(const Scope& scope, int64_t value) {
   return ops::ScalarConst(scope, DT_INT32, static_cast<double>(value));
 }
 
-// Returns `index` if it is below the length, else -1, which the kernels reject as out of range.
+// Returns `index` if it is below the length, or else -1, which the kernels reject as out of range.
 Output BelowLength(const Scope& scope, const ListRows& list, const Output& index) {
   if (!list.length.valid() && list.fixed == CapacityOf(scope, list)) return index;
   return ops::SelectV2(scope, ops::Less(scope, index, LengthOf(scope, list)), index,
@@ -74,7 +74,7 @@ ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, c
 ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item) {
   if (!list.length.valid() && list.fixed >= CapacityOf(scope, list)) {
     scope.Fail(absl::InvalidArgumentError(
-        absl::StrCat("the list is full: it has room for ", list.fixed, " elements")));
+        absl::StrCat("the list is full: its capacity is ", list.fixed, " elements")));
   }
   const Output length = LengthOf(scope, list);
   ListRows longer = list;
@@ -99,13 +99,13 @@ Output PopRow(const Scope& scope, ListRows* list) {
 
 namespace {
 
-// Returns the lengths of the elements of a list of lists at depth `k`, as a list with one entry per
+// Returns the element lengths of a list of lists at depth `k`, as a list with one entry per
 // element.
 ListRows InnerLengths(const ListRows& list, size_t k) {
   return {.rows = list.inner[k], .length = list.length, .fixed = list.fixed};
 }
 
-// Returns the list with a capacity of exactly `capacity` elements, its maximum length.
+// Returns the list, resized to a capacity of exactly `capacity` elements, its maximum length.
 ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   if (CapacityOf(scope, list) <= capacity) return WithRoom(scope, list, capacity);
   ListRows fit = list;
@@ -114,7 +114,7 @@ ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   return fit;
 }
 
-// Returns an element of a list of lists. `get` takes each of its parts from a list of tensors.
+// Returns an element of a list of lists. `get` reads each of its parts from a list of tensors.
 template <typename Get>
 ListRows EachPart(const ListRows& list, const Get& get) {
   ListRows item{.rows = get(list), .length = get(InnerLengths(list, 0))};
@@ -159,7 +159,7 @@ Output StackRows(const Scope& scope, const ListRows& list, int64_t num_elements)
   if (num_elements > CapacityOf(scope, list)) {
     scope.Fail(absl::InvalidArgumentError(
         absl::StrCat("the list must have num_elements = ", num_elements,
-                     " elements; it has room for ", CapacityOf(scope, list))));
+                     " elements; its capacity is ", CapacityOf(scope, list))));
   }
   const Operation check = CheckLength(scope, list, Int(scope, num_elements));
   return FirstRows(scope.WithControlDependencies({check}), list.rows, num_elements);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lowered form of a list in LowerTensorLists, which is a tensor and a length, and each list op
+// The form to which LowerTensorLists lowers a list, a tensor and a length, and the list ops
 // expressed as ops on tensors.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
@@ -16,8 +16,8 @@ struct ListRows {
   Output length;  // a scalar int32; if invalid, the length is `fixed`
   int64_t fixed = 0;
   // The lengths inside a list of lists, whose rows are [capacity, capacity of each, element…]:
-  // first the lengths of its elements, [capacity] int32; then those of their elements, [capacity,
-  // capacity of each]; and so on.
+  // first the lengths of its elements, [capacity] int32; next the lengths of their elements,
+  // [capacity, capacity of each]; and so on.
   std::vector<Output> inner;
 };
 
@@ -28,17 +28,17 @@ int64_t CapacityOf(const Scope& scope, const ListRows& list);
 ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Shape& element,
                   int64_t length);
 
-// Fails the step unless the list has this length.
+// Returns an operation that fails the step unless the list has this length.
 Operation CheckLength(const Scope& scope, const ListRows& list, const Output& length);
 
-// Returns element `index`; the step fails if it does not exist.
+// Returns element `index`. The step fails if the element does not exist.
 Output GetRow(const Scope& scope, const ListRows& list, const Output& index);
 ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, const Output& item);
 ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item);
 // Removes the last element and returns it.
 Output PopRow(const Scope& scope, ListRows* list);
 
-// Like GetRow, PushRow and PopRow, for a list of lists.
+// Like GetRow, PushRow and PopRow, but for a list of lists.
 ListRows GetList(const Scope& scope, const ListRows& list, const Output& index);
 ListRows PushList(const Scope& scope, const ListRows& list, const ListRows& item);
 ListRows PopList(const Scope& scope, ListRows* list);
@@ -46,7 +46,7 @@ ListRows PopList(const Scope& scope, ListRows* list);
 // Returns all elements, stacked. A list without a fixed length must have `num_elements` elements,
 // which the step checks.
 Output StackRows(const Scope& scope, const ListRows& list, int64_t num_elements);
-// Returns the list with a capacity of at least `capacity` elements.
+// Returns the list, enlarged to a capacity of at least `capacity` elements.
 ListRows WithRoom(const Scope& scope, const ListRows& list, int64_t capacity);
 // Truncates the list or pads it with zeros; its length must be fixed.
 ListRows ResizeRows(const Scope& scope, const ListRows& list, int64_t size);

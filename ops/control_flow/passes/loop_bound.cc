@@ -11,10 +11,10 @@
 namespace mirrorflow {
 namespace {
 
-// Small enough that int64 arithmetic on counters cannot overflow.
+// The limit for counters and bounds, so that int64 arithmetic on them cannot overflow.
 constexpr int64_t kLargest = int64_t{1} << 40;
-// Limits the visits of comparisons, LogicalAnds, and loops bounded by counters of other loops. A
-// node that is used twice is visited twice.
+// Limits the visits to comparisons, LogicalAnds, and loops bounded by other loops' counters. A node
+// that is used twice is visited twice.
 constexpr int kMaxVisits = 256;
 
 using Bound = std::optional<int64_t>;
@@ -27,7 +27,7 @@ Bound ConstantOf(const Compilation& c, const Output& value) {
   return (*numbers)[0];
 }
 
-// Returns which argument of the body `value` is; -1 if it is not an argument.
+// Returns the index of the body's argument that `value` is, or -1 if it is not an argument.
 int ArgumentOf(const Compilation& body, const Output& value) {
   const auto at = std::find(body.feeds.begin(), body.feeds.end(), StripViews(value));
   return at != body.feeds.end() ? static_cast<int>(at - body.feeds.begin()) : -1;
@@ -56,7 +56,7 @@ std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) 
   return std::nullopt;
 }
 
-// Returns how many times `smaller` < `larger` (<= if `equal`) can hold.
+// Returns an upper bound on how often `smaller` < `larger` (<= if `equal`) can be true.
 Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& smaller,
                         const Output& larger, bool equal, int& visits) {
   const Compilation& condition = *c.bodies.at(loop.id())[0];
@@ -98,7 +98,8 @@ Bound BoundOf(const Compilation& c, const Node& loop, int& visits) {
   return BoundOfPredicate(c, loop, c.bodies.at(loop.id())[0]->fetches[0], visits);
 }
 
-// Returns an upper bound of a constant, or of the final value of a counter of a bounded loop.
+// Returns an upper bound of `value`, or nullopt unless it is a constant or the final value of a
+// bounded loop's counter.
 Bound UpperBound(const Compilation& c, const Output& value, int& visits) {
   const Bound constant = ConstantOf(c, value);
   if (constant.has_value()) return constant;

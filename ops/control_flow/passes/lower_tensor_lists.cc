@@ -34,7 +34,7 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
 
 class Lowering {
  public:
-  // `lists` holds the lowered form of the feeds that are lists.
+  // `lists` holds the lowered forms of the feeds that are lists.
   Lowering(Compilation& c, const ListsByValue& all, absl::flat_hash_map<Output, ListParts> lists)
       : c_(c), all_(all), lists_(std::move(lists)) {}
 
@@ -62,7 +62,7 @@ class Lowering {
     return changed;
   }
 
-  // Returns the parts of `list`, converted to those of `want`.
+  // Returns the parts of `list`, converted to the parts that `want` describes.
   absl::StatusOr<ListParts> PartsAs(const Scope& scope, const Output& list,
                                     const ListInfo& want) const {
     return SelectParts(scope, all_.at(list), want, false,
@@ -70,12 +70,12 @@ class Lowering {
   }
 
  private:
-  // Returns a scope whose nodes are named after `node` and have its control inputs.
+  // Returns a scope whose new nodes are named after `node` and get its control inputs.
   Scope ScopeOf(const Node& node) {
     return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlInputsOf(node);
   }
 
-  // Returns the capacity that the list must have.
+  // Returns the capacity with which the list must be created.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
     if (node.op().name == ops::kEmptyTensorList) {
       const Tensor& max = c_.values().at(node.input(1)).constant;
@@ -148,10 +148,10 @@ class Lowering {
     const Scope scope = ScopeOf(*node);
     const Output first = node->input(0);
     if (!IsList(first)) return NoListTaken();
-    ListParts list = lists_.at(first);  // output 0, if that is a list
+    ListParts list = lists_.at(first);  // output 0 if it is a list
     ListRows& rows = list[0];           // the only part if the elements are tensors
     Output value;                       // the output that is a tensor
-    ListParts item;                     // the element, if that is a list
+    ListParts item;                     // the element if it is a list
     if (op == ops::kTensorListStack) {
       value = StackRows(scope, rows, node->attr<int64_t>("num_elements"));
     } else if (op == ops::kTensorListGetItem) {
@@ -210,10 +210,10 @@ class Lowering {
   }
 
   static absl::Status NoListTaken() {
-    return absl::UnimplementedError("does not support a list of tensors; expected a tensor");
+    return absl::UnimplementedError("does not support lists of tensors; expected a tensor");
   }
 
-  // Converts the parts of `from` to those of `to`, which is derived from it.
+  // Converts the parts of `from` to the parts of `to`, which is derived from it.
   absl::Status KeepKinds(const Scope& scope, const Output& from, const Output& to,
                          ListParts* list) const {
     MF_ASSIGN_OR_RETURN(*list, SelectParts(scope, all_.at(from), all_.at(to), false,
@@ -264,7 +264,7 @@ class Lowering {
     const int64_t size = InfoOf(c_, node.output(0)).length;
     if (size >= 0 && !list.length.valid()) return ResizeRows(scope, list, size);
     return absl::UnimplementedError(
-        "the lengths before and after must be known before the step runs");
+        "the list's lengths before and after the resize must be known before the step runs");
   }
 
   // --- Branches and loops ---------------------------------------------------------------------
@@ -304,8 +304,8 @@ class Lowering {
     return Rebuild(node, inputs, results);
   }
 
-  // The values that pass through a branch or loop, by argument or result: a ListInfo for a list,
-  // nullopt for a tensor.
+  // For each value that passes through a branch or loop, by argument or result: a ListInfo for a
+  // list, or nullopt for a tensor.
   using Carried = std::vector<std::optional<ListInfo>>;
 
   absl::Status AppendAs(const Scope& scope, const Output& value,
@@ -319,8 +319,8 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Replaces arguments and results that are lists with rows, and lengths if these vary. `inputs`
-  // are the values passed for the new arguments.
+  // Replaces arguments and results that are lists with their rows, and with their lengths if these
+  // vary. `inputs` are the values passed for the new arguments.
   absl::Status LowerBody(Compilation& body, const std::vector<Output>& inputs,
                          const Carried& arguments, const Carried* results) {
     absl::flat_hash_map<Output, ListParts> lists;
@@ -357,7 +357,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Checks capacities: a branch or loop may return a different list only if it has the same
+  // Checks capacities: a branch or loop can return a different list only if that list has the same
   // capacity.
   absl::Status CheckRows(const Node& node, const Compilation::Bodies& bodies,
                          const std::vector<Output>& inputs) const {
@@ -436,7 +436,7 @@ absl::StatusOr<bool> LowerTensorLists::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const bool changed, Lowering(c, all, {}).Run());
   if (!changed) return false;
   c.RemoveDeadNodes();
-  return InferAndFold().Run(c);  // infers the tensors that replace the lists
+  return InferAndFold().Run(c);  // infers the shapes of the tensors that replace the lists
 }
 
 }  // namespace mirrorflow

@@ -17,7 +17,7 @@ bool SameFunction(const Node& loop, const char* attr, const Node& with_history,
 bool DoesTheSame(const Node& with_history, const Node& loop) {
   if (&loop == &with_history || loop.op().role != OpRole::kLoop) return false;
   if (loop.num_inputs() > with_history.num_inputs()) return false;
-  // In a graph from a file, the loop with histories may depend on the loop that it replaces.
+  // In a graph from a file, the loop with histories can depend on the loop that it would replace.
   for (const Output& further : with_history.inputs().subspan(loop.num_inputs())) {
     if (further.node == &loop) return false;
   }
@@ -35,7 +35,7 @@ bool MergeLoops(Compilation& c) {
                         with_history->has_attr(kInsteadOfCond) &&
                         with_history->has_attr(kInsteadOfBody);
     if (!is_one || with_history->num_inputs() == 0) continue;
-    // The loop that it replaces, if present, uses the same inputs.
+    // The loop to replace, if it exists, uses the same inputs.
     Node* loop = nullptr;
     for (const Use& use : with_history->input(0).node->uses()) {
       if (DoesTheSame(*with_history, *use.user)) loop = use.user;

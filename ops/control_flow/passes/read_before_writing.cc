@@ -45,7 +45,7 @@ void ReadBeforeWriting(Compilation& body) {
         if (readers.size() > kManyReaders) break;
       }
     }
-    if (readers.size() > kManyReaders) continue;  // a copy is cheaper than this many edges
+    if (readers.size() > kManyReaders) continue;  // copying is cheaper than adding this many edges
     for (Node* reader : readers) {
       if (reader->op().name == ops::kTensorScatterUpdate || DependsOn(*reader, *writer)) continue;
       body.graph.AddControlEdge(reader, writer);

@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// Orders reads of the rows of a list before the writes that overwrite them, where possible.
-// Otherwise each iteration of a loop would copy the whole list.
+// Orders reads of a list's rows before the writes that overwrite them, if possible. Otherwise each
+// iteration of a loop would copy the whole list.
 void ReadBeforeWriting(Compilation& body);
 
 }  // namespace mirrorflow

@@ -111,9 +111,9 @@ constexpr Violation kViolations[] = {
     {"EventDoesNotExist", [](Plan& p) { p.instructions[kRecord1].event = 3; }, "instruction 5",
      "event", "exist"},
     {"WaitPrecedesRecord", [](Plan& p) { Swap(p, kRecord0, kWait0); }, "instruction 1", "event",
-     "before its record"},
+     "before it is recorded"},
     {"EventRecordedTwice", [](Plan& p) { p.instructions[kRecord1].event = 0; }, "instruction 5",
-     "event", "again"},
+     "event", "twice"},
     {"WaitIsMissing", [](Plan& p) { Erase(p, kWait0); }, "instruction 2 (AllReduce(reduce0))",
      "reads region 2 bytes [0, 64)", "after instruction 0 (MatMul(gradient0))"},
     {"WaitForWrongEvent", [](Plan& p) { p.instructions[kWait1].event = 0; },
@@ -192,7 +192,7 @@ TEST(CheckPlanTest, LateFinishViolationsAreReported) {
        [](Plan& p) {
          for (int i = 0; i < kAdded; ++i) Erase(p, 0);
        }},
-      {"reads arena bytes [64, 128)", "the last run wrote",
+      {"reads arena bytes [64, 128)", "the previous run",
        [](Plan& p) { p.accesses.back().push_back(Writes(kArena, 64, 7)); }},
       {"writes region 2 bytes [64, 128)", "after instruction 0 (AllReduce(reduce1))",
        [](Plan& p) { Erase(p, 2); }},

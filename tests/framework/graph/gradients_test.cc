@@ -298,7 +298,7 @@ TEST_F(GradientsTest, FailOnInvalidArguments) {
   EXPECT_THAT(Grad({y}, {x}, {.grad_ys = {x, x}}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "1 ys", "got 2"));
   EXPECT_THAT(Grad({y}, {x}, {.grad_ys = {i}}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "float of shape [2]"));
+              IsError(absl::StatusCode::kInvalidArgument, "dtype float and shape [2]"));
   EXPECT_THAT(Grad({y}, {x}, {.stop_gradients = {Output()}}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "stop_gradients[0]"));
 }

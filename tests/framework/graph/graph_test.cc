@@ -290,7 +290,7 @@ TEST_F(GraphTest, CopyOfFindsTheCloneOfANode) {
   EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
   EXPECT_EQ(copy(clone.FindNode("x")).value(), clone.FindNode("x"));
   EXPECT_THAT(copy(Square("y", x)).status(),
-              IsError(kInvalid, "'y'", "reader's snapshot", "before Read"));
+              IsError(kInvalid, "'y'", "reader's snapshot", "before calling Read"));
   Graph other = graph_.Clone();
   EXPECT_THAT(copy(other.FindNode("x")).status(), IsError(kInvalid, "'x'", "another graph"));
   EXPECT_FALSE(copy(nullptr).ok());

@@ -82,7 +82,7 @@ TEST(AttrSpecTest, MalformedSpecsAreRejected) {
       {"a: list(int", "')' is missing"},
       {"a: {float", "'}' is missing"},
       {"a: {flaot}", "'flaot'"},
-      {"a: int >= x", "expected a number after '>='"},
+      {"a: int >= x", "expected an integer after '>='"},
       {"a: int = x", "'x' is not a value of type int"},
       {"a: list(int) = 1", "must be in [ ]"},
       {"a: int nonsense", "unexpected 'nonsense'"},
@@ -128,7 +128,7 @@ TEST(SealTest, ReportsAllMissingParts) {
       {"op Bare", "no doc"},
       {"op Bare", "no shape function"},
       {"op Bare", "sharding rule"},
-      {"op Bare", "neither a gradient"},
+      {"op Bare", "reason for its absence, or neither"},
       {"op Undeclared", "attribute 'T', which argument 'x'"},
       {"schema 'no type'", "'name: type'"},
       {"op Twice", "defined twice"},
@@ -145,7 +145,7 @@ TEST(SealTest, RejectsBothGradientAndReasonForHavingNone) {
   Complete(ops, "Op").Gradient([](const GradContext&) -> absl::StatusOr<std::vector<Output>> {
     return std::vector<Output>();
   });
-  EXPECT_THAT(ops.Seal(), IsError(kInvalid, "op Op", "or both"));
+  EXPECT_THAT(ops.Seal(), IsError(kInvalid, "op Op", "or neither"));
 }
 
 TEST(OpRegistryTest, LookupSuggestsNearestName) {

@@ -75,7 +75,7 @@ TEST(TensorFromProtoTest, ErrorsNameTheCause) {
       {"dtype: DT_BOOL tensor_content: '\\002'", "not 0 or 1"},
       {"dtype: DT_INT8 int_val: 200", "int8; got 200"},
       {"dtype: DT_UINT16 int_val: -1", "uint16; got -1"},
-      {"dtype: DT_COMPLEX64 scomplex_val: [1, 2, 3]", "without its imaginary part"},
+      {"dtype: DT_COMPLEX64 scomplex_val: [1, 2, 3]", "lacks its imaginary part"},
       {"dtype: DT_STRING string_val: 'x'", "elements of dtype string"},
       {"dtype: DT_INVALID", "elements of dtype invalid"},
       {"dtype: DT_QINT8", "dtype DT_QINT8 is not supported"},
