@@ -53,7 +53,7 @@ std::string SummaryOf(const ClusterStatus& status) {
                  {ClusterStatus::WAITING, "waiting for others"},
                  {ClusterStatus::BETWEEN_STEPS, "between steps"},
                  {ClusterStatus::MISSING, "missing"},
-                 {ClusterStatus::LEFT, "left or gone"}};
+                 {ClusterStatus::LEFT, "left or lost"}};
   std::vector<std::string> parts;
   for (const auto& [state, text] : kStates) {
     std::vector<int> workers;

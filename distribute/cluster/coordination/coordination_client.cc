@@ -338,7 +338,7 @@ class CoordinationClient::Connection {
   // Names both ends, because the network between them may be at fault.
   absl::Status Gone(const absl::Status& why) const {
     if (!registered_ || !absl::IsUnavailable(why)) return why;
-    return WithFailure(absl::UnavailableError(absl::StrCat(server_, " is gone, says worker ",
+    return WithFailure(absl::UnavailableError(absl::StrCat(server_, " is lost according to worker ",
                                                            worker(), ": ", why.message())),
                        {.worker = 0});
   }

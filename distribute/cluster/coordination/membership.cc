@@ -240,9 +240,8 @@ std::optional<Membership::Loss> Membership::LoseSilent(int worker, MonotonicTime
   const auto found = members_.find(worker);
   if (found == members_.end()) return std::nullopt;
   const Registered& member = found->second;
-  return LoseBecause(worker,
-                     absl::StrCat("no sign of life for ", SecondsText(now - member.last_beat),
-                                  ", no progress since step ", member.heartbeat.step()));
+  return LoseBecause(worker, absl::StrCat("no heartbeat for ", SecondsText(now - member.last_beat),
+                                          ", no progress since step ", member.heartbeat.step()));
 }
 
 void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
@@ -293,10 +292,9 @@ std::string Membership::SlowWorkersText(MonotonicTime now) {
   }
   if (slowest == nullptr) return "";
   std::erase(slow, slowest->member.worker());
-  return absl::StrCat(NameOf(slowest->member), " is slow: no sign of life for ",
-                      SecondsText(now - slowest->last_beat), ", at step ",
-                      slowest->heartbeat.step(), slow.empty() ? "" : "; also worker ",
-                      FirstOf(slow));
+  return absl::StrCat(
+      NameOf(slowest->member), " is slow: no heartbeat for ", SecondsText(now - slowest->last_beat),
+      ", at step ", slowest->heartbeat.step(), slow.empty() ? "" : "; also worker ", FirstOf(slow));
 }
 
 void Membership::SetWaiting(MonotonicTime now, const std::vector<bool>& waiting) {
@@ -417,7 +415,7 @@ std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
   absl::Status why = WithFailure(
-      absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is gone: ", cause)),
+      absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is lost: ", cause)),
       {.worker = worker});
   // Only the first loss records every worker's position, because thousands may be lost at once.
   if (left_.empty()) why = WithCollectives(why, Collectives());
