@@ -47,8 +47,8 @@ Certificate FirstCertificate(const std::string& text) {
           &X509_free};
 }
 
-// Checks the files up front: gRPC reports any of these errors as a failure to listen on a port, or
-// as a failed handshake.
+// Checks the files up front, because gRPC reports all of these errors only as a failure to listen
+// on a port, or as a failed handshake.
 absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
   const absl::Cleanup forget_errors = [] { ERR_clear_error(); };
   const auto expected = [](const std::string& path, absl::string_view what) {
@@ -68,7 +68,7 @@ absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
     return expected(files.key, absl::StrCat("the key of the certificate in ", files.certificate));
   }
   if (FirstCertificate(texts.authorities) == nullptr) {
-    return expected(files.authorities, "certificates of authorities in PEM form");
+    return expected(files.authorities, "CA certificates in PEM form");
   }
   return absl::OkStatus();
 }
@@ -78,7 +78,7 @@ absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files) {
   if (files.certificate.empty() || files.key.empty() || files.authorities.empty()) {
     return absl::InvalidArgumentError(
-        "TLS: expected a certificate, its key and the authorities, or none of the three");
+        "TLS: expected a certificate, its key and the CA certificates, or none of the three");
   }
   TlsTexts texts;
   MF_ASSIGN_OR_RETURN(texts.certificate, ReadText(files.certificate));

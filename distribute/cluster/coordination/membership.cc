@@ -17,7 +17,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kWarningInterval = absl::Minutes(1);
-// Fraction of the heartbeat timeout after which a worker is slow; it sends four in each timeout.
+// A worker without a heartbeat for this fraction of its heartbeat timeout is slow: it should send
+// four heartbeats in each timeout.
 constexpr double kSlowFraction = 0.4;
 // How long a mismatch is remembered for workers that start later.
 constexpr absl::Duration kMismatchLifetime = absl::Milliseconds(1500);
@@ -38,7 +39,7 @@ Membership::Membership(int num_workers, std::vector<std::string> addresses)
 absl::Status Membership::Admit(const WorkerProcess& process, const coordination::Member& member) {
   MutexLock lock(&mu_);
   const int worker = member.worker();
-  // Workers that register after that time have been restarted.
+  // Workers that register after the mismatch's lifetime have been restarted.
   if (members_.empty() && MonotonicTime::Now() > mismatch_time_ + kMismatchLifetime) {
     mismatch_ = absl::OkStatus();
     know_mismatch_.clear();
@@ -116,13 +117,13 @@ absl::Status Membership::CheckSettings(const coordination::Member& member) {
   return absl::OkStatus();
 }
 
-// NCCL cannot connect two ranks on the same GPU.
+// Checks that no two ranks use the same GPU, because NCCL cannot connect them.
 absl::Status Membership::CheckGpus(const coordination::Member& member) {
   const auto name_of = [](const coordination::Member& by, int device) {
     return absl::StrCat("worker ", by.worker(), " (",
                         device < by.devices_size() ? by.devices(device) : "GPU", ")");
   };
-  std::map<absl::string_view, std::string> own;  // the name, by UUID
+  std::map<absl::string_view, std::string> own;  // GPU UUID -> the user's name in errors
   for (int i = 0; i < member.gpu_uuids_size(); ++i) {
     const std::string& uuid = member.gpu_uuids(i);
     const auto [first, is_new] = own.emplace(uuid, name_of(member, i));
@@ -188,7 +189,7 @@ absl::Status Membership::CheckMember(const WorkerProcess& process) const {
   }
   return WithFailure(
       absl::UnavailableError(absl::StrCat(
-          "the coordination service has started anew and does not know worker ", process.worker)),
+          "the coordination service was restarted, and has no registered worker ", process.worker)),
       {.worker = 0});
 }
 
@@ -394,7 +395,7 @@ absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
       NameOf(slowest->member), ": no progress since ", place(*slowest),
       as_slow.empty() ? ""
                       : absl::StrCat("; worker ", FirstOf(as_slow),
-                                     as_slow.size() > 1 ? " have" : " has", " come no further"),
+                                     as_slow.size() > 1 ? " are" : " is", " at the same position"),
       "; worker ", fastest->member.worker(), " has reached ", place(*fastest), "; ",
       timeout.message()));
   return WithCollectives(
