@@ -217,8 +217,8 @@ class ClusterJoiner {
         [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
     const auto set = static_cast<InstructionSet>(least->instruction_set());
     if (set < UsableInstructionSet()) {
-      LogInfo(absl::StrCat("kernels are limited to ", InstructionSetName(set), ", because worker ",
-                           least->worker(), " supports no more"));
+      LogInfo(absl::StrCat("kernels are limited to ", InstructionSetName(set),
+                           ", the widest set that worker ", least->worker(), " supports"));
     }
     return LimitInstructionSet(set);
   }
@@ -250,7 +250,7 @@ class ClusterJoiner {
                         FormMemoryDomains(hosts, options_.collective, *joined_->group_, deadline_));
     joined_->connect_.host_memory = std::move(domains.host_memory);
     if (!domains.warning.empty() && worker() == 0) {
-      LogWarning(absl::StrCat(domains.warning, "; they use the network"));
+      LogWarning(absl::StrCat(domains.warning, "; the workers on that host use the network"));
     }
     return std::move(domains.by_worker);
   }

@@ -18,7 +18,7 @@
 namespace mirrorflow {
 
 struct MemoryDomains {
-  std::vector<int> by_worker;  // domain number of each worker
+  std::vector<int> by_worker;  // each worker's domain
   // Shared by all workers in this worker's domain; null if the domain has no other workers.
   std::shared_ptr<HostMemory> host_memory;
   // Why workers on one host cannot share memory although they should be able to; empty if they can.

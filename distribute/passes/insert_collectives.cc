@@ -85,7 +85,7 @@ class Inserter {
     if (const Sharded* s = AsSharded(want)) {
       c_.graph.SetAttr(node, "axis", static_cast<int64_t>(s->axis));
       c_.graph.SetAttr(node, "factor", s->factor);
-    } else if (node->op().name != kAllReduce) {  // a ReduceScatter without equal shards
+    } else if (node->op().name != kAllReduce) {  // a ReduceScatter that cannot have equal shards
       const Output whole = Mark(c_.scope()
                                     .SubScope(node->name())
                                     .WithControlInputsOf(*node)

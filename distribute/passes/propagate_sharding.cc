@@ -564,7 +564,7 @@ class Propagation {
   absl::Status SweepBackward() {
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node* node = c_.graph.node(*it);
-      if (node == nullptr) continue;  // removed with an expanded node
+      if (node == nullptr) continue;  // it was removed together with an expanded node
       if (!Computes(node->op()) || node->num_outputs() != 1) continue;
       const Output output = node->output(0);
       if (!IsReplicated(c_.shardings.at(output))) continue;

@@ -11,7 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the common sharding of a value that has sharding `a` on one side and `b` on the other.
+// Returns a sharding for a value that has sharding `a` in one branch, or before an iteration, and
+// sharding `b` in the other branch, or after the iteration.
 Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_zero) {
   if (a == b) return a;
   const auto sums = [](const Sharding& s) {

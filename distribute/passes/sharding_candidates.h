@@ -58,7 +58,7 @@ class NodeSharding {
   const Compilation& c_;
   const Node& node_;
   ShardingRule rule_;
-  std::optional<ShardingTerms> terms_;  // of rule_.dims; unset if the op gathers its inputs
+  std::optional<ShardingTerms> terms_;  // parsed rule_.dims; unset if the op gathers its inputs
 };
 
 // Returns how many bytes a conversion from sharding `have` to `want` moves, as a cost estimate.

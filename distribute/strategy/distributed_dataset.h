@@ -19,7 +19,7 @@ namespace mirrorflow {
 // How the workers divide a dataset. The names are TensorFlow's.
 enum class AutoShardPolicy {
   kAuto,  // the same as kData, so batches never depend on the number of workers
-  kData,  // every worker has the same dataset, and gathers only the rows of its own replicas
+  kData,  // every worker has the same dataset, and takes only its own replicas' rows
   // The dataset's files are divided among the workers; there must be at least one per worker. Every
   // worker opens only its own files, and contributes its replicas' rows to every batch. Which rows
   // form a batch depends on the number of workers. A worker that has run out of rows joins the

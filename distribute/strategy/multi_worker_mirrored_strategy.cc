@@ -170,8 +170,8 @@ bool MultiWorkerMirroredStrategy::rejoins() const {
 
 absl::Status MultiWorkerMirroredStrategy::CheckJoined() const {
   if (joined_ != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      name(), ": has left its cluster; create a new strategy after Rejoin has failed"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(name(), ": has left its cluster, because Rejoin failed; create a new strategy"));
 }
 
 absl::Status MultiWorkerMirroredStrategy::AwaitOtherWorkers() const {

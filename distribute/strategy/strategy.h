@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy: runs a program written for one device and the global batch on several devices.
-// OneDeviceStrategy runs it on one device. MirroredStrategy runs it on every local device in
-// lock-step, with equal copies of all variables.
+// Strategy: takes a program that is written for one device and the global batch, and runs it on
+// several devices. OneDeviceStrategy runs it on one device. MirroredStrategy runs it on every local
+// device in lockstep, with equal copies of all variables.
 //
 //   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = 2}));
 //   { auto mirrored = strategy->scope(); … }              // variables created in here belong to it
@@ -176,7 +176,7 @@ class MirroredStrategy final : public Strategy {
     // Returns InvalidArgument, naming the option, unless timeouts, `max_bytes` and
     // `max_cached_steps` are above 0 and `bucket_bytes` is not negative.
     absl::Status Check() const;
-    // Returns these options with the given defaults for timeouts that are not set.
+    // Returns a copy of these options in which timeouts that are not set have the given defaults.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;
     // Returns the options of the strategy's sessions. `step_timeout` must be set.
     SessionOptions ForSessions() const;

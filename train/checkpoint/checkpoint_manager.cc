@@ -243,7 +243,7 @@ class CheckpointManager::Writer {
     const int64_t step = data_.manifest.step;
     return NumericError(absl::OutOfRangeError(absl::StrCat(
         "step ", step, ": ", count, " of ", updated_.size(),
-        " updated variables are not finite and were not saved; got infinity or NaN in ",
+        " updated variables are not finite, so no checkpoint was saved; got infinity or NaN in ",
         absl::StrJoin(wrong, ", "), count > kMaxNames ? ", ..." : "", "; ",
         newest_ < 0 ? "there is no earlier checkpoint"
                     : absl::StrCat("the newest checkpoint is from step ", newest_, ", ",

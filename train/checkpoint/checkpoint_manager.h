@@ -104,8 +104,8 @@ class CheckpointManager {
 
   // Blocks until all workers have the result of the last save, and returns its error. Must be
   // called after the last save. Returns OutOfRange, naming the variables and the newest earlier
-  // checkpoint, if the variables that an optimizer updates, or its state, were not finite. Such
-  // values are not saved, and earlier checkpoints are kept.
+  // checkpoint, if the variables that an optimizer updates, or its state, were not finite. No
+  // checkpoint is written then, and earlier checkpoints are kept.
   absl::Status WaitForSave();
 
   // Returns when the newest checkpoint was written or, before the first save, restored. Returns
@@ -124,10 +124,11 @@ class CheckpointManager {
   absl::Status TakeOver(const CheckpointManifest& manifest, CheckpointContents data);
   // Waits for the save in progress, if any. Sets `saved` to its result on all workers.
   absl::Status EndSave(absl::Status* saved);
-  // Fails if the previous save has failed for good, or too many saves have failed.
+  // Waits for the previous save. Returns its error if retrying cannot help, or if too many saves
+  // have failed; otherwise only logs it.
   absl::Status ToleratePreviousSave();
   void LogNotSaved(const absl::Status& why) const;
-  // Logs the workers of the session.
+  // Logs the session's workers.
   absl::Status LogWorkers();
   // Returns worker 0's result on all workers. The other workers pass an empty result, and wait for
   // up to Options::timeout plus `longer`.

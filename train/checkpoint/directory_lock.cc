@@ -176,7 +176,7 @@ class DirectoryLock::OwnerFile {
   int64_t num_renewals_ = 0;
 };
 
-// Watches the file of another owner.
+// Watches another owner's file, and takes over the directory once that owner has ended.
 class DirectoryLock::Contender {
  public:
   Contender(const std::string& directory, absl::Duration lease)
@@ -211,7 +211,7 @@ class DirectoryLock::Contender {
     return file;
   }
 
-  // The owner at the last attempt, for messages.
+  // Returns the owner at the last attempt, for messages.
   const std::string& owner() const { return owner_; }
 
  private:

@@ -191,7 +191,7 @@ absl::Status ReadTensors(const Json& array, absl::string_view field,
   return absl::OkStatus();
 }
 
-// Reads the object `data` and the array `tensors` of the manifest.
+// Reads the description of a file: the manifest's object `data` and its array `tensors`.
 absl::Status ReadFile(Reader& manifest, const char* data, const char* tensors,
                       CheckpointFile* file) {
   const Json& array = manifest.Child(tensors, Json::value_t::array);

@@ -5,7 +5,7 @@
 //
 //   {"crc32c":"1f2e3d4c","manifest":{"format":"mirrorflow checkpoint","version":2,…}}
 //
-// where the checksum covers the bytes between `"manifest":` and the last brace.
+// The checksum covers the bytes between `"manifest":` and the last brace.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_MANIFEST_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_MANIFEST_H_
 

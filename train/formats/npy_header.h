@@ -28,7 +28,7 @@ struct NpyArray {
   const NpyElement* element;
   Shape shape;
   bool swapped;        // big-endian
-  bool column_major;   // only if the rank is 2 or more
+  bool column_major;   // false if the rank is below 2
   uint64_t begin = 0;  // offset of the elements in the file
   uint64_t bytes() const { return shape.num_elements() * DataTypeSize(element->dtype); }
 };

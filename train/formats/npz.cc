@@ -123,7 +123,7 @@ absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
       std::vector<std::string> known;
       for (const auto& [other, entry] : archive.arrays()) known.push_back(other);
       return absl::NotFoundError(absl::StrCat(path, ": no such array; expected one of ",
-                                              known.size(), ", got '", Printable(name), "'",
+                                              known.size(), " names, got '", Printable(name), "'",
                                               DidYouMean(name, known)));
     }
     MF_ASSIGN_OR_RETURN(arrays.emplace_back(), archive.Map(found->second, &mapping));

@@ -96,8 +96,8 @@ class TfRecordIndex {
 class TfRecordWriter {
  public:
   enum class Existing { kReplace, kRefuse };
-  // Creates the file. Returns the system's error; AlreadyExists if kRefuse finds a file; and
-  // FailedPrecondition for a symbolic link.
+  // Creates the file. Returns AlreadyExists if kRefuse finds a file, FailedPrecondition for a
+  // symbolic link, and otherwise the system's error if the file cannot be created.
   static absl::StatusOr<std::unique_ptr<TfRecordWriter>> Create(
       absl::string_view path, Existing existing = Existing::kReplace);
   ~TfRecordWriter();  // closes the file, and ignores errors, which Close() returns

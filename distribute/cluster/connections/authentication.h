@@ -22,7 +22,7 @@ std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view>
 
 std::string Sha256(absl::string_view text);
 
-// Compares in constant time: the duration does not depend on where the texts differ.
+// Compares two secrets in constant time: the duration does not depend on where they differ.
 bool EqualSecrets(absl::string_view a, absl::string_view b);
 
 // Return `count` cryptographically random bytes, and eight such bytes as a number.

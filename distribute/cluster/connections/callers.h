@@ -84,8 +84,8 @@ class Callers {
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
   // Whether no caller is waiting or being served.
   bool empty() const;
-  // Appends the events to poll() for before the next Advance. Poll with a timeout: callers have
-  // deadlines, and their sockets are not polled during a flood.
+  // Appends the events to poll() for before the next Advance. That poll() must have a timeout,
+  // because callers have deadlines, and their sockets are not polled during a flood.
   void AddPolled(std::vector<pollfd>* polled) const;
   // Interrupts the poll() that AddPolled describes.
   void Wake();

@@ -26,7 +26,7 @@ class Conversation {
   bool done() const { return handshake_.done() && output_.empty(); }
 
   int fd() const { return stream_->fd(); }
-  // The event to poll() for.
+  // Returns the event to poll() for.
   int16_t event() const {
     return output_.empty() ? stream_->receive_event() : stream_->send_event();
   }

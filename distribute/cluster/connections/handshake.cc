@@ -120,7 +120,7 @@ absl::Status Handshake::ReceiveHello(absl::string_view hello) {
   incarnation_ = Take<uint64_t>(&rest);
   if (cluster_.purpose == Purpose::kData && incarnation_ != cluster_.incarnation) {
     return absl::PermissionDeniedError(
-        absl::StrCat("it belongs to another incarnation of the workers; expected ",
+        absl::StrCat("it is from another incarnation of the workers; expected ",
                      cluster_.incarnation, ", got ", incarnation_));
   }
   hello_ = std::string(hello);

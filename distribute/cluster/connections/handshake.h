@@ -74,7 +74,7 @@ class Handshake {
   // protocol version.
   bool has_heard() const { return !nonce_.empty(); }
 
-  // The contents of the hello.
+  // Return the contents of the hello.
   const Ranks& ranks() const { return ranks_; }
   uint64_t incarnation() const { return incarnation_; }
   // Return a unique name for this connection and a fresh key, both equal at both ends. Valid once

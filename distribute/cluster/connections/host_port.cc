@@ -87,7 +87,7 @@ absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline) 
       return absl::DeadlineExceededError(
           absl::StrCat(address.ToString(), ": cannot resolve the name in ",
                        absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))),
-                       ": ", gai_strerror(error), "; expected the name or address of a host"));
+                       ": ", gai_strerror(error), "; expected a host name or address"));
     }
     if (now >= next_report) {
       next_report = now + kReportInterval;

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
-// Calls read(bio), one of OpenSSL's PEM_read_bio functions, with `text`.
+// Calls `read`, one of OpenSSL's PEM_read_bio functions, with a BIO that contains `text`.
 template <typename Read>
 auto ReadPem(const std::string& text, const Read& read) {
   BIO* const bio = BIO_new_mem_buf(text.data(), static_cast<int>(text.size()));

@@ -13,7 +13,7 @@ namespace mirrorflow {
 struct TlsFiles {
   std::string certificate;  // this process's certificate, followed by any intermediate certificates
   std::string key;
-  std::string authorities;  // CA certificates to verify the other end's certificate against
+  std::string authorities;  // CA certificates that verify the other end's certificate
 
   bool empty() const { return certificate.empty() && key.empty() && authorities.empty(); }
 };

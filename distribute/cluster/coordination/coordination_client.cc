@@ -489,7 +489,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     const size_t space = value.find(' ');
     size_t parts = 0;
     if (space == std::string::npos || !absl::SimpleAtoi(value.substr(0, space), &parts)) {
-      return absl::InternalError(absl::StrCat("coordination: malformed value of '", key, "'"));
+      return absl::InternalError(absl::StrCat("coordination: malformed value for '", key, "'"));
     }
     value.erase(0, space + 1);
     for (size_t i = 1; i < parts; ++i) {

@@ -280,7 +280,7 @@ class Server final : public CoordinationServer, public RawService {
       MutexLock lock(&mu_);
       if (std::exchange(last_refused_, process) == process) return;
     }
-    LogWarning(absl::StrCat("coordination: refused a second process of worker ", process.worker));
+    LogWarning(absl::StrCat("coordination: refused a second process for worker ", process.worker));
   }
 
   // Answers with the first failure. The answer is OK and holds the failure as its value, because

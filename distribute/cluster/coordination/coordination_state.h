@@ -96,7 +96,7 @@ class CoordinationState {
   enum class Kind { kJoin, kGet, kAllGather, kFailure };
   struct Wait {
     Kind kind;
-    std::string name;  // the key, or the gather's name
+    std::string name;  // the key, or the all-gather's name
     MonotonicTime deadline;
     Done done;
     bool in_background = false;

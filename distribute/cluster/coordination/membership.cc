@@ -56,7 +56,7 @@ absl::Status Membership::Admit(const WorkerProcess& process, const coordination:
   }
   if (worker < 0 || worker >= num_workers_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("worker ", worker, ": expected 0 to ", num_workers_ - 1));
+        absl::StrCat("worker ", worker, ": out of range; expected 0 to ", num_workers_ - 1));
   }
   const auto present = members_.find(worker);
   if (present != members_.end() && present->second.process != process.number) {

@@ -251,7 +251,7 @@ absl::Status ServiceLink::WaitFor(int fd, int16_t event, MonotonicTime deadline)
 absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Publish(Conversation& conversation) {
   MF_ASSIGN_OR_RETURN(auto relay, Relay::Create(conversation.TakeStream()));
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
+  arguments.SetMaxReceiveMessageSize(-1);  // no limit, for the membership of a large cluster
   auto connection = std::make_shared<Connection>();
   connection->name = conversation.handshake().connection();
   connection->key = conversation.handshake().SessionKey();

@@ -43,7 +43,8 @@ class ServiceLink {
     std::unique_ptr<coordination::Coordination::Stub> stub;
   };
 
-  // Returns ResourceExhausted, or an error of CreateTlsContext.
+  // Creates a link, which starts to connect in the background. Returns the errors of
+  // CreateTlsContext, and ResourceExhausted if the process is out of descriptors or threads.
   static absl::StatusOr<std::unique_ptr<ServiceLink>> Create(Options options);
   ~ServiceLink();
 
@@ -84,7 +85,7 @@ class ServiceLink {
   void NoteEnd();
   // Returns whether retrying is pointless.
   bool IsFinal(const absl::Status& why, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns why to give up on the service; OK to try again.
+  // Records and logs a failed attempt. Returns the error with which to give up; OK to retry.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);
 
   const Options options_;

@@ -37,7 +37,7 @@ class ServiceLinks {
 
   bool empty() const { return links_.empty(); }
   size_t size() const { return links_.size(); }
-  // Returns the number of links of a worker.
+  // Returns how many links the worker has.
   int CountOf(int worker) const;
 
   // Returns a descriptor that becomes readable when a link can make progress.

@@ -58,7 +58,7 @@ class ServicePort {
   const Options options_;
   RejectedPeerLog strangers_;
   Callers callers_;
-  ServiceLinks links_;  // by Handshake::connection; for the serving thread
+  ServiceLinks links_;  // named by Handshake::connection; used only by the serving thread
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   Mutex mu_;
