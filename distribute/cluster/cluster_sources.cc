@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 using Found = absl::StatusOr<std::optional<Cluster>>;
 
 constexpr int kMaxWorkers = 1 << 20;
-// The range of derived ports, which lies above Linux's ephemeral ports, as in JAX.
+// The range of derived ports. As in JAX, it is above Linux's ephemeral ports.
 constexpr uint32_t kFirstDerivedPort = 61440;
 constexpr uint32_t kNumDerivedPorts = 4096;
 

@@ -42,7 +42,7 @@ namespace mirrorflow {
 
 struct ClusterSource {
   absl::string_view name;  // a value of MIRRORFLOW_CLUSTER; empty for Mirrorflow's own variables
-  absl::string_view main_variable;  // for errors: the variable that indicates this source
+  absl::string_view main_variable;  // the variable that errors name if this source is absent
   // Returns nullopt if the environment does not contain this source. Returns InvalidArgument,
   // naming the variable, if the source is incomplete or invalid. The coordinator is empty if the
   // source does not name one.

@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "elements are copied u
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kVersionEnd = 8;              // magic and version
 constexpr uint32_t kMaxHeaderBytes = 1 << 16;  // numpy.load accepts 10,000
-constexpr size_t kAlignment = 64;              // of the elements in the file
+constexpr size_t kAlignment = 64;              // alignment of the elements in the file
 constexpr size_t kGrowthDigits = 21;           // NumPy reserves this space for the first dimension
 
 constexpr NpyElement kKinds[] = {

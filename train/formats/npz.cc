@@ -82,8 +82,8 @@ class Archive {
 };
 
 absl::StatusOr<Archive> OpenArchive(absl::string_view path) {
-  // If the archive is damaged, the names of its members may be unreadable, so a zip file may be
-  // meant as an npz file.
+  // The names in a damaged archive may be unreadable, so accept a plain zip file as a damaged npz
+  // file.
   static constexpr FileKind kDamaged[] = {FileKind::kNpz, FileKind::kZip};
   static constexpr FileKind kWhole[] = {FileKind::kNpz};
   absl::StatusOr<Archive> archive = Archive::Open(path);

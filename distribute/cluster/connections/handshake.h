@@ -77,8 +77,8 @@ class Handshake {
   // Return the contents of the hello.
   const Ranks& ranks() const { return ranks_; }
   uint64_t incarnation() const { return incarnation_; }
-  // Return a unique name for this connection and a fresh key, both equal at both ends. Valid once
-  // done. Deriving the key requires the secret.
+  // Return a unique name for this connection and a fresh key, both the same at both ends. Valid
+  // once done. Deriving the key requires the secret.
   const std::string& connection() const { return nonce_; }
   std::string SessionKey() const;
 

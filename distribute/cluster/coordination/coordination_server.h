@@ -24,7 +24,7 @@ class CoordinationServer {
   struct Options {
     std::string address;  // HOST:PORT to listen on; port 0 selects a free port
     int num_workers = 1;
-    // The expected HOST:PORT of each worker, which messages name; empty if unknown.
+    // The expected HOST:PORT of each worker, for log and error messages; empty if unknown.
     std::vector<std::string> worker_addresses = {};
     std::string secret;  // empty: every caller that can connect is trusted
     std::string job;     // distinguishes jobs with the same secret

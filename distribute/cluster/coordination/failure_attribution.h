@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FailureAttribution finds the worker that caused a failure. A worker whose wait has timed out, or
-// whose connection to another worker has ended, is usually a victim. The worker at fault is known
+// whose connection to another worker has ended, is a victim. The worker at fault is known
 // once all other workers have reported their progress or a failure, or are lost.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_

@@ -22,7 +22,7 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-// Limit the concurrent handshakes: one per worker and kMoreCallers, but at most kMaxCallers. Each
+// Limit the concurrent handshakes: one per worker plus kMoreCallers, but at most kMaxCallers. Each
 // can take 100 KB.
 constexpr size_t kMoreCallers = 64;
 constexpr size_t kMaxCallers = 1024;
