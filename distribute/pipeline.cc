@@ -41,8 +41,8 @@
 namespace mirrorflow {
 namespace {
 
-// Small enough that an update waits for little more than its own gradient, large enough that many
-// scalars share one message.
+// With buckets of this size, an update waits only a little longer than for its own gradient, and
+// many scalars still share one message.
 constexpr int64_t kSmallBucketBytes = 64 << 10;
 
 constexpr int kMaxSimplifyRounds = 16;
@@ -57,7 +57,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<MarkRows>(&LoopBound);
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
-  // User passes run before any rewrite, so they find the nodes that they match.
+  // User passes run before the rewrites below, so the nodes that they match still exist.
   for (const PassMaker& make : extensions) p.Add(make);
 
   p.Add<LowerToMatmul>();
@@ -78,7 +78,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
 
 PipelineOver<PlanState> PlanPipeline() {
   PipelineOver<PlanState> p;
-  // Fusions create only nodes for which the device has kernels.
+  // These passes know the device, so they fuse only into nodes for which it has kernels.
   p.Add<DropReaderEdges>();
   p.Add<FuseBiasAndRelu>();
   p.Add<FuseElementwise>();
@@ -108,7 +108,7 @@ absl::Status CheckPassNames(const CompileOptions& options, const CompileTarget& 
     std::vector<std::string> known = program.OptionalPasses();
     for (std::string& optional : plan.OptionalPasses()) known.push_back(std::move(optional));
     return absl::InvalidArgumentError(
-        absl::StrCat("disabled_passes: unknown pass; expected some of ", absl::StrJoin(known, ", "),
+        absl::StrCat("disabled_passes: unknown pass; expected any of ", absl::StrJoin(known, ", "),
                      ", got ", name));
   }
   return absl::OkStatus();
@@ -122,8 +122,8 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
                                                               const CompileTarget& target,
                                                               const CompileOptions& options) {
   if (signature.feed_shapes.size() != signature.step.feeds.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("expected ", signature.step.feeds.size(),
-                                                   " feed shapes, got ",
+    return absl::InvalidArgumentError(absl::StrCat("feed_shapes: expected one shape for each of ",
+                                                   signature.step.feeds.size(), " feeds, got ",
                                                    signature.feed_shapes.size()));
   }
   MF_RETURN_IF_ERROR(CheckPassNames(options, target));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The compiler's pipeline: the order of all passes, and the functions that run its two halves.
+// The compiler's pipeline: lists all passes in order, and runs the two halves of the compiler.
 #ifndef MIRRORFLOW_DISTRIBUTE_PIPELINE_H_
 #define MIRRORFLOW_DISTRIBUTE_PIPELINE_H_
 
@@ -17,15 +17,15 @@
 
 namespace mirrorflow {
 
-// Returns the first half, which compiles a step's graph into a Program for all replicas and any
-// device. `extensions` are the user's passes.
+// Returns the compiler's first half, which turns a step's graph into a Program for all replicas and
+// any device. `extensions` are the user's passes.
 Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions = {});
-// Returns the second half, which compiles a Program into the Plan for one device type and one local
-// row count.
+// Returns the compiler's second half, which turns a Program into the Plan for one device type and
+// one local row count.
 PipelineOver<PlanState> PlanPipeline();
 
-// Runs the first half on a copy of `graph`. Returns InvalidArgument if `disabled_passes` contains a
-// name that neither half knows.
+// Runs the first half on a copy of `graph`. Returns InvalidArgument if `disabled_passes` names a
+// pass that is in neither half.
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
                                                               const GlobalSignature& signature,
                                                               const VariableLayout& layout,

@@ -26,7 +26,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether the elements of `sizes` are the dimensions of `shape`; -1 matches any size.
+// Returns whether `sizes` lists the dimensions of `shape`; -1 matches any dimension.
 bool SaysShape(const Tensor& sizes, const Shape& shape) {
   const bool is_vector = sizes.has_value() && sizes.shape().rank() == 1;
   if (!is_vector || sizes.shape().dim(0) != shape.rank()) return false;
@@ -44,7 +44,7 @@ bool SaysShape(const Tensor& sizes, const Shape& shape) {
   return true;
 }
 
-// Builds the graph of N replicas. `c` is the program to which `original` was compiled for `step`.
+// Builds the graph of all replicas. `c` is the program that `original` was compiled to for `step`.
 class Replicator {
  public:
   Replicator(const Graph& original, const ReplicatedStep& step, const Compilation& c,
@@ -86,18 +86,18 @@ class Replicator {
   }
 
  private:
-  using Copies = std::vector<Node*>;   // one per replica, or one for all
+  using Copies = std::vector<Node*>;   // one per replica, or one that all replicas share
   using Values = std::vector<Output>;  // one per replica
 
   std::string OfReplica(int r, absl::string_view name) const {
     return absl::StrCat(prefix_, r, "/", name);
   }
-  // Returns the scope of a new node that all replicas share and the program lacks.
+  // Returns the scope for a new node that all replicas share and that the program does not contain.
   Scope Made(absl::string_view name) {
     return Scope(&out_).WithName(out_.UniqueName(absl::StrCat(prefix_, "all/", name)));
   }
 
-  // Reserves the names of fetches and targets whose nodes have another name in the program.
+  // Reserves the original names of fetches and targets whose nodes the program names differently.
   void KeepNamesFree() {
     for (size_t i = 0; i < step_.fetches.size(); ++i) {
       const std::string& name = step_.fetches[i].node->name();
@@ -109,7 +109,7 @@ class Replicator {
     }
   }
 
-  // Returns the name of a node that all replicas share.
+  // Returns a name for the copy of `node` that all replicas share.
   absl::StatusOr<std::string> OwnName(const Node& node) {
     const std::string& name = node.name();
     if (out_.FindNode(name) == nullptr && !kept_free_.contains(name)) return name;
@@ -132,7 +132,7 @@ class Replicator {
     return out_.AddNode(name, op, std::move(attrs), std::move(inputs), std::move(controls));
   }
 
-  // Copies node `last` of the original graph, with all nodes that it depends on.
+  // Copies `last` from the original graph, with all nodes that it depends on.
   absl::Status AddOriginal(const Node& last) {
     std::vector<const Node*> pending = {&last};
     while (!pending.empty()) {
@@ -165,8 +165,8 @@ class Replicator {
       const absl::string_view name = variable.initializer;
       const Node* initial = original_.FindNode(name.substr(0, name.find(':')));
       if (initial == nullptr) {
-        return absl::NotFoundError(absl::StrCat(
-            "variable ", variable.name, ": the graph lacks its initializer node '", name, "'"));
+        return absl::NotFoundError(absl::StrCat("variable ", variable.name, ": its initializer '",
+                                                name, "' is not in the graph"));
       }
       MF_RETURN_IF_ERROR(AddOriginal(*initial));
     }
@@ -191,7 +191,7 @@ class Replicator {
     return absl::OkStatus();
   }
 
-  // Uses `whole` as the value of `value`, split among the replicas if it is sharded.
+  // Records `whole` as the value of `value` on all replicas, split among them if it is sharded.
   void Distribute(const Output& value, const Output& whole) {
     whole_.emplace(value, whole);
     const Sharded* s = AsSharded(c_.shardings.at(value));
@@ -200,16 +200,16 @@ class Replicator {
       return;
     }
     const std::string name = absl::StrCat(value.node->name(), "/shares");
-    values_[value] = ops::SplitV(Made(name), whole, Shares(*s), s->dim);
+    values_[value] = ops::SplitV(Made(name), whole, ShardSizes(*s), s->dim);
   }
 
-  std::vector<int64_t> Shares(const Sharded& s) const {
+  std::vector<int64_t> ShardSizes(const Sharded& s) const {
     std::vector<int64_t> sizes;
     for (const int64_t rows : rows_[s.axis]) sizes.push_back(rows * s.factor);
     return sizes;
   }
 
-  // Returns whether the node is added once for all replicas.
+  // Returns whether all replicas share one copy of the node.
   bool IsMadeOnce(const Node& node) const {
     const OpDef& op = node.op();
     if (op.role == OpRole::kWrite || op.role == OpRole::kNoOp || op.role == OpRole::kConstant ||
@@ -231,7 +231,7 @@ class Replicator {
     const std::string& op = node.op().name;
     if (IsControlFlow(node.op())) return Unimplemented(node, "a branch or loop");
     if (node.op().role == OpRole::kCollective) return AddCollective(node);
-    if (op == kShardSlice) return AddShares(node);
+    if (op == kShardSlice) return AddShards(node);
     if (op == kFirstReplicaOnly) return AddParts(node);
     if (node.op().has(kPerReplica) && node.num_inputs() == 0) return AddIndex(node);
     if (IsMadeOnce(node)) return AddOnce(node);
@@ -251,7 +251,8 @@ class Replicator {
     return absl::OkStatus();
   }
 
-  // Returns the control inputs of replica r's copy, or of a node that all replicas share (r < 0).
+  // Returns the control inputs for replica r's copy of `node`, or for a copy that all replicas
+  // share (r < 0).
   std::vector<Node*> Controls(const Node& node, int r) const {
     std::vector<Node*> controls;
     for (const Node* in : node.control_inputs()) {
@@ -273,7 +274,7 @@ class Replicator {
   absl::Status AddOnce(const Node& node) {
     Values inputs;
     for (const Output& in : node.inputs()) {
-      // A variable that is synchronised on read holds the sum over the replicas.
+      // A variable that is synchronised on read stores the sum of the replicas' values.
       const Sharding& sharding = c_.shardings.at(in);
       const bool is_sum = AsPartial(sharding) != nullptr || IsPerReplica(sharding);
       inputs.push_back(is_sum ? ops::AddN(Made(absl::StrCat(node.name(), "/sum")), values_.at(in))
@@ -292,8 +293,8 @@ class Replicator {
     return absl::OkStatus();
   }
 
-  // Adds replica `r`'s copy of the node. Replaces operands that spell out the output's shape by the
-  // replica's shape.
+  // Adds replica `r`'s copy of the node. Replaces operands that spell out the output's global shape
+  // with the replica's local shape.
   absl::StatusOr<Node*> AddCopy(const Node& node, int r) {
     Values inputs;
     for (const Output& in : node.inputs()) inputs.push_back(values_.at(in)[r]);
@@ -319,10 +320,10 @@ class Replicator {
       out_.SetInput(copy, i, own);
     }
     if (fits()) return copy;
-    return Unimplemented(node, "an op whose operands do not determine its shard of rows");
+    return Unimplemented(node, "an op whose local shape does not follow from its operands");
   }
 
-  // Adds a call of a function on the values of all replicas, and an Identity for each result.
+  // Adds a function call that takes the values of all replicas, and an Identity for each result.
   absl::Status AddCollective(const Node& node) {
     Values inputs;
     for (int r = 0; r < num_replicas_; ++r) {
@@ -344,7 +345,8 @@ class Replicator {
         ValueInfo info;
         info.shape = local_[r][node.id()][i];
         out_.values().Set(result, std::move(info));
-        // The call's output dtypes are unknown; each result has the dtype of its input.
+        // The call's output dtypes are unknown, so the Identity is created on the input, which has
+        // the result's dtype, and then connected to the result.
         const std::string result_name = OfReplica(r, absl::StrCat(node.name(), "/", i));
         const Output value =
             ops::Identity(Scope(&out_).WithName(result_name), values_.at(node.input(i))[r]);
@@ -357,7 +359,7 @@ class Replicator {
     return out_.status();
   }
 
-  absl::Status AddShares(const Node& node) {
+  absl::Status AddShards(const Node& node) {
     const Sharded& s = *AsSharded(c_.shardings.at(node.output(0)));
     int64_t first = 0;
     for (int r = 0; r < num_replicas_; ++r) {
@@ -366,10 +368,10 @@ class Replicator {
       begin[s.dim] = first;
       first += local.dim(s.dim);
       const Scope scope = CopyScope(node, r);
-      const Output share =
+      const Output shard =
           ops::Slice(scope, values_.at(node.input(0))[r], ops::VectorConst(Made("begin"), begin),
                      ops::VectorConst(Made("size"), local.dims()));
-      Take(node, share);
+      Take(node, shard);
     }
     return out_.status();
   }
@@ -413,7 +415,7 @@ class Replicator {
     }
   }
 
-  // Returns the global value: the concatenated rows of all replicas, or their common value.
+  // Returns the global value: the concatenated rows of all replicas, or the value that they share.
   absl::StatusOr<Output> Global(const Output& value) {
     const auto known = whole_.find(value);
     if (known != whole_.end()) return known->second;
@@ -440,7 +442,7 @@ class Replicator {
       if (Node* node = out_.FindNode(name)) {
         for (size_t i = 0; i < outputs.size(); ++i) {
           if (!outputs[i].valid() || outputs[i] == node->output(static_cast<int>(i))) continue;
-          return Unimplemented(*node, "a fetch whose name belongs to another value");
+          return Unimplemented(*node, "a fetch whose name another value already has");
         }
         kept_.push_back(node);
         continue;
@@ -466,8 +468,8 @@ class Replicator {
       Node* target = out_.FindNode(name);
       if (target == nullptr) target = ops::NoOp(Scope(&out_).WithName(name)).node;
       MF_RETURN_IF_ERROR(out_.status());
-      // `target` is the only copy, a fetch that no node depends on, or new, so the edge closes no
-      // cycle.
+      // The edge closes no cycle: `target` is the only copy itself, a fetch that no node depends
+      // on, or a new node.
       for (Node* copy : copies_[c_.targets[i]->id()]) out_.AddControlEdge(copy, target);
       kept_.push_back(target);
     }
@@ -496,7 +498,7 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   MF_RETURN_IF_ERROR(graph.status());
   if (step.num_replicas < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("num_replicas: expected 1 or more, got ", step.num_replicas));
+        absl::StrCat("num_replicas: expected at least 1, got ", step.num_replicas));
   }
   MF_ASSIGN_OR_RETURN(
       const VariableLayout layout,

@@ -19,21 +19,21 @@ namespace proto {
 class GraphDef;
 }  // namespace proto
 
-// A step of a graph, for feeds of certain shapes.
+// The step to export, with its feed shapes and the number of replicas.
 struct ReplicatedStep {
   std::vector<Output> feeds;
   std::vector<Shape> feed_shapes;  // global
   std::vector<Output> fetches;
   std::vector<Operation> targets = {};
   int num_replicas = 2;
-  // The number of rows of each replica. If empty, rows are split evenly; the first replicas get one
-  // row more if the division leaves a remainder.
+  // Row count of each replica. If empty, rows are split evenly, and each of the first replicas
+  // takes one row of the remainder.
   std::vector<int64_t> replica_rows = {};
 };
 
-// Returns a graph for feeds of these shapes, with all variables of `graph` and the same names for
-// feeds, fetches and targets. Nodes of replica r are named `replica_r/…`; nodes that all replicas
-// share (feeds, variables, constants, random numbers, writes, collectives) keep their names.
+// Returns the replicated graph of `step`, with all variables of `graph`. Feeds, fetches and targets
+// keep their names. Nodes of replica r are named `replica_r/…`; nodes that all replicas share
+// (feeds, variables, constants, random numbers, writes, collectives) keep their names.
 // Returns Unimplemented, naming the node, for branches and loops, and for a feed that is not output
 // 0 of its node.
 //
@@ -41,7 +41,7 @@ struct ReplicatedStep {
 // only be written to a file, not run.
 absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& step);
 
-// Like ReplicatedGraph, but returns TensorFlow's format. The caller must include
+// Like ReplicatedGraph, but returns the graph in TensorFlow's format. The caller must include
 // framework/graph/graph_def.h.
 absl::StatusOr<proto::GraphDef> ReplicatedGraphDef(const Graph& graph, const ReplicatedStep& step);
 

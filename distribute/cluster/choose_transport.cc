@@ -27,10 +27,10 @@ absl::Status CheckUnencrypted(const JoinOptions& options, absl::string_view libr
   if (options.tls.empty() || options.insecure) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("this worker has certificates, but ", library,
-                   " does not encrypt the data that workers exchange; expected ",
-                   options.collective == CollectiveKind::kUcx ? "--collective=tcp, which does, "
-                                                              : "no certificates, ",
-                   "or --insecure on a network where every process is trusted"));
+                   " does not encrypt the data that workers exchange; ",
+                   options.collective == CollectiveKind::kUcx ? "use --collective=tcp, which does, "
+                                                              : "pass no certificates, ",
+                   "or set --insecure on a network where every process is trusted"));
 }
 
 }  // namespace mirrorflow

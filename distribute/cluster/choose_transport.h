@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the transport between hosts, keeping the authentication and encryption that the user
-// asked for, and estimates its costs.
+// Chooses the transport between hosts, and estimates its costs. A transport that would drop the
+// authentication or encryption that the user requested is not chosen.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 
@@ -26,9 +26,9 @@ absl::StatusOr<bool> ChooseUcx(const JoinOptions& options, bool has_rdma, Worker
 // which does not encrypt, unless the job is `insecure`.
 absl::Status CheckUnencrypted(const JoinOptions& options, absl::string_view library);
 
-// Returns assumed costs of messages between CPUs of different hosts, for when none were measured.
+// Returns assumed costs of messages between CPUs of different hosts, for use without measurements.
 inline LinkCosts LinkCostsOf(CollectiveKind transport) {
-  // UCX runs on InfiniBand and RoCE: assume the data-sheet figures of a 100 Gbit/s link.
+  // UCX runs on InfiniBand and RoCE, so assume a 100 Gbit/s link, with figures from data sheets.
   if (transport == CollectiveKind::kUcx) return {.message_ns = 5'000, .byte_ns = 0.1};
   return {};  // TCP
 }

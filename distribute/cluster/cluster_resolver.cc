@@ -24,12 +24,12 @@ constexpr char kRejoinTimeout[] = "MIRRORFLOW_REJOIN_TIMEOUT";
 absl::StatusOr<Cluster> FromOptions(const ClusterResolver::Options& options) {
   if (options.cluster_spec.empty()) {
     return absl::InvalidArgumentError(
-        "--task_index: given without --cluster_spec; expected both or none");
+        "--task_index: given without --cluster_spec; expected both or neither");
   }
   const int num_workers = static_cast<int>(options.cluster_spec.size());
   if (!options.task_index.has_value()) {
     return absl::InvalidArgumentError(
-        "--cluster_spec: given without --task_index; expected both or none");
+        "--cluster_spec: given without --task_index; expected both or neither");
   }
   if (*options.task_index < 0 || *options.task_index >= num_workers) {
     return absl::InvalidArgumentError(absl::StrCat("--task_index: out of range; expected 0 to ",
@@ -41,22 +41,24 @@ absl::StatusOr<Cluster> FromOptions(const ClusterResolver::Options& options) {
   return cluster;
 }
 
-// A variable which shows that this process is one of several, but not which one or of how many.
+// A variable which suggests that this process is one of several workers, but does not provide a
+// complete cluster.
 struct Hint {
   const char* launcher;
   const char* variable;
   int least;  // smallest value that counts as a hint
   const char* advice;
-  // If the hint is a rank: the launcher's variable for the number of workers; null if it has none.
+  // The launcher's variable for the number of workers if `variable` is a rank; null if the launcher
+  // has no such variable.
   const char* size = nullptr;
 };
 constexpr char kSrun[] = "start the program with srun for one worker per task";
 constexpr char kTorchrun[] = "start the program with torchrun";
 constexpr char kOwn[] = "set MIRRORFLOW_NUM_WORKERS, _WORKER_INDEX and _COORDINATOR";
 constexpr Hint kHints[] = {
-    // A job of several tasks whose script starts this program only once.
+    // The script of a job with several tasks started this program only once.
     {"SLURM", "SLURM_NTASKS", 2, kSrun},
-    // The inputs of torchrun.
+    // torchrun reads these variables; it does not set them.
     {"torchrun", "PET_NNODES", 2, kTorchrun},
     {"torchrun", "PET_NPROC_PER_NODE", 2, kTorchrun},
     // Launchers whose variables do not name a coordinator.
@@ -66,13 +68,14 @@ constexpr Hint kHints[] = {
     {"Flux", "FLUX_TASK_RANK", 0, kOwn, "FLUX_JOB_SIZE"},
     {"JSM", "JSM_NAMESPACE_SIZE", 2, kOwn},
     {"JSM", "JSM_NAMESPACE_RANK", 0, kOwn, "JSM_NAMESPACE_SIZE"},
-    // Launchers whose own variables name a rank and no size.
+    // Launchers whose own variables contain a rank but no size.
     {"PALS", "PALS_RANKID", 0, kOwn},
     {"PMIx", "PMIX_RANK", 0, kOwn},
 };
 
-// Returns the number in a hint. For a range such as `1:4`, which PET_NNODES allows, that is its
-// end. Returns nullopt for a word: PET_NPROC_PER_NODE is `gpu` or `auto` for one worker per device.
+// Returns the number in a hint's value, or the end of a range such as `1:4`, which PET_NNODES
+// allows. Returns nullopt for a word: PET_NPROC_PER_NODE can be `gpu` or `auto`, for one worker per
+// device.
 std::optional<int> NumberOf(absl::string_view value) {
   int number = 0;
   if (absl::SimpleAtoi(value.substr(value.rfind(':') + 1), &number)) return number;
@@ -85,9 +88,9 @@ std::optional<absl::string_view> Find(const Environment& environment, absl::stri
   return found->second;
 }
 
-// Whether the hint suggests other workers, although this process is about to run alone. A value
-// that is not a number also counts, because it may mean several workers. `launched_alone`: MPI or
-// SLURM started this process as the only one, which explains a rank 0 from its process manager.
+// Returns whether the hint suggests other workers, although this process is about to run alone. A
+// value that is not a number also counts, because it may mean several workers. `launched_alone`:
+// MPI or SLURM started this process as its only one, which is why the process manager set rank 0.
 bool TellsOfOthers(const Hint& hint, const Environment& environment, bool launched_alone) {
   const std::optional<absl::string_view> value = Find(environment, hint.variable);
   if (!value.has_value()) return false;
@@ -99,7 +102,8 @@ bool TellsOfOthers(const Hint& hint, const Environment& environment, bool launch
   return !sized && !launched_alone;
 }
 
-// Appends the hints, one per launcher, for a process that is about to run as the only worker.
+// Appends warnings about hints, one per launcher, for a process that is about to run as the only
+// worker.
 void WarnOfHints(const Environment& environment, Cluster* cluster) {
   bool launched_alone = false;
   for (const ClusterSource& source : ClusterSources()) {
@@ -126,7 +130,7 @@ bool IsSlurmStep(const Cluster& cluster) { return absl::StartsWith(cluster.sourc
 absl::StatusOr<Cluster> WithCoordinator(Cluster cluster, const ClusterResolver::Options& options) {
   if (cluster.num_workers == 1) return cluster;
   if (!cluster.coordinator.empty()) {
-    // The coordinator has a loopback address, so all workers are on this host.
+    // If the coordinator has a loopback address, all workers are on this host.
     const absl::StatusOr<HostPort> coordinator = ParseHostPort(cluster.coordinator);
     const bool one_host = coordinator.ok() && IsLoopback(coordinator->host);
     if (one_host) {
@@ -137,8 +141,8 @@ absl::StatusOr<Cluster> WithCoordinator(Cluster cluster, const ClusterResolver::
   }
   if (!options.requires_coordinator) return cluster;
   return absl::InvalidArgumentError(
-      absl::StrCat("MIRRORFLOW_COORDINATOR: not set; expected HOST:PORT of rank 0, which ",
-                   cluster.source, " does not tell"));
+      absl::StrCat("MIRRORFLOW_COORDINATOR: not set; set it to rank 0's HOST:PORT, which ",
+                   cluster.source, " does not provide"));
 }
 
 absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_view choice,
@@ -157,19 +161,19 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
       if (found->num_workers == 1) WarnOfHints(environment, &*found);
       return WithCoordinator(*std::move(found), options);
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(kChoice, ": ", choice, " is chosen, but the environment has nothing of it; ",
-                     "expected ", source.main_variable));
+    return absl::InvalidArgumentError(absl::StrCat(kChoice, ": ", choice,
+                                                   " is chosen, but its variables are not set; ",
+                                                   "expected ", source.main_variable));
   }
   return absl::InvalidArgumentError(absl::StrCat(kChoice, ": unknown; expected one of ",
                                                  absl::StrJoin(known, ", "), ", got '",
                                                  Printable(choice), "'"));
 }
 
-// Whether a launcher that a SLURM step starts once per task (mpirun or torchrun) has started
-// `inner` within the step `outer`. The counts then differ, because the launcher starts several
-// workers per task. If there are fewer workers than tasks, the variables come from a launcher
-// around the step, or each task runs its own launcher.
+// Returns whether `outer` is a SLURM step in which each task runs a launcher (mpirun or torchrun)
+// that started `inner`. The worker counts can then differ, because the launcher starts several
+// workers per task. If there are fewer workers than tasks, the launcher ran outside the step, or
+// each task has its own job.
 bool StartsInside(const Cluster& inner, const Cluster& outer) {
   return IsSlurmStep(outer) && inner.source != "TF_CONFIG" &&
          inner.source != "RANK and WORLD_SIZE" && inner.num_workers >= outer.num_workers;
@@ -218,8 +222,8 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
       return absl::InvalidArgumentError(
           absl::StrCat(chosen->source, " and ", (*found)->source, " disagree: worker ",
                        chosen->task_index, " of ", chosen->num_workers, ", and worker ",
-                       (*found)->task_index, " of ", (*found)->num_workers, "; expected ", kChoice,
-                       "=tf_config, torchrun, mpi, slurm or none to choose one"));
+                       (*found)->task_index, " of ", (*found)->num_workers, "; set ", kChoice,
+                       " to tf_config, torchrun, mpi, slurm or none to choose one"));
     }
   }
   if (!chosen.has_value()) chosen = Cluster{.source = "no cluster in the environment"};

@@ -30,19 +30,20 @@ struct Cluster {
   int task_index = 0;  // this worker
   // HOST:PORT at which worker 0 serves the coordination service; empty with one worker.
   std::string coordinator;
-  std::vector<std::string> addresses;  // by worker; empty unless the source names all workers
+  std::vector<std::string> addresses;  // by worker; empty unless the source lists all workers
   std::optional<int> local_rank;       // this worker's index on its host; unset if unknown
-  int local_size = 1;                  // workers on its host; 1 if the source does not say
-  std::string secret_file;             // MIRRORFLOW_SECRET_FILE; empty without it
-  // Identifies the job; the same for all workers. MIRRORFLOW_JOB, or the source and its job id,
-  // such as `SLURM step 4242.0`; empty if neither is known.
+  int local_size = 1;                  // number of workers on its host; 1 if unknown
+  std::string secret_file;             // MIRRORFLOW_SECRET_FILE; empty if unset
+  // Identifies the job; the same on all workers. MIRRORFLOW_JOB, or the source and its job id, such
+  // as `SLURM step 4242.0`; empty if neither is known.
   std::string job;
   // MIRRORFLOW_REJOIN_TIMEOUT, which `mirrorflow launch --rejoin_timeout` sets.
   absl::Duration rejoin_timeout = absl::ZeroDuration();
   std::string source;                 // what described the cluster: `SLURM step 4242.0`
-  std::vector<std::string> warnings;  // the caller prints them
+  std::vector<std::string> warnings;  // to be printed by the caller
 
-  // `cluster from SLURM step 4242.0: 8 workers, this is worker 3, coordinator n001:62213`
+  // Formats the cluster as
+  // `cluster from SLURM step 4242.0: 8 workers, this is worker 3, coordinator n001:62213`.
   std::string ToString() const;
 };
 
@@ -53,7 +54,7 @@ class ClusterResolver {
     // worker, and the index of this process.
     std::vector<std::string> cluster_spec = {};
     std::optional<int> task_index = std::nullopt;
-    // Whether a cluster of several workers must name its coordinator.
+    // Whether the source of a cluster with several workers must name the coordinator.
     bool requires_coordinator = true;
   };
   // Reads the cluster from the first of these sources: the options; MIRRORFLOW_NUM_WORKERS,
@@ -64,9 +65,9 @@ class ClusterResolver {
   //
   // Has no side effects. Returns InvalidArgument, naming the variable, if the source is incomplete
   // or invalid, or if two sources in the environment disagree and neither was selected. No process
-  // silently runs alone: whatever the cluster ignores in the environment is an error or one of
-  // Cluster::warnings. A cluster of one worker has a warning for each launcher whose variables
-  // suggest more, unless MIRRORFLOW_NUM_WORKERS or MIRRORFLOW_CLUSTER=none asks for one worker.
+  // silently runs alone: variables that hint at other workers cause an error or a warning
+  // (Cluster::warnings). A one-worker cluster has one warning for each launcher whose variables
+  // suggest several workers, unless MIRRORFLOW_NUM_WORKERS=1 or MIRRORFLOW_CLUSTER=none is set.
   static absl::StatusOr<Cluster> FromEnvironment(const Environment& environment,
                                                  const Options& options);
   static absl::StatusOr<Cluster> FromEnvironment(const Environment& environment) {

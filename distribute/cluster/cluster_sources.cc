@@ -28,11 +28,11 @@ using Json = nlohmann::json;
 using Found = absl::StatusOr<std::optional<Cluster>>;
 
 constexpr int kMaxWorkers = 1 << 20;
-// Range of derived ports, as in JAX: above Linux's ephemeral ports.
+// The range of derived ports. As in JAX, it is above Linux's ephemeral ports.
 constexpr uint32_t kFirstDerivedPort = 61440;
 constexpr uint32_t kNumDerivedPorts = 4096;
 
-// Reads the variables of one source and records which are missing.
+// Reads the variables of one source. Records which of them are set and which are missing.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
@@ -43,7 +43,7 @@ class Reader {
   }
   bool Has(absl::string_view name) const { return Find(name) != nullptr; }
 
-  // Returns the first error of the calls below. A missing variable is an error.
+  // Returns the first error of the calls below, or an error that lists the missing variables.
   absl::Status status() const {
     if (!missing_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -73,8 +73,8 @@ class Reader {
     if (!Has(name)) return std::nullopt;
     return Number(name, 0, kMaxWorkers - 1);
   }
-  // Returns the launcher and its job id, such as `torchrun 4242`, from the first of these variables
-  // that is set; empty if none is.
+  // Returns the launcher and its job id, such as `torchrun 4242`. The id is the first of these
+  // variables that is set. Returns an empty string if none is.
   std::string Job(absl::string_view launcher,
                   std::initializer_list<absl::string_view> names) const {
     for (const absl::string_view name : names) {
@@ -82,7 +82,7 @@ class Reader {
     }
     return "";
   }
-  // Reads the number of workers and the index of this one.
+  // Reads the number of workers and this worker's index.
   void Size(absl::string_view size, absl::string_view rank, Cluster* cluster) {
     cluster->num_workers = Number(size, 1, kMaxWorkers);
     cluster->task_index = Number(rank, 0, kMaxWorkers - 1);
@@ -99,7 +99,8 @@ class Reader {
   absl::Status status_;
 };
 
-// Returns a port that all workers of a job derive alike and that other jobs are unlikely to use.
+// Derives a port from `job`: the same on all workers of the job, and unlikely to clash with another
+// job's port.
 int PortOfJob(absl::string_view job) {
   uint32_t hash = 2166136261u;  // FNV-1a
   for (const char c : job) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
@@ -133,7 +134,8 @@ absl::Status TfConfigError(absl::string_view where, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG", where, ": ", what));
 }
 
-// Returns a job's addresses, a list of strings in the JSON; empty if the cluster lacks the job.
+// Returns the addresses that `cluster` lists for a job (a task type in TF_CONFIG); empty if it does
+// not list the job.
 absl::StatusOr<std::vector<std::string>> TfConfigJob(const Json& cluster, const char* job) {
   std::vector<std::string> addresses;
   const auto found = cluster.find(job);
@@ -147,7 +149,7 @@ absl::StatusOr<std::vector<std::string>> TfConfigJob(const Json& cluster, const 
   return addresses;
 }
 
-// Appends a warning for each job of the cluster whose tasks are ignored.
+// Appends a warning for each job whose tasks are ignored.
 void WarnOfOtherJobs(const Json& jobs, Cluster* cluster) {
   for (const auto& [job, addresses] : jobs.items()) {
     const bool takes_part = job == "chief" || job == "master" || job == "worker";
@@ -155,11 +157,11 @@ void WarnOfOtherJobs(const Json& jobs, Cluster* cluster) {
     cluster->warnings.push_back(absl::StrCat(
         "TF_CONFIG: cluster.", Printable(job),
         ": its tasks are ignored; expected only worker, and chief or master",
-        job == "ps" ? ": gradients are reduced by the workers, without parameter servers" : ""));
+        job == "ps" ? ": workers reduce the gradients, without parameter servers" : ""));
   }
 }
 
-// Returns a task's index. TensorFlow writes a number, Kubeflow and many scripts a string.
+// Returns a task's index. TensorFlow writes it as a number, Kubeflow and many scripts as a string.
 absl::StatusOr<int> TfConfigIndex(const Json& task) {
   const auto found = task.find("index");
   int64_t index = -1;
@@ -182,7 +184,7 @@ absl::StatusOr<std::string> TfConfigTaskType(const Json& task) {
   return TfConfigError(
       ": task.type",
       absl::StrCat("not supported; expected worker, chief or master, got '", Printable(type),
-                   "' (MIRRORFLOW_CLUSTER=none runs the program on this process alone)"));
+                   "' (MIRRORFLOW_CLUSTER=none runs the program in this process only)"));
 }
 
 Found ReadTfConfig(const Environment& environment) {
@@ -209,7 +211,8 @@ Found ReadTfConfig(const Environment& environment) {
   addresses.insert(addresses.end(), masters.begin(), masters.end());
   const int num_chiefs = static_cast<int>(addresses.size());
   if (num_chiefs > 1) {
-    return TfConfigError(": cluster.chief", "expected at most one address, with that of master");
+    return TfConfigError(": cluster.chief",
+                         "expected at most one address in chief and master together");
   }
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> workers, TfConfigJob(jobs, "worker"));
   addresses.insert(addresses.end(), workers.begin(), workers.end());
@@ -225,8 +228,8 @@ Found ReadTfConfig(const Environment& environment) {
   const int num_tasks = type == "worker" ? static_cast<int>(workers.size()) : num_chiefs;
   if (index >= num_tasks) {
     return TfConfigError(": task.index",
-                         absl::StrCat("out of range; expected less than the ", num_tasks,
-                                      " tasks of type ", type, ", got ", index));
+                         absl::StrCat("out of range; expected less than ", num_tasks,
+                                      ", the number of tasks of type ", type, ", got ", index));
   }
   if (type == "worker") index += num_chiefs;
   std::vector<std::string> warnings = std::move(cluster.warnings);
@@ -252,9 +255,9 @@ Found ReadTorchrun(const Environment& environment) {
   int port = reader.Number("MASTER_PORT", 1, kMaxPort);
   cluster.local_size = reader.OptionalNumber("LOCAL_WORLD_SIZE").value_or(1);
   MF_RETURN_IF_ERROR(reader.status());
-  // torchrun's agent itself listens on MASTER_PORT, which the system chooses unless the user does.
-  // In that case, an outgoing connection may already occupy the next port: Linux gives outgoing
-  // connections ports of the other parity.
+  // torchrun's agent itself listens on MASTER_PORT, so use a port nearby. Unless the user chose
+  // MASTER_PORT, the system did, and an outgoing connection may already occupy the next port: Linux
+  // gives outgoing connections ports of the other parity.
   constexpr int kPortsAfterAgent = 2;
   const std::string* const agent_store = reader.Find("TORCHELASTIC_USE_AGENT_STORE");
   if (agent_store != nullptr && absl::EqualsIgnoreCase(*agent_store, "true")) {
@@ -267,7 +270,7 @@ Found ReadTorchrun(const Environment& environment) {
   return cluster;
 }
 
-// The first host in SLURM's node list, and whether it is the only one.
+// Reads the first host of SLURM's node list, and whether it is the only one.
 absl::Status ReadSlurmHost(Reader& reader, std::string* host, bool* one_host) {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
     const std::string* const list = reader.Find(name);
@@ -278,7 +281,7 @@ absl::Status ReadSlurmHost(Reader& reader, std::string* host, bool* one_host) {
     *one_host = nodes->size() == 1;
     return Annotate(ParseHostPort(absl::StrCat(*host, ":1")).status(), name);
   }
-  reader.Text("SLURM_STEP_NODELIST");  // missing
+  reader.Text("SLURM_STEP_NODELIST");  // records it as missing
   return absl::OkStatus();
 }
 
@@ -327,7 +330,7 @@ struct MpiVariables {
   const char* size;
   const char* local_rank;
   const char* local_size;
-  const char* job;  // empty if mpirun sets none for all ranks
+  const char* job;  // empty if mpirun sets no job id that is the same for all ranks
 };
 constexpr MpiVariables kMpi[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -338,8 +341,8 @@ constexpr MpiVariables kMpi[] = {
 };
 
 // Returns the coordinator of an MPI job; empty if no variable names a host. MPI connects its
-// processes by other means, so only Open MPI names one: the host of mpirun, which need not be that
-// of rank 0.
+// processes by other means, so only Open MPI sets such a variable. It names mpirun's host, on which
+// rank 0 need not run.
 absl::StatusOr<std::string> MpiCoordinator(Reader& reader, bool one_host) {
   if (const std::string* const own = reader.Find("MIRRORFLOW_COORDINATOR")) {
     MF_RETURN_IF_ERROR(Annotate(ParseHostPort(*own).status(), "MIRRORFLOW_COORDINATOR"));
@@ -383,7 +386,7 @@ Found ReadMpi(const Environment& environment) {
       return absl::InvalidArgumentError(absl::StrCat(
           found->source, " and ", cluster.source, " disagree: worker ", found->task_index, " of ",
           found->num_workers, ", and worker ", cluster.task_index, " of ", cluster.num_workers,
-          "; expected the variables of one implementation of MPI"));
+          "; expected the variables of only one MPI implementation"));
     }
   }
   if (!found.has_value() || found->num_workers == 1) return found;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sources of ClusterResolver: the variables that each launcher and cluster manager sets.
+// The environment variables from which ClusterResolver reads a cluster: one source for each family
+// of launchers and cluster managers.
 //
 //   | launcher            | rank, size                        | address                          |
 //   |---------------------|-----------------------------------|----------------------------------|
@@ -24,8 +25,9 @@
 // either, because they do not name a coordinator. If no source names several workers, these
 // variables cause a warning (cluster_resolver.cc).
 //
-// In TF_CONFIG, worker 0 is the chief or, as in TensorFlow 1, the master. It is an error if this
-// process is a task of another type, and a warning if the cluster has such tasks.
+// In TF_CONFIG, worker 0 is the chief, which TensorFlow 1 calls the master. Returns an error if
+// this process is a task of a type other than chief, master or worker. Other tasks of such types
+// cause a warning.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 
@@ -40,17 +42,19 @@ namespace mirrorflow {
 
 struct ClusterSource {
   absl::string_view name;  // a value of MIRRORFLOW_CLUSTER; empty for Mirrorflow's own variables
-  absl::string_view main_variable;  // if it is unset, this source is absent
-  // Returns nullopt if this source is absent from the environment, and InvalidArgument, naming the
-  // variable, if it is incomplete or invalid. The coordinator is empty if the source names none.
+  absl::string_view main_variable;  // the variable that errors name if this source is absent
+  // Returns nullopt if the environment does not contain this source. Returns InvalidArgument,
+  // naming the variable, if the source is incomplete or invalid. The coordinator is empty if the
+  // source does not name one.
   absl::StatusOr<std::optional<Cluster>> (*read)(const Environment& environment);
 };
 
 // Returns all sources, in order of precedence.
 absl::Span<const ClusterSource> ClusterSources();
 
-// Returns the cluster whose workers have these `addresses`, after checking its size and addresses.
-// The first address is the coordinator's. `what` names the flag or variable in errors.
+// Returns the cluster whose workers have these `addresses`; the first one is the coordinator's.
+// Returns InvalidArgument if an address is malformed or appears twice. `what` names the flag or
+// variable in errors.
 absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, int task_index,
                                            absl::string_view what);
 

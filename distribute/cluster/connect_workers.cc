@@ -74,7 +74,8 @@ absl::StatusOr<Transports> ConnectOverUcx(const Topology& topology, absl::Span<c
                     std::make_move_iterator(transports.end()));
 }
 
-// Returns the exchanges between the local ranks and those of other domains; null with one domain.
+// Connects the local ranks to the other domains. Returns each local rank's exchange; null with one
+// domain.
 absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<const int> ranks,
                                          WorkerGroup& workers, uint64_t incarnation,
                                          MonotonicTime deadline, const ConnectOptions& options) {
@@ -91,7 +92,7 @@ absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<co
   return exchanges;
 }
 
-// Returns the local ranks' members of their domain's team.
+// Creates or joins the team of this worker's domain. Returns the local ranks' members of the team.
 absl::StatusOr<LocalTeams> ConnectDomain(const Topology& topology, absl::Span<const int> ranks,
                                          WorkerGroup& workers, MonotonicTime deadline,
                                          HostMemory* host_memory, const TeamOptions& options) {

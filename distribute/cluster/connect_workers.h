@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connects the CPU replicas of workers. The ranks of a memory domain form a local team, whether
-// they are threads of one worker or of several on one host; domains exchange messages over TCP or
-// UCX.
+// Connects the workers' CPU replicas. The ranks of a memory domain form a local team, whether they
+// are threads of one worker or of several workers on one host. Domains exchange messages over TCP
+// or UCX.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_WORKERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_WORKERS_H_
 
@@ -32,7 +32,7 @@ struct ConnectOptions {
   // For TCP. ConnectWorkers sets the incarnation.
   DataConnectionOptions data = {};
   ExchangeOptions exchange = {};
-  // Whether a core stays free while the ranks of this worker compute.
+  // Whether a core stays free while this worker's ranks compute.
   bool has_core = false;
   // Shared by all workers in this worker's domain; null if the domain has no other workers.
   std::shared_ptr<HostMemory> host_memory = nullptr;

@@ -55,12 +55,12 @@ std::string UsableCpuList() {
 absl::StatusOr<std::string> BuildIdentity() {
   static constexpr char kProgram[] = "/proc/self/exe";
   const auto failed = [] {
-    return NetworkError(errno, absl::StrCat(kProgram, ": cannot read the program's own file"));
+    return NetworkError(errno, absl::StrCat(kProgram, ": cannot read the program's executable"));
   };
   const int fd = open(kProgram, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return failed();
   const absl::Cleanup close_file = [fd] { close(fd); };
-  // Workers trust each other, so a checksum suffices to tell builds apart. It takes a millisecond.
+  // Workers trust each other, so a checksum suffices to distinguish builds. It takes a millisecond.
   std::vector<char> buffer(1 << 18);
   uint32_t crc = 0;
   int64_t bytes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Facts about this process and its host that workers compare.
+// Facts about this process and its host, which the workers compare with each other's.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_IDENTITY_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_IDENTITY_H_
 
@@ -12,14 +12,15 @@ namespace mirrorflow {
 
 std::string HostName();
 
-// Equal for two processes only if they can share memory: they run under the same boot of the same
-// kernel, as the same user, and in the same network namespace.
+// Returns a string that is equal for two processes only if they can be expected to share memory:
+// they run under the same boot of the same kernel, as the same user, and in the same network
+// namespace.
 std::string HostIdentity();
 
-// Returns the CPUs that this process is allowed to use: `0-3,8`.
+// Returns the CPUs that this process is allowed to use, such as `0-3,8`.
 std::string UsableCpuList();
 
-// Returns the checksum and size of the program's executable, which differ between builds.
+// Returns the checksum and size of the program's executable, which identify the build.
 absl::StatusOr<std::string> BuildIdentity();
 
 }  // namespace mirrorflow

@@ -23,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the two addresses are equal, regardless of their ports.
+// Returns whether the two addresses are equal, regardless of their ports.
 bool SameAddress(const sockaddr* a, const sockaddr_storage& b) {
   if (a == nullptr || a->sa_family != b.ss_family) return false;
   if (a->sa_family == AF_INET) {
@@ -45,7 +45,7 @@ absl::StatusOr<sockaddr_storage> SocketAddressTowards(const HostPort& peer) {
     return NameError(error, absl::StrCat(where, ": cannot resolve the name"));
   }
   const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
-  // Connecting a datagram socket chooses the local address of its packets.
+  // Connecting a datagram socket sends nothing, but makes the kernel choose the local address.
   sockaddr_storage local = {};
   socklen_t size = sizeof(local);
   const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -81,13 +81,13 @@ absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
     if (SameAddress(device->ifa_addr, local)) return std::string(device->ifa_name);
   }
   return absl::UnavailableError(absl::StrCat(peer.ToString(),
-                                             ": no network device has the address of the "
-                                             "route there"));
+                                             ": no network device has the source address of "
+                                             "the route to it"));
 }
 
 namespace {
 
-// Returns the entries of the directory; none if it does not exist.
+// Returns the directory's entries; none if it does not exist or cannot be read.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;
@@ -109,8 +109,8 @@ bool HasLine(const std::filesystem::path& file, absl::string_view line) {
 bool HasRdma(absl::string_view network_device, const std::string& sysfs) {
   const auto belongs = [&](const std::filesystem::path& rdma_device) {
     std::error_code error;
-    // Either both devices belong to one card, or this is a software device on top of the network
-    // device.
+    // Both devices are on one card, or the RDMA device is implemented in software on top of the
+    // network device.
     if (std::filesystem::exists(rdma_device / "device/net" / std::string(network_device), error) ||
         HasLine(rdma_device / "parent", network_device)) {
       return true;

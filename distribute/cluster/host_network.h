@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The routes and network devices of this host.
+// Finds this host's routes and network devices.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_NETWORK_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_NETWORK_H_
 
@@ -12,12 +12,12 @@
 
 namespace mirrorflow {
 
-// Returns the source address of packets from this host to `peer`: `10.0.0.2`. Resolves the peer's
-// name. Sends nothing.
+// Returns the source address of packets from this host to `peer`, such as `10.0.0.2`. Resolves the
+// peer's name, but sends nothing to the peer.
 absl::StatusOr<std::string> AddressTowards(const HostPort& peer);
 
-// Returns the network device through which packets to `peer` leave: `lo`, `eth0`. Resolves the
-// peer's name. Sends nothing.
+// Returns the network device through which packets to `peer` leave, such as `eth0` or `lo`.
+// Resolves the peer's name, but sends nothing to the peer.
 absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer);
 
 // Returns whether the network device, such as `eth0`, belongs to an RDMA device: InfiniBand, RoCE

@@ -38,14 +38,15 @@ absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text
   return address;
 }
 
-// Warns about a loopback address: on Debian, a host's own name resolves to 127.0.1.1.
+// Warns if a name resolves to a loopback address. On Debian, a host's own name resolves to
+// 127.0.1.1.
 void WarnOfLoopback(const HostPort& own) {
   if (IsLoopback(own.host)) return;
   const absl::StatusOr<std::string> device = NetworkDeviceTowards(own);
   if (!device.ok() || *device != "lo") return;
   LogWarning(absl::StrCat(own.host,
-                          " is a loopback address on this host, so workers on other hosts ",
-                          "cannot reach it; pass --bind=ADDRESS here"));
+                          " resolves to a loopback address on this host, so workers on other ",
+                          "hosts cannot connect to it; set --bind=ADDRESS on this worker"));
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ JoinedCluster::~JoinedCluster() {
   group_ = nullptr;
   if (client_ == nullptr) return;
   const bool joined = !topology_.replicas.empty();
-  // All workers end at about the same time, because they run the same steps.
+  // All workers run the same steps, so they leave at about the same time.
   const absl::Status left = client_->Leave(
       MonotonicTime::Now() + (joined ? heartbeat_timeout_ : kLeaveTimeoutAfterFailure));
   if (left.ok() || !joined || worker_ != 0) return;
@@ -129,8 +130,8 @@ class ClusterJoiner {
     for (const HostPort& reached : {coordinator_, listen_, own_}) {
       if (options_.insecure || !options_.secret.empty() || IsLoopback(reached.host)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          "no secret for a cluster that is reached at ", reached.ToString(),
-          "; expected a secret that all workers share (--secret_file, MIRRORFLOW_SECRET_FILE), or "
+          "no secret for a cluster that other hosts can reach at ", reached.ToString(),
+          "; set a secret that all workers share (--secret_file, MIRRORFLOW_SECRET_FILE), or "
           "--insecure on a network where every process is trusted"));
     }
     if (on_gpus()) return CheckUnencrypted(options_, "NCCL");
@@ -208,15 +209,16 @@ class ClusterJoiner {
     return absl::OkStatus();
   }
 
-  // All workers use the same set, because kernels for different instruction sets round differently.
+  // Limits all workers to one instruction set, because kernels for different sets round
+  // differently.
   absl::Status UseCommonInstructionSet() const {
     const auto least = std::min_element(
         members().begin(), members().end(),
         [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
     const auto set = static_cast<InstructionSet>(least->instruction_set());
     if (set < UsableInstructionSet()) {
-      LogInfo(absl::StrCat("kernels are limited to ", InstructionSetName(set), ", all that worker ",
-                           least->worker(), " supports"));
+      LogInfo(absl::StrCat("kernels are limited to ", InstructionSetName(set),
+                           ", the widest set that worker ", least->worker(), " supports"));
     }
     return LimitInstructionSet(set);
   }
@@ -248,7 +250,7 @@ class ClusterJoiner {
                         FormMemoryDomains(hosts, options_.collective, *joined_->group_, deadline_));
     joined_->connect_.host_memory = std::move(domains.host_memory);
     if (!domains.warning.empty() && worker() == 0) {
-      LogWarning(absl::StrCat(domains.warning, "; they use the network"));
+      LogWarning(absl::StrCat(domains.warning, "; the workers on that host use the network"));
     }
     return std::move(domains.by_worker);
   }
@@ -279,8 +281,8 @@ class ClusterJoiner {
         (!options_.secret.empty() || !options_.tls.empty())) {
       LogInfo(absl::StrCat(
           device,
-          " has RDMA, but it is not used because UCX neither authenticates nor encrypts "
-          "data; --collective=ucx selects it on a trusted network"));
+          " has RDMA, which is not used because UCX neither authenticates nor encrypts data; set "
+          "--collective=ucx to use it on a trusted network"));
     }
     LogInfo(absl::StrCat("workers exchange data over ", transport, " on ", device, ", ",
                          ProtectionOfData()));
@@ -318,11 +320,11 @@ class ClusterJoiner {
 
   const Cluster& cluster_;
   const WorkerReplicas& replicas_;
-  JoinOptions options_;  // with the secret and the job of the cluster
+  JoinOptions options_;  // with the cluster's secret and job filled in
   const MonotonicTime deadline_ = MonotonicTime::Now() + options_.connect_timeout;
-  HostPort coordinator_;  // address at which the other workers reach the coordination service
-  HostPort listen_;       // address on which worker 0 serves it
-  HostPort own_;          // the route to it determines this host's address for data
+  HostPort coordinator_;  // where the other workers connect to the coordination service
+  HostPort listen_;       // where worker 0 listens for connections to the service
+  HostPort own_;          // the route to this address determines this host's address for data
   std::unique_ptr<JoinedCluster> joined_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JoinCluster makes this process a worker of its cluster: the workers meet at the coordination
+// JoinCluster makes this process a worker of its cluster: the workers connect to the coordination
 // service, compare their settings, and agree on a topology and on how they exchange data.
 //
 //   MF_ASSIGN_OR_RETURN(const auto joined, JoinCluster(cluster, {.devices = {"CPU:0"}}, options));
@@ -33,7 +33,7 @@
 
 namespace mirrorflow {
 
-// The replicas of this worker, as the other workers see them.
+// Describes this worker's replicas and their settings.
 struct WorkerReplicas {
   std::vector<std::string> devices = {};
   std::vector<std::string> gpu_uuids = {};  // by device; empty for CPUs
@@ -46,38 +46,37 @@ struct WorkerReplicas {
   bool on_gpus() const { return !gpu_uuids.empty(); }
 };
 
-// This process's membership in a cluster of several workers, which lasts as long as the object.
+// This process's membership in a cluster of several workers. It ends when the object is destroyed.
 class JoinedCluster {
  public:
-  // Leaves the cluster. Worker 0 waits for the others to leave too, for at most
+  // Leaves the cluster. Worker 0 first waits for the other workers to leave, for at most
   // JoinOptions::heartbeat_timeout.
   ~JoinedCluster();
 
   const Topology& topology() const { return topology_; }
-  // The replicas of all workers that can use the same cores as this one.
+  // The replicas of all workers that use the same cores as this one.
   const CoreSharers& core_sharers() const { return core_sharers_; }
-  // Costs of messages between memory domains.
+  // The costs of a message between memory domains.
   const LinkCosts& link() const { return link_; }
-  // The network device that routes to the other workers: `eth0`.
+  // The network device that routes to the other workers, such as `eth0`.
   const std::string& network_device() const { return connect_.device; }
   // Null if this worker does not share memory with others.
   const std::shared_ptr<HostMemory>& host_memory() const { return connect_.host_memory; }
-  // A group for agreements outside any session.
+  // The worker group for agreements outside any session.
   const std::shared_ptr<WorkerGroup>& group() const { return group_; }
 
-  // Whether a group of NewGroup() still exists, or group() is used elsewhere.
+  // Whether a group that NewGroup() returned still exists, or a caller still holds group().
   bool is_in_use() const { return group_.use_count() > 1 || client_->num_live_groups() > 1; }
 
   // Whether this worker was asked to stop (WorkerGroup::SetStopped).
   bool is_stopped() const { return client_->is_stopped(); }
 
-  // Returns the group of a new session. All workers create the same sessions in the same order.
+  // Returns a group for a new session. All workers must create the same sessions in the same order.
   std::unique_ptr<WorkerGroup> NewGroup() const { return client_->NewGroup(); }
-  // Returns the function that connects the replicas of a session on CPUs. It can outlive this
-  // object.
+  // Returns the function that connects a session's CPU replicas. It can outlive this object.
   ConnectFn Connect() const;
-  // Connects this worker's replicas, on CPUs, without a session, to measure the link or in a
-  // benchmark. All workers must call it once.
+  // Connects this worker's CPU replicas without a session, for measuring the link and for
+  // benchmarks. All workers must call this once.
   absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectReplicas(
       MonotonicTime deadline) const;
 
@@ -97,9 +96,10 @@ class JoinedCluster {
   LinkCosts link_;
 };
 
-// Blocks until all workers of the cluster, which must have several, have joined. Returns
-// InvalidArgument for invalid options, and if workers differ; DeadlineExceeded, naming the missing
-// workers, if one does not join, or if worker 0 cannot listen on its address.
+// Blocks until all workers have joined. `cluster` must have several workers. Returns
+// InvalidArgument for invalid options, and for settings or builds that differ between workers.
+// Returns DeadlineExceeded, naming the missing workers, if one does not join, or if worker 0 cannot
+// listen on its address.
 absl::StatusOr<std::unique_ptr<JoinedCluster>> JoinCluster(const Cluster& cluster,
                                                            const WorkerReplicas& replicas,
                                                            const JoinOptions& options);

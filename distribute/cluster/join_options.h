@@ -15,10 +15,10 @@ namespace mirrorflow {
 
 // How workers exchange data.
 enum class CollectiveKind {
-  // Through shared memory on one host; between hosts over TCP, or over UCX if all have RDMA and the
-  // job has neither a secret nor certificates, which UCX would ignore.
+  // Through shared memory on one host. Between hosts, over UCX if all of them have RDMA and the job
+  // has neither a secret nor certificates, which UCX would ignore; otherwise over TCP.
   kAuto,
-  kSharedMemory,  // only through shared memory: all workers are on one host
+  kSharedMemory,  // only through shared memory; all workers must be on one host
   kUcx,           // only over UCX: each worker is a memory domain
   kTcp,           // only over Mirrorflow's TCP connections: each worker is a memory domain
 };
@@ -34,16 +34,17 @@ struct JoinOptions {
   std::string secret = "";
   // Required to run without a secret, unless the service is on the loopback device.
   bool insecure = false;
-  // Distinguishes jobs that share a secret, or have none. Default: the cluster's job, or empty
-  // with an external coordinator, which cannot know it.
+  // Distinguishes jobs that have the same secret or none. Default: the cluster's job, or empty with
+  // an external coordinator, which does not have the cluster's job.
   std::string job = "";
-  // Certificates of this worker. They encrypt the coordination service and data over TCP.
+  // This worker's certificates. With them, connections to the coordination service and data over
+  // TCP are encrypted.
   TlsFiles tls = {};
-  // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
+  // The ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
   // Default: the coordinator's address in the cluster.
   std::string bind = "";
-  // ADDRESS of this host at which the other workers reach it for data. Default: the address of the
-  // network device that routes to `bind` or, if that is empty, to the coordinator.
+  // The ADDRESS of this host to which the other workers connect to exchange data. Default: the
+  // address of the network device that routes to `bind` or, if that is empty, to the coordinator.
   std::string advertise = "";
   // Whether a separate process, instead of worker 0, runs the coordination service.
   bool external_coordinator = false;
@@ -51,20 +52,20 @@ struct JoinOptions {
   ExchangeOptions exchange = {};  // between CPUs of different hosts
   // How long to wait for the coordination service and all other workers.
   absl::Duration connect_timeout = absl::Minutes(5);
-  // How long the others wait for a worker that is alive but late, before the first step or
-  // between two, because it loads data, compiles or runs a callback. A warning names it each
-  // minute.
+  // How long the other workers wait, before the first step or between two steps, for a worker that
+  // sends heartbeats but is not ready because it loads data, compiles or runs a callback. A warning
+  // names that worker every minute.
   absl::Duration prepare_timeout = absl::Minutes(30);
   // A worker that sends no heartbeat for this long is considered lost, and every worker's current
   // step fails. Workers may use different values.
   absl::Duration heartbeat_timeout = absl::Seconds(10);
   // A worker that is inside a step for this long without starting a collective is considered
-  // hung, and every worker's current step fails. Compilation and waiting for a late worker do not
-  // count. Workers may use different values.
+  // hung, and every worker's current step fails. Time spent compiling or waiting for another worker
+  // does not count. Workers may use different values.
   absl::Duration progress_timeout = absl::Minutes(5);
-  // How long to wait for a lost worker to come back (RunWithRejoin). With 0, this worker exits
-  // instead. Either all workers wait or none does. Defaults to the cluster's rejoin_timeout. CPUs
-  // only.
+  // How long to wait for a lost worker's replacement (RunWithRejoin). With 0, this worker does not
+  // wait. It must be above 0 on all workers or 0 on all of them. Defaults to the cluster's
+  // rejoin_timeout. CPUs only.
   std::optional<absl::Duration> rejoin_timeout = std::nullopt;
 };
 

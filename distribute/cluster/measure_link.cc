@@ -56,7 +56,7 @@ absl::StatusOr<LinkCosts> MeasureLink(absl::Span<const std::unique_ptr<Communica
       threads.push_back(*std::move(thread));
     } else {
       measured[i] = thread.status();
-      local_ranks[i]->Abort(thread.status());  // otherwise the other ranks wait for this one
+      local_ranks[i]->Abort(thread.status());  // otherwise, the other ranks would wait for this one
     }
   }
   for (std::thread& thread : threads) thread.join();

@@ -15,8 +15,8 @@
 
 namespace mirrorflow {
 
-// Measures the costs of messages between domains with all-reduces of two sizes. All workers must
-// call it, with the communicators of their ranks. All receive the result of rank 0.
+// Measures the cost of messages between domains with all-reduces of two sizes. All workers must
+// call this, each with its own ranks' communicators. All return what rank 0 measured.
 absl::StatusOr<LinkCosts> MeasureLink(absl::Span<const std::unique_ptr<Communicator>> local_ranks,
                                       WorkerGroup& workers, MonotonicTime deadline);
 

@@ -28,9 +28,9 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
   const std::set<std::string> different(hosts.begin(), hosts.end());
   if (kind == CollectiveKind::kSharedMemory && different.size() > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("collective shared_memory: expected all workers on one host, as one user and "
-                     "in one network namespace, got ",
-                     different.size(), " of them"));
+        absl::StrCat("collective shared_memory: expected all workers on one host, with the same "
+                     "user and network namespace, got ",
+                     different.size(), " different combinations of these"));
   }
   MemoryDomains domains;
   MF_ASSIGN_OR_RETURN(const uint64_t incarnation, group.Join(deadline));
@@ -63,8 +63,9 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
       const std::string& failure = failures[workers[i]];
       if (failure.empty()) continue;
       share = false;
-      domains.warning = absl::StrCat("worker ", workers[i],
-                                     " cannot share memory with the others on its host: ", failure);
+      domains.warning =
+          absl::StrCat("worker ", workers[i],
+                       " cannot share memory with the other workers on its host: ", failure);
     }
     for (const int worker : workers) {
       if (domains.by_worker[worker] < 0) domains.by_worker[worker] = share ? next : next++;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides which workers form a memory domain: those of one host, if they can share memory.
+// Decides which workers form a memory domain: all workers on one host, if they can share memory.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_MEMORY_DOMAINS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_MEMORY_DOMAINS_H_
 
@@ -18,17 +18,17 @@
 namespace mirrorflow {
 
 struct MemoryDomains {
-  std::vector<int> by_worker;  // domain number of each worker
+  std::vector<int> by_worker;  // each worker's domain
   // Shared by all workers in this worker's domain; null if the domain has no other workers.
   std::shared_ptr<HostMemory> host_memory;
-  // Why workers on one host do not share memory although they should be able to; empty otherwise.
+  // Why workers on one host cannot share memory although they should be able to; empty if they can.
   std::string warning;
 };
 
-// Groups the workers into memory domains. All workers must call it. `hosts[worker]` is equal for
-// workers that can be expected to share memory (HostIdentity). On all workers, returns
-// InvalidArgument if the hosts do not allow `kind`, and FailedPrecondition if memory must be shared
-// but cannot be.
+// Groups the workers into memory domains. All workers must call this. `hosts[worker]` is equal for
+// workers that can be expected to share memory (HostIdentity). Returns InvalidArgument on all
+// workers if `kind` requires one host but there are several, and FailedPrecondition if `kind`
+// requires shared memory but a worker cannot share it.
 absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> hosts,
                                                 CollectiveKind kind, WorkerGroup& group,
                                                 MonotonicTime deadline);

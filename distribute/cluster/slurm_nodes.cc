@@ -22,7 +22,7 @@ absl::Status Malformed(absl::string_view what, absl::string_view text) {
       what, " '", Printable(text), "'; expected a list of nodes such as n[001-003,7],m1"));
 }
 
-// Splits at the commas outside brackets.
+// Splits the list at commas that are outside brackets.
 absl::StatusOr<std::vector<absl::string_view>> SplitList(absl::string_view list) {
   std::vector<absl::string_view> parts;
   bool inside = false;
@@ -41,7 +41,8 @@ absl::StatusOr<std::vector<absl::string_view>> SplitList(absl::string_view list)
   return parts;
 }
 
-// Expands the contents of brackets, `001-003,7`. All numbers of a range are as wide as its first.
+// Expands the contents of brackets, such as `001-003,7`. All numbers of a range have at least as
+// many digits as the first.
 absl::StatusOr<std::vector<std::string>> ExpandRanges(absl::string_view ranges) {
   std::vector<std::string> numbers;
   for (const absl::string_view range : absl::StrSplit(ranges, ',')) {

@@ -11,13 +11,13 @@
 
 namespace mirrorflow {
 
-// Expands a SLURM node list, `n[001-003,7],m1`, to the node names: n001 n002 n003 n7 m1. A name can
-// have several brackets. Returns InvalidArgument for any other text, and for more than 65,536
-// nodes.
+// Expands a SLURM node list such as `n[001-003,7],m1` to the node names: n001 n002 n003 n7 m1. A
+// name can have several pairs of brackets. Returns InvalidArgument for a malformed list, and for
+// more than 65,536 nodes.
 absl::StatusOr<std::vector<std::string>> ExpandNodeList(absl::string_view list);
 
 // Returns the number of tasks on a node, from SLURM's list of tasks per node: `2(x3),1` means 2, 2,
-// 2, 1. Returns nullopt for any other text, and for a node that is not in the list.
+// 2, 1. Returns nullopt for a malformed list, and for a node that is not in the list.
 std::optional<int> TasksOfNode(absl::string_view tasks_per_node, int node);
 
 }  // namespace mirrorflow

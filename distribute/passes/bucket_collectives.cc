@@ -30,8 +30,8 @@ std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>
   return level;
 }
 
-// The key is (level, dtype, reduction, layout bucket or -1). All-reduces with equal keys may share
-// a collective.
+// (level, dtype, reduction, layout bucket or -1). All-reduces with equal keys may share a
+// collective.
 using Key = std::tuple<int, DataType, std::string, int>;
 
 absl::Status Join(Compilation& c, const std::vector<Node*>& members, int bucket) {
@@ -75,8 +75,8 @@ absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
   for (auto& [key, members] : groups) {
     const int bucket = std::get<3>(key);
     if (bucket >= 0) {
-      // Sorts by offset. Each collective takes a run of adjacent gradients: a variable that this
-      // step does not train leaves a gap, and the gradients after the gap get another collective.
+      // Each collective takes a run of gradients that are adjacent in memory. A variable that this
+      // step does not train leaves a gap, and a new collective starts after the gap.
       auto variable = [&](const Node* node) -> const VariableInfo& {
         return c.layout->variables()[gradients.find(node->output(0))->second];
       };

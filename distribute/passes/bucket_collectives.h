@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BucketCollectives: joins all-reduces, so that one collective carries many gradients. Gradients of
+// BucketCollectives: joins all-reduces, so one collective carries many gradients. The gradients of
 // variables that an optimizer updates go into the buckets of the session's VariableLayout, which
-// gives each a fixed offset in memory. Other reductions that become ready together are joined if
-// their dtypes and reductions are equal.
+// gives each gradient a fixed offset in memory. Other all-reduces that become ready together are
+// joined if their dtypes and reductions are equal.
 //
 // Two all-reduces can be joined only if neither depends on the other. The pass therefore joins only
-// all-reduces of the same level: the number of collectives on the longest path to them.
+// all-reduces of the same level. The level is the number of collectives on the longest path to the
+// all-reduce.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CountReplicas: replaces NumReplicas with a constant, so that shapes can depend on it.
+// CountReplicas: replaces each NumReplicas op with a constant, so shapes can depend on it.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_COUNT_REPLICAS_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_COUNT_REPLICAS_H_
 
@@ -12,7 +12,7 @@ class CountReplicas final : public Pass {
  public:
   absl::string_view name() const override { return "count_replicas"; }
   Facts needs() const override { return kPruned | kBodiesMade; }
-  bool enters_bodies() const override { return true; }  // their `world` is not set
+  bool enters_bodies() const override { return true; }  // bodies lack `world`, the replica count
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

@@ -53,7 +53,8 @@ class Inserter {
   }
 
  private:
-  // A sharded fetch stays sharded, and each replica copies out its rows, unless the replicas are on
+  // Returns the sharding in which fetch `i` leaves the step. A sharded fetch stays sharded, and
+  // each replica copies its rows out, unless the fetch is gathered because the replicas are on
   // several workers. A partial fetch is reduced with the value's own reduction.
   Sharding RequiredOfFetch(size_t i) const {
     if (c_.is_body) return c_.result_shardings[i];
@@ -73,8 +74,8 @@ class Inserter {
     if (std::find(all.begin(), all.end(), sharding) == all.end()) all.push_back(sharding);
   }
 
-  // Completes a collective of the user's graph, or removes it if its operand already has the
-  // sharding of its result.
+  // Sets the attributes of a collective that the user's graph contains, or removes it if its
+  // operand already has the result's sharding.
   absl::Status Resolve(Node* node) {
     const Sharding have = Required(*node, 0), want = c_.shardings.at(node->output(0));
     if (have == want) {
@@ -84,7 +85,7 @@ class Inserter {
     if (const Sharded* s = AsSharded(want)) {
       c_.graph.SetAttr(node, "axis", static_cast<int64_t>(s->axis));
       c_.graph.SetAttr(node, "factor", s->factor);
-    } else if (node->op().name != kAllReduce) {  // a ReduceScatter without equal shards
+    } else if (node->op().name != kAllReduce) {  // a ReduceScatter that cannot have equal shards
       const Output whole = Mark(c_.scope()
                                     .SubScope(node->name())
                                     .WithControlInputsOf(*node)
@@ -116,8 +117,8 @@ class Inserter {
     }
     Output result;
     if (IsPerReplica(want)) {
-      // The value is a branch result, and the other branch gives every replica its own value. Parts
-      // of a sum and replicated values need no conversion to that.
+      // The value is a branch result, and in the other branch it differs between replicas. Partial
+      // sums and replicated values are valid per-replica values without conversion.
       if (AsSharded(have) != nullptr) return Convert(value, Replicated());
       const Partial* partial = AsPartial(have);
       if (partial == nullptr || partial->reduction == Reduction::kSum) return value;
@@ -220,8 +221,8 @@ class Inserter {
     return Transpose(scope, shard, Inverse(DimToFront(part, s.dim)), s);
   }
 
-  // Returns the permutation that moves `dim` to the front. Collectives gather and scatter the
-  // leading dimension, so any other one is transposed to the front and back.
+  // Returns the permutation that moves `dim` to the front. Collectives gather and scatter only the
+  // leading dimension, so any other dimension is transposed to the front and back.
   std::vector<int32_t> DimToFront(const Output& x, int dim) const {
     std::vector<int32_t> perm(c_.values().shape(x).rank());
     std::iota(perm.begin(), perm.end(), 0);

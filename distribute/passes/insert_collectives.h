@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InsertCollectives: inserts the nodes that convert a value to the sharding that a use requires, if
-// it differs from the value's own. All uses that require the same sharding share one conversion.
+// InsertCollectives: converts each value to the sharding that its uses require. It inserts a
+// conversion, such as an all-reduce, wherever the required sharding differs from the value's own.
+// All uses that require the same sharding share one conversion.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
 

@@ -28,9 +28,9 @@ void CollectShapes(const Compilation& c, StepShapes* shapes) {
   }
 }
 
-// Sets the output shapes of a node that accepts only one number of rows, such as the sum of a feed
-// and a constant with as many rows. Its output dimensions grow with the input dimensions that have
-// the same letter in the sharding rule. `before` holds the original shapes of the step.
+// Sets the output shapes of a node that accepts only one row count, such as the sum of a feed and a
+// constant with as many rows. An output dimension grows with the input dimensions that have the
+// same letter in the sharding rule. `before` holds the step's original shapes.
 void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
   const auto shapes_of = [](const ShapeTable& table, auto count, auto value) {
     std::vector<Shape> shapes;
@@ -44,7 +44,8 @@ void GrowByRule(const ShapeTable& before, Compilation& c, const Node& node) {
   std::vector<Shape> outputs = shapes_of(before, node.num_outputs(), output);
   const auto set = [&](const std::vector<Shape>& shapes) {
     for (int i = 0; i < node.num_outputs(); ++i) {
-      ValueInfo info = before.at(node.output(i));  // includes the type behind a handle
+      ValueInfo info =
+          before.at(node.output(i));  // keeps the variable type that a handle refers to
       info.shape = shapes[i];
       info.constant = Tensor();
       info.as_shape.reset();
@@ -81,7 +82,7 @@ bool HasSplitRows(const Compilation& c, size_t i) {
   return shape.IsFullyDefined() && IsSplit(c.feeds[i], shape) && shape.dim(0) > 0;
 }
 
-// Returns whether the op, like Shape, takes and produces only whole values, whatever is split.
+// Returns whether the op takes and produces only whole values under any sharding, like Shape.
 bool TakesWhole(const Compilation& c, const Node& node) {
   if (IsControlFlow(node.op())) return false;
   if (node.op().sharding == nullptr) return true;
@@ -99,8 +100,8 @@ bool TakesWhole(const Compilation& c, const Node& node) {
          std::none_of(rule->dims.begin(), rule->dims.end(), absl::ascii_isalpha);
 }
 
-// Returns whether the node, or one in its bodies, makes each replica's part of its inputs
-// observable.
+// Returns whether each replica's part of the node's inputs is observable, through the node or
+// through a node in its bodies.
 bool ObservesParts(const Compilation& c, const Node& node) {
   if (node.op().name == kLocalPart) return true;
   if (IsControlFlow(node.op())) {
@@ -116,8 +117,8 @@ bool ObservesParts(const Compilation& c, const Node& node) {
   return v >= 0 && c.layout->variables()[v].on_read;
 }
 
-// Returns whether anything in the step can make a replica's part of a value observable. A fetched
-// scalar cannot, because it has no rows.
+// Returns whether a node or fetch of the step may make a replica's part of a value observable. A
+// fetched scalar cannot, because it has no rows.
 bool MayObserveParts(const Compilation& c) {
   const std::vector<Node*> nodes = c.graph.Nodes();
   const auto may_have_rows = [&](const Output& fetch) {
@@ -133,8 +134,8 @@ class Marker {
   Marker(std::vector<int64_t> axes, StepShapes before, StepShapes after)
       : axes_(std::move(axes)), before_(std::move(before)), after_(std::move(after)) {}
 
-  // Marks the nodes of a step or body. `results_observable` is true for a body whose results are
-  // observable. Returns whether it marked any.
+  // Marks the nodes of a step or body. `results_observable`: `c` is a body, and its results are
+  // observable. Returns whether it has marked any node.
   absl::StatusOr<bool> Mark(Compilation& c, bool results_observable) {
     const std::vector<bool> observable = FindObservable(c, results_observable);
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
@@ -158,7 +159,7 @@ class Marker {
   }
 
  private:
-  // Returns, by node id, whether a replica's part of one of the node's values is observable.
+  // Returns, by node id, whether a replica's part of any of the node's outputs is observable.
   std::vector<bool> FindObservable(const Compilation& c, bool results_observable) const {
     std::vector<bool> observable(c.graph.id_limit());
     std::vector<const Node*> open;
@@ -184,7 +185,7 @@ class Marker {
       open.pop_back();
       if (!TakesWhole(c, *node)) visit_inputs(*node, all);
     }
-    // The rows of a fetch are observable, but not the rows that it sums.
+    // The rows of a fetch are observable, but rows that are summed on the way to it are not.
     if (c.is_body) return observable;
     for (const Output& fetch : c.fetches) {
       if (RowsOf(c, fetch).has_value()) mark(fetch.node);
@@ -197,7 +198,7 @@ class Marker {
     return observable;
   }
 
-  // Returns the first dimension that consists of the rows of an axis.
+  // Returns the sharding along the first dimension that consists of an axis's rows, if any does.
   std::optional<Sharded> RowsOf(const Compilation& c, const Output& output) const {
     const Shape& before = before_.at(&c).shape(output);
     const Shape& after = after_.at(&c).shape(output);
@@ -214,7 +215,7 @@ class Marker {
     return std::nullopt;
   }
 
-  // Returns the value of kRowsAttr; empty if the node is not to be marked.
+  // Returns the value of kRowsAttr for the node, or nullopt if the node is not marked.
   std::optional<AttrList> RowsFor(const Compilation& c, const Node& node,
                                   const std::vector<bool>& marked) const {
     bool follows = false, has_rows = false;
@@ -246,8 +247,8 @@ absl::StatusOr<std::vector<int64_t>> FeedAxes(const Compilation& c) {
     if (std::find(axes.begin(), axes.end(), size) != axes.end()) continue;
     if (axes.size() == kMaxAxes) {
       return absl::InvalidArgumentError(absl::StrCat("feed ", c.feeds[i].ToString(),
-                                                     ": feeds of one step may have at most ",
-                                                     kMaxAxes, " different leading dimensions"));
+                                                     ": a step's feeds can have at most ", kMaxAxes,
+                                                     " different leading dimensions"));
     }
     axes.push_back(size);
   }
@@ -265,7 +266,7 @@ absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
   if (!c.shard || !MayObserveParts(c)) return false;
   MF_ASSIGN_OR_RETURN(std::vector<int64_t> axes, FeedAxes(c));
   if (axes.empty()) return false;
-  // If the shapes of a graph cannot be inferred now, InferAndFold reports the error.
+  // If shape inference fails here, the InferAndFold pass reports the error.
   StepShapes before, after;
   if (!InferAndFold(loop_bound_).InferOnly(c).ok()) return false;
   CollectShapes(c, &before);
@@ -273,7 +274,8 @@ absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     if (!HasSplitRows(c, i)) continue;
     Shape& shape = c.feed_shapes[i];
-    // A single row belongs to the first replica, like a whole value, and is often broadcast.
+    // Keep a single row: only the first replica holds it, and it is often broadcast like a whole
+    // value.
     if (shape.dim(0) == 1) continue;
     const auto axis = std::find(axes.begin(), axes.end(), shape.dim(0)) - axes.begin();
     shape.set_dim(0, shape.dim(0) * kGrowth[axis]);

@@ -10,8 +10,8 @@ namespace mirrorflow {
 
 absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  // Node ids do not give this order: nodes that passes added have high ids, and the gate of an
-  // update (is the loss finite?) is built after all gradients.
+  // Sorting by node id would not do: nodes that passes add have high ids, and an update's gate (is
+  // the loss finite?) is built after all gradients.
   std::vector<int> depth(c.graph.id_limit(), 0);
   for (const Node* node : order) {
     int& own = depth[node->id()];
@@ -23,7 +23,7 @@ absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   for (Node* node : order) {
     if (c.Communicates(*node)) c.collectives.push_back(node);
   }
-  // Updates behind the same gate have the same depth, although some gradients are ready earlier.
+  // Updates that share a gate have the same depth, although some gradients are ready earlier.
   const auto ready = [&](const Node* node) {
     const bool updates = node->op().role == OpRole::kWrite && !node->op().update_gradient.empty();
     const int gradient = updates ? node->input_index(node->op().update_gradient) : -1;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OrderCollectives: puts all collectives into one total order, the same on every rank. They are
-// sorted by the length of the longest path to each, which is the order in which the backward pass
-// makes their operands ready. Updates behind the same gate are sorted by the longest path to their
-// gradients. Only the *starts* are ordered, in a list in the Compilation and an attribute
-// `_sequence` of the nodes: a control edge would order the end of one collective before the start
-// of the next.
+// OrderCollectives: puts all collectives into one total order, the same on every rank. It sorts
+// them by the length of the longest path to each, because the backward pass makes their operands
+// ready in this order. Updates that share a gate are sorted by the longest path to their gradients.
+// Only the *starts* are ordered, by a list in the Compilation and by the nodes' `_sequence`
+// attribute. Control edges would make each collective wait until the previous one has ended.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_ORDER_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_ORDER_COLLECTIVES_H_
 

@@ -31,7 +31,7 @@ class Propagation {
   absl::Status Run() {
     if (runs_left_-- == 0) {
       return absl::ResourceExhaustedError(
-          "sharding of nested branches and loops: takes too many propagation runs");
+          "sharding of nested branches and loops: too many propagation runs; reduce the nesting");
     }
     MF_RETURN_IF_ERROR(ShardFeeds());
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
@@ -46,7 +46,7 @@ class Propagation {
   }
 
  private:
-  // Splits each feed whose placeholder leaves the leading dimension open along that dimension.
+  // Splits each feed along its leading dimension if its placeholder leaves that dimension unknown.
   absl::Status ShardFeeds() {
     c_.shardings.Clear();
     if (c_.is_body) {  // bodies use the axes of the step
@@ -72,22 +72,23 @@ class Propagation {
     if (!has_rows || has_open) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "feed ", c_.feeds[0].ToString(),
-        ": nothing to split over the replicas, and each would do "
-        "all of the work; expected a placeholder with an unknown leading dimension, got ",
+        ": no feed can be split over the replicas, so each would do all of the work; expected a "
+        "placeholder with an unknown leading dimension, got ",
         c_.feed_shapes[0].ToString()));
   }
 
   using Key = std::pair<NodeId, int>;
   static Key KeyOf(const Output& output) { return {output.node->id(), output.index}; }
 
-  // Returns the sharding that uses see: a partial value that some use cannot take is reduced first.
+  // Returns the sharding that uses see. It is replicated for a partial value that some use cannot
+  // take, because such a value is reduced first.
   Sharding Seen(const Output& output) const {
     const Sharding& sharding = c_.shardings.at(output);
     return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
   }
 
-  // Returns the path from the node where the sharding of `value` originates to `sink`. The values
-  // along it have the same kind of sharding.
+  // Returns the path from the node where `value`'s sharding originates to `sink`. All values on the
+  // path have the same kind of sharding.
   std::string Path(const Node* sink, const Output& value) const {
     const size_t kind = c_.shardings.at(value).index();
     std::vector<std::string> path = {OpAndName(*sink)};
@@ -108,9 +109,9 @@ class Propagation {
   // Returns the error for a per-replica `value` that `sink` cannot take.
   absl::Status PerReplicaError(const Node* sink, const Output& value,
                                absl::string_view what) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a value that differs between replicas ", what, ": ", Path(sink, value),
-        "; expected a value that is equal on all replicas, or one that can be reduced"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a value that differs between replicas ", what, ": ", Path(sink, value),
+                     "; expected a value that is equal on all replicas or that can be reduced"));
   }
 
   // Chooses the candidate of every node. Returns whether another sweep is needed.
@@ -138,7 +139,7 @@ class Propagation {
     }
     if (depth == kMaxExpansionDepth) {
       return absl::InternalError(
-          absl::StrCat(OpAndName(*node), ": its decomposition does not terminate"));
+          absl::StrCat(OpAndName(*node), ": decomposition does not terminate"));
     }
     // The ids of the new nodes are in topological order, and the inputs of `node` have been
     // visited.
@@ -156,7 +157,7 @@ class Propagation {
   // Chooses the node's candidate. Returns whether another sweep is needed.
   absl::StatusOr<bool> Visit(Node* node) {
     switch (node->op().role) {
-      case OpRole::kPlaceholder:  // given by the feed
+      case OpRole::kPlaceholder:  // ShardFeeds has set its sharding
         return false;
       case OpRole::kWrite:
         if (OnReadVariable(*node) != nullptr) return WriteOnRead(node);
@@ -174,8 +175,8 @@ class Propagation {
       case OpRole::kConstant:
       case OpRole::kVariable:
       case OpRole::kNoOp:
-      case OpRole::kHasValue:  // answered by an earlier pass
-      case OpRole::kUnknown:   // an error of an earlier pass
+      case OpRole::kHasValue:  // an earlier pass has replaced it
+      case OpRole::kUnknown:   // an earlier pass has reported an error
         return TakeWhole(node);
       case OpRole::kCollective:
         return VisitCollective(node);
@@ -194,7 +195,7 @@ class Propagation {
       per_replica |= IsPerReplica(c_.shardings.at(in));
       replicated &= IsReplicated(Seen(in));
     }
-    if (replicated) {  // the rule does not matter, except for marked rows (MarkRows)
+    if (replicated) {  // the rule is needed only for marked rows (MarkRows)
       const std::optional<Sharded> rows = MadeRows(*node);
       if (!rows.has_value()) return TakeWhole(node);
       MF_ASSIGN_OR_RETURN(std::optional<ShardingCandidate> shard, ShardOf(*node, *rows));
@@ -208,8 +209,8 @@ class Propagation {
     return Take(node, *Cheapest(*node, *sharding));
   }
 
-  // Finds the nodes of which only the replicas' parts are used: all their uses are LocalPart or
-  // other such nodes.
+  // Finds the nodes whose sum is never used, only the replicas' parts of it: all their users are
+  // LocalPart or other such nodes.
   void FindWantedParts(const std::vector<Node*>& order) {
     only_parts_.assign(c_.graph.id_limit(), false);
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -224,16 +225,15 @@ class Propagation {
         only = only && (use.user->op().name == kLocalPart || only_parts_[use.user->id()]);
       }
       if (!used || !only) continue;
-      // Only a linear op can work on parts. If the rule cannot be made, the sweep reports the
-      // error.
+      // Only a linear op can work on parts. If the rule is invalid, the sweep reports the error.
       const absl::StatusOr<const NodeSharding*> rule = RuleOf(node);
       only_parts_[node.id()] = rule.ok() && (*rule)->AllAsParts().has_value();
     }
   }
 
-  // Returns the candidate that works on the parts of a sum, if only the parts are used. A gradient
-  // to which a replicated value is added (weight decay in a loss) then reaches a hook unreduced.
-  // Empty if no input is a partial sum.
+  // Returns the candidate that works on the parts of a sum, if only these parts are used; nullopt
+  // if no input is a partial sum. It lets a gradient reach a hook unreduced even if a replicated
+  // value is added to it, as with weight decay in the loss.
   std::optional<ShardingCandidate> AsParts(const Node& node, const NodeSharding& sharding) const {
     if (node.id() >= static_cast<NodeId>(only_parts_.size()) || !only_parts_[node.id()]) {
       return std::nullopt;
@@ -248,8 +248,9 @@ class Propagation {
     return has_partial ? sharding.AllAsParts() : std::nullopt;
   }
 
-  // Visits a node that produces or takes values that differ between replicas. Such values pass
-  // through, except for a state, which only the gradient of the op that produced it accepts.
+  // Visits a node that produces or takes values that differ between replicas. The node passes such
+  // values through. The exception is state, which only the gradient of the op that produced it
+  // accepts.
   absl::StatusOr<bool> VisitPerReplica(Node* node, const NodeSharding& sharding) {
     if (!node->op().has(kPerReplica)) {
       std::optional<ShardingCandidate> accepting = Cheapest(*node, sharding);
@@ -269,7 +270,8 @@ class Propagation {
     return Take(node, std::move(candidate));
   }
 
-  // Returns whether the outputs of `node` differ between replicas only because its rule says so.
+  // Returns whether the outputs of `node` are state: values that differ between replicas only
+  // because the op's sharding rule declares them as per-replica.
   bool IsState(const Node& node) const {
     return Computes(node.op()) && !node.op().has(kPerReplica) &&
            std::none_of(node.inputs().begin(), node.inputs().end(),
@@ -278,12 +280,12 @@ class Propagation {
 
   absl::Status CheckNoState(const Node& node, const Output& in) const {
     if (!IsPerReplica(c_.shardings.at(in)) || !IsState(*in.node)) return absl::OkStatus();
-    return PerReplicaError(&node, in, "is a state that only a gradient accepts");
+    return PerReplicaError(&node, in, "is state that only a gradient op accepts");
   }
 
-  // Visits a collective of the user's graph (ops/collectives.h). It takes a partial or per-replica
-  // value without conversion. For any other value it has no effect, and InsertCollectives removes
-  // it.
+  // Visits a collective that the user's graph contains (ops/collectives.h). It takes a partial or
+  // per-replica value without conversion. For any other value, it has no effect, and
+  // InsertCollectives removes it.
   absl::StatusOr<bool> VisitCollective(Node* node) {
     if (node->num_inputs() != 1) {
       return absl::UnimplementedError(
@@ -305,10 +307,10 @@ class Propagation {
       if (reduction != ReductionName(partial->reduction)) {
         return absl::InvalidArgumentError(absl::StrCat(
             OpAndName(*node), ": expected reduction ", ReductionName(partial->reduction),
-            " of a value that is ", ShardingToString(have), ", got ", reduction,
-            "; to combine the replicas' parts in another way, take their LocalPart"));
+            " for a value that is ", ShardingToString(have), ", got ", reduction,
+            "; to combine the replicas' parts in another way, apply LocalPart to the value first"));
       }
-      // The compiler reduces a mean itself, because it weights the parts.
+      // A conversion by the compiler reduces a mean, because the parts must be weighted.
       if (partial->reduction != Reduction::kMean) candidate.inputs = {have};
     }
     if (node->op().name == kReduceScatter) {
@@ -345,8 +347,8 @@ class Propagation {
                      ShardingToString(have), ": ", Path(node, in)));
   }
 
-  // Visits a branch or loop. Arguments enter the bodies with their shardings, but the predicate
-  // must be whole, as must any per-replica value of a loop.
+  // Visits a branch or loop. Arguments enter the bodies with their shardings, but a predicate must
+  // be whole, and loops do not accept per-replica values.
   absl::StatusOr<bool> VisitControlFlow(Node* node) {
     const Compilation::Bodies& bodies = c_.bodies.at(node->id());
     const int first = FirstArgument(node->op());
@@ -384,8 +386,7 @@ class Propagation {
     return Take(node, std::move(candidate));
   }
 
-  // Returns the node's rule, which is cached for all sweeps: it depends on shapes, but not on
-  // shardings.
+  // Returns the node's sharding rule. It depends only on shapes, so it is cached for all sweeps.
   absl::StatusOr<const NodeSharding*> RuleOf(const Node& node) {
     if (node.id() >= static_cast<NodeId>(rules_.size())) rules_.resize(c_.graph.id_limit());
     std::unique_ptr<NodeSharding>& rule = rules_[node.id()];
@@ -394,7 +395,8 @@ class Propagation {
     return rule.get();
   }
 
-  // Returns the variable that the node reads or writes if that is synchronised on read, else null.
+  // Returns the variable that the node reads or writes if the variable is synchronised on read,
+  // else null.
   const VariableInfo* OnReadVariable(const Node& node) const {
     const int v = c_.layout != nullptr ? c_.layout->FindHandle(node.input(0)) : -1;
     return v >= 0 && c_.layout->variables()[v].on_read ? &c_.layout->variables()[v] : nullptr;
@@ -408,7 +410,7 @@ class Propagation {
     if (rule.linearity != Linearity::kJoint) {
       return absl::InvalidArgumentError(
           absl::StrCat(OpAndName(*node), " writes variable '", OnReadVariable(*node)->name,
-                       "', which is synchronised on read; expected an assignment"));
+                       "', which is synchronised on read; only an assignment may write it"));
     }
     const Output& value = node->input(1);
     bool restart = false;
@@ -427,15 +429,15 @@ class Propagation {
     return restart || again;
   }
 
-  // Returns the candidate that moves the fewest bytes. Candidates are considered in declaration
-  // order: letters of sharded inputs, then linearity, then everything whole. Empty if an input
-  // differs between replicas and no candidate accepts that.
+  // Returns the candidate that moves the fewest bytes. Candidates are considered in this order: the
+  // letters of sharded inputs, as declared; linearity; everything whole. Returns nullopt if an
+  // input differs between replicas and no candidate accepts that.
   std::optional<ShardingCandidate> Cheapest(const Node& node, const NodeSharding& sharding) const {
     Shardings seen;
     for (const Output& in : node.inputs()) seen.push_back(Seen(in));
     std::optional<ShardingCandidate> best;
     int64_t min_bytes = std::numeric_limits<int64_t>::max();
-    // Returns true if no bytes have to move, so that no later candidate can be better.
+    // Returns true if no bytes have to move, because then no later candidate can be better.
     auto consider = [&](std::optional<ShardingCandidate> candidate) {
       if (!candidate.has_value()) return false;
       int64_t bytes = 0;
@@ -504,8 +506,8 @@ class Propagation {
     return restart;
   }
 
-  // Marks a partial value as reduced for all its uses. Returns true if the sweep must restart,
-  // because a node visited earlier in it used the value unreduced.
+  // Marks a partial value as reduced for all its uses. Returns true if another sweep is needed,
+  // because a node visited earlier in this sweep took the value unreduced.
   bool Reduce(const Output& value) {
     return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
   }
@@ -513,8 +515,8 @@ class Propagation {
   // Replaces the node with its decomposition. The node stays in the graph, unused.
   absl::Status Expand(Node* node) {
     if (node->op().expand == nullptr) {
-      return absl::InternalError(
-          absl::StrCat(node->op().name, ": the rule says expand, but the op has no decomposition"));
+      return absl::InternalError(absl::StrCat(
+          node->op().name, ": its sharding rule sets `expand`, but the op has no decomposition"));
     }
     const Scope scope = c_.scope().SubScope(node->name()).WithControlInputsOf(*node);
     MF_ASSIGN_OR_RETURN(const std::vector<Output> outputs, node->op().expand(scope, *node));
@@ -529,14 +531,14 @@ class Propagation {
   bool ReduceFetches() {
     bool restart = false;
     for (const Output& fetch : c_.fetches) {
-      if (c_.is_body) break;  // the enclosing node decides the shardings of the results
+      if (c_.is_body) break;  // the enclosing node determines its results' shardings
       if (AsPartial(c_.shardings.at(fetch))) restart |= Reduce(fetch);
     }
     return restart;
   }
 
-  // Returns the sharding that all uses of `output` need. Null if the uses need different shardings,
-  // if one needs the whole value, or if there are none.
+  // Returns the sharding that all uses of `output` need. Returns null if the uses need different
+  // shardings, if one needs the whole value, or if the output is unused.
   const Sharded* Demand(const Output& output) const {
     const Sharded* demand = nullptr;
     for (const Use& use : output.node->uses()) {
@@ -550,8 +552,8 @@ class Propagation {
     return demand;
   }
 
-  // Returns the candidate that computes only each replica's shard of output 0 from replicated
-  // inputs. Empty if the op cannot do that.
+  // Returns the candidate in which each replica computes only its shard of output 0 from replicated
+  // inputs, or nullopt if the op cannot do that.
   absl::StatusOr<std::optional<ShardingCandidate>> ShardOf(const Node& node, const Sharded& shard) {
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(node));
     auto candidate = sharding->ForLetter(sharding->OutputLetter(0, shard.dim), shard.axis);
@@ -562,13 +564,13 @@ class Propagation {
   absl::Status SweepBackward() {
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node* node = c_.graph.node(*it);
-      if (node == nullptr) continue;  // removed with an expanded node
+      if (node == nullptr) continue;  // it was removed together with an expanded node
       if (!Computes(node->op()) || node->num_outputs() != 1) continue;
       const Output output = node->output(0);
       if (!IsReplicated(c_.shardings.at(output))) continue;
       const Sharded* demand = Demand(output);
       if (demand == nullptr) continue;
-      bool free = true;  // all inputs are replicated, so a shard of them costs nothing
+      bool free = true;  // all inputs are replicated, so slicing them costs nothing
       for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
       if (!free) continue;
       MF_ASSIGN_OR_RETURN(const std::optional<ShardingCandidate> candidate,
@@ -591,7 +593,8 @@ class Propagation {
   bool has_expanded_ = false;
 };
 
-// On one device every value is whole, and explicit communication is the identity.
+// Gives every value of an unsharded step the whole sharding, and removes the user's collectives,
+// which are the identity there. Returns whether the graph changed.
 bool LeaveWhole(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {

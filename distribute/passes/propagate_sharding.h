@@ -5,11 +5,11 @@
 //
 // The forward sweep visits the nodes in topological order and chooses, for each, the candidate that
 // moves the fewest bytes; ties go to the first letter in declaration order. A partial value stays
-// partial as long as *all* its uses are linear. Otherwise it is reduced once, for all of them: if a
-// sweep finds a use that cannot take the value, the sweep starts again, until nothing changes. The
-// backward sweep shards values of which a replica can compute its shard for free (constants, fills,
-// random numbers, anything computed from replicated values), if all their users need the same
-// shards.
+// partial as long as *all* its uses are linear. Otherwise it is reduced once, for all uses. When a
+// sweep finds a use that cannot take a partial value which an earlier node already took, another
+// sweep follows, until nothing changes. The backward sweep shards values whose shards each replica
+// can compute for free (constants, fills, random numbers, anything computed from replicated
+// values), if all their users need the same shards.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 
@@ -22,7 +22,7 @@ class PropagateSharding final : public Pass {
   absl::string_view name() const override { return "propagate_sharding"; }
   Facts needs() const override { return kShapesKnown | kListsLowered | kReadyToShard; }
   Facts gives() const override { return kSharded; }
-  bool enters_bodies() const override { return true; }  // bodies determine the shardings of results
+  bool enters_bodies() const override { return true; }  // bodies determine their results' shardings
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

@@ -11,14 +11,14 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the index of the gradient among the inputs of `update` if the gradient is a sum over the
-// ranks that only this update uses, else -1.
+// Returns the input index of `update`'s gradient if the gradient is a sum over the ranks that only
+// this update uses, else -1.
 int SummedGradient(const Compilation& c, const Node& update) {
   if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty()) return -1;
   const int input = update.input_index(update.op().update_gradient);
   const Output& gradient = update.input(input);
   const Node& reduce = *gradient.node;
-  // Narrower floats are updated as a whole, not in shards, in float.
+  // Narrower floating-point variables are updated in float32, as a whole instead of in shards.
   const bool in_parts = gradient.dtype() == DT_FLOAT || gradient.dtype() == DT_DOUBLE;
   const bool is_for_this = in_parts && reduce.op().name == kAllReduce && reduce.num_inputs() == 1 &&
                            reduce.attr<std::string>("reduction") == "sum" &&

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReduceInUpdates: turns an optimizer's update of an all-reduced gradient into one collective, if
-// it is the only use of the reduced gradient and the ranks share memory. Each rank reduces its
-// shard of the gradient chunk by chunk, updates the matching chunk of the variable while it is in
-// cache, and writes the updated values to all ranks. The reduced gradient, which is as large as the
-// variable, is never stored, and every element of the variable is updated only once. A variable
-// that the replicas share (VariableLayout) is updated shard by shard even if its gradient is
-// already whole.
+// ReduceInUpdates: merges an all-reduce and the optimizer's update of its result into one
+// collective, if the reduced gradient has no other use and the ranks share memory. Each rank
+// reduces its shard of the gradient chunk by chunk, updates the matching chunk of the variable
+// while it is in cache, and writes the updated values to all ranks. The reduced gradient, which is
+// as large as the variable, is never stored, and every element of the variable is updated only
+// once. A variable that the replicas share (VariableLayout) is updated shard by shard even if its
+// gradient is already whole.
 //
-// Source: ZeRO's partitioned optimizer (reduce-scatter, update, all-gather), S. Rajbhandari et al.,
-// 2020; here in one pass over memory.
+// Source: S. Rajbhandari et al., "ZeRO", 2020: the partitioned optimizer (reduce-scatter, update,
+// all-gather), which runs here in one pass over memory.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_REDUCE_IN_UPDATES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_REDUCE_IN_UPDATES_H_
 

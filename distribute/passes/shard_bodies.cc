@@ -11,7 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the common sharding of a value that has sharding `a` on one side and `b` on the other.
+// Returns a sharding for a value that has sharding `a` in one branch, or before an iteration, and
+// sharding `b` in the other branch, or after the iteration.
 Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_zero) {
   if (a == b) return a;
   const auto sums = [](const Sharding& s) {
@@ -25,7 +26,8 @@ Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_ze
 
 absl::Status PropagateInto(Compilation& body, const Shardings& arguments, PropagateFn propagate,
                            bool may_differ = false) {
-  // Every sweep asks again, and bodies nest, so results are cached.
+  // Every sweep propagates into every body, and bodies nest, so skip a body whose arguments have
+  // not changed.
   const bool known = body.required_inputs.size() == static_cast<size_t>(body.graph.id_limit()) &&
                      body.argument_shardings == arguments;
   if (known) return absl::OkStatus();
@@ -35,8 +37,8 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
     if (may_differ || !IsPerReplica(body.shardings.at(result))) continue;
     return absl::UnimplementedError(
         absl::StrCat(result.ToString(),
-                     " differs between the replicas; expected a result of a "
-                     "loop to be one value across all of them"));
+                     ": a loop's result differs between the replicas; expected one value across "
+                     "all of them"));
   }
   return absl::OkStatus();
 }
@@ -45,7 +47,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 
 bool IsZero(const Compilation& c, const Output& output) {
   Output made = StripViews(output);
-  // ZerosLike is zero even if it was too large to be folded.
+  // A ZerosLike that was too large to be folded has no constant.
   if (made.node->op().name == ops::kZerosLike) return true;
   if (made.node->op().name == ops::kFill) made = made.node->input(1);
   const Tensor& value = c.values().at(made).constant;
@@ -80,8 +82,8 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
                                     const std::vector<bool>& first_is_zero, PropagateFn propagate) {
   Compilation &condition = *bodies[0], &body = *bodies[1];
   Shardings values = first;
-  // A value whose sharding changes again after it was joined becomes whole, so every value changes
-  // at most three times.
+  // To terminate, a value whose sharding changes again after a join becomes whole. Every value
+  // therefore changes at most three times.
   std::vector<bool> joined(values.size(), false);
   auto run_to_fixed_point = [&]() -> absl::Status {
     for (bool changed = true; changed;) {

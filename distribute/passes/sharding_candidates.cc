@@ -49,8 +49,8 @@ std::optional<ShardingCandidate> NodeSharding::ForLetter(char letter, AxisId axi
   if (!terms_.has_value() || letter == '.') return std::nullopt;
   const int64_t rows = c_.axes[axis].size;
   bool found = false;
-  // Returns the sharding of one operand: `otherwise` if it lacks the letter; empty if it has the
-  // letter twice, or if its dimension is not a multiple of the axis.
+  // Returns the sharding of one operand: `otherwise` if the operand lacks the letter; nullopt if it
+  // has the letter twice, or if the dimension's size is not a multiple of the axis size.
   auto shard = [&](absl::string_view term, const Shape& shape,
                    const Sharding& otherwise) -> std::optional<Sharding> {
     if (term == "*") return otherwise;

@@ -22,7 +22,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kMaxDefaultCpuReplicas = 8;
-// More replicas, each with its own threads, are assumed to be a mistake.
+// A larger number is assumed to be a mistake, because each replica has its own threads.
 constexpr int kMaxReplicas = 1024;
 
 struct DeviceName {
@@ -47,10 +47,10 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
                        : CreateCpuDevice(parsed.index, options.cpu_memory);
 }
 
-// Returns the GPUs that this worker uses by default; empty if there is none.
+// Returns the names of the GPUs that this worker uses by default; empty if it has none.
 absl::StatusOr<std::vector<std::string>> OwnGpus(const LocalWorker& worker) {
   MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
-  // A build with CUDA is meant for GPUs, so it reports why it uses none.
+  // Users of a CUDA build expect GPUs, so explain why none is used.
   if (num_gpus == 0 && BuiltWithCuda()) {
     LogWarning(absl::StrCat("no GPU (", WhyNoGpus(), "); using CPU replicas"));
   }
@@ -58,11 +58,11 @@ absl::StatusOr<std::vector<std::string>> OwnGpus(const LocalWorker& worker) {
   if (worker.count > 1 && num_gpus >= worker.count) {
     if (num_gpus % worker.count != 0 || !worker.index.has_value()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("devices: the ", worker.count, " workers of this host cannot divide its ",
+          absl::StrCat("devices: the ", worker.count, " workers on this host cannot divide its ",
                        num_gpus, " GPUs: ",
-                       worker.index.has_value() ? "each must get the same number"
+                       worker.index.has_value() ? "each must have the same number"
                                                 : "the index of this worker on the host is unknown",
-                       "; expected the names of this worker's devices, or CUDA_VISIBLE_DEVICES"));
+                       "; name this worker's devices, or set CUDA_VISIBLE_DEVICES"));
     }
     count = num_gpus / worker.count;
     first = *worker.index * count;
@@ -94,8 +94,7 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
   if (different.size() > 1 && different.size() < gpus.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("devices: expected GPUs that all differ, or the same GPU for all replicas "
-                     "(logical GPUs), "
-                     "got ",
+                     "(logical GPUs), got ",
                      absl::StrJoin(devices, ", ")));
   }
   return gpus;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks and chooses a strategy's local devices, by name.
+// Checks device names, chooses a strategy's local devices, and creates them.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DEVICES_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DEVICES_H_
 
@@ -22,21 +22,21 @@ class Extensions;
 // Returns InvalidArgument for an unknown name, or an error that says why the device cannot be used.
 absl::Status CheckDevice(absl::string_view name);
 
-// Returns the devices' ordinals if they are GPUs; empty if they are CPUs. Returns InvalidArgument
-// for a mix of both kinds, and if some but not all of the GPUs are the same.
+// Returns the ordinals of `devices` if they are GPUs, and an empty vector if they are CPUs. Returns
+// InvalidArgument for a mix of both kinds, and if some but not all of the GPUs are the same.
 absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices);
 
-// This worker's index among the workers of its host, if known, and their number.
+// The number of workers on this host and, if known, this worker's index among them.
 struct LocalWorker {
   int count = 1;
   std::optional<int> index = std::nullopt;
 };
 
 // Returns `devices` after checking them. If there are none, returns `num_cpu_replicas` CPUs; if
-// that is not set either, GPUs or, without a GPU, one CPU per core. The workers of a host divide
-// its GPUs and cores evenly, unless their launcher has already done so: then each worker sees only
-// its own cores, or fewer GPUs than there are workers. Returns InvalidArgument if the GPUs cannot
-// be divided evenly.
+// that is also unset, returns GPUs or, without a GPU, one CPU per core, at most 8. The workers on a
+// host divide its GPUs and cores evenly, unless their launcher has already done so: each worker
+// then sees only its own cores, or fewer GPUs than there are workers. Returns InvalidArgument if
+// the GPUs cannot be divided evenly.
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
                                                        std::optional<int> num_cpu_replicas,
                                                        const LocalWorker& worker = {});
@@ -46,7 +46,8 @@ struct DeviceOptions {
   AllocateFn cpu_memory = nullptr;
 };
 
-// Returns a backend with the devices, kernels and compiler, but without topology and connection.
+// Returns a backend with devices, kernels and compiler. The caller adds the topology and the
+// function that connects the replicas.
 absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devices,
                                              const DeviceOptions& options,
                                              const Extensions* extensions);

@@ -76,7 +76,7 @@ absl::Status DistributedDataset::CompareData() {
 
 DatasetFingerprint DistributedDataset::FingerprintOfFirstBatch() const {
   const SourceBatch& first = ahead_.front();
-  if (has_local_rows_) {  // each worker has different rows, and possibly a different number
+  if (has_local_rows_) {  // workers have different rows, and possibly different row counts
     return {.types = TypesOfRows(first.components),
             .first_batch = absl::StrCat(first.global_rows, " rows")};
   }
@@ -116,7 +116,7 @@ bool DistributedDataset::Next(DistributedBatch* batch) {
     replica_rows.push_back(FirstRowOf(r + 1, num_rows, shard_.world_size) -
                            FirstRowOf(r, num_rows, shard_.world_size));
   }
-  *batch = DistributedBatch();  // releases the batch, so the source can reuse its memory
+  *batch = DistributedBatch();  // lets the source reuse the previous batch's memory
   ReadAhead();
   *batch = DistributedBatch(std::move(components),
                             ahead_.empty() ? std::vector<Tensor>() : ahead_.front().components,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DistributedDataset: feeds a dataset's batches to the replicas. It reads one batch ahead, so the
-// next feeds can be copied to the devices while a step runs. With AutoShardPolicy::kFile, it reads
-// further ahead, so the workers can agree on many steps at once.
+// DistributedDataset: reads a dataset's batches and splits them among the replicas. It reads one
+// batch ahead, so the next feeds can be copied to the devices while a step runs. With
+// AutoShardPolicy::kFile, it reads further ahead, so the workers can agree on many steps at once.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 
@@ -19,13 +19,13 @@ namespace mirrorflow {
 // How the workers divide a dataset. The names are TensorFlow's.
 enum class AutoShardPolicy {
   kAuto,  // the same as kData, so batches never depend on the number of workers
-  kData,  // every worker has the same dataset, and gathers only the rows of its own replicas
+  kData,  // every worker has the same dataset, and takes only its own replicas' rows
   // The dataset's files are divided among the workers; there must be at least one per worker. Every
   // worker opens only its own files, and contributes its replicas' rows to every batch. Which rows
   // form a batch depends on the number of workers. A worker that has run out of rows joins the
   // remaining steps with empty shards.
   kFile,
-  kOff,  // every worker has its own dataset, whose batches are the rows of its replicas
+  kOff,  // every worker has its own dataset, whose batches hold only its replicas' rows
 };
 
 struct DistributeOptions {
@@ -40,20 +40,20 @@ struct DistributeOptions {
 class DistributedDataset {
  public:
   // With AutoShardPolicy::kFile, a worker reads up to kMaxBatchesAhead batches ahead, but stops
-  // once they hold kMaxBytesAhead. It fills this window by reading a second batch in every
-  // kStepsPerExtraBatch-th step, so the first steps hardly wait longer for a slow source.
+  // once they hold kMaxBytesAhead. It fills this window gradually, with one extra batch every
+  // kStepsPerExtraBatch steps, so a slow source hardly delays the first steps any further.
   static constexpr size_t kMaxBatchesAhead = 64;
   static constexpr size_t kMaxBytesAhead = size_t{64} << 20;
   static constexpr int64_t kStepsPerExtraBatch = 4;
 
-  // `batches` holds the rows of `shard`, or all rows if `has_local_rows` is not set. `comparison`,
-  // if not null, compares the data with the other workers' before the first batch. Without a
-  // fingerprint, it compares the first batch: its values if it has all rows, and otherwise its row
-  // count and types.
+  // `batches` holds the rows of `shard`, or all rows if `has_local_rows` is false. `comparison`, if
+  // not null, compares this worker's data with the other workers' before the first batch is
+  // returned. If `batches` has no fingerprint, it compares the first batch: its values if it has
+  // all rows, and otherwise its row count and types.
   DistributedDataset(absl::StatusOr<FingerprintedBatches> batches, bool has_local_rows,
                      const BatchShard& shard = {},
                      std::unique_ptr<InputAgreement> comparison = nullptr);
-  // Feeds the rows of this worker's files.
+  // Reads the rows of this worker's files.
   DistributedDataset(absl::StatusOr<FileBatches> files, std::unique_ptr<InputAgreement> agreement);
 
   // Reads the next batch. Returns false at the end or after an error; status() distinguishes the
@@ -62,10 +62,11 @@ class DistributedDataset {
   const absl::Status& status() const { return status_; }
 
  private:
-  // Reads further ahead, and tells the other workers what they need for the next steps.
+  // Reads further ahead. With AutoShardPolicy::kFile, also offers the batches to the other workers
+  // if the next step's input is not known yet.
   void ReadAhead();
-  bool HasRoomAhead() const;  // for another batch
-  // Compares the dataset with the other workers' once the first batch has been read.
+  bool HasRoomAhead() const;  // whether another batch may be read ahead
+  // Compares the dataset with the other workers'. Requires that the first batch has been read.
   absl::Status CompareData();
   DatasetFingerprint FingerprintOfFirstBatch() const;
 
@@ -79,7 +80,8 @@ class DistributedDataset {
   bool begun_ = false, over_ = false;
   int64_t steps_ = 0;
   std::deque<SourceBatch> ahead_;
-  absl::StatusOr<bool> more_ = true;  // whether batches follow; an error is reported when it is due
+  // Whether batches follow those in ahead_. An error is reported after these batches.
+  absl::StatusOr<bool> more_ = true;
   absl::Status status_;
 };
 

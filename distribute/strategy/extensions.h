@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extensions: a user's ops, kernels and passes, in addition to the library's.
+// Extensions: a user's ops, kernels and passes, in addition to the built-in ones.
 //
 //   Extensions extensions;
 //   extensions.ops().Define("Swish").Doc(…).Input("x: T").Output("y: T")…;
@@ -21,34 +21,34 @@
 
 namespace mirrorflow {
 
-// An Extensions object must be complete before a strategy is created with it, and must outlive all
-// graphs, strategies and sessions that use it.
+// Add all ops, kernels and passes before you create a strategy. The object must outlive all graphs,
+// strategies and sessions that use it.
 class Extensions {
  public:
   Extensions();
   Extensions(const Extensions&) = delete;
   Extensions& operator=(const Extensions&) = delete;
 
-  // Returns the library's and the user's ops; Define adds an op. ReadGraphFile(path,
-  // extensions.ops()) reads graphs that use them.
+  // Returns the registry of built-in and user-defined ops; call Define on it to add an op. To read
+  // a graph that contains user-defined ops, call ReadGraphFile(path, extensions.ops()).
   OpRegistry& ops() { return ops_; }
   const OpRegistry& ops() const { return ops_; }
 
-  // Returns the library's and the user's kernels; Register adds a kernel.
+  // Returns the registry of built-in and user-defined kernels; call Register on it to add a kernel.
   KernelRegistry& kernels() { return kernels_; }
   const KernelRegistry& kernels() const { return kernels_; }
 
-  // Adds a pass that rewrites the graph of each step on global shapes. It runs before the library's
-  // simplifications and before sharding, with kShapesKnown established. Passes run in the order in
-  // which they are added.
+  // Adds a pass that rewrites each step's graph while its shapes are still global. It runs before
+  // the built-in simplifications and before sharding; kShapesKnown holds. Passes run in the order
+  // in which they are added.
   template <typename P>
   void AddPass() {
     passes_.push_back([] { return std::unique_ptr<Pass>(std::make_unique<P>()); });
   }
   const std::vector<PassMaker>& passes() const { return passes_; }
 
-  // Returns InvalidArgument, listing everything that is missing, malformed or defined twice.
-  // Strategies call it.
+  // Returns InvalidArgument, listing everything that is missing, malformed or defined twice. Every
+  // strategy's Create calls this.
   absl::Status Check() const;
 
  private:

@@ -11,9 +11,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kExpected[] =
-    "; expected MultiWorkerMirroredStrategy with the cluster of ClusterResolver::FromEnvironment, "
-    "or "
-    "MIRRORFLOW_CLUSTER=none to train separate models";
+    "; use MultiWorkerMirroredStrategy with the cluster from ClusterResolver::FromEnvironment, or "
+    "set MIRRORFLOW_CLUSTER=none to train separate models";
 
 // Set once the warning has been printed or is known to be unnecessary.
 std::atomic<bool> is_decided{false};
@@ -25,7 +24,7 @@ std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string
       ClusterResolver::FromEnvironment(environment, {.requires_coordinator = false});
   // This worker's index is unknown, so every worker warns.
   if (!cluster.ok()) {
-    return absl::StrCat(strategy, ": runs on this process alone, although ",
+    return absl::StrCat(strategy, ": ignores all other workers, although ",
                         cluster.status().message(), kExpected);
   }
   if (cluster->num_workers == 1 && !cluster->warnings.empty()) {

@@ -22,8 +22,8 @@ namespace {
 
 using proto::InputOffer;
 
-// Limits how many of its read-ahead batches a worker offers, by the bytes that their types take.
-// Messages are limited to 64 KiB.
+// Limits the serialised runs in an offer, because a message can have at most 64 KiB. The worker
+// offers only the batches that fit.
 constexpr size_t kMaxBytesOfRuns = size_t{16} << 10;
 
 std::string TypeOfRow(const Tensor& component) {
@@ -51,13 +51,14 @@ absl::StatusOr<std::vector<InputOffer>> ParseAll(absl::Span<const std::string> m
 // Returns whether the worker has a batch for the next step.
 bool HasBatch(const InputOffer& offer) { return offer.ahead().runs_size() > 0; }
 
-// Returns whether the offer says what the worker has for the next step.
+// Returns whether the offer determines the worker's input for the next step.
 bool IsKnown(const InputOffer& offer) {
   return !offer.has_ahead() || HasBatch(offer) || offer.ahead().is_last() || offer.has_error();
 }
 
-// Returns the error that is due on worker `own` or, failing that, the first error of the other
-// workers. All workers must use the policy of `input`.
+// Returns the error that worker `own` has in place of its next batch or, if it has none, the first
+// such error of another worker. Returns InvalidArgument if a worker uses an AutoShardPolicy that
+// does not match `input`.
 absl::Status Check(absl::Span<const InputOffer> offers, InputOffer::InputCase input, size_t own) {
   const auto error_of = [&](size_t w) {
     const bool is_due = offers[w].has_error() && !HasBatch(offers[w]);
@@ -85,7 +86,7 @@ void TakeBatch(InputOffer* offer) {
   if (run->batches() == 0) offer->mutable_ahead()->mutable_runs()->DeleteSubrange(0, 1);
 }
 
-// Returns a component without rows, whose rows would have the type `type`.
+// Returns a component with zero rows of type `type`.
 absl::StatusOr<Tensor> Empty(absl::string_view type) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(type, absl::MaxSplits('[', 1));
@@ -100,7 +101,7 @@ absl::StatusOr<Tensor> Empty(absl::string_view type) {
   return Tensor::Allocate(dtype, Shape(dims));
 }
 
-// Truncates the message, so the offer fits into an all-gather value.
+// Truncates the error's message so that the offer fits into an all-gather value.
 absl::Status Shortened(const absl::Status& error) {
   constexpr size_t kMaxErrorBytes = size_t{16} << 10;
   if (error.message().size() <= kMaxErrorBytes) return error;
@@ -123,7 +124,7 @@ absl::StatusOr<std::vector<std::string>> InputAgreement::Exchange(std::string me
       options_.group->AllGather(absl::StrCat(options_.name, " ", messages_++), std::move(message),
                                 MonotonicTime::Now() + options_.timeout);
   if (!absl::IsDeadlineExceeded(answers.status())) return answers;
-  return Annotate(answers.status(), "dataset: expected all workers to read it");
+  return Annotate(answers.status(), "dataset: not all workers have read it in time");
 }
 
 absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& own) {
@@ -205,7 +206,7 @@ absl::StatusOr<bool> InputAgreement::Await(std::vector<Tensor>* components,
   }
   const auto own = static_cast<size_t>(options_.group->worker());
   MF_RETURN_IF_ERROR(Check(offers_, InputOffer::kAhead, own));
-  const InputOffer::Run* like = nullptr;  // the first batch with rows
+  const InputOffer::Run* like = nullptr;  // the first worker's batch that has rows
   size_t like_worker = 0;
   bool any_ended = false;
   replica_rows->clear();

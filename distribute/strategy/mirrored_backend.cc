@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether several replicas run on one GPU, which NCCL does not support.
+// Returns whether these are logical GPUs, which NCCL does not support: several replicas on one GPU.
 bool AreLogical(absl::Span<const int> gpus) { return gpus.size() > 1 && gpus[0] == gpus[1]; }
 
 }  // namespace

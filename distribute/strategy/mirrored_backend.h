@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creates the session backends of mirrored replicas, on GPUs or CPUs.
+// Creates session backends for mirrored replicas on GPUs or CPUs.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_MIRRORED_BACKEND_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_MIRRORED_BACKEND_H_
 
@@ -19,23 +19,24 @@
 namespace mirrorflow {
 
 // Checks that NCCL can connect the replicas on `gpus`, the GPUs of one of `num_workers` workers.
-// Returns InvalidArgument for logical GPUs with several workers and, if NCCL connects the replicas
-// (more than one GPU or worker), if NCCL_COMM_ID is set.
+// Returns InvalidArgument for logical GPUs with several workers, and if NCCL_COMM_ID is set
+// although NCCL connects the replicas (more than one GPU or worker).
 absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers);
 
-// Returns whether a step and its collectives are captured as one graph: by default, if each worker
-// has one GPU.
+// Returns whether a step and its collectives are captured as one CUDA graph. By default, they are
+// if each worker has one GPU. They never are without `capture_steps`.
 bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Options& options);
 
-// Returns the devices of one worker, by local rank.
+// Returns the devices of `worker`, by local rank.
 std::vector<std::string> DevicesOfWorker(const Topology& topology, int worker);
 
-// Returns the backend of a world of one worker, on GPUs or CPUs.
+// Returns the backend for a topology with one worker, on GPUs or CPUs.
 absl::StatusOr<SessionBackend> CreateMirroredBackend(const Topology& topology,
                                                      const MirroredStrategy::Options& options);
 
-// Returns a backend with the GPUs of `worker`, kernels, compiler and topology. Device copy connects
-// logical GPUs, and NCCL all others; workers connect through `network_device` if it is set.
+// Returns a backend with the GPUs of `worker`, kernels, compiler and topology. Logical GPUs are
+// connected through device copies, and all others through NCCL. If `network_device` is set, NCCL
+// connects the workers through it.
 absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int worker,
                                                 const MirroredStrategy::Options& options,
                                                 const std::string& network_device = "");

@@ -33,7 +33,8 @@ SessionOptions ForSessions(const Options& options) {
   return session;
 }
 
-// Limits consecutive rejoins, because workers that fail the same way each time would never stop.
+// Limits consecutive rejoins of the same processes, because workers that fail in the same way each
+// time would never stop.
 constexpr int kMaxVainRejoins = 3;
 
 absl::Status CheckRanges(const Options& options) {
@@ -57,17 +58,19 @@ absl::Status CheckGpuOptions(absl::Span<const int> gpus, const Options& options)
   if (gpus.empty()) return absl::OkStatus();
   if (num_workers > 1 && join.collective != CollectiveKind::kAuto) {
     return absl::InvalidArgumentError(
-        absl::StrCat("collective: GPUs of several workers exchange data over NCCL; expected auto, "
-                     "got ",
+        absl::StrCat("collective: the GPUs of several workers always exchange data over NCCL; "
+                     "expected auto, got ",
                      CollectiveKindName(join.collective)));
   }
   if (join.exchange.ring_from != 0 || join.exchange.wire_dtype != DT_FLOAT) {
     return absl::InvalidArgumentError(
-        "ring_from, wire_dtype: given with GPUs, which exchange data over NCCL; expected CPUs");
+        "ring_from, wire_dtype: not supported with GPUs, which exchange data over NCCL; expected "
+        "CPU devices");
   }
   if (*join.rejoin_timeout > absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
-        "rejoin_timeout: given with GPUs, whose workers end with a lost one; expected CPUs or 0");
+        "rejoin_timeout: not supported with GPUs, whose workers all end when one is lost; expected "
+        "0, or CPU devices");
   }
   return absl::OkStatus();
 }
@@ -119,7 +122,8 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   if (options.replicas.extensions != nullptr) {
     MF_RETURN_IF_ERROR(options.replicas.extensions->Check());
   }
-  // A worker inside a step can first wait for a late worker, and then for the step itself.
+  // Inside a step, a worker may wait up to `prepare_timeout` for a worker that is still preparing,
+  // in addition to the time of the step itself.
   const absl::Duration late = options.join.prepare_timeout;
   options.replicas =
       options.replicas.WithTimeouts(late + absl::Minutes(10), late + absl::Minutes(20));
@@ -167,7 +171,7 @@ bool MultiWorkerMirroredStrategy::rejoins() const {
 absl::Status MultiWorkerMirroredStrategy::CheckJoined() const {
   if (joined_ != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(name(), ": has left its cluster; it cannot be used after Rejoin has failed"));
+      absl::StrCat(name(), ": has left its cluster, because Rejoin failed; create a new strategy"));
 }
 
 absl::Status MultiWorkerMirroredStrategy::AwaitOtherWorkers() const {
@@ -179,11 +183,11 @@ absl::Status MultiWorkerMirroredStrategy::AwaitOtherWorkers() const {
 
 absl::Status MultiWorkerMirroredStrategy::Rejoin(const absl::Status& why) {
   if (!rejoins() || joined_ == nullptr || !IsLostWorker(why)) return why;
-  if (joined_->is_stopped()) return why;  // the whole job ends, so the lost worker does not return
+  if (joined_->is_stopped()) return why;  // the whole job is ending; the lost worker won't return
   if (joined_->is_in_use()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "rejoin: a session or a DistributedDataset of ", name(),
-        " exists; expected RunWithRejoin's function to create and destroy all of them; after ",
+        " still exists; create and destroy all of them in RunWithRejoin's function; failed after ",
         why.message()));
   }
   if (num_vain_ >= kMaxVainRejoins) {
@@ -194,14 +198,14 @@ absl::Status MultiWorkerMirroredStrategy::Rejoin(const absl::Status& why) {
   LogWarning(absl::StrCat("waiting up to ", absl::FormatDuration(timeout),
                           " for all workers to return: ", why.message()));
   const MonotonicTime deadline = MonotonicTime::Now() + timeout;
-  joined_->group()->SetStopped("it joins again after a failure");
+  joined_->group()->SetStopped("it rejoins after a failure");
   joined_ = nullptr;
   const absl::Status joined = Join(deadline);
   if (joined.ok() || absl::IsInvalidArgument(joined)) return joined;
   const std::string what =
       absl::IsDeadlineExceeded(joined)
           ? absl::StrCat("not all workers have returned within ", absl::FormatDuration(timeout))
-          : std::string("cannot join again");
+          : std::string("cannot rejoin");
   return Annotate(why, absl::StrCat(what, " (", joined.message(), ")"));
 }
 

@@ -37,17 +37,17 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     Cluster cluster;
     MirroredStrategy::Options replicas;  // this worker's replicas
     JoinOptions join = {};
-    // Whether to end the process, with exit code 4, if it hangs and does not react to a failure of
-    // the cluster: after JoinOptions::heartbeat_timeout if it is inside a step, and after
-    // `progress_timeout` otherwise.
+    // Whether to end the process, with exit code 4, if it hangs and does not react when the cluster
+    // fails: after JoinOptions::heartbeat_timeout if it is inside a step, and after
+    // JoinOptions::progress_timeout otherwise.
     bool end_hanging_process = true;
   };
-  // Blocks until all workers have joined. Returns InvalidArgument for invalid options, and if
-  // workers differ; DeadlineExceeded, naming the missing workers, if one does not join, or if
-  // worker 0 cannot listen on its address.
+  // Blocks until all workers have joined. Returns InvalidArgument for invalid options, and for
+  // settings that differ between workers. Returns DeadlineExceeded, naming the missing workers, if
+  // one does not join, or if worker 0 cannot listen on its address.
   static absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> Create(
       const Options& options);
-  // Leaves the cluster. Worker 0 waits for the others to leave too, for at most
+  // Leaves the cluster. Worker 0 first waits for the other workers to leave, for at most
   // JoinOptions::heartbeat_timeout.
   ~MultiWorkerMirroredStrategy() override;
 
@@ -61,7 +61,8 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   bool rejoins() const;
   // Returns FailedPrecondition after Rejoin has failed.
   absl::Status CheckJoined() const;
-  // Joins the cluster. If a worker is lost meanwhile, joins again if the options allow it.
+  // Joins the cluster. If a worker is lost meanwhile, retries until `deadline` if the options allow
+  // rejoining.
   absl::Status Join(MonotonicTime deadline);
   absl::Status JoinOnce(const JoinOptions& join);
   absl::StatusOr<SessionBackend> MakeBackend() const override;
@@ -72,10 +73,10 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   Topology topology_;
   const std::unique_ptr<const WorkerReplicas> replicas_;
   std::unique_ptr<const JoinedCluster> joined_;  // null with one worker, and after a failed Rejoin
-  mutable std::atomic<int> num_inputs_{0};       // since joining
-  const uint64_t process_;                       // random; tells this process from its replacement
-  std::vector<std::string> processes_;           // by worker, as of the last join
-  int num_vain_ = 0;                             // consecutive rejoins without a new process
+  mutable std::atomic<int> num_inputs_{0};       // inputs created since the last join
+  const uint64_t process_;              // random; distinguishes a process from its successor
+  std::vector<std::string> processes_;  // by worker, as of the last join
+  int num_vain_ = 0;                    // consecutive rejoins without a new process
 };
 
 }  // namespace mirrorflow

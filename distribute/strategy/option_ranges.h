@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the numeric options of strategies.
+// Checks that numeric options of strategies are in range.
 //
 //   MF_RETURN_IF_ERROR(CheckTimeouts({{"step_timeout", options.step_timeout}}));
 //   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));

@@ -39,10 +39,10 @@ absl::StatusOr<Tensor> Strategy::Reduce(Reduction reduction, absl::Span<const Te
   const DataType dtype = per_replica[0].dtype();
   const bool is_number = IsFloating(dtype) || dtype == DT_INT32 || dtype == DT_INT64;
   if (!supported || !is_number) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the replicas' values: expected floating, int32 or int64 and sum, mean, "
-                     "max or min, got ",
-                     DataTypeName(dtype), " and ", ReductionName(reduction)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the replicas' values cannot be reduced; expected a floating-point type, int32 "
+        "or int64, and sum, mean, max or min, got ",
+        DataTypeName(dtype), " and ", ReductionName(reduction)));
   }
   MF_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(dtype, per_replica[0].shape()));
   std::vector<const void*> in;

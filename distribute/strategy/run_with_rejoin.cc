@@ -10,7 +10,7 @@ absl::Status RunWithRejoin(Strategy& strategy, absl::FunctionRef<absl::Status()>
                            absl::FunctionRef<void(const absl::Status& loss)> on_loss) {
   for (;;) {
     absl::Status status = run();
-    // If a worker is lost before the others have finished, they must run again with it.
+    // If a worker is lost before all have finished, all must run again with its replacement.
     if (status.ok()) status = strategy.AwaitOtherWorkers();
     if (status.ok()) return status;
     if (IsLostWorker(status)) on_loss(status);

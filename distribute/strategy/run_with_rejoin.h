@@ -10,8 +10,9 @@
 //   });
 //
 // The function must contain everything that the workers do together, from creating the first
-// session to reading the last value. It must create and destroy its sessions and
-// DistributedDatasets, and have no effect that a restart of the program would not repair.
+// session to reading the last value. It must destroy all sessions and DistributedDatasets that it
+// creates. A run that fails halfway must leave no effect that a restart of the program would not
+// repair.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_RUN_WITH_REJOIN_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_RUN_WITH_REJOIN_H_
 
@@ -25,9 +26,9 @@ namespace mirrorflow {
 // `run` if it is not the loss of a worker (IsLostWorker), if JoinOptions::rejoin_timeout is 0, or
 // if not all workers rejoin within that time. Without other workers, calls `run` once.
 //
-// Calls `on_loss` with the error when a worker is lost, before waiting for all workers to rejoin,
-// or returning if the options rule that out. A worker can also be lost after this worker's `run`
-// has returned, while it waits for the others to finish theirs.
+// Calls `on_loss` with the error when a worker is lost, before it waits for all workers to rejoin
+// (or returns, if the options do not allow rejoining). A worker can also be lost after this
+// worker's `run` has returned, while this function waits for the other workers to finish theirs.
 absl::Status RunWithRejoin(
     Strategy& strategy, absl::FunctionRef<absl::Status()> run,
     absl::FunctionRef<void(const absl::Status& loss)> on_loss = [](const absl::Status&) {});

@@ -35,8 +35,8 @@ absl::Status Strategy::CheckScopes(const Graph& graph) const {
     return absl::InvalidArgumentError(absl::StrCat(
         OpAndName(*node), ": the variable was created ",
         owner->empty() ? "outside the strategy's scope" : absl::StrCat("in the scope of ", *owner),
-        "; expected `auto mirrored = strategy->scope();` of the session's strategy, ", name_,
-        ", around the code that creates it"));
+        "; create it in the scope of the session's strategy, ", name_,
+        ": `auto mirrored = strategy->scope();`"));
   }
   return absl::OkStatus();
 }
@@ -53,8 +53,8 @@ absl::Status Strategy::Rejoin(const absl::Status& why) { return why; }
 
 absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
   return absl::UnimplementedError(
-      "dataset: the strategy does not connect its workers for input; expected AutoShardPolicy OFF, "
-      "or compare_data = false with a policy other than FILE");
+      "dataset: this strategy's workers cannot agree on their input; use AutoShardPolicy OFF, or "
+      "compare_data = false with a policy other than FILE");
 }
 
 DistributedDataset Strategy::Distribute(const BatchProvider& dataset, int64_t epoch,
@@ -84,7 +84,7 @@ DistributedDataset Strategy::Distribute(const BatchProvider& dataset, int64_t ep
   }
   const bool is_sharded = dataset.is_sharded();
   const auto open = [&]() -> absl::StatusOr<FingerprintedBatches> {
-    MF_RETURN_IF_ERROR(batched);  // reaches all workers through the agreement
+    MF_RETURN_IF_ERROR(batched);  // the agreement sends this error to all workers
     if (compares) return dataset.OpenShard(epoch, shard);
     return FingerprintedBatches{dataset.MakeIterator(epoch, shard)};
   };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy: runs a program written for one device and the global batch on several devices.
-// OneDeviceStrategy runs it on one device. MirroredStrategy runs it on every local device in
-// lock-step, with equal copies of all variables.
+// Strategy: takes a program that is written for one device and the global batch, and runs it on
+// several devices. OneDeviceStrategy runs it on one device. MirroredStrategy runs it on every local
+// device in lockstep, with equal copies of all variables.
 //
 //   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = 2}));
 //   { auto mirrored = strategy->scope(); … }              // variables created in here belong to it
@@ -34,7 +34,7 @@ class Strategy {
  public:
   virtual ~Strategy();
 
-  // Returns the topology. The reference is valid until Rejoin.
+  // Returns the replicas of all workers. The reference is valid until Rejoin.
   virtual const Topology& topology() const = 0;
   int num_replicas_in_sync() const { return topology().world_size(); }
   // Returns the index of this process among the workers. Worker 0 writes files and reports results.
@@ -48,18 +48,18 @@ class Strategy {
   // strategy: only its sessions accept them.
   [[nodiscard]] CreationScope scope() const { return CreationScope(name_); }
 
-  // Takes a snapshot of `graph` and initialises its variables once, with equal values on all
-  // replicas. Returns InvalidArgument for an error that occurred while the graph was built, and for
-  // a variable that does not belong to this strategy. Any strategy accepts variables of graphs that
-  // were read from files.
+  // Returns a session that runs steps of a snapshot of `graph`. Initialises the variables once,
+  // with equal values on all replicas. Returns any error that occurred while the graph was built,
+  // and InvalidArgument for a variable that does not belong to this strategy. Variables of graphs
+  // that were read from files belong to every strategy.
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
   // Returns the batches of one epoch of `dataset`. A Dataset produces them ahead of time on a
   // separate thread. Unless each worker has its own dataset (AutoShardPolicy::kOff), all workers
   // must call this for the same datasets in the same order, and read the batches. If the datasets
-  // differ, the first Next() fails on all workers. DistributeOptions::compare_data controls the
-  // comparison. If a provider has no fingerprint, only the first batch is compared: its values if
-  // every worker has the whole batch, and otherwise only its row count and types.
+  // differ, the first Next() fails on all workers; DistributeOptions::compare_data controls this
+  // comparison. For a BatchProvider without a fingerprint, only the first batch is compared: its
+  // values if every worker has the whole batch, and otherwise only its row count and types.
   DistributedDataset Distribute(const BatchProvider& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const;
 
@@ -69,28 +69,29 @@ class Strategy {
   // Concatenates the replicas' values along dimension `axis`.
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
 
-  // The two halves of RunWithRejoin, which calls them.
+  // RunWithRejoin calls AwaitOtherWorkers and Rejoin.
   //
-  // Blocks until all workers have called it, or until one is lost.
+  // Blocks until all workers have called this, or until one is lost.
   virtual absl::Status AwaitOtherWorkers() const;
   // Leaves the cluster after the failure `why`, and rejoins it as soon as all workers do, including
-  // the restarted replacement of a lost worker. Returns `why` if there is nothing to wait for, and
-  // FailedPrecondition if a session or a DistributedDataset of the strategy still exists.
+  // the restarted replacement of a lost worker. Returns `why` if the strategy does not rejoin, if
+  // `why` is not the loss of a worker, or if the whole job is ending. Returns FailedPrecondition if
+  // a session or a DistributedDataset of the strategy still exists.
   virtual absl::Status Rejoin(const absl::Status& why);
 
  protected:
-  // `kind` is the strategy's class name, a literal.
+  // `kind` is the strategy's class name. It must be a string literal.
   Strategy(absl::string_view kind, SessionOptions options);
 
   virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
-  // Returns the object through which several workers agree on their input.
+  // Returns a new object through which the workers agree on one dataset's input.
   virtual absl::StatusOr<std::unique_ptr<InputAgreement>> AgreeOnInput() const;
   // Returns whether variables must be created inside scope().
   virtual bool requires_scope() const { return true; }
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // Returns which rows of a batch this worker's replicas need.
+  // Returns the shard of a batch that this worker's replicas read.
   BatchShard LocalShard() const;
 
   const absl::string_view kind_;
@@ -133,23 +134,24 @@ class OneDeviceStrategy final : public Strategy {
   const Topology topology_;
 };
 
-// Mirrors variables over the named devices; by default all local GPUs or, without a GPU, CPU
-// replicas.
+// Mirrors variables on several local devices. By default, it uses all local GPUs or, without a GPU,
+// CPU replicas.
 class MirroredStrategy final : public Strategy {
  public:
   struct Options {
     // `GPU:0`, `GPU:1`, …, or `CPU:0`, …. If empty, uses all local GPUs or, without a GPU, CPU
     // replicas. A GPU that is named several times serves as several logical GPUs.
     std::vector<std::string> devices = {};
-    // The number of CPU replicas if no device is named, at least 1. The default is one per core, at
+    // The number of CPU replicas if no device is named; at least 1. By default, one per core, at
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
     // Size limit of a gradient bucket, which one all-reduce carries. 0 selects 512 KiB on CPUs, 16
     // MiB on GPUs, and between hosts a size that depends on the cost of the link.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // for random ops without a seed attribute
-    // Limits for the time a collective waits for other replicas, and for a step. Defaults: 5 and 10
-    // minutes; with several workers, `prepare_timeout` plus 10 and 20 minutes.
+    // How long a collective waits for other replicas, and how long a step may take, before they
+    // fail. Defaults: 5 and 10 minutes; with several workers, `prepare_timeout` plus 10 and 20
+    // minutes.
     std::optional<absl::Duration> collective_timeout = std::nullopt;
     std::optional<absl::Duration> step_timeout = std::nullopt;
     bool pin_threads = true;                         // pins each replica to its own cores
@@ -161,8 +163,8 @@ class MirroredStrategy final : public Strategy {
     bool capture_steps = true;
     // On GPUs, captures a step and its collectives as a single graph; otherwise graphs end at
     // collectives. Default: true if each worker has one GPU. NVIDIA warns that this can hang if a
-    // process has several; `step_timeout` ends such a step. A traced step does not run as a graph,
-    // so all workers must trace the same steps.
+    // process uses several GPUs; `step_timeout` ends such a step. A traced step does not run as a
+    // graph, so all workers must trace the same steps.
     std::optional<bool> capture_collectives = std::nullopt;
     // On GPUs, makes NCCL reduce in a fixed order. All other computation is reproducible in any
     // case, unless `compile.kernels.autotune` is set.
@@ -174,7 +176,7 @@ class MirroredStrategy final : public Strategy {
     // Returns InvalidArgument, naming the option, unless timeouts, `max_bytes` and
     // `max_cached_steps` are above 0 and `bucket_bytes` is not negative.
     absl::Status Check() const;
-    // Returns these options with the given defaults for timeouts that are not set.
+    // Returns a copy of these options in which timeouts that are not set have the given defaults.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;
     // Returns the options of the strategy's sessions. `step_timeout` must be set.
     SessionOptions ForSessions() const;

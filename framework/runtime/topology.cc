@@ -24,27 +24,29 @@ std::vector<int> RanksWhere(const Topology& topology, const Wanted& wanted) {
 
 int Topology::num_domains() const {
   int count = 0;
-  for (const Place& replica : replicas) count = std::max(count, replica.domain + 1);
+  for (const ReplicaLocation& replica : replicas) count = std::max(count, replica.domain + 1);
   return count;
 }
 
 std::vector<std::string> Topology::devices() const {
   std::vector<std::string> devices;
-  for (const Place& replica : replicas) devices.push_back(replica.device);
+  for (const ReplicaLocation& replica : replicas) devices.push_back(replica.device);
   return devices;
 }
 
 std::vector<int> Topology::RanksOfWorker(int worker) const {
-  return RanksWhere(*this, [&](const Place& replica) { return replica.worker == worker; });
+  return RanksWhere(*this,
+                    [&](const ReplicaLocation& replica) { return replica.worker == worker; });
 }
 
 std::vector<int> Topology::RanksOfDomain(int domain) const {
-  return RanksWhere(*this, [&](const Place& replica) { return replica.domain == domain; });
+  return RanksWhere(*this,
+                    [&](const ReplicaLocation& replica) { return replica.domain == domain; });
 }
 
 bool Topology::DomainSpansWorkers(int rank) const {
-  const Place& own = replicas[rank];
-  return std::any_of(replicas.begin(), replicas.end(), [&own](const Place& other) {
+  const ReplicaLocation& own = replicas[rank];
+  return std::any_of(replicas.begin(), replicas.end(), [&own](const ReplicaLocation& other) {
     return other.domain == own.domain && other.worker != own.worker;
   });
 }
@@ -54,7 +56,7 @@ absl::Status Topology::Check() const {
   int last_worker = -1;
   std::set<int> domains;
   for (int rank = 0; rank < world_size(); ++rank) {
-    const Place& replica = replicas[rank];
+    const ReplicaLocation& replica = replicas[rank];
     const bool follows = replica.worker == last_worker + 1;
     if (!follows && (rank == 0 || replica.worker != last_worker)) {
       return absl::InvalidArgumentError(
@@ -77,7 +79,7 @@ std::string Topology::ToString() const {
   std::string text;
   int worker = -1;
   for (int rank = 0; rank < world_size(); ++rank) {
-    const Place& replica = replicas[rank];
+    const ReplicaLocation& replica = replicas[rank];
     if (replica.worker != worker) {
       worker = replica.worker;
       absl::StrAppend(&text, text.empty() ? "" : "; ", "worker ", worker, ": ");

@@ -16,16 +16,16 @@
 namespace mirrorflow {
 
 struct Topology {
-  // The location of a replica.
-  struct Place {
+  // Where a replica runs.
+  struct ReplicaLocation {
     int worker = 0;
     int domain = 0;
     std::string device = "CPU:0";  // numbered within its worker: `CPU:1`, `GPU:0`
 
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const ReplicaLocation&, const ReplicaLocation&) = default;
   };
   // All replicas, indexed by rank and ordered by worker.
-  std::vector<Place> replicas;
+  std::vector<ReplicaLocation> replicas;
 
   int world_size() const { return static_cast<int>(replicas.size()); }
   int num_workers() const { return replicas.empty() ? 0 : replicas.back().worker + 1; }

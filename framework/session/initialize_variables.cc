@@ -24,7 +24,7 @@ std::string InitializerOf(const VariableInfo& variable) {
 }
 
 // Returns the variables whose handles `value` depends on.
-std::vector<int> VariablesBehind(const Output& value, const VariableLayout& layout) {
+std::vector<int> VariablesUsedBy(const Output& value, const VariableLayout& layout) {
   std::vector<int> variables;
   absl::flat_hash_set<const Node*> seen = {value.node};
   std::vector<Node*> pending = {value.node};
@@ -108,7 +108,7 @@ absl::Status InitializeVariables(const Graph& graph, const StepCompiler& compile
     std::vector<Output> values;
     absl::Status waits;
     for (int v : left) {
-      const std::vector<int> reads = VariablesBehind(initializers[v], store.layout());
+      const std::vector<int> reads = VariablesUsedBy(initializers[v], store.layout());
       const auto missing = std::find_if(reads.begin(), reads.end(), [&](int read) {
         return store.states()[read] != VariableStore::State::kSet;
       });

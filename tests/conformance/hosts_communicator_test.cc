@@ -128,7 +128,7 @@ absl::StatusOr<Hosts> ConnectHosts(const Topology& topology, Network network,
 
 // Returns the topology with one worker per domain.
 Topology WorkerEach(Topology topology) {
-  for (Topology::Place& place : topology.replicas) place.worker = place.domain;
+  for (Topology::ReplicaLocation& replica : topology.replicas) replica.worker = replica.domain;
   return topology;
 }
 

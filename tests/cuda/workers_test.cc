@@ -49,7 +49,7 @@ void UseGpu(int worker, SessionBackend* backend, const NcclOptions& nccl = {},
             const Wrap& wrap = nullptr) {
   backend->devices[0] = CreateGpu(worker, {.collective_memory = NcclMemory()}).value();
   backend->has_teams = false;
-  for (Topology::Place& replica : backend->topology.replicas) {
+  for (Topology::ReplicaLocation& replica : backend->topology.replicas) {
     replica.device = absl::StrCat("GPU:", replica.worker);
   }
   backend->connect =

@@ -184,12 +184,12 @@ TEST(MultiWorkerMirroredStrategyTest, InvalidOptionsAreRejected) {
     const char* token;
     absl::StatusCode code = absl::StatusCode::kInvalidArgument;
   } cases[] = {
-      {{.cluster = far}, "reached at 192.0.2.1:1"},
+      {{.cluster = far}, "reach at 192.0.2.1:1"},
       {{.cluster = without_secret},
        "MIRRORFLOW_SECRET_FILE: /nonexistent",
        absl::StatusCode::kNotFound},
       {{.cluster = near, .join = {.bind = "[::1"}}, "bind: '[::1'"},
-      {{.cluster = near, .join = {.bind = "0.0.0.0"}}, "reached at 0.0.0.0"},
+      {{.cluster = near, .join = {.bind = "0.0.0.0"}}, "reach at 0.0.0.0"},
       {{.cluster = near, .join = {.advertise = "a:x"}}, "advertise: 'a:x'"},
       {{.cluster = near, .replicas = {.devices = {"GPU:0"}}},
        "device 'GPU:0'",

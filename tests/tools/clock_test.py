@@ -70,7 +70,7 @@ class ClockTest(restarts.RestartsTestCase):
                 _, err = job.communicate(timeout=SECONDS)
                 self.assertLess(time.monotonic() - begin, SECONDS / 3)
                 self.assertEqual(job.returncode, CLUSTER, err)
-                self.assertIn("no sign of life for", err)
+                self.assertIn("no heartbeat for", err)
 
 
 if __name__ == "__main__":

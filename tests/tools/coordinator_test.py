@@ -84,7 +84,7 @@ class CoordinatorTest(restarts.RestartsTestCase):
                 self.check_ends(workers[rank], -signal.SIGKILL)
                 self.check_ends(workers[1 - rank], CLUSTER, f"worker {rank}")
                 self.check_goes_on()
-                self.check_has_served_again(f"worker {rank} .* is gone")
+                self.check_has_served_again(f"worker {rank} .* is lost")
 
     def test_worker_that_starts_again_first_waits_for_the_end_of_the_others(self):
         workers = self.start_workers()
@@ -96,7 +96,7 @@ class CoordinatorTest(restarts.RestartsTestCase):
         self.check_ends(self.start_worker(1), 0)
         self.check_ends(again, 0)
         self.check_same_bits()
-        self.check_has_served_again("worker 0 .* is gone")
+        self.check_has_served_again("worker 0 .* is lost")
 
     def test_stopped_worker_of_an_earlier_start_does_not_disturb_the_next(self):
         workers = self.start_workers()
@@ -110,7 +110,7 @@ class CoordinatorTest(restarts.RestartsTestCase):
         for worker in again:
             self.check_ends(worker, 0)
         self.check_same_bits()
-        self.check_has_served_again("worker 1 .* is gone: no sign of life")
+        self.check_has_served_again("worker 1 .* is lost: no heartbeat")
 
     def test_workers_start_again_after_an_error_of_one(self):
         workers = [self.start_worker(0), self.start_worker(1, "--data_dir=nowhere")]
@@ -124,7 +124,7 @@ class CoordinatorTest(restarts.RestartsTestCase):
         self.wait_for_step(100)
         self.coordinator.kill()
         for worker in workers:
-            self.check_ends(worker, CLUSTER, "`mirrorflow coordinator` is gone")
+            self.check_ends(worker, CLUSTER, "`mirrorflow coordinator` is lost")
         workers = self.start_workers()  # before the coordinator
         time.sleep(0.5)
         self.coordinator = self.start_coordinator()

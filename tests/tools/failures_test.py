@@ -119,11 +119,11 @@ class FailuresTest(programs.ProgramTest):
                     workers[rank].send_signal(signal.SIGSTOP)
                     self.check_others_end(
                         workers, rank,
-                        r"worker 0 \(process \d+ on .*\) is gone, says worker [12]: no answer from "
+                        r"worker 0 \(process \d+ on .*\) is lost according to worker [12]: no answer from "
                         "the coordination service"
                         if rank == 0 else
-                        rf"worker {rank} \(process {workers[rank].pid} on .*\) is gone: no sign of "
-                        r"life for 2\.\d s, no progress since step \d+")
+                        rf"worker {rank} \(process {workers[rank].pid} on .*\) is lost: "
+                        r"no heartbeat for 2\.\d s, no progress since step \d+")
                     # It learns that the others have continued without it.
                     workers[rank].send_signal(signal.SIGCONT)
                     err = workers[rank].communicate(timeout=SECONDS)[1]
@@ -152,7 +152,7 @@ class FailuresTest(programs.ProgramTest):
                 errors = [worker.communicate(timeout=SECONDS)[1] for worker in workers]
                 if rank == 1:
                     self.assertRegex(warning, r"WARNING: worker 1 \(process \d+ on .*\) is slow: "
-                                              "no sign of life")
+                                              "no heartbeat")
                 self.assertNotIn("ERROR", "".join(errors))
 
     def test_killed_worker_is_named_at_once(self):
@@ -160,7 +160,7 @@ class FailuresTest(programs.ProgramTest):
             with self.subTest(f"worker {rank}"):
                 workers = self.start()
                 workers[rank].kill()
-                self.check_others_end(workers, rank, f"worker {rank} .*is gone")
+                self.check_others_end(workers, rank, f"worker {rank} .*is lost")
 
     def test_hanging_worker_is_named_and_ends(self):
         for collective, timeout, place in (
@@ -242,9 +242,9 @@ class FailuresTest(programs.ProgramTest):
                     self.assertRegex(
                         err.splitlines()[-1],
                         r"^ERROR UNAVAILABLE (step \d+: )?"
-                        r"(worker [12] \(process \d+ on .*\) is gone: "
-                        "(no sign of life|its connection to the coordination service has ended)"
-                        r"|worker 0 \(process \d+ on .*\) is gone, says worker [12]: )")
+                        r"(worker [12] \(process \d+ on .*\) is lost: "
+                        "(no heartbeat|its connection to the coordination service has ended)"
+                        r"|worker 0 \(process \d+ on .*\) is lost according to worker [12]: )")
                 proxy.listener.close()
 
     def test_timeout_out_of_range_is_a_usage_error(self):

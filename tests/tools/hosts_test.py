@@ -195,9 +195,9 @@ class LaunchersTest(programs.ProgramTest):
         for worker, err in zip(workers, errs):
             self.assertEqual(worker.returncode, programs.CLUSTER, err)
         last = [err.splitlines()[-1] for err in errs]
-        for err, gone in zip(last, (r"worker 1 \(process \d+ on .*\) is gone",
-                                    r"worker 0 \(process \d+ on .*\) is gone, says worker 1")):
-            self.assertRegex(err, rf"ERROR UNAVAILABLE (step \d+: )?{gone}")  # or between two steps
+        for err, loss in zip(last, (r"worker 1 \(process \d+ on .*\) is lost",
+                                    r"worker 0 \(process \d+ on .*\) is lost according to worker 1")):
+            self.assertRegex(err, rf"ERROR UNAVAILABLE (step \d+: )?{loss}")  # or between two steps
         ip("-n", host, "link", "set", "eth0", "up")
 
         # The newest checkpoint contains nothing from the interrupted step.
@@ -224,7 +224,7 @@ class LaunchersTest(programs.ProgramTest):
             results = self.run_by_spec(*flags, addresses=SLOW_ADDRESSES)
         for code, err in results:
             self.assertEqual(code, 0, err)
-            self.assertNotIn("is gone", err)
+            self.assertNotIn("is lost", err)
         self.assertIn(f"over TCP on slow, {protection}", results[0][1])
         self.assertTrue(self.read("two") == expected, "the bits differ")
         return link

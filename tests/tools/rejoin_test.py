@@ -178,7 +178,7 @@ class RejoinTest(restarts.RestartsTestCase):
     def test_all_start_again_if_they_do_not_wait(self):
         # Like the workers of a program that does not use RunWithRejoin.
         self.check_all_start_again(
-            'echo \'{"message": "worker 1 is gone", "cause": "another worker"}\' '
+            'echo \'{"message": "worker 1 is lost", "cause": "another worker"}\' '
             '> $MIRRORFLOW_ERROR_FILE; exit 4')
 
     def test_worker_lost_after_its_work_starts_all_again(self):

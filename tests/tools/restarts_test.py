@@ -64,7 +64,7 @@ class RestartsTest(restarts.RestartsTestCase):
         self.assertIn("restart 1 of at most 1 since step 500 was saved", result.stderr)
         self.assertRegex(result.stderr,
                          r"first failure : worker 0 \(pid (\d+)\) signal 9 \(KILL\) at .*\n"
-                         r"  worker 1 says : UNAVAILABLE: step \d+: worker 0 .* is gone")
+                         r"  worker 1 says : UNAVAILABLE: step \d+: worker 0 .* is lost")
         self.check_same_bits()
 
     def test_workers_killed_at_random_times(self):

@@ -195,7 +195,7 @@ class WorkersTest(programs.WorkersTestCase):
         for worker in workers:
             worker.communicate(timeout=SECONDS)
         lines = [coordinator.stderr.readline() for _ in range(2)]
-        self.assertRegex("".join(lines), r"coordinator: the workers have ended: worker 1 .* is gone")
+        self.assertRegex("".join(lines), r"coordinator: the workers have ended: worker 1 .* is lost")
         coordinator.kill()
         coordinator.communicate(timeout=SECONDS)
 

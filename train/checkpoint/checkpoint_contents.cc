@@ -27,7 +27,7 @@ constexpr char kStateFile[] = "state.safetensors";
 constexpr char kManifestFile[] = "manifest.json";
 constexpr uint64_t kMaxHeaderBytes = sizeof(uint64_t) + kMaxSafetensorsHeaderBytes;
 
-// A failpoint before each step of WriteFileAtomically.
+// Failpoints before each step of WriteFileAtomically.
 class FileFailpoints {
  public:
   explicit FileFailpoints(absl::string_view prefix)
@@ -64,8 +64,8 @@ absl::Status CheckSum(absl::string_view path, absl::string_view what, uint32_t e
       "%s: %s: damaged; expected a checksum of %08x, got %08x", path, what, expected, got));
 }
 
-// Names what has replaced a checkpoint's file, such as a Git LFS pointer. The error remains
-// DataLoss: the checkpoint is damaged either way.
+// Adds to the error what has replaced a checkpoint's file, such as a Git LFS pointer. The code
+// remains DataLoss, because the checkpoint is damaged either way.
 absl::Status Replaced(const absl::Status& error, const std::string& path) {
   static constexpr FileKind kKinds[] = {FileKind::kJson, FileKind::kSafetensors, FileKind::kText};
   return absl::DataLossError(
@@ -73,7 +73,7 @@ absl::Status Replaced(const absl::Status& error, const std::string& path) {
           .message());
 }
 
-// Opens a file of a checkpoint. A link, a pipe or a directory in its place counts as damage.
+// Opens a checkpoint file. Returns DataLoss if it is a link, a pipe or a directory.
 absl::StatusOr<InputFile> OpenFile(const std::string& path) {
   absl::StatusOr<InputFile> file = InputFile::Open(path, InputFile::Links::kRefuse);
   if (absl::IsFailedPrecondition(file.status())) {
@@ -95,18 +95,19 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
   return manifest;
 }
 
-// Verifies the header before it is parsed. The tensors are verified before they are used.
+// Verifies a safetensors file's size and header, before the header is parsed. CheckTensors verifies
+// the tensors.
 absl::Status CheckHeader(const std::string& path, const CheckpointFile& expected) {
   MF_ASSIGN_OR_RETURN(const InputFile file, OpenFile(path));
   if (file.size() != expected.bytes) {
     const absl::Status error = absl::DataLossError(absl::StrCat(
-        path, ": expected ", expected.bytes, " bytes, as the manifest says, got ", file.size()));
+        path, ": expected ", expected.bytes, " bytes, as in the manifest, got ", file.size()));
     return Replaced(error, path);
   }
   const uint64_t size = expected.header_bytes;
   if (size > std::min(file.size(), kMaxHeaderBytes)) {
     return absl::DataLossError(absl::StrCat(path, ": header: expected at most ", file.size(),
-                                            " bytes, the manifest says ", size));
+                                            " bytes, got a manifest that specifies ", size));
   }
   std::string header(size, '\0');
   MF_RETURN_IF_ERROR(file.Read(0, size, header.data()));
@@ -119,13 +120,14 @@ absl::Status CheckTensors(const std::string& path, const CheckpointFile& file,
     const std::string what = absl::StrCat("tensor '", Printable(name), "'");
     const auto found = contents.tensors.find(name);
     if (found == contents.tensors.end()) {
-      return absl::DataLossError(absl::StrCat(path, ": ", what, ": missing; the manifest has it"));
+      return absl::DataLossError(
+          absl::StrCat(path, ": ", what, ": missing; the manifest lists it"));
     }
     const Tensor& tensor = found->second;
     if (tensor.dtype() != expected.dtype || tensor.shape() != expected.shape) {
       return absl::DataLossError(absl::StrCat(
           path, ": ", what, ": expected ", DataTypeName(expected.dtype), expected.shape.ToString(),
-          ", as the manifest says, got ", tensor.TypeString()));
+          ", as in the manifest, got ", tensor.TypeString()));
     }
     MF_RETURN_IF_ERROR(CheckSum(path, what, expected.crc32c, Crc32c(BytesOf(tensor))));
   }
@@ -145,7 +147,7 @@ absl::StatusOr<Safetensors> ReadFile(const std::string& directory, const Checkpo
   return contents;
 }
 
-// Returns the manifest's entry for the file.
+// Writes a safetensors file. Returns the manifest's entry for it.
 absl::StatusOr<CheckpointFile> WriteFile(const std::string& directory, const char* name,
                                          const Safetensors& contents) {
   MF_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Create(contents));
@@ -162,7 +164,7 @@ absl::StatusOr<CheckpointFile> WriteFile(const std::string& directory, const cha
   return written;
 }
 
-// Whether all exponent bits of an element are set, which means infinity or NaN.
+// Returns whether any element has all bits of `exponent` set, which means infinity or NaN.
 template <typename Bits>
 bool HasExponent(const Tensor& tensor, Bits exponent) {
   const auto* const bits = reinterpret_cast<const Bits*>(tensor.raw());
@@ -181,8 +183,9 @@ absl::Status WriteCheckpointContents(const std::string& path, const CheckpointCo
   const std::string text = FormatManifest(manifest);
   if (text.size() > kMaxManifestBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        path, ": the numbers and texts that callbacks save are too large; expected at most ",
-        kMaxManifestBytes, " bytes with the manifest, got ", text.size(), "; save tensors"));
+        path, ": the numbers and strings that callbacks save are too large; expected at most ",
+        kMaxManifestBytes, " bytes for the manifest, got ", text.size(),
+        "; save large values as tensors"));
   }
   return WriteFileAtomically(absl::StrCat(path, "/", kManifestFile), {text},
                              [](absl::string_view step) { return manifest_failpoints.Pass(step); });
@@ -196,7 +199,7 @@ absl::StatusOr<CheckpointContents> ReadCheckpointContents(const std::string& pat
   }
   if (error) return SystemError(error.value(), absl::StrCat(path, ": cannot stat"));
   if (!std::filesystem::is_directory(status)) {
-    return absl::DataLossError(absl::StrCat(path, ": expected a directory, got something else"));
+    return absl::DataLossError(absl::StrCat(path, ": not a directory"));
   }
   CheckpointContents data;
   MF_ASSIGN_OR_RETURN(data.manifest, ReadManifest(absl::StrCat(path, "/", kManifestFile)));

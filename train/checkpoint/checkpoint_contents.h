@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of one checkpoint: the manifest, the variables and, if it has any, the tensors of
-// the training state. The last two are safetensors files.
+// The contents of one checkpoint: the manifest, the variables and, if there are any, the tensors of
+// the training state. Variables and state tensors are in safetensors files.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_CONTENTS_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_CONTENTS_H_
 
@@ -20,18 +20,18 @@ struct CheckpointContents {
   Safetensors state_tensors;
 };
 
-// Writes the files to the directory `path`, the manifest last, and makes them durable. Fills in the
-// manifest's fields about the other files.
+// Writes the files to the directory `path`, the manifest last, and makes them durable. The written
+// manifest describes the other files, whatever `data.manifest` says about them.
 absl::Status WriteCheckpointContents(const std::string& path, const CheckpointContents& data);
 
-// Reads and verifies the whole checkpoint `path`. DataLoss, naming the file and the tensor, if any
-// byte differs from what was written. Opens no files outside `path`.
+// Reads and verifies the whole checkpoint `path`. Returns DataLoss, naming the file and the tensor,
+// if any byte differs from what was written. Opens no files outside `path`.
 absl::StatusOr<CheckpointContents> ReadCheckpointContents(const std::string& path);
 
-// Whether the tensor has no infinity and no NaN. True for integers.
+// Returns whether the tensor has neither infinities nor NaNs. True for integers.
 bool IsFinite(const Tensor& tensor);
 
-// Returns the names of the tensors that contain an infinity or a NaN, sorted.
+// Returns the sorted names of the tensors that contain an infinity or a NaN.
 std::vector<std::string> NonFiniteTensors(const Safetensors& contents);
 
 }  // namespace mirrorflow

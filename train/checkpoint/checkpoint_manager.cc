@@ -42,18 +42,19 @@ namespace {
 using NamedTensors = std::map<std::string, Tensor>;
 
 constexpr int kMinKeep = 2;
-// Names in the file of state tensors: `state/NAME` for those of the StateDict, `parts/RANK/NAME`
-// for a rank's part of a variable.
+// The file of state tensors has two kinds of names: `state/NAME` for a tensor of the StateDict, and
+// `parts/RANK/NAME` for a rank's part of a variable.
 constexpr absl::string_view kStatePrefix = "state/";
 constexpr absl::string_view kPartsPrefix = "parts/";
 
-// Returns worker 0's error as the other workers return it: final, and marked as worker 0's.
+// Converts worker 0's error to the one that the other workers return: it is final, and its Failure
+// names worker 0.
 absl::Status ErrorOfWorker0(const absl::Status& error) {
   return FinalError(WithFailure(error, {.worker = 0}));
 }
 
-// Writes the step to the file $MIRRORFLOW_PROGRESS_FILE, if it is set: the launcher resets its
-// restart count when the job makes progress.
+// Appends the step to the file $MIRRORFLOW_PROGRESS_FILE, if it is set, because the launcher resets
+// its restart count when the job makes progress.
 void TellLauncher(int64_t step) {
   const char* const path = std::getenv("MIRRORFLOW_PROGRESS_FILE");
   if (path == nullptr || *path == '\0') return;
@@ -72,7 +73,7 @@ absl::Status CheckSettings(const CheckpointManifest& saved, const CheckpointMani
   const auto differ = [](absl::string_view what, absl::string_view expected,
                          absl::string_view got) {
     return absl::InvalidArgumentError(
-        absl::StrCat(what, ": expected ", expected, ", as when it was saved, got ", got));
+        absl::StrCat(what, ": expected ", expected, ", as in the checkpoint, got ", got));
   };
   if (saved.seed != own.seed) {
     return differ("seed", absl::StrCat(saved.seed), absl::StrCat(own.seed));
@@ -86,7 +87,7 @@ absl::Status CheckSettings(const CheckpointManifest& saved, const CheckpointMani
   return absl::OkStatus();
 }
 
-// Returns the variables that training changes. Their values must be finite.
+// Returns the variables that training changes, whose values must be finite in a checkpoint.
 std::vector<std::string> UpdatedVariables(const VariableLayout& layout) {
   std::vector<std::string> names;
   for (const VariableInfo& v : layout.variables()) {
@@ -108,8 +109,8 @@ absl::StatusOr<NamedTensors> CollectParts(Session& session) {
   return tensors;
 }
 
-// Returns the parts of variables that the checkpoint lists, by variable, in rank order. Only worker
-// 0 has their values, in `tensors`.
+// Returns the parts of variables that the manifest's entry `file` lists, by variable, in rank
+// order. Only worker 0 has their values, in `tensors`.
 absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
     const CheckpointFile& file, const NamedTensors& tensors) {
   std::map<std::string, std::map<int, Tensor>> parts;
@@ -121,7 +122,7 @@ absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
     if (slash == name.npos || !absl::SimpleAtoi(name.substr(0, slash), &rank) ||
         absl::StrCat(rank) != name.substr(0, slash)) {
       return absl::DataLossError(absl::StrCat("tensor '", Printable(entry),
-                                              "': expected a name of the form parts/RANK/NAME"));
+                                              "': malformed name; expected parts/RANK/NAME"));
     }
     const auto value = tensors.find(entry);
     parts[std::string(name.substr(slash + 1))][rank] =
@@ -134,7 +135,8 @@ absl::StatusOr<std::map<std::string, std::vector<VariablePart>>> PartsIn(
   return result;
 }
 
-// Checks that each part belongs to a variable of this session and has its type.
+// Checks that each part belongs to a variable of this session that is synchronised on read, and has
+// the variable's type.
 absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& layout) {
   MF_ASSIGN_OR_RETURN(const auto parts,
                       PartsIn(data.manifest.state_tensors, data.state_tensors.tensors));
@@ -146,8 +148,8 @@ absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& la
                         variable->dtype == value.dtype() && variable->shape == value.shape();
       if (fits && rank >= 0 && rank < data.manifest.num_replicas) continue;
       return absl::DataLossError(absl::StrCat(
-          "part of rank ", rank, " of variable '", Printable(name), "': expected a rank below ",
-          data.manifest.num_replicas, ", of a variable synchronised on read, ",
+          "rank ", rank, "'s part of variable '", Printable(name), "': expected a rank below ",
+          data.manifest.num_replicas, " and a variable synchronised on read, ",
           variable == nullptr ? "got no such variable" : absl::StrCat("got ", value.TypeString())));
     }
   }
@@ -209,14 +211,14 @@ class CheckpointManager::Writer {
         MF_RETURN_IF_ERROR(directory_->Abandon(newest_));
         return *std::move(data);
       }
-      // Other errors, such as network errors or exceeded limits, say nothing about the checkpoint.
-      // Skipping it would let the next save remove it.
+      // Other errors, such as network errors or exceeded limits, do not mean that the checkpoint is
+      // damaged. If it was skipped, a later save would remove it.
       const bool is_damaged = absl::IsDataLoss(data.status()) || absl::IsNotFound(data.status());
       if (!is_damaged) return data.status();
       if (!must_exist) {
         return absl::Status(data.status().code(),
                             absl::StrCat(data.status().message(),
-                                         "; to resume from an older checkpoint: latest_valid"));
+                                         "; use latest_valid to resume from an older checkpoint"));
       }
       LogWarning(absl::StrCat("skipped a damaged checkpoint: ", data.status().message()));
     }
@@ -241,10 +243,10 @@ class CheckpointManager::Writer {
     const int64_t step = data_.manifest.step;
     return NumericError(absl::OutOfRangeError(absl::StrCat(
         "step ", step, ": ", count, " of ", updated_.size(),
-        " updated variables are not finite; expected numbers to save, got infinity or NaN in ",
+        " updated variables are not finite, so no checkpoint was saved; got infinity or NaN in ",
         absl::StrJoin(wrong, ", "), count > kMaxNames ? ", ..." : "", "; ",
         newest_ < 0 ? "there is no earlier checkpoint"
-                    : absl::StrCat("the newest checkpoint is of step ", newest_, ", ",
+                    : absl::StrCat("the newest checkpoint is from step ", newest_, ", ",
                                    step - newest_, " steps earlier"))));
   }
 
@@ -259,7 +261,7 @@ class CheckpointManager::Writer {
     TellLauncher(step);
     const absl::Status removed = directory_->RemoveObsolete(step, options_.keep);
     if (IsLostDirectory(removed)) return removed;  // the newest checkpoint may be another job's
-    if (!removed.ok()) LogWarning(absl::StrCat("old checkpoint: ", removed.message()));
+    if (!removed.ok()) LogWarning(absl::StrCat("old checkpoint not removed: ", removed.message()));
     return absl::OkStatus();
   }
 
@@ -267,7 +269,7 @@ class CheckpointManager::Writer {
   const std::unique_ptr<CheckpointDirectory> directory_;
   const EventLog events_;
   const std::vector<std::string> updated_;
-  CheckpointContents data_;  // keeps its variables between saves, to reuse their memory
+  CheckpointContents data_;  // keeps its variables between saves, so their memory is reused
   int64_t newest_ = -1;      // step of the newest checkpoint; -1: none
   std::atomic<MonotonicTime> newest_time_{MonotonicTime()};
   std::thread thread_;
@@ -288,7 +290,7 @@ std::optional<MonotonicTime> CheckpointManager::newest_time() const {
 absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
     Session& session, const Options& options) {
   if (options.directory.empty()) {
-    return absl::InvalidArgumentError("checkpoints: expected the path of a directory, got ''");
+    return absl::InvalidArgumentError("checkpoints: expected a directory path, got ''");
   }
   if (options.keep < kMinKeep) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -417,7 +419,8 @@ absl::Status CheckpointManager::TakeOver(const CheckpointManifest& manifest,
 
 absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
   CheckpointContents data;  // on worker 0
-  // Returns worker 0's message: the manifest, or an empty string for a fresh start.
+  // Returns worker 0's message to the other workers: the manifest, or an empty string for a fresh
+  // start.
   const auto choose = [&]() -> absl::StatusOr<std::string> {
     MF_ASSIGN_OR_RETURN(std::optional<CheckpointContents> read, writer_->Read());
     if (!read.has_value()) return "";
@@ -490,7 +493,7 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
   *saved = absl::OkStatus();
   if (!std::exchange(is_saving_, false)) return absl::OkStatus();
   const absl::Status ended = writer_ != nullptr ? writer_->Wait() : absl::OkStatus();
-  // A failed save is not an error of the exchange, so all workers count it.
+  // Send a failed save as a value instead of an error, so all workers count it.
   MF_ASSIGN_OR_RETURN(const std::string failure,
                       TakeFromWorker0(StatusToProto(ended).SerializeAsString()));
   proto::Status proto;
@@ -503,7 +506,8 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
 absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  // Retrying would not help: non-finite values stay, and so does the other owner.
+  // Do not retry after these errors: the values stay non-finite, and the directory's new owner
+  // stays.
   if (saved.ok() || IsNumericError(saved) || IsLostDirectory(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(

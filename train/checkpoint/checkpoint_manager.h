@@ -9,8 +9,9 @@
 //   trainer->Fit(…, {.start = position, .checkpoints = checkpoints.get(),
 //                    .checkpoint_every = 100});
 //
-// Only worker 0 accesses the directory: it writes the files and, on resuming, reads and verifies
-// them and sends the values to the other workers. It also logs training events there (EventLog).
+// Only worker 0 accesses the directory. It writes the files. When training resumes, it reads and
+// verifies them, and sends the values to the other workers. It also logs training events there
+// (EventLog).
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 
@@ -32,14 +33,14 @@ namespace mirrorflow {
 struct CheckpointContents;
 struct CheckpointManifest;
 
-// How far training has come: `step` steps have run, and the next batch is batch `batch` of epoch
+// A position in training: `step` steps have run, and the next batch is batch `batch` of epoch
 // `epoch`. All counts start from 0.
 struct TrainingPosition {
   int64_t step = 0;
   int64_t epoch = 0;
   int64_t batch = 0;
-  // The numbers of workers and replicas that saved the checkpoint that Restore() read; 0 if
-  // training starts from the beginning.
+  // How many workers and replicas the job had that saved the restored checkpoint; 0 if training
+  // starts from the beginning.
   int num_workers = 0;
   int num_replicas = 0;  // of all workers
 
@@ -47,9 +48,10 @@ struct TrainingPosition {
 };
 
 enum class Resume {
-  kAuto,         // from the newest checkpoint, which must be undamaged; without one, from the start
-  kLatestValid,  // from the newest undamaged checkpoint; one must exist
-  kNever,        // from the start; the directory must have no checkpoints
+  // Resumes from the newest checkpoint, which must be undamaged. Without any, starts from scratch.
+  kAuto,
+  kLatestValid,  // resumes from the newest undamaged checkpoint, which must exist
+  kNever,        // starts from scratch; the directory must have no checkpoints
 };
 
 class CheckpointManager {
@@ -58,14 +60,14 @@ class CheckpointManager {
     std::string directory;
     int keep = 2;  // how many checkpoints to keep; at least 2
     Resume resume = Resume::kAuto;
-    // Save fails after this many consecutive failed saves. Before that, it only logs the failures.
-    // WaitForSave returns any failure.
+    // After this many consecutive failed saves, Save returns an error. Before that, it only logs
+    // the failures. WaitForSave returns any failure.
     int max_failed_saves = 3;  // at least 1
     // Settings, by name, that must be equal when training resumes, such as the batch size.
     std::map<std::string, std::string> settings = {};
-    // How long worker 0 waits for another job that is using the directory to end. A log line names
-    // that job every 5 s. Must be equal on all workers. With less than 45 s, restarts fail for a
-    // while after worker 0's host has lost power.
+    // How long worker 0 waits for another job to stop using the directory. A log line names that
+    // job every 5 s. Must be equal on all workers. With less than 45 s, a restart shortly after
+    // worker 0's host has lost power fails.
     absl::Duration lock_timeout = absl::Minutes(5);
     // How long the other workers wait for worker 0 to read or write a checkpoint. Create waits
     // lock_timeout longer.
@@ -73,43 +75,44 @@ class CheckpointManager {
   };
 
   // All workers must call this, and each method of the result, at the same step. The session must
-  // outlive the manager. DeadlineExceeded, naming the owner, if another process uses the directory
-  // for longer than lock_timeout; InvalidArgument for options that are out of range.
+  // outlive the manager. Returns DeadlineExceeded, naming the owner, if another process uses the
+  // directory for longer than lock_timeout, and InvalidArgument for options that are out of range.
   static absl::StatusOr<std::unique_ptr<CheckpointManager>> Create(Session& session,
                                                                    const Options& options);
-  // Waits until a save in progress has ended. The session must still exist.
+  // Blocks until the save in progress, if any, has ended. The session must still exist.
   ~CheckpointManager();
 
-  // Sets the variables, Session::step() and state() from a checkpoint, chosen by Options::resume.
-  // Returns the position at which training continues. If the number of replicas is the same as when
-  // the checkpoint was saved, variables synchronised on read get back each replica's part;
-  // otherwise, replica 0 gets their sum. DataLoss, naming the file, for a damaged checkpoint;
-  // InvalidArgument, listing the differences, for a checkpoint of another model, seed or settings;
-  // NotFound if kLatestValid finds no checkpoint, and AlreadyExists if kNever finds one. On an
-  // error, no variable changes.
+  // Sets the variables, Session::step() and state() from the checkpoint that Options::resume
+  // selects. Returns the position at which training continues. If the number of replicas is the
+  // same as when the checkpoint was saved, each replica gets back its part of the variables
+  // synchronised on read; otherwise, replica 0 gets their sum.
+  //
+  // Returns DataLoss, naming the file, for a damaged checkpoint; InvalidArgument, listing the
+  // differences, for a checkpoint of another model, seed or settings; NotFound if kLatestValid
+  // finds no checkpoint; and AlreadyExists if kNever finds one. On an error, no variable changes.
   absl::StatusOr<TrainingPosition> Restore();
 
-  // The state that was saved in the checkpoint that Restore() read, until the next Save; empty if
-  // there was none. Tensors are on worker 0 only.
+  // Returns the state in the checkpoint that Restore() read; empty if it read none, and after the
+  // next Save. Only worker 0 has its tensors.
   const StateDict& state() const { return state_; }
 
   // Copies the variables, and writes the checkpoint in the background. First waits until worker 0
-  // has finished the previous save. Returns the error of that save if too many saves have failed or
-  // if another job has taken over the directory (Aborted). `state` is what the caller needs in
-  // order to resume; only worker 0's is saved.
+  // has finished the previous save. Returns the previous save's error if too many saves have
+  // failed, or if another job has taken over the directory (Aborted). `state` holds what else the
+  // caller needs in order to resume. Only worker 0's `state` is saved.
   absl::Status Save(const TrainingPosition& position, StateDict state = {});
 
-  // Waits until all workers know the result of the last save, and returns its error. Call it after
-  // the last save. OutOfRange, naming the variables and the newest earlier checkpoint, if the
-  // variables that an optimizer updates, or its state, were not finite: they are not saved, and
-  // earlier checkpoints are kept.
+  // Blocks until all workers have the result of the last save, and returns its error. Must be
+  // called after the last save. Returns OutOfRange, naming the variables and the newest earlier
+  // checkpoint, if the variables that an optimizer updates, or its state, were not finite. No
+  // checkpoint is written then, and earlier checkpoints are kept.
   absl::Status WaitForSave();
 
-  // Returns when the newest checkpoint was written or, before the first save, restored. nullopt
-  // without a checkpoint, and always on workers other than 0. Thread-safe.
+  // Returns when the newest checkpoint was written or, before the first save, restored. Returns
+  // nullopt without a checkpoint, and always on workers other than 0. Thread-safe.
   std::optional<MonotonicTime> newest_time() const;
 
-  // The step of the last checkpoint that was saved or restored; -1 if there is none.
+  // Returns the step of the last checkpoint that was saved or restored; -1 if there is none.
   int64_t last_step() const { return last_step_; }
 
  private:
@@ -117,17 +120,18 @@ class CheckpointManager {
 
   CheckpointManager(Session& session, const Options& options);
   absl::Status CheckOwn(const CheckpointContents& data) const;
-  // Sets everything that the checkpoint holds. Only worker 0 has its tensors.
+  // Sets variables, steps and state from the checkpoint. Only worker 0 has its tensors.
   absl::Status TakeOver(const CheckpointManifest& manifest, CheckpointContents data);
-  // Ends the save in progress, if any. Sets `saved`, on all workers, to its result.
+  // Waits for the save in progress, if any. Sets `saved` to its result on all workers.
   absl::Status EndSave(absl::Status* saved);
-  // Fails if the previous save has failed for good, or too many saves have failed.
+  // Waits for the previous save. Returns its error if retrying cannot help, or if too many saves
+  // have failed; otherwise only logs it.
   absl::Status ToleratePreviousSave();
   void LogNotSaved(const absl::Status& why) const;
-  // Logs the workers of the session.
+  // Logs the session's workers.
   absl::Status LogWorkers();
-  // Returns worker 0's result on all workers. The others pass an empty result, and wait for
-  // Options::timeout plus `longer`.
+  // Returns worker 0's result on all workers. The other workers pass an empty result, and wait for
+  // up to Options::timeout plus `longer`.
   absl::StatusOr<std::string> TakeFromWorker0(const absl::StatusOr<std::string>& result,
                                               absl::Duration longer = absl::ZeroDuration());
 

@@ -28,7 +28,7 @@ namespace {
 constexpr absl::string_view kPrefix = "step-";
 constexpr absl::string_view kTemporaryPrefix = ".step-";
 constexpr absl::string_view kTemporarySuffix = ".tmp";
-// Suffix of a complete checkpoint that another one of the same step is replacing.
+// The suffix of a complete checkpoint while a new checkpoint of the same step replaces it.
 constexpr absl::string_view kReplacedSuffix = ".old";
 
 Failpoint begin_failpoint("checkpoint/begin");
@@ -45,7 +45,7 @@ FileReader CheckpointFolder() {
   return {"a checkpoint directory", FileReader::Use::kVariables, kKinds};
 }
 
-// Removes a directory that readers no longer see.
+// Removes a directory whose name readers ignore.
 absl::Status RemoveAll(const std::string& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
@@ -152,7 +152,7 @@ absl::Status CheckpointDirectory::Commit(
   MF_RETURN_IF_ERROR(rename_failpoint.Pass());
   MF_RETURN_IF_ERROR(lock_->Check());
   if (access(name.c_str(), F_OK) == 0) {
-    // A checkpoint of this step exists at every moment.
+    // Exchange the names, so a checkpoint of this step exists at every moment.
     if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, name.c_str(), RENAME_EXCHANGE) == 0) {
       return Sync();  // the temporary name now has the old checkpoint
     }
@@ -172,7 +172,7 @@ absl::Status CheckpointDirectory::ReplaceByTwoRenames(int64_t step,
   const std::string name = CheckpointPath(path_, step);
   MF_ASSIGN_OR_RETURN(const std::string old, TemporaryName(step, kReplacedSuffix));
   if (rename(name.c_str(), old.c_str()) != 0) {
-    return SystemError(errno, absl::StrCat(name, ": cannot rename the old one"));
+    return SystemError(errno, absl::StrCat(name, ": cannot rename the old checkpoint"));
   }
   // After a crash here, RemoveLeftovers restores the old checkpoint.
   absl::Cleanup bring_back = [&] { (void)!rename(old.c_str(), name.c_str()); };
@@ -201,7 +201,7 @@ absl::Status CheckpointDirectory::Abandon(int64_t step) {
 }
 
 absl::Status CheckpointDirectory::RemoveObsolete(int64_t step, int keep) {
-  abandoned_.erase(step);  // it has been replaced
+  abandoned_.erase(step);  // a new checkpoint has replaced the abandoned one
   for (; !abandoned_.empty(); abandoned_.erase(abandoned_.begin())) {
     MF_RETURN_IF_ERROR(Remove(*abandoned_.begin()));
   }

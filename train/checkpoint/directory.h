@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A checkpoint directory: one subdirectory per checkpoint, such as `step-000000400`, and a lock
-// file. A checkpoint's name appears only once all of it is durable, and disappears before any of it
-// does, so a crash at any moment leaves only complete checkpoints.
+// A checkpoint directory. It has one subdirectory per checkpoint, such as `step-000000400`, and a
+// lock file. A checkpoint's name appears only once all of its contents are durable, and disappears
+// before any of them do, so a crash at any moment leaves only complete checkpoints.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 
@@ -21,15 +21,16 @@ namespace mirrorflow {
 
 std::string CheckpointPath(absl::string_view directory, int64_t step);
 
-// Returns the steps of the checkpoints in the directory, in ascending order; none if it does not
-// exist. An error if it is not a directory; InvalidArgument if it contains another program's model.
+// Returns the steps of the checkpoints in the directory, in ascending order; none if the directory
+// does not exist. Returns an error if it is not a directory, and InvalidArgument if it contains
+// another program's model.
 absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& directory);
 
 class CheckpointDirectory {
  public:
   // Creates the directory if it is missing, makes this process its owner, checks that files can be
-  // created in it, and removes the leftovers of interrupted saves. DeadlineExceeded, naming the
-  // owner, if another process owns it.
+  // created in it, and removes the leftovers of interrupted saves. Returns DeadlineExceeded, naming
+  // the owner, if another process still owns it at the timeout.
   static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(
       const std::string& path, const DirectoryLockOptions& lock_options = {});
   ~CheckpointDirectory();
@@ -37,15 +38,17 @@ class CheckpointDirectory {
 
   const std::string& path() const { return path_; }
 
-  // Creates the checkpoint of `step`. `write` writes its files into a temporary directory and makes
-  // them durable. On an error nothing is left behind, and an earlier checkpoint of that step is
-  // kept. LostDirectoryError, here and in RemoveObsolete, if the directory has got another owner.
+  // Creates the checkpoint of `step`. `write` must write its files into the given temporary
+  // directory and make them durable. On an error, leaves nothing behind, and keeps an earlier
+  // checkpoint of that step. Like RemoveObsolete, returns LostDirectoryError if the directory now
+  // has another owner.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
-  // Declares that training continues from `step`: the later checkpoints that exist now, which are
-  // damaged, are abandoned.
+  // Declares that training continues from `step`, and marks the later checkpoints that exist now,
+  // which are damaged, as abandoned.
   absl::Status Abandon(int64_t step);
-  // Call after the checkpoint of `step`. Removes the abandoned checkpoints, and those up to `step`
-  // except the newest `keep`. Later checkpoints belong to a newer job and are kept.
+  // Removes the abandoned checkpoints, and all but the newest `keep` checkpoints up to `step`. Must
+  // be called after the checkpoint of `step` was committed. Keeps later checkpoints, which belong
+  // to a newer job.
   absl::Status RemoveObsolete(int64_t step, int keep);
 
  private:
@@ -56,16 +59,17 @@ class CheckpointDirectory {
   // replacing.
   absl::Status RemoveLeftovers() const;
   absl::Status Remove(int64_t step) const;
-  // Commit() for a step that has a checkpoint, on file systems that cannot exchange names.
+  // Implements Commit() for a step that has a checkpoint, on file systems that cannot exchange
+  // names.
   absl::Status ReplaceByTwoRenames(int64_t step, const std::string& temporary) const;
-  // Removes a directory of that step. A crash leaves all of it, or a remainder with a temporary
-  // name.
+  // Removes a checkpoint of `step`, the directory `path`. A crash leaves either the whole
+  // directory, or a part of it under a temporary name.
   absl::Status Discard(int64_t step, const std::string& path) const;
   // Makes the checkpoints' names durable.
   absl::Status Sync() const;
 
   const std::string path_;
-  const int fd_;  // of the directory
+  const int fd_;  // the open directory
   std::unique_ptr<DirectoryLock> lock_;
   std::set<int64_t> abandoned_;
 };

@@ -33,7 +33,7 @@ namespace {
 
 constexpr char kPayloadType[] = "mirrorflow/lost_directory";
 
-// Prefix of the text of an owner that has released the directory.
+// How the text of an owner begins that has released the directory.
 constexpr absl::string_view kReleased = "released by ";
 constexpr size_t kMaxTextBytes = 500;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
@@ -55,8 +55,7 @@ bool IsSameFile(int fd, const std::string& path) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-// Returns the current contents of the file, also on network file systems; empty if it does not
-// exist.
+// Returns the file's current contents, also on network file systems; empty if it does not exist.
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return "";
@@ -70,9 +69,9 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Returns the line by which the owner states that it holds a flock on the file, and where. The
-// flock tells whether the owner lives only to processes that see the same file system on the same
-// boot of the same kernel. Empty if the location is unknown.
+// Returns the line with which the owner states that it holds a flock on the file, on this boot and
+// device. Only processes with the same file system on the same boot of the same kernel can conclude
+// from the flock whether the owner is alive. Returns an empty string if boot or device is unknown.
 std::string FlockLine(int fd) {
   const absl::StatusOr<std::string> boot = ReadText("/proc/sys/kernel/random/boot_id");
   struct stat info;
@@ -93,11 +92,11 @@ bool IsLostDirectory(const absl::Status& status) {
 }
 
 // The file that declares this process the owner. Each owner renames its own file to `lock` and
-// changes no other, so an owner that was replaced cannot harm its successor's file.
+// changes no other file, so an owner that was replaced cannot damage its successor's file.
 class DirectoryLock::OwnerFile {
  public:
-  // Replaces the file whose text is `replaced` with the file of a new owner. If another process
-  // does the same concurrently, Check tells which one has won.
+  // Replaces the file whose text is `replaced` with a file that declares this process the owner. If
+  // another process does the same concurrently, Check reports which process has won.
   static absl::StatusOr<std::unique_ptr<OwnerFile>> Create(const std::string& directory,
                                                            const std::string& replaced) {
     uint64_t id;
@@ -117,7 +116,7 @@ class DirectoryLock::OwnerFile {
       MF_ASSIGN_OR_RETURN(text, ReadText(path_));
     }
     if (absl::StartsWith(text, owner_)) return absl::OkStatus();
-    return LostDirectoryError(absl::StrCat(directory_, ": this process no longer owns it; now ",
+    return LostDirectoryError(absl::StrCat(directory_, ": this process no longer owns it, but ",
                                            Printable(FirstLine(text)),
                                            " does; nothing in it was changed"));
   }
@@ -154,30 +153,30 @@ class DirectoryLock::OwnerFile {
     MF_RETURN_IF_ERROR(Write(text_));
     MF_ASSIGN_OR_RETURN(const std::string text, ReadText(path_));
     if (text != replaced) return absl::OkStatus();
-    // ENOENT: another process has won, and has removed the leftovers of others.
+    // ENOENT: another process has won, and has removed the losers' leftover files.
     if (rename(temporary_.c_str(), path_.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
     return SystemError(errno, absl::StrCat(path_, ": cannot rename"));
   }
 
-  // The end of a longer text remains; no reader needs it.
+  // Overwrites the file from its start. The rest of a longer text remains, which no reader needs.
   absl::Status Write(const std::string& text) {
     const ssize_t written = pwrite(fd_, text.data(), text.size(), 0);
     if (written != static_cast<ssize_t>(text.size())) {
       return WriteError(written < 0 ? errno : ENOSPC, absl::StrCat(path_, ": cannot write"));
     }
-    // Only then do other hosts see it.
+    // Other hosts see the new text only after a sync.
     if (fdatasync(fd_) == 0) return absl::OkStatus();
     return WriteError(errno, absl::StrCat(path_, ": cannot fsync"));
   }
 
   const std::string directory_, path_, temporary_;
   std::string owner_;  // the first line
-  std::string text_;   // the text before the renewal
+  std::string text_;   // the text without the renewal
   int fd_ = -1;
   int64_t num_renewals_ = 0;
 };
 
-// Watches the file of another owner.
+// Watches another owner's file, and takes over the directory once that owner has ended.
 class DirectoryLock::Contender {
  public:
   Contender(const std::string& directory, absl::Duration lease)
@@ -190,7 +189,7 @@ class DirectoryLock::Contender {
     bool is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
     const bool is_held = !is_locked && errno == EWOULDBLOCK;
     const absl::StatusOr<std::string> text = ReadText(path_);
-    if (!text.ok()) {  // this says nothing about the owner
+    if (!text.ok()) {  // the owner may still be alive
       owner_ = absl::StrCat("another process (", text.status().message(), ")");
       return nullptr;
     }
@@ -203,8 +202,8 @@ class DirectoryLock::Contender {
         !is_held && (text->empty() || absl::StartsWith(*text, kReleased) || (is_here && is_locked));
     if (!has_ended && !IsLeaseOver(*text)) return nullptr;
     MF_ASSIGN_OR_RETURN(std::unique_ptr<OwnerFile> file, OwnerFile::Create(directory_, *text));
-    // Without a flock on the old file, another process may see the old text, too, and also replace
-    // it.
+    // Without a flock on the old file, another process may also have read the old text and may also
+    // replace the file.
     if (!is_locked || !has_ended) absl::SleepFor(std::min(lease_ / 10, absl::Seconds(1)));
     const absl::Status checked = file->Check();
     if (IsLostDirectory(checked)) return nullptr;
@@ -212,13 +211,13 @@ class DirectoryLock::Contender {
     return file;
   }
 
-  // The owner at the last attempt, for messages.
+  // Returns the owner at the last attempt, for messages.
   const std::string& owner() const { return owner_; }
 
  private:
   bool IsLeaseOver(const std::string& text) {
     const MonotonicTime now = MonotonicTime::Now();
-    // A process that was paused or could not read does not know whether the owner has renewed the
+    // After a pause or failed reads, this process cannot tell whether the owner has renewed the
     // file.
     if (text != seen_ || now - seen_at_ > lease_ / 2) seen_since_ = now;
     seen_ = text;
@@ -251,7 +250,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(
     if (now >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat(directory, ": in use by ", contender.owner(),
-                       "; expected a checkpoint directory that no other job uses"));
+                       "; choose a checkpoint directory that no other job uses"));
     }
     if (now >= next_report) {
       LogInfo(
@@ -268,7 +267,7 @@ absl::Status DirectoryLock::StartRenewing(absl::Duration interval) {
         MutexLock lock(&mu_);
         while (!ending_.WaitFor(lock, interval,
                                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return ends_; })) {
-          file_->Renew().IgnoreError();  // Check reports a loss when it matters
+          file_->Renew().IgnoreError();  // Check reports the loss before the next change
         }
       }));
   return absl::OkStatus();
@@ -286,7 +285,7 @@ DirectoryLock::~DirectoryLock() {
   }
   ending_.NotifyAll();
   if (renewing_.joinable()) renewing_.join();
-  file_->Release().IgnoreError();  // otherwise the next owner waits for the lease
+  file_->Release().IgnoreError();  // if this fails, the next owner waits until the lease ends
 }
 
 }  // namespace mirrorflow

@@ -3,14 +3,15 @@
 // DirectoryLock: makes this process the only owner of a directory, through a file `lock` in it that
 // names the owner.
 //
-// The owner renews the file every few seconds. Another process can take the directory once the
+// The owner renews the file every few seconds. Another process can take over the directory once the
 // owner has released it, or has not renewed the file for half a minute. On the owner's host,
-// flock(2) tells sooner: the lock is free once the owner has ended, and held while the owner lives,
-// even if it is paused. Across hosts, flock proves nothing: some file systems do not support it,
-// some keep it local to each host, and others still hold it for a host that has lost power.
+// flock(2) shows sooner whether the owner has ended: it holds the lock while it runs, even if it is
+// paused. Across hosts, flock proves nothing: some file systems do not support it, some keep it
+// local to each host, and others still hold it for a host that has lost power.
 //
-// An owner that was paused or cut off can lose the directory without noticing. The file therefore
-// has a random id, which the owner checks before it renames or removes anything (a fencing token).
+// An owner that was paused or cut off from the file system can lose the directory without noticing.
+// The file therefore contains a random id (a fencing token), which the owner checks before it
+// renames or removes anything.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_LOCK_H_
 
@@ -26,39 +27,40 @@
 
 namespace mirrorflow {
 
-// The error of a process that has lost its directory to another owner: Aborted, with a payload that
-// travels with the status to every worker. The code alone is ambiguous: a stale NFS file handle
-// (ESTALE) is also Aborted, but then the next save may succeed.
+// Returns the error for a process that has lost its directory to another owner: Aborted, with a
+// payload that identifies it on every worker. The code alone would be ambiguous: a stale NFS file
+// handle (ESTALE) is also Aborted, but the next save after it may succeed.
 absl::Status LostDirectoryError(absl::string_view message);
 bool IsLostDirectory(const absl::Status& status);
 
 struct DirectoryLockOptions {
   // How long to wait for another owner to release the directory.
   absl::Duration timeout = absl::ZeroDuration();
-  // How often to report the wait.
+  // How often to log the wait.
   absl::Duration report_interval = absl::Seconds(5);
   // How often the owner renews the file.
   absl::Duration renewal = absl::Seconds(5);
-  // After how long without a renewal the owner is considered lost. Must be equal in all processes.
+  // An owner that has not renewed the file for this long is considered lost. Must be equal in all
+  // processes.
   absl::Duration lease = absl::Seconds(30);
 };
 
 class DirectoryLock {
  public:
-  // Prefix of the files that an interrupted Acquire leaves; their suffix is `.tmp`.
+  // The prefix of files that an interrupted Acquire leaves behind; their suffix is `.tmp`.
   static constexpr absl::string_view kTemporaryPrefix = ".lock.";
 
-  // DeadlineExceeded, naming the owner, if another process still owns the directory at the timeout.
-  // Logs the owner every report_interval while it waits.
+  // Makes this process the owner. While another process owns the directory, waits, and logs the
+  // owner every report_interval. Returns DeadlineExceeded, naming the owner, at the timeout.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(
       const std::string& directory, const DirectoryLockOptions& options);
   // Releases the directory.
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
 
-  // LostDirectoryError, naming the new owner, if the directory now has another one. Other errors
-  // mean that the file could not be read. If the file was removed and no other process has taken
-  // the directory, creates it again. Thread-safe.
+  // Checks that this process still owns the directory. Returns LostDirectoryError, naming the new
+  // owner, if it does not. Other errors mean that the file could not be read. If the file was
+  // removed and no other process has taken over the directory, creates the file again. Thread-safe.
   absl::Status Check();
 
  private:

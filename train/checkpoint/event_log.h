@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventLog: the history of a training, in `events.jsonl` in its checkpoint directory. The file
-// outlives the processes: each appends to it, one JSON object per line.
+// EventLog: the history of a training job, in `events.jsonl` in its checkpoint directory. Each
+// process of the job appends to the file, one JSON object per line.
 //
 //   {"time":"2026-11-25T04:55:00.123Z","event":"saved","step":400}
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_EVENT_LOG_H_
@@ -17,24 +17,23 @@
 
 namespace mirrorflow {
 
-// Thread-safe. Training does not depend on the file: events that cannot be written are dropped,
-// with one warning.
+// Thread-safe. Training does not depend on the file: an event that cannot be written is dropped,
+// and the first such event causes a warning.
 class EventLog {
  public:
   explicit EventLog(const std::string& directory) : path_(directory + "/events.jsonl") {}
 
-  // The launcher has restarted the job for the `count`-th time, because of `reason`, which may be
-  // empty.
+  // Records that the launcher has restarted the job for the `count`-th time. `reason` can be empty.
   void Restarted(int64_t count, absl::string_view reason) const;
   void Joined(int worker, absl::string_view host, int64_t process) const;
-  // Training starts, or resumes, after `step`.
+  // Records that training starts, or resumes, after `step`.
   void Started(int64_t step, int num_workers, int num_replicas) const;
   void Saved(int64_t step) const;
-  // A cluster failure has ended training.
+  // Records that a cluster failure has ended training.
   void Lost(const absl::Status& failure) const;
 
  private:
-  // Adds the time to `event`, an object.
+  // Appends `event`, a JSON object, with the current time.
   void Append(const nlohmann::ordered_json& event) const;
 
   const std::string path_;

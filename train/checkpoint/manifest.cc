@@ -52,21 +52,21 @@ class Reader {
         found->is_number_unsigned() &&
         found->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<Integer>::max());
     if (!fits) {
-      return Fail(
-          field, absl::StrCat("expected a number from 0 to ", std::numeric_limits<Integer>::max()));
+      return Fail(field, absl::StrCat("expected an integer from 0 to ",
+                                      std::numeric_limits<Integer>::max()));
     }
     *value = found->get<Integer>();
   }
   void Read(const char* field, std::string* value) {
     const Json* const found = Find(field);
     if (found == nullptr) return;
-    if (!found->is_string()) return Fail(field, "expected a text");
+    if (!found->is_string()) return Fail(field, "expected a string");
     *value = found->get<std::string>();
   }
   // Reads an object whose values are strings.
   void ReadTexts(const char* field, std::map<std::string, std::string>* texts) {
     for (const auto& [name, value] : Child(field, Json::value_t::object).items()) {
-      if (!value.is_string()) return Fail(field, "expected texts");
+      if (!value.is_string()) return Fail(field, "expected only strings");
       (*texts)[name] = value.get<std::string>();
     }
   }
@@ -78,7 +78,8 @@ class Reader {
       Fail(field, absl::StrCat("expected ", kCrcDigits, " hexadecimal digits"));
     }
   }
-  // Returns the object or array at `field`; null, which has no elements, if there is none.
+  // Returns the object or array at `field`, or a JSON null, which has no elements, if there is
+  // none.
   const Json& Child(const char* field, Json::value_t type) {
     static const Json* const nothing = new Json();
     const Json* const found = Find(field);
@@ -107,7 +108,7 @@ class Reader {
   absl::Status status_;
 };
 
-// Whether the name can only be that of a file next to the manifest, and is not hidden.
+// Returns whether the name can only refer to a file next to the manifest that is not hidden.
 bool IsPlainFileName(absl::string_view name) {
   return !name.empty() && name.size() <= 200 && name[0] != '.' &&
          std::all_of(name.begin(), name.end(), [](char c) {
@@ -158,7 +159,7 @@ Json ToJson(const CheckpointManifest& m) {
   return json;
 }
 
-// `field`: the name of the array in errors.
+// Reads the array of tensors. `field` names it in errors.
 absl::Status ReadTensors(const Json& array, absl::string_view field,
                          std::map<std::string, CheckpointFile::TensorInfo>* tensors) {
   for (size_t i = 0; i < array.size(); ++i) {
@@ -173,7 +174,7 @@ absl::Status ReadTensors(const Json& array, absl::string_view field,
     for (const Json& dim : reader.Child("shape", Json::value_t::array)) {
       const bool fits = dim.is_number_unsigned() &&
                         dim.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
-      if (!fits) reader.Fail("shape", "expected dimensions of at least 0");
+      if (!fits) reader.Fail("shape", "expected integers of at least 0");
       dims.push_back(fits ? dim.get<int64_t>() : 0);
     }
     MF_RETURN_IF_ERROR(reader.status());
@@ -190,7 +191,7 @@ absl::Status ReadTensors(const Json& array, absl::string_view field,
   return absl::OkStatus();
 }
 
-// Reads the object `data` and the array `tensors` of the manifest.
+// Reads the description of a file: the manifest's object `data` and its array `tensors`.
 absl::Status ReadFile(Reader& manifest, const char* data, const char* tensors,
                       CheckpointFile* file) {
   const Json& array = manifest.Child(tensors, Json::value_t::array);
@@ -259,7 +260,7 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
   if (is_framed) body.remove_prefix(kCrcDigits);
   if (!is_framed || !absl::ConsumePrefix(&body, kMiddle) || !absl::ConsumeSuffix(&body, kSuffix)) {
     return Damaged("manifest", absl::StrCat("damaged; expected {\"crc32c\":…,\"manifest\":…}, got ",
-                                            text.size(), " other bytes"));
+                                            text.size(), " bytes in another form"));
   }
   if (const uint32_t crc = Crc32c(body); crc != expected) {
     return Damaged("manifest", absl::StrCat("damaged; expected a checksum of ", Hex(expected),

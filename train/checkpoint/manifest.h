@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manifest of a checkpoint: what it contains, and how to verify that it is complete. It is
-// JSON:
+// A checkpoint's manifest: what the checkpoint contains, and how to verify that it is complete. It
+// is JSON:
 //
 //   {"crc32c":"1f2e3d4c","manifest":{"format":"mirrorflow checkpoint","version":2,…}}
 //
-// where the checksum covers the bytes between `"manifest":` and the last brace.
+// The checksum covers the bytes between `"manifest":` and the last brace.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_MANIFEST_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_MANIFEST_H_
 
@@ -26,14 +26,14 @@ struct CheckpointFile {
   struct TensorInfo {
     DataType dtype = DT_INVALID;
     Shape shape;
-    uint32_t crc32c = 0;  // of its bytes
+    uint32_t crc32c = 0;  // of the tensor's bytes
 
     friend bool operator==(const TensorInfo&, const TensorInfo&) = default;
   };
 
   std::string name;           // empty: no such file
   uint64_t bytes = 0;         // size of the file
-  uint64_t header_bytes = 0;  // part of the file before the tensors
+  uint64_t header_bytes = 0;  // size of the part before the tensors
   uint32_t header_crc32c = 0;
   std::map<std::string, TensorInfo> tensors;
 
@@ -42,22 +42,22 @@ struct CheckpointFile {
 
 struct CheckpointManifest {
   int64_t step = 0;           // training steps that have run
-  int64_t epoch = 0;          // from 0
+  int64_t epoch = 0;          // counts from 0
   int64_t batch = 0;          // batches of that epoch that have been used
   uint64_t session_step = 0;  // Session::step(), which random ops depend on
   uint64_t reading_step = 0;  // Session::reading_step()
-  uint64_t seed = 0;          // of the strategy
+  uint64_t seed = 0;          // the strategy's seed
   int num_workers = 1;
   int num_replicas = 1;  // of all workers
-  std::string time;      // when it was written, in RFC 3339; for people
+  std::string time;      // when it was written, in RFC 3339; only for information
   // Settings that must be equal when training resumes: CheckpointManager::Options::settings.
   std::map<std::string, std::string> settings;
   // StateDict::values() of the trainer and its callbacks.
   std::map<std::string, std::string> state;
 
   CheckpointFile variables;
-  // StateDict::tensors(), and the parts of variables synchronised on read. Most checkpoints have
-  // none.
+  // StateDict::tensors(), and the replicas' parts of variables synchronised on read. Most
+  // checkpoints have neither.
   CheckpointFile state_tensors;
 
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
@@ -67,8 +67,8 @@ inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
 
 std::string FormatManifest(const CheckpointManifest& manifest);
 
-// DataLoss, `field: what; expected …, got …`, if the text is damaged or not a manifest. File names
-// in the result refer to files in the same directory.
+// Parses a manifest. Returns DataLoss, `field: what; expected …, got …`, if the text is damaged or
+// not a manifest. File names in the result refer to files in the same directory.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
 }  // namespace mirrorflow

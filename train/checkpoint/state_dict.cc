@@ -33,7 +33,7 @@ void CopyWithPrefix(const Map& from, absl::string_view prefix, Map* to) {
 
 }  // namespace
 
-// 17 digits identify every double.
+// Writes 17 digits, which identify every double uniquely.
 void StateDict::SetNumber(absl::string_view name, double value) {
   values_[std::string(name)] = absl::StrFormat("%.17g", value);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StateDict: named values that an object keeps besides the session's variables (PyTorch's
-// state_dict). A checkpoint holds those of the trainer and of its callbacks.
+// StateDict: named values that an object keeps in addition to the session's variables (PyTorch's
+// state_dict). A checkpoint contains the values of the trainer and its callbacks.
 //
 //   state.Set("best", best_);
 //   MF_RETURN_IF_ERROR(state.Get("best", &best_));
@@ -21,7 +21,8 @@ namespace mirrorflow {
 
 class StateDict {
  public:
-  // Every worker gets back exactly the same number or text. Text may contain any bytes.
+  // Sets an entry. After Restore, every worker has exactly the same number or text. Text can
+  // contain any bytes.
   template <std::floating_point T>
   void Set(absl::string_view name, T value) {
     SetNumber(name, static_cast<double>(value));
@@ -32,27 +33,27 @@ class StateDict {
   }
   void Set(absl::string_view name, absl::string_view text);
   void Set(absl::string_view name, const char* text) { Set(name, absl::string_view(text)); }
-  // Shares the tensor's memory, which must not change until the checkpoint has been written. Only
-  // worker 0 saves tensors, and only worker 0 gets them back; use Session::AssignFromWorker0 to
-  // assign such values on every worker.
+  // Sets a tensor, and shares its memory, which must not change until the checkpoint has been
+  // written. Only worker 0 saves tensors, and only worker 0 gets them back. Use
+  // Session::AssignFromWorker0 to assign such values on every worker.
   void Set(absl::string_view name, Tensor value);
 
   bool Has(absl::string_view name) const;
-  // Reads an entry. NotFound, naming it, if it is missing; InvalidArgument if it has another type.
-  // `value` is unchanged after an error.
+  // Reads an entry. Returns NotFound, naming it, if it is missing, and InvalidArgument if it has
+  // another type. Leaves `value` unchanged on an error.
   absl::Status Get(absl::string_view name, double* value) const;
   absl::Status Get(absl::string_view name, int64_t* value) const;
   absl::Status Get(absl::string_view name, bool* value) const;
   absl::Status Get(absl::string_view name, std::string* text) const;
   absl::Status Get(absl::string_view name, Tensor* value) const;
 
-  // Adds the entries of `other`, with `prefix` before their names.
+  // Adds the entries of `other`, and puts `prefix` before their names.
   void Merge(absl::string_view prefix, const StateDict& other);
   // Returns the entries whose names begin with `prefix`, with the prefix removed.
   StateDict WithPrefix(absl::string_view prefix) const;
 
   bool empty() const { return values_.empty() && tensors_.empty(); }
-  // Numbers and texts in their serialised form, UTF-8.
+  // Returns the numbers and texts in their serialised form, which is UTF-8.
   const std::map<std::string, std::string>& values() const { return values_; }
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
 
@@ -63,7 +64,7 @@ class StateDict {
  private:
   void SetNumber(absl::string_view name, double value);
   void SetInteger(absl::string_view name, int64_t value);
-  // Finds the serialised form of a value; NotFound if there is none.
+  // Finds the serialised form of a value. Returns NotFound if there is none.
   absl::Status Find(absl::string_view name, const std::string** text) const;
 
   std::map<std::string, std::string> values_;

@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// Keys of the file's metadata. A list has one name per line.
+// The keys of the file's metadata. A list has one name per line.
 constexpr char kStep[] = "mirrorflow.step";
 constexpr char kOptimizerState[] = "mirrorflow.optimizer_state";
 constexpr char kCounters[] = "mirrorflow.counters";
@@ -43,7 +43,7 @@ std::string ListOf(const std::vector<std::string>& names) {
                       names.size() > kMaxNames ? ", ..." : "", ")");
 }
 
-// Replaces the trailing number in each part of a name by `*`: `dense/kernel` and `dense_1/kernel`
+// Replaces the trailing number in each part of a name with `*`: `dense/kernel` and `dense_1/kernel`
 // both become `dense*/kernel*`.
 std::string WithoutNumbers(absl::string_view name) {
   std::vector<std::string> parts;
@@ -72,16 +72,16 @@ absl::Status CheckNumberedNames(const std::vector<std::string>& in_session,
     if (it == other.end() || it->second == names) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "the numbers in ", Printable(family),
-        " follow the creation order and may refer to different layers; expected the same names "
-        "in the session and the file, layers with explicit names (`.name` in their options), or "
-        "`trust_numbered_names`, got ",
+        " follow the creation order and may refer to different layers; name the layers explicitly "
+        "(`.name` in their options), or set `trust_numbered_names` if the numbers match; expected "
+        "the same names in the session and the file, got ",
         absl::StrJoin(names, ", "), " in the session and ", absl::StrJoin(it->second, ", "),
         " in the file"));
   }
   return absl::OkStatus();
 }
 
-// Matches the variables of a session with the tensors of a file, by name.
+// Matches a session's variables with a file's tensors, by name.
 class Matcher {
  public:
   Matcher(const Safetensors& contents, const VariableLayout& layout, const LoadOptions& options)
@@ -92,8 +92,8 @@ class Matcher {
     saved_state_.merge(NamesIn(contents, kCounters));
   }
 
-  // Lists the loaded, missing and kept variables. Returns an error that names every variable whose
-  // tensor does not fit.
+  // Sets the report's lists of loaded, missing and kept variables. Returns an error that names
+  // every variable whose tensor does not fit.
   absl::Status MatchSession(LoadReport* report) const {
     const std::set<std::string> uninitialized = NamesIn(contents_, kUninitialized);
     ErrorList differences;
@@ -123,7 +123,7 @@ class Matcher {
     return differences.ToStatus();
   }
 
-  // Lists the tensors that the session does not use.
+  // Sets the report's list of tensors that the session does not use.
   void MatchFile(LoadReport* report) const {
     const std::vector<VariableInfo>& variables = layout_.variables();
     const bool needs_state =
@@ -136,7 +136,8 @@ class Matcher {
     for (const auto& [name, status] : contents_.unreadable) match(name);
   }
 
-  // Returns the model's names, whose layer numbers may differ between session and file.
+  // Returns the names of the model variables, whose layer numbers may differ between session and
+  // file.
   std::vector<std::string> names_of_session() const {
     std::vector<std::string> names;
     for (const VariableInfo& v : layout_.variables()) {
@@ -162,7 +163,7 @@ class Matcher {
     if (options_.required.has_value()) return options_.required->count(v.name) > 0;
     return options_.all_state || !IsState(v);
   }
-  // Whether a tensor that does not fit the variable is skipped.
+  // Returns whether to skip a tensor that does not fit the variable.
   bool IsIgnored(const VariableInfo& v) const {
     return options_.required.has_value() && !IsRequired(v);
   }
@@ -225,15 +226,15 @@ absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::str
   const bool fits = report.missing.empty() && (exact || options.required.has_value());
   if (options.strict && !fits) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a tensor for each variable and no other; missing ",
+        absl::StrCat(path, ": expected a tensor for each variable and no other tensors; missing ",
                      ListOf(report.missing), ", unexpected ", ListOf(report.unexpected),
-                     options.all_state ? "" : "; `{.strict = false}` loads the rest"));
+                     options.all_state ? "" : "; use `{.strict = false}` to load the rest"));
   }
   const bool needs_any = !options.required.has_value() || !options.required->empty();
   if (report.loaded.empty() && !contents.tensors.empty() && !layout.variables().empty() &&
       needs_any) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": no tensor has the name of a variable; expected names such as '",
+        path, ": no tensor name matches a variable; expected names such as '",
         layout.variables()[0].name, "', got '", Printable(contents.tensors.begin()->first), "'"));
   }
   if (!fits && !options.trust_numbered_names) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves the variables of a session, by name, and its step count to a .safetensors file, and loads
-// them again. To save and resume the complete training state, use CheckpointManager.
+// Saves a session's variables, by name, and its step count to a .safetensors file, and loads them.
+// To save and resume the complete training state, use CheckpointManager.
 //
 //   MF_RETURN_IF_ERROR(SaveVariables(*session, path));
 //   MF_RETURN_IF_ERROR(LoadVariables(path, *session).status());
@@ -22,37 +22,38 @@
 namespace mirrorflow {
 
 // Writes every variable that has a value, including optimizer state, and Session::step(). All
-// workers must call it, because it sums variables synchronised on read over the workers. Worker 0
+// workers must call this, because it sums variables synchronised on read over the workers. Worker 0
 // writes the file.
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
-// Sets `contents` to what SaveVariables writes. Overwrites tensors that it already has from an
-// earlier call (Session::CopyVariable). All workers must call it, because it sums variables
-// synchronised on read; only worker 0 gets tensors.
+// Sets `contents` to what SaveVariables writes. Reuses the memory of tensors that `contents` has
+// from an earlier call (Session::CopyVariable). All workers must call this, because it sums
+// variables synchronised on read. Only worker 0 gets tensors.
 absl::Status CollectVariables(Session& session, Safetensors* contents);
 
 struct LoadOptions {
-  // Requires a tensor for every variable of the model, and no other tensors. If false, variables
-  // without a tensor keep their values, and tensors without a variable are ignored.
+  // Requires a tensor for every model variable, and no other tensors. If false, variables without a
+  // tensor keep their values, and tensors without a variable are ignored.
   //
-  // The model is what layers create: weights, and state such as the moving averages of batch
-  // normalisation. Optimizer state and metric counters are loaded if the file has them; otherwise
-  // they keep their values.
+  // Model variables are those that layers create: weights, and state such as the moving averages of
+  // batch normalisation. Optimizer state and metric counters are loaded if the file has them;
+  // otherwise, they keep their values.
   bool strict = true;
-  // With `strict`, also requires tensors for optimizer state and counters: for resuming training.
+  // With `strict`, also requires tensors for optimizer state and counters, which resuming training
+  // needs.
   bool all_state = false;
-  // Requires only these variables, instead of those of the model, and ignores tensors without a
-  // variable: for a session that uses part of a graph. Other variables are loaded if the file has
+  // Requires only these variables, instead of all model variables, and ignores tensors without a
+  // variable. For a session that uses part of a graph. Other variables are loaded if the file has
   // them with the right type.
   std::optional<std::set<std::string>> required = std::nullopt;
-  // Layers without an explicit name are numbered in order of creation: dense, dense_1, dense_2.
-  // If the session and the file have different numbers of such layers, the same number may refer to
-  // different layers. That is an error, even without `strict`, unless this option is set to assert
-  // that the numbers match.
+  // Layers without an explicit name are numbered in order of creation: dense, dense_1, dense_2. If
+  // the session and the file do not have equally many such layers, the same number may refer to
+  // different layers. This is an error, even without `strict`, unless this option is set, which
+  // asserts that the numbers match.
   bool trust_numbered_names = false;
 };
 
-// The names that LoadVariables matched and the ones it did not. Each list is sorted.
+// The names that LoadVariables matched, and those that it did not match. Each list is sorted.
 struct LoadReport {
   std::vector<std::string> loaded;
   std::vector<std::string> missing;     // model variables that the file lacks
@@ -62,18 +63,19 @@ struct LoadReport {
   std::string ToString() const;
 };
 
-// Sets the session's variables from the file atomically: concurrent runs see either all of the new
-// values or none. If the file has all variables, also restores the session's step, so that training
-// draws the same random numbers as an uninterrupted run. Saved optimizer or metric state that the
-// session lacks is not counted as unexpected.
+// Sets the session's variables from the file atomically: concurrent runs see either all new values
+// or none. If the file has all variables, also restores the session's step, so training draws the
+// same random numbers as an uninterrupted run. Saved optimizer or metric state that the session
+// lacks is not counted as unexpected.
 //
-// Returns InvalidArgument and sets nothing if dtypes or shapes differ, if names are missing or
-// unexpected with `strict`, if numbered names may have shifted, or if no tensor matches a variable.
-// Unimplemented if a variable's tensor has an unsupported dtype, such as an 8-bit float.
+// Returns InvalidArgument, and sets nothing, if dtypes or shapes differ, if `strict` is set and
+// names are missing or unexpected, if numbered names may refer to different layers, or if no tensor
+// matches a variable. Returns Unimplemented if a variable's tensor has an unsupported dtype, such
+// as an 8-bit float.
 absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
                                          const LoadOptions& options = {});
 
-// Performs the checks of LoadVariables on the contents of the file `path`, and sets nothing.
+// Performs LoadVariables's checks on `contents`, the contents of the file `path`, but sets nothing.
 absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,
                                           const Session& session, const LoadOptions& options = {});
 

@@ -25,10 +25,10 @@
 namespace mirrorflow {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{4} << 20;  // how much a thread parses at a time
+constexpr size_t kBlockBytes = size_t{4} << 20;  // how much text a thread parses at a time
 constexpr size_t kMaxRecordBytes = size_t{16} << 20;
 
-// The values of a column. They grow by moving pages instead of copying bytes.
+// The values of a column. The array grows by moving pages instead of copying bytes.
 class GrowingColumn {
  public:
   absl::Status Append(const std::byte* data, size_t bytes) {
@@ -66,7 +66,7 @@ class GrowingColumn {
   size_t size_ = 0, capacity_ = 0;
 };
 
-// Calls work(0), …, work(count - 1) concurrently, as far as the system has threads.
+// Calls work(0), …, work(count - 1) concurrently, if the system can start the threads.
 template <typename Work>
 absl::Status InParallel(size_t count, const Work& work) {
   std::vector<absl::Status> results(count);
@@ -129,8 +129,8 @@ class CsvReader {
   absl::Status CheckKind(absl::string_view start) const;
   // Reads the header, or counts the fields of the first record.
   absl::StatusOr<std::vector<std::string>> ReadNames();
-  // Rejects a header that contains further lines, whose ends are not recognised. `unquoted` is the
-  // text of its unquoted fields. Sets no_rows_.
+  // Rejects a header that swallows further lines, because their ends are not recognised. `unquoted`
+  // is the text of its unquoted fields. Sets no_rows_.
   absl::Status CheckHeader(absl::string_view header, absl::string_view unquoted);
   // Sets delimiter_hint_ from the first record and the one at `next`.
   void FindOtherDelimiter(absl::string_view first, const char* next);
@@ -139,8 +139,9 @@ class CsvReader {
   absl::StatusOr<CsvTable> Finish();
   absl::Status TooLong() const {
     return absl::DataLossError(absl::StrCat(file_->path(), ": line ", line_,
-                                            ": the record has no end; expected at most ",
-                                            kMaxRecordBytes, " bytes, got more, or an open quote"));
+                                            ": the record has no end, or a quote is not closed; "
+                                            "expected at most ",
+                                            kMaxRecordBytes, " bytes"));
   }
 
   const std::unique_ptr<TextReader> file_;
@@ -148,13 +149,12 @@ class CsvReader {
   std::vector<char> buffer_;
   const char* begin_ = nullptr;  // start of the unread text in the buffer
   const char* end_ = nullptr;
-  bool at_end_ = false;            // the buffer has the end of the file
+  bool at_end_ = false;            // the buffer contains the end of the file
   bool ends_with_newline_ = true;  // the last line of the file has a line end
-  size_t held_ = 0;      // bytes held back at end_: a Ctrl-Z that may end the file, and the rest
-  uint64_t offset_ = 0;  // offset of the text after those bytes
+  size_t held_ = 0;  // bytes held back at end_: a Ctrl-Z that may end the file, and all after it
+  uint64_t offset_ = 0;  // text offset of the first byte that is not in the buffer yet
   int64_t line_ = 1;     // line number at begin_
-  // To be appended to an error if the file has one column but would have several with another
-  // delimiter.
+  // Appended to errors if the file has one column, but would have several with another delimiter.
   std::string delimiter_hint_;
   absl::Status no_rows_;  // the error to return if the file ends after its header; may be OK
   CsvPlan plan_;
@@ -166,10 +166,10 @@ class CsvReader {
 
 absl::Status CsvReader::Fill() {
   const size_t kept = end_ - begin_ + held_;
-  if (held_ > 0) buffer_[end_ - buffer_.data()] = kCtrlZ;  // a 0 byte has replaced it
+  if (held_ > 0) buffer_[end_ - buffer_.data()] = kCtrlZ;  // restore it; a 0 byte has replaced it
   if (at_end_) return kept == 0 ? absl::OkStatus() : TooLong();
   if (kept > kMaxRecordBytes) return TooLong();
-  // Ask for one byte more than the file can have, to detect its end.
+  // Request one byte more than the file can have, to detect its end.
   const size_t size =
       kept + std::min<uint64_t>(kBlockBytes * options_.num_threads, file_->max_bytes() + 1);
   // Leave room after the text for a missing line end, the 0 byte and CsvBlock's padding.
@@ -260,15 +260,15 @@ absl::Status CsvReader::CheckHeader(absl::string_view header, absl::string_view 
   if (const std::string stray = StrayControl(unquoted); !stray.empty()) {
     return error(absl::StrCat(stray, " in the header, outside quotes"), "");
   }
-  // A file may consist of only a header in Latin-1. But it must not be the single line that another
-  // encoding makes of all lines. NEL is the byte 0x85 in Latin-1, and another character in other
-  // encodings.
+  // A file can consist of only a header, even in Latin-1. But in some encodings, no line end is
+  // recognised, so all lines look like one header, which must be rejected. NEL is the byte 0x85 in
+  // Latin-1, but another character in other encodings.
   const bool ends_line = ends_with_newline_ || begin_ != end_;
   const bool has_nel = unquoted.find('\x85') != absl::string_view::npos;
   if (!IsUtf8(unquoted) && (!ends_line || has_nel)) {
     no_rows_ = error("no record follows the header, which is not UTF-8",
-                     "; a file in another encoding, or with lines that end with NEL (0x85), must "
-                     "be converted (iconv -f IBM037 if it is EBCDIC)");
+                     "; if the file has another encoding, or lines that end with NEL (0x85), "
+                     "convert it to UTF-8 (with iconv -f IBM037 if it is EBCDIC)");
   }
   return absl::OkStatus();
 }
@@ -281,14 +281,14 @@ void CsvReader::FindOtherDelimiter(absl::string_view first, const char* next) {
     if (c == options_.delimiter || fields == 0) continue;
     if (!second.empty() && std::count(second.begin(), second.end(), c) != fields) continue;
     delimiter_hint_ =
-        absl::StrCat("; the fields of the file may be separated by '",
-                     Printable(absl::string_view(&c, 1)), "' (CsvOptions::delimiter)");
+        absl::StrCat("; the file's delimiter may be '", Printable(absl::string_view(&c, 1)),
+                     "' (CsvOptions::delimiter)");
     return;
   }
 }
 
 absl::Status CsvReader::ParseChunk() {
-  // Split the chunk at line ends. Some may be inside quotes, which is detected below.
+  // Split the chunk into blocks at line ends. The check below detects line ends inside quotes.
   const size_t size = end_ - begin_;
   std::vector<const char*> starts(blocks_.size() + 1, end_);
   starts[0] = begin_;
@@ -303,7 +303,7 @@ absl::Status CsvReader::ParseChunk() {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     CsvBlock& block = blocks_[i];
     if (block.begin() != begin_) {
-      // The previous block ends elsewhere, so this block began inside a record.
+      // The previous block did not end where this block began, so this block began inside a record.
       MF_RETURN_IF_ERROR(
           InParallel(1, [&](size_t) { block.Parse(begin_, starts[i + 1], end_, dtypes_); }));
     }
@@ -331,7 +331,7 @@ absl::Status CsvReader::Append(CsvBlock& block) {
       storage_[i].MakeFloat();
       dtypes_[i] = DT_FLOAT;
     } else if (block.dtype(i) == DT_INT64 && dtypes_[i] == DT_FLOAT) {
-      block.MakeFloat(i);  // it was parsed before the block with the float
+      block.MakeFloat(i);  // an earlier block has already made the column float
     }
     const size_t bytes = block.num_rows() * DataTypeSize(dtypes_[i]);
     MF_RETURN_IF_ERROR(storage_[i].Append(block.data(i), bytes));
@@ -346,7 +346,8 @@ absl::StatusOr<CsvTable> CsvReader::Finish() {
   for (const size_t i : plan_.selected) {
     MF_ASSIGN_OR_RETURN(Tensor column, storage_[i].Finish(dtypes_[i], table_.num_rows));
     if (plan_.columns[i].inferred && dtypes_[i] == DT_FLOAT) {
-      // The integer -0 has no sign, so the sign of a zero would depend on the preceding fields.
+      // Remove the sign of -0. An integer 0 has no sign, so otherwise the sign would depend on
+      // whether the column was still parsed as integers.
       for (float& value : column.flat<float>()) value += 0.0f;
     }
     table_.names.push_back(plan_.columns[i].name);

@@ -27,7 +27,7 @@ bool ParseBool(absl::string_view text, bool* out) {
   return yes || text == "0" || absl::EqualsIgnoreCase(text, "false");
 }
 
-// Parses the whole text, which can have spaces around the number.
+// Parses a text that consists of one number, with optional spaces around it.
 template <typename T>
 bool ParseNumber(absl::string_view text, T* out) {
   text = absl::StripAsciiWhitespace(text);
@@ -45,7 +45,7 @@ bool ParseNumber(absl::string_view text, T* out) {
   }
 }
 
-// Whether the text is a number like 1,5.
+// Returns whether the text is a number with a decimal comma, like 1,5.
 bool HasDecimalComma(absl::string_view text) {
   std::string with_point(text);
   const size_t comma = with_point.find(',');
@@ -92,7 +92,8 @@ void CsvBlock::Parse(const char* begin, const char* stop, const char* end,
   bad_.clear();
   dtypes_.assign(dtypes.begin(), dtypes.end());
   if (begin >= stop) return;
-  // Each field of a record is followed by a byte, and an empty line is not a record.
+  // A record has at least one byte per field, and at least two bytes, because an empty line is not
+  // a record.
   Reserve((stop - begin) / std::max<size_t>(plan_.columns.size(), 2) + 1);
   while (end_ < stop && static_cast<int64_t>(bad_.size()) <= plan_.max_bad_records) {
     const int64_t quoted_lines = scanner_.quoted_lines();
@@ -230,8 +231,8 @@ std::string CsvBlock::Complaint(size_t i, absl::string_view text) const {
   const CsvColumnPlan& column = plan_.columns[i];
   std::string what, expected;
   if (!column.vocabulary.empty() && !IsMissing(text)) {
-    what = "text that the vocabulary lacks";
-    expected = absl::StrCat("one of ", column.vocabulary.size(), " words");
+    what = "text that is not in the vocabulary";
+    expected = absl::StrCat("one of its ", column.vocabulary.size(), " words");
   } else {
     what = IsMissing(text) ? "missing field" : "invalid field";
     expected = column.inferred ? "a number" : std::string(DataTypeName(dtypes_[i]));

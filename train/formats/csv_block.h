@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CsvBlock: parses a block of CSV records into columns of numbers. Several threads parse different
+// CsvBlock: parses a block of CSV records into columns of numbers. Threads can parse different
 // blocks of a text concurrently.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_BLOCK_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_BLOCK_H_
@@ -22,7 +22,7 @@ namespace mirrorflow {
 class CsvBlock {
  public:
   struct BadRecord {
-    int64_t line;  // in the block, from 0
+    int64_t line;  // line number in the block, from 0
     std::string what;
   };
 
@@ -31,13 +31,14 @@ class CsvBlock {
   // Bytes that must be readable after the terminating 0 byte.
   static constexpr size_t kPadding = 8;
 
-  // Parses the records that begin in [begin, stop). The text ends at `end`, where a 0 byte must
-  // follow. `dtypes` has the dtypes of all columns of the file; an inferred int64 may become float.
+  // Parses the records that begin in [begin, stop). The text ends at `end`, which must point to a 0
+  // byte. `dtypes` holds the dtypes of all columns of the file; an inferred int64 can become float.
   // Replaces the results of the previous call.
   void Parse(const char* begin, const char* stop, const char* end,
              absl::Span<const DataType> dtypes);
 
-  // The first byte after the last complete record.
+  // begin() is the start of the parsed text, and end() the first byte after the last complete
+  // record.
   const char* begin() const { return begin_; }
   const char* end() const { return end_; }
   // Whether the record at end() begins before `stop` but is incomplete.
@@ -48,15 +49,15 @@ class CsvBlock {
 
   DataType dtype(size_t column) const { return dtypes_[column]; }
   const std::byte* data(size_t column) const { return data_[column].get(); }
-  // Converts the values of an inferred column, and parses its later fields as float.
+  // Converts the values of an inferred column to float, and parses its later fields as float.
   void MakeFloat(size_t column);
 
  private:
   void Reserve(size_t rows);
-  // Both return the start of the next record, or null if the text ends before it.
+  // Both return the start of the next record, or null if the text ends before the record's end.
   const char* ParseRecord(const char* p, const char* end);
   const char* SkipBad(const CsvField& field, const char* end, std::string what);
-  // Stores the value of a field. Returns false if it is not a value of the column's type.
+  // Stores a field's value. Returns false if the field is not valid for the column.
   bool Store(size_t column, absl::string_view text);
   bool IsMissing(absl::string_view text) const;
   bool StoreMissing(size_t column);
@@ -80,7 +81,7 @@ class CsvBlock {
   std::vector<BadRecord> bad_;
 };
 
-// Converts int64 values to float in place; the floats occupy the first half of the memory.
+// Converts int64 values to float in place. The floats then occupy the first half of the memory.
 void ConvertToFloat(std::byte* data, int64_t count);
 
 }  // namespace mirrorflow

@@ -28,8 +28,10 @@ absl::StatusOr<size_t> Find(const CsvColumn& column, const std::vector<std::stri
                                 Printable(column.name), "'", DidYouMean(column.name, names)));
   }
   if (std::find(found + 1, names.end(), column.name) != names.end()) {
-    return Invalid(absl::StrCat("several columns have a name; expected an index instead, got '",
-                                Printable(column.name), "'"));
+    return Invalid(
+        absl::StrCat("several columns have the same name; select the column by index "
+                     "instead, got '",
+                     Printable(column.name), "'"));
   }
   return found - names.begin();
 }

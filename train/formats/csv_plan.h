@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CsvPlan: the validated options of ReadCsv(), resolved to the columns of a file.
+// CsvPlan: the validated options of ReadCsv(), resolved to a file's columns.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_PLAN_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_PLAN_H_
 
@@ -21,7 +21,7 @@ namespace mirrorflow {
 struct CsvColumnPlan {
   std::string name;
   DataType dtype = DT_INVALID;  // DT_INVALID: the column is not read
-  bool inferred = false;        // starts as int64; becomes float after another number
+  bool inferred = false;        // starts as int64; becomes float at the first other number
   std::optional<double> missing;
   absl::flat_hash_map<std::string, int32_t> vocabulary;  // if not empty, fields are text
   std::optional<int32_t> unknown;
@@ -30,13 +30,14 @@ struct CsvColumnPlan {
 struct CsvPlan {
   char delimiter;
   std::vector<CsvColumnPlan> columns;  // all columns of the file
-  std::vector<size_t> selected;        // file indices of the result's columns, in order
+  std::vector<size_t> selected;        // indices in `columns` of the result's columns, in order
   absl::flat_hash_set<std::string> na_values;
-  int64_t max_bad_records;  // a block stops at one more
+  int64_t max_bad_records;  // with one more, a block stops parsing
 };
 
-// Each returns InvalidArgument, without the path, for invalid options. CheckCsvOptions() checks
-// what does not depend on the file, and must be called first.
+// Check the options, and resolve them. Both return InvalidArgument for invalid options; the message
+// omits the path. CheckCsvOptions() checks what does not depend on the file, and must be called
+// first.
 absl::Status CheckCsvOptions(const CsvOptions& options);
 absl::StatusOr<CsvPlan> MakeCsvPlan(const CsvOptions& options,
                                     const std::vector<std::string>& names);

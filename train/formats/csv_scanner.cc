@@ -60,7 +60,7 @@ const char* CsvScanner::SkipRecord(CsvField field, const char* end, int64_t* cou
   }
   if (field.end == CsvField::End::kLine) return field.next;
   if (field.end == CsvField::End::kCut) return nullptr;
-  // After a misplaced quote, pairs of quotes mean nothing.
+  // After a misplaced quote, quotes cannot be paired, so skip to the end of the line.
   for (const char* p = field.next; p < end; ++p) {
     if (*p == '\n' || *p == '\r') return AfterLine(p);
   }

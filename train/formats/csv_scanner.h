@@ -17,11 +17,11 @@ struct CsvField {
     kDelimiter,  // more fields of the record follow
     kLine,       // the last field of the record
     kCut,        // the text ends inside the field
-    kMalformed,  // `text` says what is wrong
+    kMalformed,  // `text` describes the error
   };
   absl::string_view text;  // without quotes; valid until the next call
   End end;
-  // After the delimiter or line end; for a malformed field, the first wrong character.
+  // Points past the delimiter or line end, or to the first wrong character of a malformed field.
   const char* next;
 };
 
@@ -29,11 +29,11 @@ class CsvScanner {
  public:
   explicit CsvScanner(char delimiter);
 
-  // Reads the field at `p`. The text ends at `end`, where a 0 byte must follow; it must not contain
-  // others.
+  // Reads the field at `p`. The text ends at `end`, which must point to a 0 byte; the text must not
+  // contain other 0 bytes.
   CsvField Next(const char* p, const char* end);
-  // Returns the start of the record after the one that `field` belongs to, or null if the text ends
-  // before it. Unless `count` is null, adds the number of skipped fields, not counting `field`.
+  // Returns the start of the record that follows `field`'s record, or null if the text ends before
+  // it. Unless `count` is null, adds to it the number of skipped fields, not counting `field`.
   const char* SkipRecord(CsvField field, const char* end, int64_t* count);
 
   bool IsDelimiter(const char* p) const { return *p == delimiter_; }
@@ -44,12 +44,12 @@ class CsvScanner {
     if (*p != '\r' || p[1] == '\0') return nullptr;
     return p[1] == '\n' ? p + 2 : p + 1;
   }
-  // AfterLine() for a line that has only spaces and tabs.
+  // Like AfterLine(), but also skips spaces and tabs before the line end.
   const char* AfterBlankLine(const char* p) const {
     while ((*p == ' ' || *p == '\t') && *p != delimiter_) ++p;
     return AfterLine(p);
   }
-  // Line ends inside quotes, over all calls of Next().
+  // Returns how many line ends inside quotes all calls of Next() have read.
   int64_t quoted_lines() const { return quoted_lines_; }
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses decimal numbers at the start of a text: common ones with a few multiplications, the others
-// with std::from_chars. Both results are correctly rounded. With only GCC 12's std::from_chars,
-// parsing a CSV file of floats takes 1.25 times as long.
+// Parses decimal numbers at the start of a text. Common numbers take only a few multiplications;
+// the caller parses all others with std::from_chars. Both results are correctly rounded. With only
+// GCC 12's std::from_chars, parsing a CSV file of floats takes 1.25 times as long.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_DECIMAL_H_
 #define MIRRORFLOW_TRAIN_FORMATS_DECIMAL_H_
 
@@ -14,27 +14,26 @@
 
 namespace mirrorflow {
 
-// (negative ? -1 : 1) * digits * 10^exponent
+// The number (negative ? -1 : 1) * digits * 10^exponent.
 struct Decimal {
   uint64_t digits = 0;
   int exponent = 0;
   bool negative = false;
 };
 
-// The functions below stop at the first byte that cannot belong to the number, so such a byte must
-// follow the text, and kDecimalPadding bytes must be readable. They return the end of the number,
-// or null if the text is not a number that they can parse.
+// The functions below stop at the first byte that cannot be part of the number. Such a byte must
+// follow the text, and kDecimalPadding bytes after the text must be readable. The functions return
+// the end of the number, or null if the text is not a number that they can parse.
 inline constexpr size_t kDecimalPadding = 8;
 
-// Appends eight digits to `digits` and returns true, or returns false if fewer follow. Works on all
-// bytes of a word at once.
-// Source: Lemire, "Number parsing at a gigabyte per second", 2021.
+// If eight digits follow, appends them to `digits` and returns true. Works on all bytes of a word
+// at once. Source: Lemire, "Number parsing at a gigabyte per second", 2021.
 inline bool TakeEightDigits(const char* p, uint64_t* digits) {
   if constexpr (std::endian::native != std::endian::little) return false;
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0xf0 * kOnes;
   uint64_t word;
   std::memcpy(&word, p, sizeof(word));
-  // The digits are the bytes 0x30 to 0x39: their upper half is 3, even after adding 6.
+  // The digits are the bytes 0x30 to 0x39: their upper four bits are 3, even after adding 6.
   if (((word & kHighs) | ((word + 6 * kOnes) & kHighs) >> 4) != 0x33 * kOnes) return false;
   word -= 0x30 * kOnes;
   word = word * 10 + (word >> 8);  // each second byte now holds a two-digit number
@@ -57,7 +56,7 @@ inline const char* ParseInteger(const char* p, T* out) {
   for (unsigned digit; (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) {
     value = 10 * value + digit;
   }
-  // 19 digits do not overflow. More are accepted if the additional ones are leading zeros.
+  // 19 digits do not overflow. More digits are accepted if the additional digits are leading zeros.
   if (p == begin || p - begin > 19) {
     const char* first = begin;
     while (first < p && *first == '0') ++first;
@@ -101,7 +100,8 @@ inline const char* ScanDecimal(const char* p, Decimal* out) {
     const char* const begin = p;
     int exponent = 0;
     for (unsigned digit; (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) {
-      // Larger exponents are out of range in any case. Leading zeros do not count.
+      // Ignore further digits, because larger exponents are out of range in any case. Leading zeros
+      // leave the exponent at 0.
       if (exponent < 10'000) exponent = 10 * exponent + static_cast<int>(digit);
     }
     if (p == begin) return nullptr;
@@ -116,9 +116,9 @@ inline constexpr double kPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e
                                           1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 inline constexpr int kMaxExactPower = 22;  // the powers above are exact
 
-// For digits that exceed 53 bits, on processors with a 64-bit significand format, like x86. One
-// correctly rounded operation in that format yields the nearest value, except exactly halfway
-// between two.
+// Like Nearest, for digits that exceed 53 bits. Requires a floating-point format with a 64-bit
+// significand, as on x86. One correctly rounded operation in that format yields the nearest double,
+// except if its result is exactly halfway between two doubles.
 inline bool NearestByExtended(const Decimal& decimal, double* out) {
   if constexpr (std::numeric_limits<long double>::digits != 64) return false;
   const int power = decimal.exponent;
@@ -133,9 +133,9 @@ inline bool NearestByExtended(const Decimal& decimal, double* out) {
   return true;
 }
 
-// Returns true and sets the nearest value if a few multiplications can find it.
+// If a few multiplications suffice, sets `out` to the nearest value and returns true.
 //
-// One correctly rounded operation on exact numbers gives the nearest value (Clinger, "How to read
+// One correctly rounded operation on exact numbers yields the nearest value (Clinger, "How to read
 // floating point numbers accurately", 1990).
 inline bool Nearest(const Decimal& decimal, double* out) {
   constexpr uint64_t kMaxExact = uint64_t{1} << 53;
@@ -148,8 +148,9 @@ inline bool Nearest(const Decimal& decimal, double* out) {
   return true;
 }
 
-// For single precision, two roundings in double precision suffice: their error, below 2 units in
-// the last place, affects the result only if the value is that close to the midpoint of two floats.
+// For single precision, two roundings in double precision suffice. Their error is below 2 units in
+// the last place, so it affects the result only if the value is that close to the midpoint of two
+// floats.
 inline bool Nearest(const Decimal& decimal, float* out) {
   const int power = decimal.exponent;
   if (power < -kMaxExactPower || power > kMaxExactPower) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages, with TensorFlow's field numbers (core/example/example.proto and feature.proto):
+// The messages and their field numbers, from TensorFlow's core/example/example.proto and
+// feature.proto:
 //   Example { Features features = 1 }      Features { map<string, Feature> feature = 1 }
 //   Feature { oneof { BytesList = 1, FloatList = 2, Int64List = 3 } }
 //   each list { repeated … value = 1 }, packed for numbers
@@ -41,15 +42,15 @@ absl::string_view NameOfList(uint32_t list) {
                               : "no values";
 }
 
-// The values of a feature, which may be spread over several parts of the message. Almost every
-// feature has only one part.
+// A feature's values, which can be spread over several parts of the message. Almost every feature
+// has only one part.
 struct Values {
   uint32_t list = 0;  // 0: the feature has no list, not even an empty one
   int64_t count = 0;
   absl::InlinedVector<WireField, 1> parts;
 };
 
-// Finds and counts the values. As in protobuf, the last of several lists counts.
+// Finds and counts the values. If a feature has several lists, the last one counts, as in protobuf.
 absl::Status Locate(absl::string_view feature, Values* values) {
   WireReader lists(feature);
   for (WireField list; lists.Next(&list);) {
@@ -86,7 +87,7 @@ absl::Status Locate(absl::string_view feature, Values* values) {
   return lists.damaged() ? NotAnExample("a Feature") : absl::OkStatus();
 }
 
-// Copies the values, whose number the caller has checked.
+// Copies the values to `out`. The caller must have checked their count.
 absl::Status Copy(const Values& values, std::byte* out) {
   for (const WireField& part : values.parts) {
     if (values.list != kInt64List) {
@@ -225,9 +226,9 @@ absl::StatusOr<std::vector<Tensor>> ExampleParser::ParseBatch(
   std::vector<Tensor> tensors;
   for (const ExampleSlot& slot : slots_) {
     if (!slot.shape.IsFullyDefined()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "feature '", Printable(slot.name),
-          "': cannot be in a batch; expected a feature of fixed length, got any length"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("feature '", Printable(slot.name),
+                       "': its length can vary, so it cannot be batched; expected a fixed length"));
     }
     Shape shape({static_cast<int64_t>(examples.size())});
     for (const int64_t dim : slot.shape.dims()) shape.AddDim(dim);

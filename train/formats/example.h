@@ -29,14 +29,14 @@ struct FixedLenFeature {
   std::string name;
   // float, int64, or uint8 for a single byte string, such as an image file or raw pixels.
   DataType dtype = DT_FLOAT;
-  // The tensor's shape. A byte string may have the shape {-1}, any length.
+  // The tensor's shape. For a byte string, it can be {-1}, which allows any length.
   Shape shape = {};
-  // The value for examples without the feature. Without a default, such an example is an error.
+  // The value for examples without the feature. If it has no value, such an example is an error.
   Tensor default_value = {};
 };
 
-// A feature with any number of values (tf.io.VarLenFeature): a tensor [n], where n is 0 for an
-// example without the feature. The dtype is float or int64.
+// A feature with any number of values (tf.io.VarLenFeature). Its tensor has shape [n]; n is 0 for
+// an example without the feature. The dtype must be float or int64.
 struct VarLenFeature {
   std::string name;
   DataType dtype = DT_FLOAT;
@@ -55,23 +55,25 @@ struct ExampleSlot {
 
 class ExampleParser {
  public:
-  // InvalidArgument for a dtype that an Example cannot hold, a duplicate name, or a default value
-  // whose type differs from its feature's.
+  // Returns InvalidArgument for a dtype that an Example cannot hold, a duplicate name, or a default
+  // value whose dtype or shape does not match its feature.
   static absl::StatusOr<ExampleParser> Create(std::vector<ExampleFeature> features);
 
-  // Returns one tensor per feature, in the order given to Create(). DataLoss for bytes that are not
-  // an Example, and, `feature 'label': what; expected …, got …`, for an Example that lacks a
-  // feature or has another type or number of values. Ignores other features of the Example.
+  // Returns one tensor per feature, in the order given to Create(). Ignores the Example's other
+  // features. Returns DataLoss for bytes that are not an Example. Also returns DataLoss, `feature
+  // 'label': what; expected …, got …`, for an Example that lacks a feature or whose feature has
+  // another type or number of values.
   absl::StatusOr<std::vector<Tensor>> Parse(absl::string_view example) const;
 
-  // Parses many examples into tensors with a leading dimension for the examples. Requires features
-  // of fixed length and shape. Error messages begin with `example 3: `.
+  // Parses many examples into tensors whose leading dimension is the number of examples. All
+  // features must have a fixed length and shape. Errors begin with the index of the example, such
+  // as `example 3: `.
   absl::StatusOr<std::vector<Tensor>> ParseBatch(
       absl::Span<const absl::string_view> examples) const;
 
  private:
   ExampleParser() = default;
-  // Sets found[i] to the last Feature message of slot i, if the example has one.
+  // Sets found[i] to slot i's last Feature message, if the example has one.
   absl::Status Find(absl::string_view example, absl::Span<absl::string_view> found) const;
 
   std::vector<ExampleSlot> slots_;

@@ -19,7 +19,7 @@ constexpr uint32_t kOrientationTag = 0x0112, kShort = 3;
 constexpr size_t kEntryBytes = 12;
 constexpr absl::string_view kExifStart("Exif\0\0", 6);
 
-// Reads an unsigned number of at most 4 bytes. Returns 0 if the text ends before it.
+// Reads an unsigned integer of `size` bytes, at most 4. Returns 0 if `bytes` is too short.
 uint32_t Number(absl::string_view bytes, size_t offset, size_t size, bool big_endian) {
   if (offset > bytes.size() || bytes.size() - offset < size) return 0;
   uint32_t value = 0;

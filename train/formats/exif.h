@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The orientation of a photo. A camera stores the pixels in sensor order, and in EXIF data (JEITA
-// CP-3451) how to turn them upright.
+// Finds a photo's orientation, and turns the photo upright. A camera stores the pixels in sensor
+// order. The EXIF data (JEITA CP-3451) specify how to turn the image upright.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_EXIF_H_
 #define MIRRORFLOW_TRAIN_FORMATS_EXIF_H_
 
@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// The EXIF values, 1 to 8. The names say where the file's first row and first column are in the
+// The EXIF values, 1 to 8. Each name states where the file's first row and first column are in the
 // upright image.
 enum class Orientation {
   kTopLeft = 1,
@@ -24,16 +24,18 @@ enum class Orientation {
   kLeftBottom = 8,
 };
 
-// Whether the rows of the file are the columns of the upright image.
+// Returns whether the file's rows are the columns of the upright image.
 constexpr bool SwapsSides(Orientation orientation) { return orientation >= Orientation::kLeftTop; }
 
-// Each returns kTopLeft for an image without an orientation, and for damaged EXIF data.
+// Return the orientation of an image file in memory; kTopLeft for an image without an orientation,
+// and for damaged EXIF data.
 Orientation OrientationOfJpeg(absl::string_view bytes);
 Orientation OrientationOfPng(absl::string_view bytes);
-// `tiff` is the contents of an EXIF segment: a TIFF header with its first directory.
+// Like the functions above. `tiff` is the contents of an EXIF segment: a TIFF header with its first
+// directory.
 Orientation OrientationOfExif(absl::string_view tiff);
 
-// Turns an image, uint8 [height, width, channels], upright.
+// Turns an image upright. `image` is uint8 [height, width, channels].
 absl::StatusOr<Tensor> TurnUpright(const Tensor& image, Orientation orientation);
 
 }  // namespace mirrorflow

@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<GzipReader>> GzipReader::Open(absl::string_view p
   }
   auto stream = std::make_unique<z_stream_s>();
   if (inflateInit2(stream.get(), format == Format::kZlib ? kZlibOnly : kGzipOnly) != Z_OK) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, ": not enough memory to inflate it"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": not enough memory to inflate the file"));
   }
   reader->stream_ = std::move(stream);
   reader->input_.resize(kChunk);
@@ -104,7 +105,7 @@ absl::StatusOr<size_t> GzipReader::Inflate(size_t size, unsigned char* out) {
       if (!in_member_) break;
       return Damaged("the gzip stream is cut short");
     }
-    if (!in_member_) {  // RFC 1952: several members form one stream
+    if (!in_member_) {  // another member begins; a stream can have several (RFC 1952)
       if (inflateReset(stream_.get()) != Z_OK) return Damaged("cannot inflate");
       in_member_ = true;
     }
@@ -117,7 +118,7 @@ absl::StatusOr<size_t> GzipReader::Inflate(size_t size, unsigned char* out) {
       in_member_ = false;
     } else if (result == Z_MEM_ERROR) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(path(), ": not enough memory to inflate it"));
+          absl::StrCat(path(), ": not enough memory to inflate the file"));
     } else if (result != Z_OK) {
       return Damaged("the gzip stream is damaged");
     }

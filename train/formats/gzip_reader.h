@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GzipReader: reads a file sequentially. Inflates it if its first two bytes identify it as gzip,
-// whatever its name, or if the caller declares it a zlib stream. Inflates only the bytes that the
-// caller requests.
+// GzipReader: reads a file sequentially, and inflates it if it is compressed. Its first two bytes,
+// not its name, identify it as gzip; a zlib stream must be declared by the caller. Inflates only
+// the bytes that the caller requests.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 
@@ -27,20 +27,22 @@ class GzipReader {
   static absl::StatusOr<std::unique_ptr<GzipReader>> Open(absl::string_view path,
                                                           Format format = Format::kPlainOrGzip);
   static bool LooksLikeGzip(absl::string_view start);
-  // Also true for about one in a thousand other files.
+  // Also returns true for about one in a thousand other files.
   static bool LooksLikeZlib(absl::string_view start);
   ~GzipReader();
 
   const std::string& path() const { return file_.path(); }
-  // Upper bound on the total number of bytes that Read() can return: the size of a plain file, or
-  // 1032 times the size of a gzip file (deflate's limit). Check it before allocating memory.
+  // Returns an upper bound on the total number of bytes that Read() can return: the size of a plain
+  // file, or 1032 times the size of a compressed file (deflate's limit). For use before allocating
+  // memory.
   uint64_t max_bytes() const;
 
-  // Reads the next `size` bytes into `out` and returns the number read, which is smaller only at
-  // the end. DataLoss for a gzip stream that is damaged, truncated or followed by other data.
+  // Reads the next `size` bytes into `out`. Returns how many bytes it read, which is fewer only at
+  // the end. Returns DataLoss for a gzip stream that is damaged, truncated or followed by other
+  // data.
   absl::StatusOr<size_t> Read(size_t size, void* out);
-  // Skips the next `size` bytes and returns how many it skipped, fewer only at the end. Does not
-  // read them from a plain file.
+  // Skips the next `size` bytes. Returns how many bytes it skipped, which is fewer only at the end.
+  // Does not read the skipped bytes of a plain file.
   absl::StatusOr<uint64_t> Skip(uint64_t size);
 
  private:
@@ -50,7 +52,7 @@ class GzipReader {
   absl::Status Damaged(absl::string_view what) const;
 
   const InputFile file_;
-  uint64_t offset_ = 0;                 // of the next unread byte in the file
+  uint64_t offset_ = 0;                 // file offset of the next unread byte
   std::unique_ptr<z_stream_s> stream_;  // null for a plain file
   bool in_member_ = true;               // inside a member of the gzip file
   std::vector<unsigned char> input_;    // compressed bytes for stream_

@@ -85,12 +85,12 @@ absl::StatusOr<Tensor> Read(absl::string_view path) {
   if (!allocated.ok()) return Annotate(allocated.status(), path);
   Tensor tensor = *std::move(allocated);
   MF_RETURN_IF_ERROR(ReadExactly(*file, bytes, tensor.raw(), contents));
-  // This read also makes zlib verify the checksum at the end of the stream.
+  // Reading beyond the data also makes zlib verify the checksum at the end of the stream.
   std::byte beyond;
   MF_ASSIGN_OR_RETURN(const size_t more, file->Read(1, &beyond));
   if (more > 0) {
     return Bad(*file, absl::StrCat("bytes after the data; expected the file to end after ",
-                                   contents, ", that is ", bytes, " bytes, got more"));
+                                   contents, " of ", bytes, " bytes"));
   }
   for (std::byte* p = tensor.raw(); element_bytes > 1 && p != tensor.raw() + bytes;
        p += element_bytes) {

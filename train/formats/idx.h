@@ -12,8 +12,9 @@
 namespace mirrorflow {
 
 // Reads a whole file, plain or gzip, as one tensor of uint8, int8, int16, int32, float or double.
-// DataLoss unless the file is exactly an IDX file. Before allocating memory, checks that the file
-// can hold what its header declares; inflates no more than that.
+// Returns DataLoss if the file is not an IDX file, is truncated, or has bytes after the data.
+// Before allocating memory, checks that the file can hold what its header declares. Inflates no
+// more than the header declares.
 absl::StatusOr<Tensor> ReadIdx(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -32,7 +32,7 @@ absl::Status CheckImageOptions(const ImageOptions& options) {
 }
 
 absl::Status CheckPixels(const ImageHeader& header, const ImageOptions& options) {
-  // Both formats have sides below 2^31, so the product does not overflow.
+  // Both formats limit height and width to less than 2^31, so the product does not overflow.
   if (header.height * header.width <= options.max_pixels) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the image is too large; expected at most ",
                                                    options.max_pixels, " pixels, got ",

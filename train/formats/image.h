@@ -13,11 +13,12 @@
 namespace mirrorflow {
 
 struct ImageOptions {
-  // 0: as in the file (1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha; palettes and CMYK become
-  // RGB). 1: grey, 0.299 R + 0.587 G + 0.114 B. 3: RGB. 1 and 3 drop alpha.
+  // The number of channels to return. 0: as in the file (1 for grey, 2 for grey and alpha, 3 for
+  // RGB, 4 for RGB and alpha; palettes and CMYK become RGB). 1: grey, 0.299 R + 0.587 G + 0.114 B.
+  // 3: RGB. With 1 and 3, alpha is dropped.
   int channels = 0;
-  // Decodes a JPEG file at 1/ratio of its size, rounded up, in less time: 1, 2, 4 or 8. Must be 1
-  // for PNG.
+  // Decodes a JPEG file at 1/ratio of its size, rounded up, which takes less time: 1, 2, 4 or 8.
+  // Must be 1 for PNG.
   int ratio = 1;
   // An image with more pixels (width times height in the file) is an error, detected before memory
   // is allocated.
@@ -28,16 +29,18 @@ struct ImageOptions {
 };
 
 struct ImageHeader {
-  int64_t height = 0, width = 0, channels = 0;  // of the image decoded with default options
+  int64_t height = 0, width = 0, channels = 0;  // the size if decoded with default options
 };
 
-// Each returns DataLoss for bytes that are not such an image, or are damaged or truncated;
-// InvalidArgument for invalid options; and ResourceExhausted for an image above max_pixels. 16-bit
-// samples are reduced to their upper 8 bits. The results are those of libpng, and of libjpeg-turbo
-// with its accurate integer DCT and smooth chroma upsampling, turned upright.
+// Decode an image file in memory. Return DataLoss for bytes that are not such an image, or are
+// damaged or truncated; InvalidArgument for invalid options; and ResourceExhausted for an image
+// with more than max_pixels. 16-bit samples are reduced to their upper 8 bits. The pixels are those
+// of libpng, and of libjpeg-turbo with its accurate integer DCT and smooth chroma upsampling,
+// turned upright.
 absl::StatusOr<Tensor> DecodePng(absl::string_view bytes, const ImageOptions& options = {});
 absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& options = {});
-// Decodes an image that its first bytes identify as PNG or JPEG. InvalidArgument for other formats.
+// Decodes an image that its first bytes identify as PNG or JPEG. Returns InvalidArgument for other
+// formats.
 absl::StatusOr<Tensor> DecodeImage(absl::string_view bytes, const ImageOptions& options = {});
 
 // Returns the upright size of a PNG or JPEG image without decoding pixels.

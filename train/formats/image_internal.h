@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Helpers for the decoders of image.h.
+// Helpers for the decoders in image.h.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_IMAGE_INTERNAL_H_
 #define MIRRORFLOW_TRAIN_FORMATS_IMAGE_INTERNAL_H_
 
@@ -19,9 +19,9 @@ absl::StatusOr<ImageHeader> PngHeader(absl::string_view bytes);
 absl::StatusOr<ImageHeader> JpegHeader(absl::string_view bytes);
 
 absl::Status CheckImageOptions(const ImageOptions& options);
-// ResourceExhausted if the image has more pixels than the options allow.
+// Returns ResourceExhausted if the image has more pixels than the options allow.
 absl::Status CheckPixels(const ImageHeader& header, const ImageOptions& options);
-// Returns DataLoss with the message of the decoding library.
+// Returns DataLoss with the decoding library's message.
 absl::Status DamagedImage(absl::string_view format, absl::string_view message);
 // Converts RGB to grey: 0.299 R + 0.587 G + 0.114 B, rounded (ITU-R BT.601).
 absl::StatusOr<Tensor> ToGrey(const Tensor& rgb);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libjpeg-turbo reports errors through a function that must not return. It jumps to the most recent
-// setjmp. The functions below that call setjmp have no objects with destructors; their callers own
-// everything.
+// libjpeg-turbo reports errors through a function that must not return, so our error function jumps
+// to the most recent setjmp. The functions below that call setjmp have no objects with destructors;
+// their callers own everything.
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
 // clang-format off
-#include <jpeglib.h>  // needs the two above
-#include <jerror.h>   // needs jpeglib.h
+#include <jpeglib.h>  // must follow cstddef and cstdio
+#include <jerror.h>   // must follow jpeglib.h
 // clang-format on
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +20,8 @@
 namespace mirrorflow {
 namespace {
 
-// More than a byte can produce with the shortest codes, one bit for a block of 8 x 8 pixels.
+// An upper bound: with the shortest codes, one bit for a block of 8 x 8 pixels, a byte produces
+// fewer pixels.
 constexpr int64_t kMaxPixelsPerByte = 1024;
 // Each scan of a progressive image visits all blocks, even without data. Encoders write about ten.
 constexpr int kMaxScans = 500;
@@ -46,7 +47,8 @@ Decoder* Of(j_common_ptr jpeg) { return static_cast<Decoder*>(jpeg->client_data)
   std::longjmp(decoder->on_error, 1);
 }
 
-// After these warnings, the library fills the rest of the image with grey or noise.
+// Treats some warnings as errors, because the library then fills the rest of the image with grey or
+// noise.
 void OnMessage(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -105,7 +107,7 @@ bool ReadRows(Decoder* decoder, unsigned char* out, size_t row_bytes) {
 }
 
 absl::Status Open(absl::string_view bytes, Decoder* decoder) {
-  // The library treats an empty input as a mistake of the caller.
+  // The library treats empty input as a mistake in the calling code.
   if (bytes.empty()) return internal::DamagedImage("JPEG", "no bytes");
   if (!ReadHeader(decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
     return internal::DamagedImage("JPEG", decoder->message);
@@ -118,7 +120,7 @@ ImageHeader HeaderOf(const Decoder& decoder) {
   return {decoder.jpeg.image_height, decoder.jpeg.image_width, grey ? 1 : 3};
 }
 
-// Converts CMYK to RGB. Adobe programs write inverted values.
+// Converts CMYK to RGB. `inverted`: the values are inverted, as Adobe programs write them.
 absl::StatusOr<Tensor> ToRgb(const Tensor& cmyk, bool inverted) {
   MF_ASSIGN_OR_RETURN(Tensor rgb,
                       Tensor::Allocate(DT_UINT8, {cmyk.shape().dim(0), cmyk.shape().dim(1), 3}));

@@ -26,8 +26,8 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Map(const InputFil
   close(fd);
   if (!same) {
     return absl::FailedPreconditionError(
-        absl::StrCat(file.path(), ": another file has replaced it; expected ", file.size(),
-                     " bytes, got a change of the file while it was opened"));
+        absl::StrCat(file.path(), ": another file has replaced it while it was opened; expected ",
+                     file.size(), " unchanged bytes"));
   }
   if (data == MAP_FAILED) {
     return SystemError(error, absl::StrCat(file.path(), ": cannot map"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MappedFile: maps a file into memory. The operating system reads only the parts that are used.
+// MappedFile: maps a file into memory. The operating system reads only the parts that are accessed.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_MAPPED_FILE_H_
 #define MIRRORFLOW_TRAIN_FORMATS_MAPPED_FILE_H_
 
@@ -15,9 +15,9 @@ namespace mirrorflow {
 
 class MappedFile {
  public:
-  // Maps the whole file, which must not be empty. FailedPrecondition if another file has replaced
-  // it since `file` was opened. The memory is read-only: writing to it kills the process, and so
-  // does reading after another program has truncated the file.
+  // Maps the whole file, which must not be empty. Returns FailedPrecondition if another file has
+  // replaced it since `file` was opened. The memory is read-only: writing to it kills the process,
+  // and so does reading it after another program has truncated the file.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Map(const InputFile& file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

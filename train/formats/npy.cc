@@ -19,7 +19,8 @@ void SwapBytes(Tensor& tensor, size_t unit) {
   }
 }
 
-// Converts `columns` from column-major order, in which the first dimension is contiguous.
+// Converts `columns` from column-major order, in which the first dimension is contiguous, to
+// row-major order.
 absl::StatusOr<Tensor> ToRowMajor(const Tensor& columns) {
   MF_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(columns.dtype(), columns.shape()));
   const size_t size = DataTypeSize(columns.dtype());
@@ -39,7 +40,7 @@ absl::StatusOr<Tensor> ToRowMajor(const Tensor& columns) {
   return rows;
 }
 
-// A byte other than 0 or 1 in a C++ bool is undefined behaviour.
+// Returns DataLoss for a byte other than 0 or 1, which is undefined behaviour in a C++ bool.
 absl::Status CheckBools(const Tensor& tensor) {
   if (tensor.dtype() != DT_BOOL) return absl::OkStatus();
   const std::byte* const end = tensor.raw() + tensor.bytes();
@@ -47,12 +48,12 @@ absl::Status CheckBools(const Tensor& tensor) {
                                             [](std::byte b) { return b > std::byte{1}; });
   if (bad == end) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("element ", bad - tensor.raw(),
-                                          " of bool is out of range; expected 0 or 1, got ",
+                                          " is not a valid bool; expected 0 or 1, got ",
                                           std::to_integer<int>(*bad)));
 }
 
-// Opens and reads a file. Errors begin with the path. If the file is not an array, they name what
-// it is.
+// Opens a file and calls `read`. Errors begin with the path. If the file is of another kind, they
+// name the kind.
 absl::StatusOr<Tensor> Explained(
     absl::string_view path, absl::FunctionRef<absl::StatusOr<Tensor>(const InputFile& file)> read) {
   static constexpr FileKind kKinds[] = {FileKind::kNpy};

@@ -22,8 +22,8 @@ static_assert(std::endian::native == std::endian::little, "elements are copied u
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kVersionEnd = 8;              // magic and version
 constexpr uint32_t kMaxHeaderBytes = 1 << 16;  // numpy.load accepts 10,000
-constexpr size_t kAlignment = 64;              // of the elements in the file
-constexpr size_t kGrowthDigits = 21;           // NumPy reserves them for the first dimension
+constexpr size_t kAlignment = 64;              // alignment of the elements in the file
+constexpr size_t kGrowthDigits = 21;           // NumPy reserves this space for the first dimension
 
 constexpr NpyElement kKinds[] = {
     {"b1", DT_BOOL, 1},      {"i1", DT_INT8, 1},       {"u1", DT_UINT8, 1},  {"i2", DT_INT16, 2},
@@ -166,7 +166,7 @@ absl::StatusOr<NpyArray> ReadNpyHeader(
   const int major = static_cast<unsigned char>(start[6]);
   if (major < 1 || major > 3) {
     return absl::UnimplementedError(
-        absl::StrCat("unsupported version of the npy format; expected 1 to 3, got ", major));
+        absl::StrCat("unsupported npy format version; expected 1 to 3, got ", major));
   }
   const size_t length_bytes = major == 1 ? 2 : 4;
   uint32_t length = 0;
@@ -188,7 +188,7 @@ absl::StatusOr<NpyArray> ReadNpyHeader(
   const NpyArray array{kind, *header.shape, header.descr[0] == '>',
                        *header.fortran_order && header.shape->rank() > 1, data_begin};
   if (size - data_begin != array.bytes()) {
-    return absl::DataLossError(absl::StrCat("wrong size of ", DataTypeName(kind->dtype),
+    return absl::DataLossError(absl::StrCat("wrong size for ", DataTypeName(kind->dtype),
                                             array.shape.ToString(), "; expected ", array.bytes(),
                                             " bytes, got ", size - data_begin));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The header of an npy file, which describes the array and locates its elements.
+// Reads and writes the header of an npy file, which describes the array and locates its elements.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_NPY_HEADER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_NPY_HEADER_H_
 
@@ -15,26 +15,26 @@
 
 namespace mirrorflow {
 
-// The element type of an array. `descr` omits the byte order, which is `<`, `>`, or `|` for single
-// bytes.
+// The element type of an array. `descr` is NumPy's type code without the byte order, which is `<`,
+// `>`, or `|` for single bytes.
 struct NpyElement {
   absl::string_view descr;
   DataType dtype;
-  size_t swapped_bytes;  // unit of byte swapping; half of a complex number
+  size_t swapped_bytes;  // size of the unit of byte swapping; for complex numbers, half an element
 };
 
-// The array in a file, as its header describes it.
+// The array in a file, as the header describes it.
 struct NpyArray {
   const NpyElement* element;
   Shape shape;
   bool swapped;        // big-endian
-  bool column_major;   // only if the rank is 2 or more
+  bool column_major;   // false if the rank is below 2
   uint64_t begin = 0;  // offset of the elements in the file
   uint64_t bytes() const { return shape.num_elements() * DataTypeSize(element->dtype); }
 };
 
 // Reads the start of a file of `size` bytes, which `read` returns in order, up to the first
-// element. DataLoss if the file is longer or shorter than its header declares.
+// element. Returns DataLoss if the file is longer or shorter than its header declares.
 absl::StatusOr<NpyArray> ReadNpyHeader(
     uint64_t size, absl::FunctionRef<absl::Status(size_t size, void* out)> read);
 

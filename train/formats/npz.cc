@@ -48,7 +48,8 @@ class Archive {
     }
     if (archive.arrays_.empty() && !entries->empty()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": no array; expected a member ",
-                                                     "NAME.npy, got ", entries->size(), " others"));
+                                                     "NAME.npy, got ", entries->size(),
+                                                     " other members"));
     }
     return archive;
   }
@@ -58,7 +59,7 @@ class Archive {
   absl::StatusOr<Tensor> Read(const ZipEntry& entry) const {
     return Named(entry, ReadEntry(file_, entry));
   }
-  // Shares `mapping` if possible.
+  // Returns an array, which shares `mapping` if possible.
   absl::StatusOr<Tensor> Map(const ZipEntry& entry,
                              std::shared_ptr<const MappedFile>* mapping) const {
     if (!entry.deflated && entry.readable.ok()) {
@@ -81,7 +82,8 @@ class Archive {
 };
 
 absl::StatusOr<Archive> OpenArchive(absl::string_view path) {
-  // Damage may hide the names of a zip archive's members.
+  // The names in a damaged archive may be unreadable, so accept a plain zip file as a damaged npz
+  // file.
   static constexpr FileKind kDamaged[] = {FileKind::kNpz, FileKind::kZip};
   static constexpr FileKind kWhole[] = {FileKind::kNpz};
   absl::StatusOr<Archive> archive = Archive::Open(path);
@@ -121,7 +123,7 @@ absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
       std::vector<std::string> known;
       for (const auto& [other, entry] : archive.arrays()) known.push_back(other);
       return absl::NotFoundError(absl::StrCat(path, ": no such array; expected one of ",
-                                              known.size(), ", got '", Printable(name), "'",
+                                              known.size(), " names, got '", Printable(name), "'",
                                               DidYouMean(name, known)));
     }
     MF_ASSIGN_OR_RETURN(arrays.emplace_back(), archive.Map(found->second, &mapping));
@@ -142,7 +144,7 @@ absl::StatusOr<std::map<std::string, absl::Status>> CheckNpz(absl::string_view p
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays) {
   std::vector<std::string> headers;
   std::vector<ZipMember> members;
-  headers.reserve(arrays.size());  // members point into its elements
+  headers.reserve(arrays.size());  // `members` refer to the elements, so they must not move
   for (const auto& [name, tensor] : arrays) {
     absl::StatusOr<std::string> header = NpyHeader(tensor);
     if (!header.ok()) return Annotate(header.status(), absl::StrCat(path, ": '", name, "'"));

@@ -20,23 +20,25 @@ namespace mirrorflow {
 // the archive.
 absl::StatusOr<std::vector<std::string>> NpzNames(absl::string_view path);
 
-// Returns all arrays by name, or an error that begins with the path and the name: DataLoss for a
-// file that violates the zip or npy format or fails its checksum; Unimplemented for arrays that
-// ReadNpy rejects, for compression other than deflate, and for encryption. Names are never used as
-// paths. Never allocates more than the file, compressed or not, can hold.
+// Returns all arrays by name. Errors begin with the path and the array's name. Returns DataLoss for
+// a file that violates the zip or npy format or has a wrong checksum, and Unimplemented for
+// elements that ReadNpy does not support, for compression other than deflate, and for encryption.
+// Never uses names as paths. Never allocates more memory than the file's contents, compressed or
+// not, can fill.
 absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path);
 
-// Returns these arrays, in this order. Other arrays of the file may be unreadable. NotFound for a
-// name that the file lacks. Uncompressed arrays at an aligned offset share a read-only mapping of
-// the file (MapNpy), and their checksums are not verified.
+// Returns the arrays `names`, in this order. Other arrays in the file can be unreadable. Returns
+// NotFound for a name that is not in the file. Uncompressed arrays at an aligned offset share a
+// read-only mapping of the file (MapNpy), and their checksums are not verified.
 absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
                                            const std::vector<std::string>& names);
 
-// Returns, by name, whether MapNpz can read each array. Opens the file once.
+// Returns, by name, OK for each array that MapNpz can read, else the error. Opens the file only
+// once.
 absl::StatusOr<std::map<std::string, absl::Status>> CheckNpz(absl::string_view path);
 
-// Atomically writes an uncompressed file that NumPy can read. Unimplemented for bfloat16, which
-// NumPy lacks.
+// Atomically writes an uncompressed file that NumPy can read. Returns Unimplemented for bfloat16,
+// which NumPy does not have.
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libpng reports errors by a longjmp to the most recent setjmp. The functions below that call
-// setjmp have no objects with destructors; their callers own everything.
+// Errors in libpng end in a longjmp to the most recent setjmp. The functions below that call setjmp
+// have no objects with destructors; their callers own everything.
 #include <png.h>
 
 #include <csetjmp>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kMaxDeflateRatio = 1032;  // zlib's technical notes
 
-// A decoder and its unread bytes.
+// A libpng decoder, and the bytes that it has not read yet.
 struct Decoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -54,7 +54,7 @@ bool ReadHeader(Decoder* decoder) {
   if (setjmp(png_jmpbuf(decoder->png))) return false;
   png_set_read_fn(decoder->png, decoder, ReadBytes);
   png_set_user_limits(decoder->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // CheckPixels() limits both
-  // Skip the chunks that do not affect the pixels: libpng would allocate the sizes that they
+  // Skip chunks that do not affect the pixels, because libpng would allocate the sizes that they
   // declare.
   png_set_keep_unknown_chunks(decoder->png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(decoder->png, decoder->info);
@@ -68,7 +68,7 @@ bool SetOutput(Decoder* decoder, int channels) {
   png_set_strip_16(png);
   png_set_expand(png);  // palettes, grey with fewer bits, and a transparent colour
   if (channels != 0) png_set_strip_alpha(png);
-  // Grey is computed from RGB later: libpng's result depends on the gamma of the file.
+  // Grey is computed from RGB later, because libpng's result depends on the file's gamma.
   if (channels == 3) png_set_gray_to_rgb(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, decoder->info);

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<TextReader>> TextReader::Open(absl::string_view p
 }
 
 uint64_t TextReader::max_bytes() const {
-  // Two bytes of UTF-16 become at most three.
+  // Two bytes of UTF-16 become at most three bytes of UTF-8.
   return is_utf8_ ? file_->max_bytes() : file_->max_bytes() / 2 * 3 + 3;
 }
 

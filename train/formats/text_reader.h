@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TextReader: reads a text file, plain or gzip, sequentially as UTF-8. A byte order mark selects
-// UTF-16 and is removed (TextDecoder). Line ends are unchanged.
+// TextReader: reads a text file, plain or gzip, sequentially, and returns it as UTF-8. A byte order
+// mark identifies UTF-16, and is removed (TextDecoder). Line ends are unchanged.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_TEXT_READER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_TEXT_READER_H_
 
@@ -22,11 +22,11 @@ class TextReader {
   static absl::StatusOr<std::unique_ptr<TextReader>> Open(absl::string_view path);
 
   const std::string& path() const { return file_->path(); }
-  // Upper bound on the total number of bytes that Read() can return.
+  // Returns an upper bound on the total number of bytes that Read() can return.
   uint64_t max_bytes() const;
 
-  // Reads the next `size` bytes of text into `out` and returns the number read, which is smaller
-  // only at the end. DataLoss for a damaged gzip stream or UTF-16.
+  // Reads the next `size` bytes of text into `out`. Returns how many bytes it read, which is fewer
+  // only at the end. Returns DataLoss for a damaged gzip stream or invalid UTF-16.
   absl::StatusOr<size_t> Read(size_t size, char* out);
 
  private:
@@ -38,8 +38,8 @@ class TextReader {
   const std::unique_ptr<GzipReader> file_;
   bool is_utf8_ = true;
   TextDecoder decoder_;  // for UTF-16
-  bool at_end_ = false;  // all of the UTF-16 file is decoded
-  std::string text_;     // unread from begin_ on
+  bool at_end_ = false;  // the whole UTF-16 file has been decoded
+  std::string text_;     // decoded text; unread from begin_
   size_t begin_ = 0;
 };
 

@@ -57,7 +57,7 @@ std::string PlaceOf(absl::string_view path, int64_t record, uint64_t offset) {
   return absl::StrCat(path, ": record ", record, " at byte ", offset);
 }
 
-// Names the kind of a file that is not a TFRecord file, if its first record is bad.
+// Adds the file's kind to the error of a bad first record if the file is not a TFRecord file.
 absl::Status Explained(const absl::Status& error, absl::string_view path) {
   static constexpr FileKind kKinds[] = {FileKind::kTfRecord, FileKind::kGzip, FileKind::kEmpty};
   return ExplainFile(error, path, {"a TFRecord file", FileReader::Use::kData, kKinds});
@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<TfRecordReader>> TfRecordReader::Open(
     absl::string_view path, const TfRecordOptions& options) {
   MF_RETURN_IF_ERROR(
       CheckNumbers("TFRecord", {{"skip_bad_records", options.skip_bad_records, kNotNegative}}));
-  // The first bytes of a plain file are a length, and may look like those of gzip, or of zlib,
-  // which has no magic number. But the length has a checksum.
+  // The first bytes of a plain file are a length, which may look like the start of a gzip file, or
+  // of a zlib stream, which has no magic number. But the length has a checksum.
   const absl::StatusOr<InputFile> peek = InputFile::Open(path);
   if (!peek.ok()) return Explained(peek.status(), path);
   std::string start(std::min<uint64_t>(kHeaderBytes, peek->size()), '\0');
@@ -129,7 +129,7 @@ absl::StatusOr<bool> TfRecordReader::NextLength(uint64_t* length) {
   if (!got.ok()) return Bad(got.status());
   if (*got == 0) return false;
   if (*got < kHeaderBytes) {
-    return Bad(absl::DataLossError(absl::StrCat("the header of the record is cut short; expected ",
+    return Bad(absl::DataLossError(absl::StrCat("the record's header is cut short; expected ",
                                                 kHeaderBytes, " bytes, got ", *got)));
   }
   absl::StatusOr<uint64_t> checked =
@@ -146,8 +146,7 @@ absl::StatusOr<bool> TfRecordReader::Next(std::string* record) {
       uint64_t length;
       MF_ASSIGN_OR_RETURN(const bool more, NextLength(&length));
       if (!more) return false;
-      // Grow the memory with the bytes that the file really has, not with the length that it
-      // declares.
+      // Grow the memory as bytes are actually read, instead of trusting the declared length.
       const size_t size = length + kFooterBytes;
       for (size_t done = 0; done < size;) {
         const size_t part = std::min(size - done, std::max(done, 4 * kChunk));
@@ -192,7 +191,7 @@ absl::StatusOr<int64_t> TfRecordReader::Skip(int64_t count) {
   return std::max<int64_t>(count, 0);
 }
 
-// Adds the record and the offset to an error, and makes every later call return it.
+// Adds the record's index and offset to an error, and makes every later call return the error.
 absl::Status TfRecordReader::Bad(const absl::Status& status) {
   if (failed_.ok()) {
     const std::string path = absl::StrCat(file_->path(), ": ");
@@ -229,7 +228,7 @@ absl::StatusOr<TfRecordIndex> TfRecordIndex::Build(absl::string_view path,
     if (!length.ok() && offset == 0 &&
         (GzipReader::LooksLikeGzip(bytes) || GzipReader::LooksLikeZlib(bytes))) {
       return absl::InvalidArgumentError(absl::StrCat(
-          path, ": the file is compressed; expected a plain TFRecord file for an index"));
+          path, ": a compressed file cannot be indexed; expected a plain TFRecord file"));
     }
     if (!length.ok()) return at(length.status());
     const uint64_t size = *length + kFooterBytes;
@@ -288,7 +287,8 @@ absl::Status TfRecordWriter::Flush() {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       status_ = WriteError(n < 0 ? errno : EIO, absl::StrCat(path_, ": cannot write"));
-      // An incomplete record would make the file look damaged. If this also fails, it does.
+      // Remove an incomplete record, which would make the file look damaged. If this also fails,
+      // the file stays damaged.
       (void)!ftruncate(fd_, static_cast<off_t>(written_));
       break;
     }
@@ -301,7 +301,7 @@ absl::Status TfRecordWriter::Flush() {
 
 absl::Status TfRecordWriter::Close() {
   if (fd_ < 0) return status_;
-  Flush().IgnoreError();  // any error stays in status_
+  Flush().IgnoreError();  // status_ keeps the error
   // Some file systems report a failed write only on close.
   if (close(std::exchange(fd_, -1)) != 0 && status_.ok()) {
     status_ = WriteError(errno, absl::StrCat(path_, ": cannot close"));

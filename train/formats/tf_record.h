@@ -29,21 +29,20 @@ struct TfRecordOptions {
 };
 
 // Reads the records in order. Errors are DataLoss, `path: record 3 at byte 120: what; expected …,
-// got …`. Records and bytes count from 0; in a compressed file, the byte is that of the inflated
-// contents.
+// got …`. Records and bytes count from 0. In a compressed file, the byte is an offset in the
+// inflated contents.
 class TfRecordReader {
  public:
   static absl::StatusOr<std::unique_ptr<TfRecordReader>> Open(absl::string_view path,
                                                               const TfRecordOptions& options = {});
 
-  // Reads the next record and returns true, or returns false at the end. Reuses the string's
-  // memory.
+  // Reads the next record. Returns false at the end of the file. Reuses the string's memory.
   absl::StatusOr<bool> Next(std::string* record);
-  // Skips `count` records and returns how many it skipped, fewer only at the end. In a plain file
-  // it reads only their lengths.
+  // Skips `count` records. Returns how many it skipped, which is fewer only at the end. Reads only
+  // the lengths of the skipped records of a plain file.
   absl::StatusOr<int64_t> Skip(int64_t count);
 
-  // The number and the byte offset of the next record.
+  // The index and the byte offset of the next record.
   int64_t record() const { return record_; }
   uint64_t offset() const { return offset_; }
   int64_t num_bad_records() const { return num_bad_records_; }
@@ -53,7 +52,7 @@ class TfRecordReader {
       : file_(std::move(file)), options_(options) {}
 
   absl::Status Fill();
-  // Copies the next `size` bytes and returns how many it copied, fewer only at the end.
+  // Copies the next `size` bytes. Returns how many it copied, which is fewer only at the end.
   absl::StatusOr<size_t> Take(size_t size, char* out);
   absl::StatusOr<bool> NextLength(uint64_t* length);
   absl::Status Bad(const absl::Status& status);
@@ -68,7 +67,7 @@ class TfRecordReader {
   absl::Status failed_;  // the first error
 };
 
-// The offsets of the records of a plain file, for reading in any order.
+// An index of a plain file's records, for reading them in any order.
 class TfRecordIndex {
  public:
   // Reads the lengths of all records and verifies their checksums, without reading the records.
@@ -76,14 +75,14 @@ class TfRecordIndex {
                                              const TfRecordOptions& options = {});
 
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
-  // Reads record `i` of [0, size()). Thread-safe.
+  // Reads record `i`. Returns OutOfRange unless it is in [0, size()). Thread-safe.
   absl::Status ReadAt(int64_t i, std::string* record) const;
 
  private:
   explicit TfRecordIndex(InputFile file) : file_(std::move(file)) {}
 
   InputFile file_;
-  std::vector<uint64_t> offsets_;  // of each record, and of the end of the file
+  std::vector<uint64_t> offsets_;  // the offset of each record, and the file size
 };
 
 // Writes an uncompressed file of records:
@@ -92,24 +91,24 @@ class TfRecordIndex {
 //   for (const std::string& example : examples) MF_RETURN_IF_ERROR(writer->Write(example));
 //   MF_RETURN_IF_ERROR(writer->Close());
 //
-// Not thread-safe. After an error, which each later call also returns, the file ends with its last
-// complete record.
+// Not thread-safe. After an error, the file ends with its last complete record, and each later call
+// returns the same error.
 class TfRecordWriter {
  public:
   enum class Existing { kReplace, kRefuse };
-  // Creates the file. Returns the system's error; AlreadyExists if kRefuse finds a file; and
-  // FailedPrecondition for a symbolic link.
+  // Creates the file. Returns AlreadyExists if kRefuse finds a file, FailedPrecondition for a
+  // symbolic link, and otherwise the system's error if the file cannot be created.
   static absl::StatusOr<std::unique_ptr<TfRecordWriter>> Create(
       absl::string_view path, Existing existing = Existing::kReplace);
-  ~TfRecordWriter();  // closes the file; Close() also returns the error
+  ~TfRecordWriter();  // closes the file, and ignores errors, which Close() returns
   TfRecordWriter(const TfRecordWriter&) = delete;
   TfRecordWriter& operator=(const TfRecordWriter&) = delete;
 
   const std::string& path() const { return path_; }
 
-  // Adds a record, which may stay in memory until Flush() or Close().
+  // Writes a record, which can stay in memory until Flush() or Close().
   absl::Status Write(absl::string_view record);
-  // Hands all records to the operating system. Other processes can then read them.
+  // Passes all records to the operating system, so other processes can read them.
   absl::Status Flush();
   // Flushes and closes the file. Later calls of Write() return FailedPrecondition.
   absl::Status Close();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WireReader: reads the fields of a serialized protocol buffer without its class.
+// WireReader: reads the fields of a serialized protocol buffer without the generated class.
 // Source: protobuf.dev, "Encoding".
 #ifndef MIRRORFLOW_TRAIN_FORMATS_WIRE_FORMAT_H_
 #define MIRRORFLOW_TRAIN_FORMATS_WIRE_FORMAT_H_
@@ -15,8 +15,8 @@ struct WireField {
   enum Type { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
   uint32_t number;
   Type type;
-  uint64_t value;           // of a varint
-  absl::string_view bytes;  // of every other type
+  uint64_t value;           // the value of a varint
+  absl::string_view bytes;  // the contents of all other types
 };
 
 class WireReader {
@@ -24,7 +24,7 @@ class WireReader {
   explicit WireReader(absl::string_view message)
       : p_(message.data()), end_(message.data() + message.size()) {}
 
-  // Reads the next field. Returns false at the end of the message and for bytes that are not a
+  // Reads the next field. Returns false at the end of the message, and for bytes that are not a
   // field.
   bool Next(WireField* field) {
     if (p_ == end_ || damaged_) return false;
@@ -56,15 +56,14 @@ class WireReader {
     return true;
   }
 
-  // Reads the next of several packed varints. Returns false at the end and for bytes that are not a
-  // varint.
+  // Reads the next packed varint. Returns false at the end, and for bytes that are not a varint.
   bool NextVarint(uint64_t* value) {
     if (p_ == end_ || damaged_) return false;
     damaged_ = !Varint(value);
     return !damaged_;
   }
 
-  // Whether the last call failed before the end of the message.
+  // Whether the last call returned false because of invalid bytes.
   bool damaged() const { return damaged_; }
 
  private:

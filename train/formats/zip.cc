@@ -31,9 +31,9 @@ constexpr size_t kEnd64Bytes = 56, kLocator64Bytes = 20;
 constexpr size_t kMaxCommentBytes = 0xffff;
 constexpr uint64_t kMaxDirectoryBytes = 64 << 20;
 constexpr uint32_t kIn64 = 0xffffffff;   // the value is in the zip64 record
-constexpr uint16_t kIn64Short = 0xffff;  // the same for 16-bit fields
-constexpr uint16_t kZip64Extra = 1;      // the id of that record
-constexpr uint16_t kVersion64 = 45;      // the first version that supports it
+constexpr uint16_t kIn64Short = 0xffff;  // like kIn64, for 16-bit fields
+constexpr uint16_t kZip64Extra = 1;      // the id of the zip64 record
+constexpr uint16_t kVersion64 = 45;      // the first format version with zip64
 constexpr uint16_t kUtf8Name = 1 << 11;
 constexpr uint16_t kEncrypted = 1 | 1 << 6 | 1 << 13;
 constexpr uint16_t kStored = 0, kDeflated = 8;
@@ -42,12 +42,12 @@ constexpr uint64_t kMaxDeflateRatio = 1032;    // zlib's technical notes
 constexpr size_t kChunk = size_t{1} << 16;
 constexpr int kRawDeflate = -15;  // inflateInit2: largest window, no header
 
-// Reads consecutive little-endian numbers.
+// Reads consecutive little-endian integers.
 class Fields {
  public:
   explicit Fields(absl::string_view bytes) : rest_(bytes) {}
 
-  // Each requires that enough bytes are left.
+  // The functions below require that enough bytes are left.
   uint16_t U16() { return Number<uint16_t>(); }
   uint32_t U32() { return Number<uint32_t>(); }
   uint64_t U64() { return Number<uint64_t>(); }
@@ -184,8 +184,8 @@ absl::Status TakeZip64(absl::string_view extra, absl::Span<uint64_t* const> fiel
   return wanted ? absl::DataLossError("zip: a zip64 field is missing") : absl::OkStatus();
 }
 
-// Rejects names that would lead out of a directory. They are never used as paths here, but callers
-// may create files with these names.
+// Rejects names that, as paths, would lead out of a directory. They are not used as paths here, but
+// callers may create files with these names.
 absl::Status CheckName(absl::string_view name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
   const bool leads_out = absl::StartsWith(name, "/") || absl::StrContains(name, '\\') ||
@@ -205,7 +205,7 @@ absl::StatusOr<ZipEntry> ReadCentral(Fields* directory, uint64_t* offset) {
   }
   Fields f(directory->Bytes(kCentralBytes));
   if (f.U32() != kCentralSignature) {
-    return absl::DataLossError("zip: an entry of the central directory has a wrong signature");
+    return absl::DataLossError("zip: an entry in the central directory has a wrong signature");
   }
   f.Bytes(4);  // versions
   const uint16_t flags = f.U16(), method = f.U16();
@@ -300,7 +300,8 @@ absl::StatusOr<std::vector<ZipEntry>> ReadZipDirectory(const InputFile& file) {
   for (size_t i = 1; i < places.size(); ++i) {
     if (places[i].first < places[i - 1].second) {
       return Broken("two entries overlap",
-                    absl::StrCat("one from byte ", places[i - 1].second, " on"), places[i].first);
+                    absl::StrCat("the next entry at byte ", places[i - 1].second, " or later"),
+                    places[i].first);
     }
   }
   return entries;
@@ -370,7 +371,7 @@ absl::Status ZipEntryReader::Inflate(size_t size, unsigned char* out) {
 absl::Status ZipEntryReader::Finish() {
   if (given_ != entry_.size) return Broken("the entry is too long", given_, entry_.size);
   if (stream_ != nullptr) {
-    // The stream may not have reached its end yet; any byte that it still returns is an error.
+    // Inflate until the end of the stream; any further byte is an error.
     unsigned char one;
     int result = Z_OK;
     while (result == Z_OK) {
@@ -383,12 +384,12 @@ absl::Status ZipEntryReader::Finish() {
     if (result != Z_STREAM_END || stream_->avail_out == 0 || stream_->avail_in != 0 ||
         taken_ != entry_.compressed_size) {
       return absl::DataLossError(absl::StrCat(
-          "zip: the deflated data does not end with the entry; expected the end after ",
+          "zip: the deflated data does not end where the entry does; expected the end after ",
           entry_.size, " bytes, got more data"));
     }
   }
   if (crc_ != entry_.crc) {
-    return Broken("wrong CRC-32 of the entry", absl::StrCat(absl::Hex(entry_.crc)),
+    return Broken("the entry has a wrong CRC-32", absl::StrCat(absl::Hex(entry_.crc)),
                   absl::Hex(crc_));
   }
   return absl::OkStatus();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads and writes safetensors files: named tensors that Python can load without executing code.
-//   uint64 length of the header | header (JSON) | the tensors' bytes; all little-endian
+//   header length: uint64 | header: JSON | the tensors' bytes
+// All values are little-endian.
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
 #define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
 
@@ -20,26 +21,26 @@ namespace mirrorflow {
 struct Safetensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
-  // The tensors of a file that a Tensor cannot hold (8-bit floats, many dimensions), by name. Each
-  // has an Unimplemented error for callers that need the tensor. They are not written.
+  // Tensors in the file that a Tensor cannot hold (8-bit floats, many dimensions): their names, and
+  // the Unimplemented error for callers that need the tensor. They are not written.
   std::map<std::string, absl::Status> unreadable = {};
 };
 
-// The bytes of a safetensors file in memory, identical to those of the reference implementation.
+// The bytes of a safetensors file in memory, identical to the reference implementation's.
 class SafetensorsFile {
  public:
-  // Refers to the tensors of `contents`, which must outlive the result.
+  // Returns a file that refers to the tensors of `contents`, which must outlive it.
   static absl::StatusOr<SafetensorsFile> Create(const Safetensors& contents);
 
-  // All bytes before the tensors.
+  // Returns all bytes before the tensors.
   const std::string& header() const { return header_; }
   uint64_t bytes() const;
-  // The pieces of the file, in order. Valid as long as this object.
+  // Returns the file's pieces, in order. They are valid as long as this object.
   std::vector<absl::string_view> pieces() const;
 
  private:
   std::string header_;
-  std::vector<const Tensor*> tensors_;  // in the order of the file
+  std::vector<const Tensor*> tensors_;  // in file order
 };
 
 // Writes the same bytes as the reference implementation. A crash leaves either the old or the new
@@ -47,8 +48,9 @@ class SafetensorsFile {
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
 
 // Returns all tensors, some of which may be unreadable. Checks that the file is large enough before
-// allocating memory. DataLoss, `path: RuleName: what; expected …, got …`, if the file violates a
-// rule of the format; InvalidArgument for a file of another format, which the error names.
+// allocating memory. Returns DataLoss, `path: RuleName: what; expected …, got …`, if the file
+// violates a rule of the format, and InvalidArgument for a file of another format, which the error
+// names.
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -152,7 +152,7 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
   std::stable_sort(items.begin(), items.end(),
                    [](const Item& a, const Item& b) { return a.dtype > b.dtype; });
 
-  // Join the fields as text, because ordered_json compares each new key with all others.
+  // Join the fields as text, because ordered_json would compare each new key with all others.
   std::vector<std::string> fields;
   auto add_field = [&](absl::string_view name, const nlohmann::ordered_json& value) {
     fields.push_back(absl::StrCat(JsonQuote(name), ":", JsonText(value)));

@@ -41,9 +41,9 @@ constexpr SafetensorsDtype kDtypes[] = {
     {"U64", 64, DT_UINT64},
 };
 
-// Builds the header from the events of nlohmann's parser. The parser's own parse() would silently
-// keep only the last of several equal keys, and would build the whole tree. A handler ends the
-// parse by returning false; `status` then holds the reason.
+// Builds the header from nlohmann's parser events. The parser's own parse() would silently keep
+// only the last of several equal keys, and would build the whole tree. A handler stops the parser
+// by returning false; `status` then holds the reason.
 class HeaderEvents {
  public:
   RawSafetensorsHeader header;
@@ -150,7 +150,7 @@ class HeaderEvents {
     return place;
   }
 
-  // Whether the next value belongs to a field that the format does not define.
+  // Returns whether the next value is in a field that the format does not define.
   bool Ignored() const {
     return Here() == kIgnored ||
            (Here() == kTensor && key_ != "dtype" && key_ != "shape" && key_ != "data_offsets");
@@ -213,7 +213,8 @@ absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json
                                           json.empty() ? "nothing" : JsonQuote(json.substr(0, 1))));
   }
   if (!IsUtf8(json)) return BrokenSafetensors("InvalidHeader", "the header is not UTF-8");
-  // The parser would accept other trailing white space, and treats a NUL as the end.
+  // Check this here, because the parser accepts other trailing white space, and treats a NUL as the
+  // end.
   const size_t last = json.find_last_not_of(' ');
   const size_t nul = json.find('\0');
   if (json[last] != '}' || nul != absl::string_view::npos) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses the JSON of a safetensors header without checking the rules of the format, as
-// safetensors_header.h does.
+// Parses the JSON of a safetensors header. Does not check the rules of the format;
+// safetensors_header.h does that.
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_JSON_H_
 #define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_JSON_H_
 
@@ -25,7 +25,7 @@ struct SafetensorsDtype {
   DataType dtype;  // DT_INVALID if a Tensor cannot hold it
 };
 
-// All dtypes of the format. The writer sorts tensors in the reverse of this order.
+// Returns all dtypes of the format. The writer sorts tensors in the reverse of this order.
 absl::Span<const SafetensorsDtype> SafetensorsDtypes();
 
 struct RawSafetensorsEntry {
@@ -40,7 +40,8 @@ struct RawSafetensorsHeader {
   std::vector<RawSafetensorsEntry> entries;  // in the order of the JSON
 };
 
-// DataLoss for text that is not UTF-8, not JSON or not a header, and for a duplicate key.
+// Parses a header. Returns DataLoss for text that is not UTF-8, not JSON or not a header, and for a
+// duplicate key.
 absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json);
 
 // Returns DataLoss, `rule: text`.

@@ -26,7 +26,7 @@ std::string Hmac(absl::string_view key, std::initializer_list<absl::string_view>
   for (const absl::string_view field : fields) absl::StrAppend(&text, field.size(), ":", field);
   std::string mac(EVP_MAX_MD_SIZE, '\0');
   unsigned int size = 0;
-  // OpenSSL takes a null key to mean the key of the previous call.
+  // OpenSSL treats a null key as the key of the previous call.
   const unsigned char* const data =
       reinterpret_cast<const unsigned char*>(key.empty() ? "" : key.data());
   HMAC(EVP_sha256(), data, static_cast<int>(key.size()),
@@ -65,7 +65,7 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   constexpr size_t kLineEnd = 2;
   MF_ASSIGN_OR_RETURN(std::string secret,
                       ReadPrivateFile(path, "secret file", kMaxSecretBytes + kLineEnd));
-  // Also strip a CR, so a file written on Windows holds the same secret.
+  // Also strip a CR, so a file that was written on Windows holds the same secret.
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < kMinSecretBytes || secret.size() > kMaxSecretBytes) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": expected a secret of ", kMinSecretBytes,

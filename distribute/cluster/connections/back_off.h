@@ -10,8 +10,8 @@
 
 namespace mirrorflow {
 
-// Exponential back-off with jitter. Nominal pauses double from `first` to `longest`; each actual
-// pause is random, between half of the nominal one and all of it, so that many callers spread out.
+// Exponential back-off with jitter. Nominal pauses double from `first` to `longest`. Each actual
+// pause is random, between half of the nominal pause and all of it, so many callers spread out.
 class BackOff {
  public:
   BackOff(absl::Duration first, absl::Duration longest)

@@ -21,9 +21,10 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
-// Decay rate of RecentRefusals.
+// The rate at which RecentRefusals decays.
 constexpr double kForgottenPerSecond = 100;
-// Pause after each batch during a flood; longer with TLS, whose handshakes cost far more CPU time.
+// The pause after each batch during a flood. It is longer with TLS, because TLS handshakes cost far
+// more CPU time.
 constexpr absl::Duration kPause = absl::Milliseconds(10);
 constexpr absl::Duration kPauseOfTls = absl::Milliseconds(100);
 
@@ -34,16 +35,16 @@ absl::Status Callers::Start() {
   return wake_.fd() < 0 ? NetworkError(errno, "connections: eventfd") : absl::OkStatus();
 }
 
-void Callers::Expect(const std::map<std::string, size_t>& callers, size_t places) {
+void Callers::Expect(const std::map<std::string, size_t>& callers, size_t max_handshakes) {
   MutexLock lock(&mu_);
   for (const auto& [address, count] : callers) sources_[address].expected = count;
-  places_ = places;
+  max_concurrent_handshakes_ = max_handshakes;
 }
 
 absl::Duration Callers::Add(int fd, const std::string& peer) {
   Waiting caller = {.peer = peer, .socket = OwnedSocket(fd)};
   const std::string address = SourceOf(fd).value_or("");
-  bool is_flooded, was_empty, has_place = true;
+  bool is_flooded, was_empty, can_serve = true;
   {
     MutexLock lock(&mu_);
     was_empty = callers_.empty();
@@ -52,14 +53,14 @@ absl::Duration Callers::Add(int fd, const std::string& peer) {
     if (source != nullptr && source->present() < source->expected) {
       source->silent.push_back(std::move(caller));
       ++num_waiting_;
-      has_place = num_served_ < places_;
+      can_serve = num_served_ < max_concurrent_handshakes_;
     } else {
       if (callers_.size() - num_served_ >= limit_) DropOne();
       Serve(std::move(caller), source, /*is_stranger=*/true);
     }
     is_flooded = IsFlooded();
   }
-  if (has_place && (was_empty || !is_flooded)) Wake();
+  if (can_serve && (was_empty || !is_flooded)) Wake();
   if (!is_flooded) return absl::ZeroDuration();
   return tls_ == nullptr ? kPause : kPauseOfTls;
 }
@@ -77,7 +78,7 @@ void Callers::Serve(Waiting caller, Source* source, bool is_stranger) {
 }
 
 // Moves callers that have sent something or closed their connections from `silent` to `ready`.
-void Callers::FindReady() {
+void Callers::MoveReady() {
   std::vector<pollfd> polled;
   for (const auto& [address, source] : sources_) {
     for (const Waiting& caller : source.silent) {
@@ -100,10 +101,10 @@ void Callers::FindReady() {
 }
 
 bool Callers::ServeWaiting() {
-  if (num_waiting_ == 0 || num_served_ >= places_) return false;
-  FindReady();
+  if (num_waiting_ == 0 || num_served_ >= max_concurrent_handshakes_) return false;
+  MoveReady();
   bool served = false;
-  for (; num_served_ < places_; served = true) {
+  for (; num_served_ < max_concurrent_handshakes_; served = true) {
     Source* next = nullptr;
     for (auto& [address, source] : sources_) {
       if (source.ready.empty()) continue;
@@ -136,7 +137,7 @@ void Callers::DropOne() {
   };
   if (!std::all_of(busiest.begin(), busiest.end(), has_heard)) std::erase_if(busiest, has_heard);
   const auto dropped = busiest[RandomNumber() % busiest.size()];
-  Refuse(dropped->peer, "others are waiting");
+  Refuse(dropped->peer, "too many callers; a new caller takes its slot");
   callers_.erase(dropped);
 }
 
@@ -144,9 +145,9 @@ void Callers::ExpectOneFewerCaller(Source& source) {
   if (source.expected == 0) return;
   --source.expected;
   if (source.present() <= source.expected || source.present() == source.served) return;
-  // Prefer to drop a silent caller: an honest one is silent only briefly, and will call again.
+  // Prefer to drop a silent caller: an honest caller is silent only briefly, and retries.
   std::deque<Waiting>& waiting = source.silent.empty() ? source.ready : source.silent;
-  Refuse(waiting.front().peer, "no more callers are expected from there");
+  Refuse(waiting.front().peer, "no more callers are expected from its address");
   waiting.pop_front();
   --num_waiting_;
 }
@@ -165,7 +166,7 @@ absl::Status Callers::failure() {
 }
 
 void Callers::Refuse(const std::string& peer, absl::string_view why) {
-  // The cap limits the effect of even a long flood to a second after its end.
+  // Cap the count, so even a long flood has no effect beyond one second after its end.
   refusals_ = std::min(RecentRefusals() + 1, static_cast<double>(limit_) + kForgottenPerSecond);
   last_refusal_ = MonotonicTime::Now();
   if (log_ != nullptr) log_->Log(peer, absl::StrCat("was refused: ", why));
@@ -224,7 +225,7 @@ void Callers::AddPolled(std::vector<pollfd>* polled) const {
     polled->push_back(
         {.fd = caller.conversation.fd(), .events = caller.conversation.event(), .revents = 0});
   }
-  if (num_served_ >= places_) return;
+  if (num_served_ >= max_concurrent_handshakes_) return;
   for (const auto& [address, source] : sources_) {
     for (const Waiting& caller : source.silent) {
       polled->push_back({.fd = caller.socket.fd(), .events = POLLIN, .revents = 0});

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Callers: processes that have connected to a port of this process but have not completed the
-// handshake. Their number, the memory of each, and the time that each handshake can take (5 s) are
-// bounded, no matter what they send. During a flood, callers are accepted and served in batches,
-// which also bounds the CPU time: most of a refused caller's cost is in waking threads up for it.
+// handshake. The number of callers, the memory of each, and the time that each handshake can take
+// (5 s) are bounded, no matter what callers send. During a flood, callers are accepted and served
+// in batches. This also bounds the CPU time, because most of a refused caller's cost is in waking
+// up threads.
 //
-// Callers from addresses that this process expects wait for their turn. All others are strangers;
-// a new stranger can replace an earlier one.
+// Callers from addresses that this process expects wait for their turn. All others are strangers; a
+// new stranger can replace an earlier one.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_CALLERS_H_
 
@@ -36,39 +37,41 @@ namespace mirrorflow {
 
 class Callers {
  public:
-  // Serves up to `limit` strangers at a time. Beyond that, a new one replaces a stranger from the
+  // Serves up to `limit` strangers at a time. Beyond that, a new stranger replaces one from the
   // network (NetworkOf) with the most strangers, so no network can lock out the others. The victim
-  // is chosen at random, among those that have not sent a valid hello if any have not. Evicting
-  // the oldest would let a crowd displace each honest caller just before it finishes; evicting the
-  // newest would let callers that stall on purpose hold all slots. `handshake` creates the
-  // accepting end for a caller on `fd`, on either thread. `tls` is null for plain connections.
-  // `log`, which can be null, logs refused callers.
+  // is chosen at random. Strangers that have not yet sent a valid hello are evicted before all
+  // others. Evicting the oldest stranger would let a crowd displace each honest caller just before
+  // it finishes; evicting the newest would let callers that stall on purpose hold all slots.
+  // `handshake` creates the accepting end for a caller on `fd`, on either thread. `tls` is null for
+  // plain connections. `log`, which can be null, logs refused callers.
   Callers(size_t limit, TlsContext tls, std::function<Handshake(int fd)> handshake,
           RejectedPeerLog* log)
       : limit_(limit), tls_(std::move(tls)), handshake_(std::move(handshake)), log_(log) {}
-  // Must succeed before other calls.
+  // Must have succeeded before any other function is called.
   absl::Status Start();
 
-  // Sets how many callers to expect from each address (SourceOf). That many from each address, less
-  // those that have completed their handshakes, wait as bare descriptors: they have no deadline,
-  // and no newcomer replaces them. A caller leaves the queue when it has sent something and one of
-  // the `places` concurrent handshakes is free, so callers and their connections take one
-  // descriptor for each expected caller, plus at most `places` for strangers at those addresses. A
-  // free slot goes to the address that occupies the fewest, so callers from one address delay those
-  // from others by one timeout at most. Further callers from an address are strangers. Call before
-  // the first Add.
-  void Expect(const std::map<std::string, size_t>& callers, size_t places);
+  // Sets how many callers to expect from each address (SourceOf). That many callers from each
+  // address, less those that have completed their handshakes, wait as bare descriptors: they have
+  // no deadline, and no newcomer replaces them. A waiting caller's handshake begins when the caller
+  // has sent something and fewer than `max_handshakes` are in progress. Callers and their
+  // connections therefore take one descriptor for each expected caller, plus at most
+  // `max_handshakes` for strangers at those addresses. A free slot goes to the address with the
+  // fewest handshakes in progress, so callers from one address delay those from others by one
+  // timeout at most. Further callers from an address are strangers. Must be called before the first
+  // Add.
+  void Expect(const std::map<std::string, size_t>& callers, size_t max_handshakes);
 
   // ---- called by the listener's thread ----------------------------------------------------------
 
-  // Returns how long to wait before accepting more callers: zero except during a flood.
+  // Adds a caller, and takes ownership of `fd`. Returns how long to wait before accepting more
+  // callers: zero except during a flood.
   absl::Duration Add(int fd, const std::string& peer);
   // Records that connections cannot be accepted.
   void Fail(const absl::Status& why);
 
   // ---- called by the serving thread -------------------------------------------------------------
 
-  // Returns why connections cannot be accepted; OK if they can.
+  // Returns the error that Fail recorded, else OK.
   absl::Status failure();
   struct Proven {
     std::string peer;  // as in ConnectionListener::OnConnection
@@ -79,12 +82,12 @@ class Callers {
   // Advances all handshakes without blocking. Calls `on_proven`, which must not call this object,
   // for each caller that has completed its handshake, and stops at the first error it returns.
   absl::Status Advance(const std::function<absl::Status(Proven)>& on_proven);
-  // Whether there are no callers.
+  // Whether no caller is waiting or being served.
   bool empty() const;
-  // Appends the events to poll() for before the next Advance. Poll with a timeout: callers have
-  // deadlines, and their sockets are not polled during a flood.
+  // Appends the events to poll() for before the next Advance. That poll() must have a timeout,
+  // because callers have deadlines, and their sockets are not polled during a flood.
   void AddPolled(std::vector<pollfd>* polled) const;
-  // Interrupts that poll().
+  // Interrupts the poll() that AddPolled describes.
   void Wake();
 
  private:
@@ -99,31 +102,32 @@ class Callers {
     std::deque<Waiting> silent = {};
     std::deque<Waiting> ready = {};  // callers that have sent something
     size_t served = 0;               // handshakes in progress
-    uint64_t turn = 0;               // turns_ when the last of them began
+    uint64_t turn = 0;               // turns_ when its last handshake began
 
     size_t present() const { return silent.size() + ready.size() + served; }
   };
   struct Caller {
     std::string peer;
     Source* source;       // null if no callers are expected from its address
-    bool is_stranger;     // if false, it holds one of places_
-    MonotonicTime begin;  // of the handshake
+    bool is_stranger;     // if false, it counts towards num_served_
+    MonotonicTime begin;  // when the handshake began
     Conversation conversation;
   };
 
   // Begins the caller's handshake.
   void Serve(Waiting caller, Source* source, bool is_stranger) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void FindReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void MoveReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Begins the handshakes of waiting callers while slots are free. Returns whether any began.
   bool ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Evicts a stranger.
+  // Evicts a stranger. Requires that there is one.
   void DropOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Expects one caller fewer, and drops a waiting caller if too many are now waiting.
+  // Expects one caller fewer from `source`, and drops a waiting caller if too many are waiting now.
   void ExpectOneFewerCaller(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs and counts the refusal. Does not remove the caller.
   void Refuse(const std::string& peer, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns a count of refusals that decays with time.
   double RecentRefusals() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether recent refusals exceed the limit of strangers.
+  // Returns whether there were more recent refusals than strangers can be served at a time.
   bool IsFlooded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return RecentRefusals() > static_cast<double>(limit_);
   }
@@ -135,7 +139,7 @@ class Callers {
   OwnedSocket wake_;  // a non-blocking eventfd
   mutable Mutex mu_;
   std::map<std::string, Source> sources_ ABSL_GUARDED_BY(mu_);  // by address
-  size_t places_ ABSL_GUARDED_BY(mu_) = 0;  // limit of concurrent handshakes for sources_
+  size_t max_concurrent_handshakes_ ABSL_GUARDED_BY(mu_) = 0;   // for sources_, without strangers
   // Sums over sources_.
   size_t num_served_ ABSL_GUARDED_BY(mu_) = 0, num_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t turns_ ABSL_GUARDED_BY(mu_) = 0;

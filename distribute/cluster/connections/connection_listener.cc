@@ -35,15 +35,15 @@ constexpr int kBacklog = 1024;
 constexpr int kBatch = 16;
 // Pause after accept(2) has failed, for instance because file descriptors have run out.
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
-// How long accepting must fail before it is reported. Strangers' connections, which end sooner, can
-// take the last file descriptors.
+// How long accepting must fail before it is reported. Strangers can take the last file descriptors,
+// but their connections end sooner than this.
 constexpr absl::Duration kPatience = absl::Seconds(6);
 
 absl::Status CannotListen(absl::StatusCode code, absl::string_view address, absl::string_view why) {
   return absl::Status(
       code, absl::StrCat(address, ": cannot listen on this address: ", why,
-                         "; expected an address of this host with a port that this process may use "
-                         "and that is not in use"));
+                         "; expected an address of this host, with a free port that this process "
+                         "may use"));
 }
 
 // Returns whether a retry can succeed, for example once another process has ended or the network is
@@ -74,7 +74,7 @@ int ListeningSocket(const addrinfo& address) {
       socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
   if (fd < 0) return -1;
   const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // past connections do not matter
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // ignores past connections
   if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, kBacklog) == 0) return fd;
   const int error = errno;
   close(fd);
@@ -82,7 +82,7 @@ int ListeningSocket(const addrinfo& address) {
   return -1;
 }
 
-// Returns a URI. An IPv4-mapped IPv6 address is written as IPv4.
+// Returns the address as a URI. Writes an IPv4-mapped IPv6 address as IPv4.
 std::string PeerText(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "?";
   if (address.ss_family == AF_INET) {
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
   int port = -1;
   if (colon == address.npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
       port > 65535) {
-    return CannotListen(absl::StatusCode::kInvalidArgument, address, "it is not HOST:PORT");
+    return CannotListen(absl::StatusCode::kInvalidArgument, address, "not HOST:PORT");
   }
   absl::string_view host = address.substr(0, colon);
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
@@ -130,7 +130,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
   };
   int error = 0;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    // All addresses of a name share the port that the first one got.
+    // All addresses of the name use the first address's port.
     if (one->ai_family == AF_INET) {
       reinterpret_cast<sockaddr_in*>(one->ai_addr)->sin_port = htons(port);
     } else if (one->ai_family == AF_INET6) {
@@ -139,7 +139,8 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     const int fd = ListeningSocket(*one);
     if (fd < 0) {
       const int failed = errno;
-      // The host may lack IPv6, for instance, but it is an error if another process has the port.
+      // Some addresses may be unusable, for example on a host without IPv6. But it is an error if
+      // another process uses the port.
       if (failed == EADDRINUSE || failed == EMFILE || failed == ENFILE) {
         return CannotListen(address, failed);
       }
@@ -177,7 +178,7 @@ absl::Status ConnectionListener::Start(OnConnection on_connection, OnError on_er
 }
 
 void ConnectionListener::Accept(const OnConnection& on_connection, const OnError& on_error) const {
-  // When accepting began to fail, or when on_error was last called.
+  // When accepting began to fail or, if later, when on_error was last called.
   MonotonicTime failing_since = MonotonicTime::InfiniteFuture();
   std::vector<pollfd> wanted;
   for (const int fd : sockets_) wanted.push_back({.fd = fd, .events = POLLIN, .revents = 0});

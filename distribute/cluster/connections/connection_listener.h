@@ -14,20 +14,20 @@
 
 namespace mirrorflow {
 
-// Accepts TCP connections on one address and hands them on. gRPC can listen by itself, but it does
-// not say why listening fails, and it reads whatever strangers send.
+// Accepts TCP connections on one address and passes them to a callback. gRPC has its own listener,
+// but that does not report why listening fails, and it reads whatever strangers send.
 class ConnectionListener {
  public:
-  // `fd`: a connected, non-blocking socket; the callee takes ownership. `peer`: its other end as a
-  // URI, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
+  // `fd`: a connected, non-blocking socket; the callee takes ownership. `peer`: the address of the
+  // other end as a URI, for instance `ipv4:10.0.0.2:40000` or `ipv6:%5B::1%5D:40000`.
   // Returns how long to wait before accepting more connections; usually zero.
   using OnConnection = std::function<absl::Duration(int fd, const std::string& peer)>;
   using OnError = std::function<void(const absl::Status& why)>;
 
-  // Listens on HOST:PORT, and on no other address; port 0 chooses a free port. Connections wait
-  // until Start. Returns Unavailable, with the system's reason, if the address cannot be used yet,
-  // for example because another process uses the port: ports are never shared. Returns
-  // InvalidArgument if a retry cannot help, for example for a privileged port.
+  // Listens only on HOST:PORT; port 0 selects a free port. Connections wait until Start. Returns
+  // Unavailable, with the system's reason, if the address cannot be used yet, for example because
+  // another process uses the port: ports are never shared. Returns InvalidArgument if a retry
+  // cannot help, for example for a privileged port.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Listen(absl::string_view address);
 
   // Stops accepting, and blocks until a call of OnConnection in progress returns.
@@ -37,10 +37,10 @@ class ConnectionListener {
 
   int port() const { return port_; }
 
-  // Calls `on_connection` for each connection, from the listener's thread. Calls `on_error`, from
-  // the same thread, when accepting has failed for several seconds, for instance because file
-  // descriptors have run out, and again while that lasts. Call once. Returns ResourceExhausted if
-  // the thread cannot be started.
+  // Starts a thread that calls `on_connection` for each connection. It calls `on_error` whenever
+  // accepting has failed for several seconds, for instance because file descriptors have run out,
+  // and repeats this while the failure lasts. Must be called only once. Returns ResourceExhausted
+  // if the thread cannot be started.
   absl::Status Start(OnConnection on_connection, OnError on_error);
 
  private:

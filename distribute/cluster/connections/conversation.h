@@ -13,25 +13,25 @@
 
 namespace mirrorflow {
 
-// One end of a handshake in progress. Sends and receives the messages over a stream; the TLS
-// handshake, if any, happens first inside the stream. No call blocks.
+// One end of a handshake in progress. Sends and receives the handshake's messages over a stream,
+// which first does its TLS handshake, if any. No call blocks.
 class Conversation {
  public:
   Conversation(std::unique_ptr<Stream> stream, Handshake handshake)
       : stream_(std::move(stream)), handshake_(std::move(handshake)) {}
 
-  // Sends and receives without blocking. Returns the errors of Stream and Handshake. On an error,
-  // sends the refusal to the other end if the socket accepts it.
+  // Sends and receives what is possible without blocking. Returns the errors of Stream and
+  // Handshake. If the handshake fails, sends the refusal to the other end if the socket accepts it.
   absl::Status Advance();
   bool done() const { return handshake_.done() && output_.empty(); }
 
   int fd() const { return stream_->fd(); }
-  // The event to poll() for.
+  // Returns the event to poll() for.
   int16_t event() const {
     return output_.empty() ? stream_->receive_event() : stream_->send_event();
   }
   const Handshake& handshake() const { return handshake_; }
-  // Call once done.
+  // Requires done().
   std::unique_ptr<Stream> TakeStream() { return std::move(stream_); }
 
  private:

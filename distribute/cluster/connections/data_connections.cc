@@ -36,17 +36,17 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kMaxStrangers = 16;  // served at a time
-// Limits the calls in progress to each worker, so no worker has to answer all at once, and one that
-// does not answer does not delay calls to others.
+// Limits the calls in progress to each worker. No worker has to answer all calls at once, and a
+// worker that does not answer does not delay calls to others.
 constexpr int kMaxCalls = 32;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50), kLongestPause = absl::Seconds(2);
-constexpr size_t kMostNamed = 10;  // ranks that an error names
+constexpr size_t kMaxNamed = 10;  // ranks that an error names
 
 // Another worker whose ranks are peers of this worker's ranks.
 struct Worker {
   std::string address;  // HOST:PORT
   std::string host;     // numeric
-  // Connections that this process has yet to make. One that ends early is retried, because
+  // Connections that this process has yet to make. If a call ends early, it is made again, because
   // strangers may have taken all slots at the other end.
   std::deque<Handshake::Ranks> waiting = {};
   int num_calls = 0;  // in progress
@@ -80,7 +80,7 @@ class Connector {
     if (!options_.tls.empty()) {
       MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
     }
-    // The listener, its eventfd, that of the callers, and one caller that has just been accepted.
+    // The listener and its eventfd, the callers' eventfd, and one caller that was just accepted.
     constexpr int64_t kListening = 4;
     const int64_t callers_at_once =
         kMaxStrangers + std::min(num_missing_, static_cast<int64_t>(options_.max_handshakes));
@@ -102,8 +102,8 @@ class Connector {
                         workers_.AllGather("data addresses", own.ToString(), deadline_));
     MF_RETURN_IF_ERROR(FindWorkers(addresses));
     callers.Expect(FindCalls(), options_.max_handshakes);
-    // Start accepting only here, when the callers' addresses are known. Earlier callers wait in the
-    // kernel's queue.
+    // Accept callers only after their addresses are known. Earlier callers wait in the kernel's
+    // queue.
     MF_RETURN_IF_ERROR(
         listener->Start([&](int fd, const std::string& peer) { return callers.Add(fd, peer); },
                         [&](const absl::Status& why) { callers.Fail(why); }));
@@ -130,7 +130,7 @@ class Connector {
     return it == local_ranks_.end() ? nullptr : &connections_[it - local_ranks_.begin()];
   }
 
-  // Calls `call(local, peer)` for each connection that a local rank lacks.
+  // Calls `call(local, peer)` for each peer to which a local rank is not connected yet.
   void ForEachMissing(absl::FunctionRef<void(int local, int peer)> call) const {
     for (size_t i = 0; i < local_ranks_.size(); ++i) {
       for (const int peer : peers_[i]) {
@@ -139,7 +139,7 @@ class Connector {
     }
   }
 
-  // Returns the ranks with which any local rank exchanges data.
+  // Returns the peers of all local ranks.
   std::set<int> AllPeers() const {
     std::set<int> all;
     for (const std::vector<int>& peers : peers_) all.insert(peers.begin(), peers.end());
@@ -176,7 +176,8 @@ class Connector {
     return expected;
   }
 
-  // Checks the rank that an authenticated caller claims.
+  // Checks that an authenticated caller on `fd` is the rank that it claims to be, and that this
+  // rank has yet to connect.
   absl::Status Admit(const Handshake::Ranks& ranks, int fd) {
     const auto* connections = ConnectionsOf(ranks.accepting);
     const bool exists = ranks.connecting >= 0 && ranks.connecting < topology_.world_size();
@@ -198,7 +199,7 @@ class Connector {
                                                     host, ", got ", source));
   }
 
-  // Waits until a connection can make progress, or until the next check is due.
+  // Blocks until a connection can make progress, or for 20 ms.
   void Wait(const Callers& callers) const {
     constexpr int kLongestMs = 20;
     std::vector<pollfd> polled;
@@ -210,13 +211,14 @@ class Connector {
     poll(polled.data(), polled.size(), kLongestMs);
   }
 
+  // Keeps `stream` as the connection between `local` and `peer`.
   absl::Status Keep(int local, int peer, std::unique_ptr<Stream> stream) {
     MF_RETURN_IF_ERROR(WithRank(SetConnectionOptions(stream->fd(), options_.timeout), peer));
     if (ConnectionsOf(local)->emplace(peer, std::move(stream)).second) --num_missing_;
     return absl::OkStatus();
   }
 
-  // Starts the calls that are due. Returns whether any were.
+  // Starts the calls that are due. Returns whether it started any.
   absl::StatusOr<bool> StartCalls() {
     bool started = false;
     for (auto& [index, worker] : others_) {
@@ -251,7 +253,7 @@ class Connector {
         if (absl::IsUnavailable(status)) {
           worker.last = status;
           worker.waiting.push_back(call->ranks);
-          // Calls that end together count as one failure.
+          // Back off only once for calls that fail together.
           const MonotonicTime now = MonotonicTime::Now();
           if (now >= worker.next) worker.next = now + worker.pause.Next();
         } else if (!status.ok()) {
@@ -272,13 +274,13 @@ class Connector {
     }
   }
 
-  // Returns an error that names the ranks that lack connections; its Failure blames the lowest.
+  // Returns an error that names the ranks that have not connected. Its Failure names the lowest.
   absl::Status TimedOut() {
     std::set<int> missing;
     ForEachMissing([&](int, int peer) { missing.insert(peer); });
     const int first = *missing.begin();
     std::vector<int> named(missing.begin(), missing.end());
-    if (named.size() > kMostNamed) named.resize(kMostNamed);
+    if (named.size() > kMaxNamed) named.resize(kMaxNamed);
     std::string text =
         absl::StrCat("connections for data: ", missing.size(), " of ", AllPeers().size(),
                      " ranks did not connect: ", absl::StrJoin(named, ", "));

@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// Hello and challenge begin with the purpose and the protocol version, and their sizes never
-// change, so that ends with different versions can report the difference.
+// The hello and the challenge begin with the purpose and the protocol version. Their sizes never
+// change, so ends with different versions can report the difference.
 constexpr absl::string_view kDataOpening("MFDC\x02", 5);
 constexpr absl::string_view kCoordinationOpening("MFCO\x04", 5);
 constexpr size_t kOpeningBytes = 5;
@@ -27,14 +27,14 @@ constexpr absl::string_view kAnotherJob = "the caller belongs to another job";
 constexpr absl::string_view kRefused = "refused: ", kRefusedForNow = "refused for now: ";
 static_assert(kMaxRefusalBytes <= Handshake::kMaxMessageBytes);
 
-// Hashes the job's name, because the fields of the hello have fixed sizes.
+// Returns a hash of the job's name, because all fields of the hello have fixed sizes.
 std::string JobDigest(absl::string_view job) { return Hmac("job", {job}).substr(0, kJobBytes); }
 
 template <typename T>
 void Append(T value, std::string* text) {
   for (size_t i = 0; i < sizeof(T); ++i) text->push_back(static_cast<char>(value >> (8 * i)));
 }
-// Removes a number from the front and returns it.
+// Removes a little-endian number from the front of `text`, and returns it.
 template <typename T>
 T Take(absl::string_view* text) {
   T value = 0;
@@ -98,7 +98,7 @@ absl::Status Handshake::CheckOpening(absl::string_view message) const {
     return absl::InvalidArgumentError("it does not speak the Mirrorflow protocol");
   }
   return absl::PermissionDeniedError(
-      absl::StrCat("it has another protocol version; expected ", static_cast<int>(own.back()),
+      absl::StrCat("its protocol version differs; expected ", static_cast<int>(own.back()),
                    ", got ", static_cast<int>(static_cast<uint8_t>(message[kOpeningBytes - 1]))));
 }
 
@@ -120,7 +120,7 @@ absl::Status Handshake::ReceiveHello(absl::string_view hello) {
   incarnation_ = Take<uint64_t>(&rest);
   if (cluster_.purpose == Purpose::kData && incarnation_ != cluster_.incarnation) {
     return absl::PermissionDeniedError(
-        absl::StrCat("it belongs to another incarnation of the workers; expected ",
+        absl::StrCat("it is from another incarnation of the workers; expected ",
                      cluster_.incarnation, ", got ", incarnation_));
   }
   hello_ = std::string(hello);
@@ -145,7 +145,8 @@ absl::Status Handshake::ReceiveAnswer(absl::string_view answer) {
   if (!EqualSecrets(answer, Proof("connecting"))) {
     return absl::PermissionDeniedError("it does not know the secret of this job");
   }
-  // Check these after the proof, so only a caller with the secret learns the job or missing ranks.
+  // Check these after the proof, so only a caller with the secret learns the job's name or which
+  // ranks have not connected.
   absl::Status refusal;
   if (!EqualSecrets(
           absl::string_view(hello_).substr(kHelloBytes - kNonceBytes - kJobBytes, kJobBytes),
@@ -167,7 +168,7 @@ absl::Status Handshake::ReceiveAnswer(absl::string_view answer) {
 }
 
 absl::Status Handshake::Receive(absl::string_view message) {
-  if (message.size() != wanted()) return absl::InternalError("handshake: wrong size of a message");
+  if (message.size() != wanted()) return absl::InternalError("handshake: wrong message size");
   switch (state_) {
     case State::kHello:
       return ReceiveHello(message);
@@ -191,7 +192,7 @@ absl::Status Handshake::Receive(absl::string_view message) {
     case State::kDone:
       break;
   }
-  return absl::InternalError("handshake: done");
+  return absl::InternalError("handshake: received a message after its end");
 }
 
 }  // namespace mirrorflow

@@ -41,12 +41,12 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text, std::optional<int
   }
   for (const char c : host) {
     if (absl::ascii_isalnum(c) || absl::StrContains("-._:%", absl::string_view(&c, 1))) continue;
-    return error("the host has a character that no host name has");
+    return error("invalid character in the host name");
   }
   HostPort parsed{.host = std::string(host)};
   if (!absl::SimpleAtoi(text.substr(colon + 1), &parsed.port) || parsed.port < 1 ||
       parsed.port > 65535) {
-    return error("the port is not a number from 1 to 65535");
+    return error("the port is not an integer from 1 to 65535");
   }
   return parsed;
 }
@@ -65,7 +65,7 @@ constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Seconds(1);
 constexpr absl::Duration kReportInterval = absl::Seconds(10);
 
-// Returns the error of getaddrinfo; 0 if the name has an address.
+// Resolves the host name. Returns getaddrinfo's error, or 0 if the name has an address.
 int Resolve(const HostPort& address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -87,7 +87,7 @@ absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline) 
       return absl::DeadlineExceededError(
           absl::StrCat(address.ToString(), ": cannot resolve the name in ",
                        absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))),
-                       ": ", gai_strerror(error), "; expected the name or address of a host"));
+                       ": ", gai_strerror(error), "; expected a host name or address"));
     }
     if (now >= next_report) {
       next_report = now + kReportInterval;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostPort: a HOST:PORT address as users and launchers write it; parsing and name resolution.
+// HostPort: a HOST:PORT address as users and launchers write it. Functions that parse addresses and
+// resolve names.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 
@@ -18,22 +19,22 @@ struct HostPort {
   std::string host;  // a name, an IPv4 address, or an IPv6 address without brackets
   int port = 0;
 
-  std::string ToString() const;  // `host:port`, `[::1]:port`
+  std::string ToString() const;  // returns `host:port` or `[::1]:port`
 };
 
-// Parses `host:port` or `[::1]:port`. The port is optional if there is a default. Returns
+// Parses `host:port` or `[::1]:port`. With `default_port`, the port can be omitted. Returns
 // InvalidArgument for any other text, and for a port outside 1 to 65535.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text,
                                        std::optional<int> default_port = std::nullopt);
 
-// Whether the host is the wildcard address, 0.0.0.0 or ::.
+// Returns whether the host is the wildcard address, 0.0.0.0 or ::.
 bool IsWildcard(absl::string_view host);
 
-// Whether the host is `localhost`, in 127.0.0.0/8 or ::1. Does not resolve other names.
+// Returns whether the host is `localhost`, an address in 127.0.0.0/8, or ::1. Resolves no names.
 bool IsLoopback(absl::string_view host);
 
-// Blocks until the host name of `address` resolves. A pod's name, for example, reaches DNS only
-// after the pod has started, even for lookups from the pod itself. Logs while it waits. Returns
+// Blocks until the host name of `address` resolves, and logs while it waits. A pod's name, for
+// example, is in DNS only after the pod has started, even for lookups from the pod itself. Returns
 // DeadlineExceeded, with the resolver's error, after `deadline`.
 absl::Status WaitUntilResolved(const HostPort& address, MonotonicTime deadline);
 

@@ -10,10 +10,10 @@
 
 namespace mirrorflow {
 
-// Returns the contents of a file that holds a secret; read all such files with it. Returns
-// InvalidArgument unless the file is a regular file owned by this user that no other user can
-// access, and has at most `max_bytes` bytes. If it cannot be read, returns the system's error
-// (NotFound, …). `what` names the file in messages: "secret file".
+// Returns the contents of a file that holds a secret. All such files must be read with this
+// function. Returns InvalidArgument unless it is a regular file of at most `max_bytes` bytes that
+// this user owns and no other user can access. Returns the system's error (NotFound, …) if the file
+// cannot be read. `what` describes the file in messages, such as "secret file".
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, absl::string_view what,
                                             size_t max_bytes);
 

@@ -12,18 +12,19 @@
 
 namespace mirrorflow {
 
-// Returns the network of a peer, written as in ConnectionListener::OnConnection, that one stranger
-// can be assumed to control: the IPv4 address, or the /64 of the IPv6 address.
+// Returns the network to which `peer` (in the form of ConnectionListener::OnConnection) belongs. It
+// is what one stranger can be assumed to control: an IPv4 address, or the /64 network of an IPv6
+// address.
 std::string NetworkOf(absl::string_view peer);
 
-// Logs refused callers, such as port scanners: at most one line a minute for each NetworkOf, so
-// that strangers cannot fill the log. Thread-safe.
+// Logs refused callers, such as port scanners. Logs at most one line a minute for each network
+// (NetworkOf), so strangers cannot fill the log. Thread-safe.
 class RejectedPeerLog {
  public:
-  // Lines begin with `service`.
+  // Every line begins with `service`.
   explicit RejectedPeerLog(std::string service) : service_(std::move(service)) {}
 
-  // Logs what the peer, written as in ConnectionListener::OnConnection, did.
+  // Logs that `what` happened to `peer` (in the form of ConnectionListener::OnConnection).
   void Log(const std::string& peer, absl::string_view what);
 
  private:

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits the buffers forwarded in each direction before other relays get a turn.
+// Limits how many buffers are forwarded in each direction before other relays have their turn.
 constexpr int kRounds = 8;
 
 }  // namespace
@@ -27,8 +27,9 @@ absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Relay::Create(
                    OwnedSocket(ends[1]));
 }
 
-// Returns whether any bytes moved. Receives only into an empty buffer, so the end of one side is
-// noticed only after all earlier bytes have been sent.
+// Sends the buffered bytes; if the buffer is empty, receives first. Returns whether any bytes
+// moved. Receives only into an empty buffer, so it notices that `from` has closed only after all
+// earlier bytes have been sent.
 absl::StatusOr<bool> Relay::Move(Stream& from, Stream& to, Buffer* buffer) {
   bool moved = false;
   if (buffer->empty()) {
@@ -47,7 +48,7 @@ absl::StatusOr<bool> Relay::Move(Stream& from, Stream& to, Buffer* buffer) {
   return moved;
 }
 
-// Returns whether any bytes moved. Records the first error, after which none move.
+// Like Move, but records the first error in the buffer; after that, moves no bytes.
 bool Relay::Advance(Stream& from, Stream& to, Buffer* buffer) {
   if (buffer->has_ended()) return false;
   const absl::StatusOr<bool> moved = Move(from, to, buffer);
@@ -74,7 +75,7 @@ void Relay::AddPolled(std::vector<pollfd>* polled) const {
   const auto add = [&](const Stream& side, const Buffer& received, const Buffer& to_send) {
     const int receive = received.empty() && !received.has_ended() ? side.receive_event() : 0;
     const int send = to_send.empty() || to_send.has_ended() ? 0 : side.send_event();
-    // poll() reports a closed connection again and again, even if no events are requested.
+    // poll() reports a closed connection on every call, even if no events are requested.
     const int events = receive | send;
     polled->push_back(
         {.fd = events == 0 ? -1 : side.fd(), .events = static_cast<int16_t>(events), .revents = 0});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relay: forwards bytes between a stream and a local socket, for a library that insists on a
-// socket. It lets gRPC use connections that have completed a handshake, with TLS if there are
-// certificates: gRPC 1.51 cannot add TLS to an open socket.
+// Relay: forwards bytes between a stream and a local socket, for a library that requires a socket.
+// It lets gRPC use connections that have completed a handshake, with TLS if there are certificates:
+// gRPC 1.51 cannot add TLS to an open socket.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_RELAY_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_RELAY_H_
 
@@ -29,13 +29,13 @@ class Relay {
   static absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Create(
       std::unique_ptr<Stream> stream);
 
-  // Forwards bytes without blocking, up to a limit that keeps one relay from starving others.
-  // Returns Unavailable, with the reason, once either side has closed and its last bytes have been
-  // forwarded, and DataLoss if TLS detects tampering.
+  // Forwards bytes without blocking, up to a limit that keeps one relay from starving others. Once
+  // either side has closed and its last bytes have been forwarded, returns Unavailable, with the
+  // reason. Returns DataLoss if TLS detects tampering.
   absl::Status Advance();
   // Appends the events to poll() for before the next Advance.
   void AddPolled(std::vector<pollfd>* polled) const;
-  // Whether to call Advance again without polling.
+  // Whether Advance stopped at its limit and must be called again without polling.
   bool can_go_on() const { return can_go_on_; }
 
   const Stream& stream() const { return *stream_; }
@@ -44,7 +44,7 @@ class Relay {
   Relay(std::unique_ptr<Stream> stream, OwnedSocket local)
       : stream_(std::move(stream)), local_(PlainStream(std::move(local))) {}
 
-  // One direction: bytes received from one side and not yet sent to the other.
+  // One direction: holds the bytes received from one side and not yet sent to the other.
   struct Buffer {
     std::array<char, size_t{16} << 10> bytes;
     size_t begin = 0, end = 0;

@@ -39,7 +39,7 @@ absl::StatusOr<Addresses> Resolve(const HostPort& target) {
 absl::StatusOr<std::string> HostText(const sockaddr* address, socklen_t size) {
   char text[NI_MAXHOST];
   const int error = getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  if (error != 0) return NameError(error, "address of a connection");
+  if (error != 0) return NameError(error, "cannot format a connection's address");
   return std::string(text);
 }
 
@@ -61,7 +61,7 @@ absl::StatusOr<std::string> SourceOf(int fd) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return NetworkError(errno, "address of a connection");
+    return NetworkError(errno, "cannot read a connection's address");
   }
   return HostText(reinterpret_cast<const sockaddr*>(&address), size);
 }
@@ -130,7 +130,7 @@ absl::Status SetConnectionOptions(int fd, absl::Duration timeout) {
       setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) != 0 ||
       setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval) != 0 ||
       setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &wait_ms, sizeof wait_ms) != 0) {
-    return NetworkError(errno, "cannot set the options of a connection");
+    return NetworkError(errno, "cannot set a connection's options");
   }
   return absl::OkStatus();
 }

@@ -14,7 +14,7 @@
 
 namespace mirrorflow {
 
-// Starts to connect from an address of this host to HOST:PORT, without blocking. The socket becomes
+// Starts connecting from an address of this host to HOST:PORT, without blocking. The socket becomes
 // writable when the attempt succeeds or fails.
 absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::string& to);
 
@@ -23,24 +23,25 @@ struct SocketAddress {
   sockaddr_storage address = {};
   socklen_t size = 0;
 };
-// Returns all addresses of HOST:PORT; a service may listen on only some of them. Returns
-// Unavailable, with the resolver's reason, if there is none.
+// Returns all addresses of HOST:PORT. Try them all, because a service may listen on only some of
+// them. Returns Unavailable, with the resolver's reason, if there is none.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to);
-// Like StartConnect above, from any address of this host. Returns FailedPrecondition if the other
-// host refuses the connection: no process listens on the port.
+// Like StartConnect above, but connects from any address of this host. Returns FailedPrecondition
+// if the other host refuses the connection because no process listens on the port.
 absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to);
-// Checks that a socket that has become writable is connected. If not, returns FailedPrecondition,
-// like StartConnect, or Unavailable, with the reason.
+// Returns OK if a socket that has become writable is connected. Otherwise, returns the reason, as
+// FailedPrecondition, like StartConnect, or as Unavailable.
 absl::Status CheckConnected(int fd);
-// Returns whether a connection has failed because of the network, and not because the other end has
-// closed or reset it. Clears the socket's error; call it when poll() reports POLLERR.
+// Returns whether the network caused a connection's failure, rather than the other end, which can
+// close or reset it. Clears the socket's error. For use when poll() reports POLLERR.
 bool HasNetworkFailed(int fd);
 
-// Makes a connection fail once the other host has acknowledged nothing for `timeout`, even while
-// idle. A stopped process at the other end does not break it: its kernel still acknowledges.
+// Makes a connection fail once the other host has acknowledged nothing for `timeout`, even while it
+// is idle. It does not fail if the process at the other end is stopped, because the kernel still
+// acknowledges.
 absl::Status SetConnectionOptions(int fd, absl::Duration timeout);
 
-// Return the numeric address of the host at the other end of a connection, and of a named host.
+// Return the numeric address of a connection's other end, and of the named host.
 absl::StatusOr<std::string> SourceOf(int fd);
 absl::StatusOr<std::string> NumericHost(const std::string& host);
 

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
-// Calls read(bio), one of OpenSSL's PEM_read_bio functions, with `text`.
+// Calls `read`, one of OpenSSL's PEM_read_bio functions, with a BIO that contains `text`.
 template <typename Read>
 auto ReadPem(const std::string& text, const Read& read) {
   BIO* const bio = BIO_new_mem_buf(text.data(), static_cast<int>(text.size()));
@@ -47,8 +47,8 @@ Certificate FirstCertificate(const std::string& text) {
           &X509_free};
 }
 
-// Checks the files up front: gRPC reports any of these errors as a failure to listen on a port, or
-// as a failed handshake.
+// Checks the files up front, because gRPC reports all of these errors only as a failure to listen
+// on a port, or as a failed handshake.
 absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
   const absl::Cleanup forget_errors = [] { ERR_clear_error(); };
   const auto expected = [](const std::string& path, absl::string_view what) {
@@ -68,7 +68,7 @@ absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
     return expected(files.key, absl::StrCat("the key of the certificate in ", files.certificate));
   }
   if (FirstCertificate(texts.authorities) == nullptr) {
-    return expected(files.authorities, "certificates of authorities in PEM form");
+    return expected(files.authorities, "CA certificates in PEM form");
   }
   return absl::OkStatus();
 }
@@ -78,7 +78,7 @@ absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files) {
   if (files.certificate.empty() || files.key.empty() || files.authorities.empty()) {
     return absl::InvalidArgumentError(
-        "TLS: expected a certificate, its key and the authorities, or none of the three");
+        "TLS: expected a certificate, its key and the CA certificates, or none of the three");
   }
   TlsTexts texts;
   MF_ASSIGN_OR_RETURN(texts.certificate, ReadText(files.certificate));

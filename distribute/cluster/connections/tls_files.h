@@ -8,23 +8,24 @@
 
 namespace mirrorflow {
 
-// Paths of PEM files. If all are empty, there is no TLS: connections are not encrypted, and TLS
-// does not authenticate them.
+// Paths of PEM files. If all are empty, TLS is not used: connections are not encrypted, and only
+// the secret, if any, authenticates them.
 struct TlsFiles {
-  std::string certificate;  // this process's certificate, then any intermediate ones
+  std::string certificate;  // this process's certificate, followed by any intermediate certificates
   std::string key;
-  std::string authorities;  // CA certificates to verify the other end's certificate against
+  std::string authorities;  // CA certificates that verify the other end's certificate
 
   bool empty() const { return certificate.empty() && key.empty() && authorities.empty(); }
 };
 
-// Contents of the files.
+// The contents of the files.
 struct TlsTexts {
   std::string certificate, key, authorities;
 };
 
-// Reads the files. Returns InvalidArgument if only some of them are given, or if they do not match;
-// the system's error if one cannot be read; and, for the key, the errors of ReadPrivateFile.
+// Reads the files. Returns InvalidArgument if one is not given or not in PEM form, or if key and
+// certificate do not match. Returns the system's error if a file cannot be read and, for the key,
+// the errors of ReadPrivateFile.
 absl::StatusOr<TlsTexts> ReadTlsFiles(const TlsFiles& files);
 
 }  // namespace mirrorflow

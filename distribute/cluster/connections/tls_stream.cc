@@ -24,9 +24,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-// Lets one system call receive several records.
+// Large enough for one system call to receive several records.
 constexpr size_t kReadBufferBytes = size_t{64} << 10;
-// Limits the other end's certificate chain, which OpenSSL holds in memory before verifying it.
+// Limits the size of the other end's certificate chain, which OpenSSL buffers before verifying it.
 constexpr long kMaxCertificateBytes = 32 << 10;
 
 std::string Reason() {
@@ -42,7 +42,7 @@ int SendToSocket(BIO* bio, const char* data, int size) {
   return static_cast<int>(count);
 }
 
-// Returns OpenSSL's method for sockets, changed not to raise SIGPIPE when a connection is lost.
+// Returns OpenSSL's socket method, modified so that a lost connection does not raise SIGPIPE.
 const BIO_METHOD* SocketMethod() {
   static const BIO_METHOD* const method = [] {
     const BIO_METHOD* const socket = BIO_s_socket();
@@ -135,8 +135,8 @@ class TlsStreamOfSocket final : public Stream {
   }
 
  private:
-  // Returns the bytes of `parts` from offset `at` that fit one record. Joins small parts, such as a
-  // header, with the following ones, so they do not take a separate record.
+  // Returns the bytes of `parts` from offset `at` that fit into one record. Joins small parts, such
+  // as a header, with the parts that follow, so they do not take a separate record.
   absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t at) {
     size_t size = 0;
     for (const iovec& part : parts) {
@@ -155,8 +155,9 @@ class TlsStreamOfSocket final : public Stream {
     return {record_.data(), size};
   }
 
-  // Changes the key for sending if the message that announces it can be sent at once. While that
-  // message is pending, nothing can be received, so two sending ends would wait for each other.
+  // Changes the sending key if the message that announces the change can be sent immediately. While
+  // that message is pending, OpenSSL can receive nothing, so two ends that both send would wait for
+  // each other.
   void ChangeKey() {
     pollfd writable = {.fd = fd(), .events = POLLOUT, .revents = 0};
     if (poll(&writable, 1, /*timeout=*/0) != 1 || writable.revents != POLLOUT) return;
@@ -165,8 +166,8 @@ class TlsStreamOfSocket final : public Stream {
     bytes_of_key_ = 0;
   }
 
-  // Returns why OpenSSL's last call failed; OK, with the event to wait for, if it would have
-  // blocked.
+  // Returns why OpenSSL's last call failed. If the call would have blocked, returns OK and sets
+  // `event` to the event to wait for.
   absl::Status Failure(absl::string_view what, int16_t* event) {
     const int system_error = errno;
     const auto lost = [&](absl::string_view why) {
@@ -199,7 +200,7 @@ class TlsStreamOfSocket final : public Stream {
   uint64_t bytes_of_key_ = 0;  // sent with the current key
   int16_t send_event_ = POLLOUT, receive_event_ = POLLIN;
   bool proven_ = false;  // the other end's certificate has been verified
-  absl::Status setup_;   // why the connection cannot be used; OK if it can
+  absl::Status setup_;   // the error that makes the connection unusable; OK if it is usable
   std::array<char, kRecordBytes> record_;
 };
 
@@ -216,7 +217,8 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
   if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1) {
     return failed(files.certificate);
   }
-  // Parse the text that ReadTlsFiles has checked, because the file may have been replaced since.
+  // Parse the key text that ReadTlsFiles has checked, because the file may have been replaced
+  // since.
   BIO* const key_text = BIO_new_mem_buf(texts.key.data(), static_cast<int>(texts.key.size()));
   EVP_PKEY* const key = PEM_read_bio_PrivateKey(key_text, nullptr, nullptr, nullptr);
   const bool has_key = key != nullptr && SSL_CTX_use_PrivateKey(c, key) == 1;

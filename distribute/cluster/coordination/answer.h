@@ -12,9 +12,9 @@
 
 namespace mirrorflow {
 
-// The answer to a call of the coordination service. Copies share one value: all workers of a
-// cluster get the same membership and gathered values, so these are serialized and hashed once.
-// Thread-safe.
+// The answer to a call of the coordination service. Copies share one value. All workers of a
+// cluster receive the same membership and gathered values, so these are serialized and hashed only
+// once. Thread-safe.
 class Answer {
  public:
   // Implicit, like the constructors of absl::StatusOr.
@@ -25,7 +25,7 @@ class Answer {
 
   const absl::StatusOr<std::string>& result() const;
   const absl::Status& status() const { return result().status(); }
-  // The answer as a coordination::Reply.
+  // Returns the answer as a serialized coordination::Reply.
   std::shared_ptr<const Body> reply() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Time that the service can need for one process's handshake.
+// How much time the service may need for the handshake with one process.
 constexpr absl::Duration kTimeOfHandshake = absl::Milliseconds(10);
 
 void Deliver(const ClientSessions::OnAnswer& on_answer, const std::string& key, uint64_t sequence,
@@ -62,7 +62,7 @@ void ClientSessions::Disconnect(
   {
     MutexLock lock(&mu_);
     Session* const session = SessionOf(connection);
-    if (session == nullptr) return;  // another connection has replaced it
+    if (session == nullptr) return;  // another connection has replaced this one
     waiting = TakeWaiting(session);
     session->connection.clear();
     session->lost = MonotonicTime::Now() + patience(processes_[connection]);
@@ -103,9 +103,7 @@ std::vector<WorkerProcess> ClientSessions::TakeReplaced(const WorkerProcess& by)
 absl::StatusOr<std::optional<ClientSessions::Call>> ClientSessions::Receive(
     const coordination::Signed& request, OnAnswer on_answer) {
   const auto refused = [](absl::string_view why) { return absl::UnauthenticatedError(why); };
-  const auto repeated = [] {
-    return absl::FailedPreconditionError("the request was already made");
-  };
+  const auto repeated = [] { return absl::FailedPreconditionError("the request is a replay"); };
   std::string key;
   {
     MutexLock lock(&mu_);

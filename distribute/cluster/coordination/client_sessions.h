@@ -2,7 +2,7 @@
 //
 // ClientSessions tracks the coordination service's client processes and their calls. A session
 // survives broken connections: the process reconnects and repeats its unanswered calls. Each call
-// is performed once.
+// is performed only once.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_CLIENT_SESSIONS_H_
 
@@ -41,26 +41,28 @@ class ClientSessions {
     coordination::Request request;
   };
 
-  // Makes `connection` the only connection on which the process's calls are accepted. Returns the
-  // name of the connection that it replaces, or an empty string.
+  // Accepts the process's calls only on `connection` from now on. Returns the name of the
+  // connection that `connection` replaces, or an empty string. `key` signs the messages on
+  // `connection`.
   std::string Connect(const WorkerProcess& process, const std::string& connection,
                       const std::string& key);
-  // Records that a connection has ended. The process is lost unless it reconnects within
-  // `patience`.
+  // Records that a connection has ended. Its process is lost unless it reconnects within the time
+  // that `patience` returns.
   void Disconnect(const std::string& connection,
                   const std::function<absl::Duration(const WorkerProcess&)>& patience);
-  // Forgets and returns the processes that have not reconnected in time. Each has more time if the
-  // connections of others have also ended: when a network device restarts, all of them reconnect at
-  // once.
+  // Forgets and returns the processes that have not reconnected in time. Each process has more time
+  // if the connections of other processes have also ended, because all of them reconnect at once
+  // when a network device restarts.
   std::vector<WorkerProcess> TakeLost(MonotonicTime now);
   // Forgets and returns the other processes of the same worker that have no connection.
   std::vector<WorkerProcess> TakeReplaced(const WorkerProcess& by);
 
-  // Authenticates a request. Returns the call to perform and to Answer, or nullopt for a repeated
-  // call, which gets the first one's answer. Returns Unauthenticated if the request is malformed,
-  // its signature is wrong, or the connection is not the process's current one; and
-  // FailedPrecondition if the call is a replay: in progress on this connection, or answered and
-  // acknowledged. After an error, does not call `on_answer`.
+  // Authenticates a request. Returns the call, which the caller must perform and then Answer.
+  // Returns nullopt for a repeated call, which receives the answer to the first one. Returns
+  // Unauthenticated if the request is malformed, its signature is wrong, or its connection is not
+  // the process's current one. Returns FailedPrecondition if the call is a replay: it is already in
+  // progress on this connection, or was answered and acknowledged. After an error, does not call
+  // `on_answer`.
   absl::StatusOr<std::optional<Call>> Receive(const coordination::Signed& request,
                                               OnAnswer on_answer);
   // Answers a call that Receive has returned, from any thread.
@@ -69,11 +71,11 @@ class ClientSessions {
  private:
   struct Made {
     std::shared_ptr<const Body> reply;  // null while in progress
-    OnAnswer on_answer;                 // null if the current connection has not made this call
+    OnAnswer on_answer;                 // null if the call was not made on the current connection
   };
   struct Session {
-    std::string connection;                                // the current one; empty if it has ended
-    std::string key;                                       // the last connection's
+    std::string connection;                                // current connection; empty: none
+    std::string key;                                       // of the last connection
     MonotonicTime lost = MonotonicTime::InfiniteFuture();  // the deadline to reconnect
     std::map<uint64_t, Made> calls;                        // in progress, or not yet acknowledged
     ReplayWindow sequences;

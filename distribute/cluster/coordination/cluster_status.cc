@@ -15,7 +15,7 @@ namespace {
 
 using coordination::ClusterStatus;
 
-// A healthy worker makes progress, and reports it, in much less time.
+// A time in which every healthy worker makes progress and sends heartbeats.
 constexpr int64_t kLongMs = 5'000;
 
 std::string Seconds(int64_t milliseconds) {
@@ -35,7 +35,7 @@ std::string WhereOf(const ClusterStatus::Worker& worker) {
       return absl::StrCat("missing", worker.detail().empty() ? "" : "; expected at ",
                           worker.detail());
     case ClusterStatus::WAITING:
-      return absl::StrCat(position, ", waits for others: ", worker.detail());
+      return absl::StrCat(position, ", waits for other workers: ", worker.detail());
     case ClusterStatus::LEFT:
       return worker.detail();
     default:
@@ -53,7 +53,7 @@ std::string SummaryOf(const ClusterStatus& status) {
                  {ClusterStatus::WAITING, "waiting for others"},
                  {ClusterStatus::BETWEEN_STEPS, "between steps"},
                  {ClusterStatus::MISSING, "missing"},
-                 {ClusterStatus::LEFT, "left or gone"}};
+                 {ClusterStatus::LEFT, "left or lost"}};
   std::vector<std::string> parts;
   for (const auto& [state, text] : kStates) {
     std::vector<int> workers;
@@ -73,7 +73,7 @@ std::vector<std::string> LinesOf(const ClusterStatus& status) {
     const bool is_alive =
         worker.state() != ClusterStatus::MISSING && worker.state() != ClusterStatus::LEFT;
     if (worker.state() == ClusterStatus::LEFT && absl::StartsWith(worker.detail(), "worker ")) {
-      lines.push_back(worker.detail());  // an error names its worker
+      lines.push_back(worker.detail());  // this error already names the worker
       continue;
     }
     std::string line = absl::StrCat("worker ", w);

@@ -9,11 +9,11 @@
 
 namespace mirrorflow {
 
-// Counts and names the workers by activity, in one line of bounded length:
+// Returns how many workers, and which, are in each state, in one line of bounded length:
 // `4 workers: 2 in a step (0, 3), 1 waiting for others (1), 1 missing (2)`.
 std::string SummaryOf(const coordination::ClusterStatus& status);
 
-// Describes each worker in one line.
+// Returns one line for each worker, which describes its state.
 std::vector<std::string> LinesOf(const coordination::ClusterStatus& status);
 
 }  // namespace mirrorflow

@@ -37,17 +37,20 @@ using coordination::Signed;
 
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(25);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
-// Within this time, the service detects that another process has died, alone or with its host.
+// Within this time, the service detects that another process has died, even if its host has died
+// too.
 const absl::Duration kEndOfOther = 2 * kDeadConnection;
-// The others have received the failure, but their answers may still be in flight.
+// How long Leave waits after a failure. The other workers have received the failure, but their
+// answers may still be in flight.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
-// The service answers most calls by their deadlines. If it is still silent this long after one, it
-// is considered lost.
+// The service answers most calls by their deadlines. If a call has no answer this long after its
+// deadline, the service is considered lost.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
 }  // namespace
 
-// This process's session with the service: its pending calls. Thread-safe.
+// This process's session with the service. Keeps the pending calls, and sends heartbeats.
+// Thread-safe.
 class CoordinationClient::Connection {
  public:
   explicit Connection(Options options) : options_(std::move(options)) {}
@@ -56,7 +59,7 @@ class CoordinationClient::Connection {
   int worker() const { return options_.member.worker(); }
   int num_workers() const { return options_.member.num_workers(); }
 
-  // Must succeed before other calls.
+  // Must have succeeded before any other function is called.
   absl::Status Start() {
     MF_ASSIGN_OR_RETURN(
         link_, ServiceLink::Create({.address = options_.coordinator,
@@ -81,7 +84,7 @@ class CoordinationClient::Connection {
         last_refusal = std::min(last_refusal, now + kEndOfOther);
         if (now >= last_refusal) return absl::AlreadyExistsError(status.message());
       } else if (!absl::IsUnavailable(status) && !absl::IsCancelled(status)) {
-        return members;  // not Cancelled, which a service that is shutting down returns
+        return members;  // retry if Cancelled, which a service returns while it shuts down
       }
       const absl::Duration pause = back_off.Next();
       if (now + pause >= deadline) {
@@ -94,8 +97,8 @@ class CoordinationClient::Connection {
     }
   }
 
-  // Returns the number of a new call, for Cancel. Every later request tells the service that the
-  // call is pending. End it with Perform or Forget.
+  // Returns the number of a new call, which Cancel takes. Every later request lists the call as
+  // pending until Perform or Forget ends it.
   uint64_t NewCall() {
     MutexLock lock(&mu_);
     return NewCallLocked();
@@ -115,7 +118,8 @@ class CoordinationClient::Connection {
     link_->Wake();
   }
 
-  // Repeats the call on a new connection if the current one ends before the answer arrives.
+  // Performs the call and returns the answer. Repeats it on a new connection if the current one
+  // ends before the answer arrives.
   absl::StatusOr<std::string> Perform(Request request, MonotonicTime deadline, uint64_t call) {
     absl::StatusOr<std::string> result = Repeat(request, deadline, call);
     Forget(call);
@@ -144,7 +148,7 @@ class CoordinationClient::Connection {
     return stopped_;
   }
 
-  // Records that a failure of the cluster was reported by this worker or to it.
+  // Records that this worker has reported or received a failure of the cluster.
   void SetFailed() { failed_ = true; }
   bool has_failed() const { return failed_; }
 
@@ -157,7 +161,7 @@ class CoordinationClient::Connection {
       stop_.NotifyAll();
     }
     if (!heart_.joinable()) return;
-    Cancel(beat);  // it may wait for a connection
+    Cancel(beat);  // the call may be waiting for a connection
     heart_.join();
   }
 
@@ -172,8 +176,8 @@ class CoordinationClient::Connection {
     return sequence_;
   }
 
-  // Sends heartbeats until the connection ends. If none is answered in time, the service is lost,
-  // and all calls end.
+  // Sends heartbeats until the connection ends. If the service does not answer them in time, it is
+  // considered lost, and all calls end.
   void SendHeartbeats() {
     const absl::Duration timeout = options_.heartbeat_timeout;
     const absl::Duration interval = std::min(timeout, options_.progress_timeout) / 4;
@@ -208,7 +212,7 @@ class CoordinationClient::Connection {
     }
   }
 
-  // Returns the signal that asked the service to stop all workers, or 0.
+  // Returns the signal because of which the service stops all workers, or 0.
   absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, MonotonicTime deadline,
                                     uint64_t call) {
     Request request;
@@ -268,7 +272,7 @@ class CoordinationClient::Connection {
     const std::atomic<bool>& is_cancelled = PendingOf(call).cancelled;
     for (uint64_t broken = 0;;) {
       const auto connection = link_->Get(broken, deadline, is_cancelled);
-      if (!connection.ok()) return Gone(connection.status());
+      if (!connection.ok()) return WithServer(connection.status());
       request.set_deadline_ms(MillisecondsUntil(deadline));
       Signed answer;
       const grpc::Status status = Send(**connection, request, deadline, call, &answer);
@@ -315,7 +319,7 @@ class CoordinationClient::Connection {
     return status;
   }
 
-  // The result is valid until Forget.
+  // The reference is valid until Forget.
   const Pending& PendingOf(uint64_t call) {
     MutexLock lock(&mu_);
     return calls_[call];
@@ -324,8 +328,9 @@ class CoordinationClient::Connection {
   absl::StatusOr<std::string> Open(const ServiceLink::Connection& connection, uint64_t call,
                                    const Signed& answer) const {
     if (answer.sequence() != call || !HasValidMac(connection.key, Role::kServer, answer)) {
-      return absl::PermissionDeniedError(absl::StrCat(
-          "coordination service at ", options_.coordinator, ": the answer was forged"));
+      return absl::PermissionDeniedError(absl::StrCat("coordination service at ",
+                                                      options_.coordinator,
+                                                      ": the answer has an invalid signature"));
     }
     Reply reply;
     if (!reply.ParseFromString(answer.body())) {
@@ -335,10 +340,11 @@ class CoordinationClient::Connection {
     return std::move(*reply.mutable_value());
   }
 
-  // Names both ends, because the network between them may be at fault.
-  absl::Status Gone(const absl::Status& why) const {
+  // Returns the error for the loss of the service. It names both ends, because the network between
+  // them may be at fault. Returns any other error unchanged.
+  absl::Status WithServer(const absl::Status& why) const {
     if (!registered_ || !absl::IsUnavailable(why)) return why;
-    return WithFailure(absl::UnavailableError(absl::StrCat(server_, " is gone, says worker ",
+    return WithFailure(absl::UnavailableError(absl::StrCat(server_, " is lost according to worker ",
                                                            worker(), ": ", why.message())),
                        {.worker = 0});
   }
@@ -346,15 +352,15 @@ class CoordinationClient::Connection {
   const Options options_;
   // Set before other threads start:
   std::unique_ptr<ServiceLink> link_;
-  std::string server_;  // the process that serves the service
+  std::string server_;  // names the process that runs the service
   bool registered_ = false;
   std::atomic<bool> failed_{false};
 
   Mutex mu_;
   CondVar stop_;
   bool over_ ABSL_GUARDED_BY(mu_) = false;
-  uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;              // of the last call
-  uint64_t beat_ ABSL_GUARDED_BY(mu_) = 0;                  // the call of the last heartbeat
+  uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;              // the last call's number
+  uint64_t beat_ ABSL_GUARDED_BY(mu_) = 0;                  // the last heartbeat's call number
   std::map<uint64_t, Pending> calls_ ABSL_GUARDED_BY(mu_);  // in progress
   std::shared_ptr<const RunProgress> progress_ ABSL_GUARDED_BY(mu_);  // of the latest session
   std::function<void(int)> on_stop_request_ ABSL_GUARDED_BY(mu_);
@@ -363,7 +369,7 @@ class CoordinationClient::Connection {
   std::thread heart_;
 };
 
-// ---- the group of a session -------------------------------------------------------------------
+// ---- a session's group --------------------------------------------------------------------------
 
 class CoordinationClient::Group final : public WorkerGroup {
  public:
@@ -384,7 +390,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     if (!absl::SimpleAtoi(number, &incarnation)) {
       return absl::InternalError("coordination: malformed incarnation");
     }
-    if (listening_.joinable()) listening_.join();  // its call ended with the last incarnation
+    if (listening_.joinable()) listening_.join();  // its call has ended with the last incarnation
     incarnation_ = incarnation;
     listener_.Reset();
     Listen();
@@ -394,8 +400,8 @@ class CoordinationClient::Group final : public WorkerGroup {
   absl::Status Put(absl::string_view key, std::string value, MonotonicTime deadline) override {
     return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
   }
-  // Splits a long value into parts. The first part, which begins with the number of parts, is
-  // stored last, under the key itself.
+  // Splits a long value into parts. The first part begins with the number of parts. It is stored
+  // under the key itself, and last, so a reader that finds it finds all parts.
   absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
                              MonotonicTime deadline) override {
     const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
@@ -421,9 +427,9 @@ class CoordinationClient::Group final : public WorkerGroup {
   absl::StatusOr<std::vector<std::string>> AllGather(absl::string_view name, std::string value,
                                                      MonotonicTime deadline) override {
     if (value.size() > kMaxValueBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("all-gather '", name, "': expected at most ",
-                                                     kMaxValueBytes, " bytes of each worker, got ",
-                                                     value.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("all-gather '", name, "': expected at most ", kMaxValueBytes,
+                       " bytes from each worker, got ", value.size()));
     }
     Request request = NewRequest(Request::ALL_GATHER);
     request.set_name(std::string(name));
@@ -440,7 +446,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     const absl::StatusOr<std::string> answer = connection_->Perform(std::move(request), deadline);
     proto::Status first;
     if (answer.ok() && first.ParseFromString(*answer)) return StatusFromProto(first);
-    // If the service is lost, that is also why a peer has closed its connection.
+    // If the service is lost, its loss is also the reason why a peer has closed its connection.
     return absl::IsUnavailable(cause) && absl::IsUnavailable(answer.status()) ? answer.status()
                                                                               : cause;
   }
@@ -483,7 +489,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     const size_t space = value.find(' ');
     size_t parts = 0;
     if (space == std::string::npos || !absl::SimpleAtoi(value.substr(0, space), &parts)) {
-      return absl::InternalError(absl::StrCat("coordination: malformed value of '", key, "'"));
+      return absl::InternalError(absl::StrCat("coordination: malformed value for '", key, "'"));
     }
     value.erase(0, space + 1);
     for (size_t i = 1; i < parts; ++i) {
@@ -512,7 +518,8 @@ class CoordinationClient::Group final : public WorkerGroup {
     }
   }
 
-  // Ends the listening thread's call with a request, so the service forgets it.
+  // Ends the listening thread's call. Sends a request for this, so the service also forgets the
+  // call.
   void StopListening() {
     if (!listening_.joinable()) return;
     const bool told =

@@ -48,21 +48,22 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 constexpr absl::Duration kTick = absl::Milliseconds(20);  // how late a deadline may be noticed
-// Each tick visits all workers. With more than 200 workers, ticks are less frequent, so they use
-// less than 1 % of a core.
+// Each tick visits all workers. With more than 200 workers, ticks are less frequent, to keep their
+// load below 1 % of a core.
 constexpr absl::Duration kTickOfWorker = absl::Microseconds(100);
-// If the time between ticks exceeds a tick by more than this, this process was suspended.
+// If the time between ticks exceeds the tick by more than this, this process was suspended.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
-constexpr int kMostWorkersInReport = 64;
+constexpr int kMaxWorkersInReport = 64;
 
-// Random, because processes of an earlier cluster may still be running with their own numbers.
+// Returns a random number, because processes of an earlier cluster may still be running and using
+// that cluster's numbers.
 uint64_t RandomIncarnation() { return static_cast<uint32_t>(RandomNumber()); }
 
-// Serializes the answer as a coordination::Signed. The body is not copied, so that the same answer
-// to thousands of workers takes the memory of one.
+// Serializes the answer as a coordination::Signed. Does not copy the body, so thousands of workers'
+// copies of the same answer take the memory of one.
 grpc::ByteBuffer ToByteBuffer(const ClientSessions::SignedAnswer& answer) {
   Signed head;
   head.set_sequence(answer.sequence);
@@ -97,7 +98,7 @@ class Server final : public CoordinationServer, public RawService {
 
   ~Server() override {
     membership_.WaitUntilMismatchIsKnown();
-    // If worker 0 gives up, tell the others why, or which workers it was waiting for.
+    // If worker 0 gives up, the others receive the reason, or the workers it was waiting for.
     const absl::Status timeout = membership_.timeout();
     registration_.Fail(
         timeout.ok() ? WithFailure(absl::UnavailableError("the coordination service has ended "
@@ -251,7 +252,7 @@ class Server final : public CoordinationServer, public RawService {
       if (registered.ok()) {
         done(membership_.members());
         // Answering thousands of workers takes a while, so each worker's heartbeat timeout starts
-        // with its own answer.
+        // when its own answer is sent.
         return membership_.Begin(process.worker);
       }
       membership_.Forget(process, registered);
@@ -265,7 +266,7 @@ class Server final : public CoordinationServer, public RawService {
                   "worker ", process.worker, " tried to register as worker ", member.worker()));
     if (!admitted.ok()) {
       if (absl::IsAborted(admitted)) LogRefusal(process);
-      // A difference between workers ends the registration of all.
+      // A difference between two workers ends the registration of all workers.
       const absl::Status mismatch = membership_.mismatch();
       if (!mismatch.ok()) registration_.Fail(mismatch);
       return finish(admitted);
@@ -273,20 +274,21 @@ class Server final : public CoordinationServer, public RawService {
     registration_.Join(process.worker, deadline, finish);
   }
 
-  // A refused process retries, so log only its first attempt.
+  // Logs a refused process once, although it retries.
   void LogRefusal(const WorkerProcess& process) {
     {
       MutexLock lock(&mu_);
       if (std::exchange(last_refused_, process) == process) return;
     }
-    LogWarning(absl::StrCat("coordination: refused a second process of worker ", process.worker));
+    LogWarning(absl::StrCat("coordination: refused a second process for worker ", process.worker));
   }
 
-  // Answers with the first failure, which is not an error of the call itself.
+  // Answers with the first failure. The answer is OK and holds the failure as its value, because
+  // the call itself has not failed.
   void ReportFailure(CoordinationState* group, uint64_t incarnation, const absl::Status& failure,
                      CoordinationState::Done done) {
     if (failure.ok()) {
-      return done(absl::InvalidArgumentError("report of a failure; expected an error, got OK"));
+      return done(absl::InvalidArgumentError("failure report: expected an error, got OK"));
     }
     if (absl::IsDeadlineExceeded(failure) || absl::IsUnavailable(failure)) {
       return failure_attribution_.Add(group, incarnation, failure, std::move(done));
@@ -318,11 +320,11 @@ class Server final : public CoordinationServer, public RawService {
     return groups;
   }
 
-  // Describes all workers, or only a summary of a large cluster.
+  // Returns a summary and, unless the cluster is large, one line for each worker.
   std::vector<std::string> Report() {
     const coordination::ClusterStatus status = Status();
     std::vector<std::string> lines;
-    if (options_.num_workers <= kMostWorkersInReport) lines = LinesOf(status);
+    if (options_.num_workers <= kMaxWorkersInReport) lines = LinesOf(status);
     lines.insert(lines.begin(), SummaryOf(status));
     return lines;
   }
@@ -333,9 +335,9 @@ class Server final : public CoordinationServer, public RawService {
     return membership_.Status(MonotonicTime::Now(), std::move(calls));
   }
 
-  // Handles a worker that leaves. Worker 0 waits until the others have left or are lost, because it
-  // may run this service for them; the others need not wait. `stopped`: why the worker has not
-  // finished its work; empty if it has.
+  // Handles a worker that leaves. Worker 0 waits until the other workers have left or are lost,
+  // because it may run this service for them; the others need not wait. `stopped`: why the worker
+  // has not finished its work; empty if it has.
   void Leave(int worker, absl::string_view stopped, MonotonicTime deadline,
              CoordinationState::Done done) {
     const std::string left = absl::StrCat("worker ", worker, " has left the cluster");
@@ -360,7 +362,8 @@ class Server final : public CoordinationServer, public RawService {
 
   void End(int worker, const std::optional<Membership::Loss>& loss) {
     if (!loss.has_value()) return;
-    // The lost worker's own calls also fail: it may only have been suspended, and must not go on.
+    // The lost worker's own calls also fail: it may only have been suspended, and must not
+    // continue.
     for (CoordinationState* const group : Groups()) {
       group->Fail(loss->why);
       if (loss->is_final) group->Leave(worker, loss->why);
@@ -375,14 +378,15 @@ class Server final : public CoordinationServer, public RawService {
     for (CoordinationState* const group : Groups()) group->Cancel(worker);
   }
 
-  // Ends calls at their deadlines, and reports missing workers.
+  // Runs the ticker thread: detects lost, silent and hung workers, ends calls at their deadlines,
+  // and logs missing, slow and late workers.
   void Tick() {
     MonotonicTime next_report = MonotonicTime::Now() + kWaitingInterval,
                   last = MonotonicTime::Now();
     MutexLock lock(&mu_);
     const absl::Duration tick = std::max(kTick, options_.num_workers * kTickOfWorker);
     for (State last_state = State::kServing;;) {
-      // A service that is stopping must send its last answers at once.
+      // A service that is stopping must send its last answers promptly.
       stop_.WaitFor(lock, last_state == State::kServing ? tick : kTick,
                     [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return state_ != last_state; });
       last_state = state_;

@@ -16,7 +16,8 @@
 
 namespace mirrorflow {
 
-// Declare before locking: the destructor, which delivers the answers, then runs after the unlock.
+// Declare an Answers before locking `mu_`, because its destructor delivers the answers, and must
+// run after the unlock.
 class CoordinationState::Answers {
  public:
   ~Answers() {
@@ -67,7 +68,7 @@ void CoordinationState::EndAllIf(const Condition& condition, const Answer& answe
                                  const Answer& failure, Answers* answers) {
   for (auto it = waits_.begin(); it != waits_.end();) {
     const int worker = it->first;
-    ++it;  // its list may be removed
+    ++it;  // EndIf may remove the worker's list
     EndIf(worker, condition, answer, failure, answers);
   }
 }
@@ -89,7 +90,7 @@ std::vector<int> CoordinationState::MissingFrom(const Wait& wait) const {
   for (int w = 0; w < num_workers_; ++w) {
     bool is_present;
     if (wait.kind == Kind::kJoin) {
-      // A worker that also waited here, and gave up a moment earlier, is not to blame.
+      // A worker that was also waiting and gave up a moment earlier is not missing.
       const auto gave_up = gave_up_.find(w);
       is_present = joining_[w] || (gave_up != gave_up_.end() && gave_up->second >= wait.begun);
     } else {
@@ -131,7 +132,7 @@ void CoordinationState::Join(int worker, MonotonicTime deadline, Done done) {
   SetJoining(worker, true);
   Begin(worker, {Kind::kJoin, "", deadline, std::move(done)});
   if (num_joining_ < num_workers_) return;
-  // All other calls that still wait belong to the incarnation that ends here.
+  // All other calls still waiting are from the incarnation that ends here.
   EndAllIf([](const Wait& wait) { return wait.kind != Kind::kJoin; },
            absl::FailedPreconditionError("a new incarnation of the cluster has begun"), "",
            &answers);
@@ -301,8 +302,8 @@ void CoordinationState::Expire(MonotonicTime now) {
       if (wait->deadline <= now) expired.emplace_back(worker, wait);
     }
   }
-  std::vector<int> gave_up;  // they still count as joined in the errors of all workers
-  // Cached by all-gather name, because the calls of all workers usually expire together.
+  std::vector<int> gave_up;  // count as joined until all workers' errors have been made
+  // Cached by all-gather name, because all workers' calls usually expire together.
   std::map<std::string, std::vector<int>> missing_from_gather;
   for (const auto& [worker, wait] : expired) {
     std::vector<int> missing;

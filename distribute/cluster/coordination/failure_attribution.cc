@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// How long to wait for a cause other than the reported one to appear.
+// How long to wait for evidence of a cause other than the reported one.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
 }  // namespace
@@ -31,7 +31,7 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
     MutexLock lock(&mu_);
     if (pending_.empty()) return;
     const MonotonicTime heard_from_all = membership.HeardFromAllSince();
-    std::set<CoordinationState*> known;  // groups
+    std::set<CoordinationState*> known;  // groups in which the cause of a failure is known
     for (const UnattributedFailure& s : pending_) {
       if (s.group->HasFailed(s.incarnation) || heard_from_all > s.since ||
           now > s.since + kPatience) {
@@ -44,8 +44,8 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
       it = next;
     }
   }
-  // A worker that times out closes its connections, so its report precedes those of workers that
-  // only saw their connections end.
+  // A worker that times out closes its connections. Its report must therefore take precedence over
+  // the reports of workers that only saw their connections end.
   decided.sort([](const UnattributedFailure& a, const UnattributedFailure& b) {
     return absl::IsDeadlineExceeded(a.report) && !absl::IsDeadlineExceeded(b.report);
   });
@@ -54,7 +54,7 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
   for (const UnattributedFailure& s : decided) {
     auto answer = answers.find({s.group, s.incarnation});
     if (answer == answers.end()) {
-      // If a failure was reported in the meantime, that one is the first.
+      // Returns an earlier failure if one was reported in the meantime.
       const absl::Status first = s.group->ReportFailure(
           s.incarnation,
           absl::IsDeadlineExceeded(s.report) ? membership.BlameSlowest(s.report) : s.report);

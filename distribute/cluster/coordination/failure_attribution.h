@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FailureAttribution finds the worker that caused a failure. A worker whose wait has timed out, or
-// whose connection to another one has ended, is a victim. The worker at fault is known once the
-// others have reported their progress or their failure, or are lost.
+// whose connection to another worker has ended, is a victim. The worker at fault is known
+// once all other workers have reported their progress or a failure, or are lost.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 
@@ -20,13 +20,13 @@ namespace mirrorflow {
 // Thread-safe.
 class FailureAttribution {
  public:
-  // Keeps a worker's report, DeadlineExceeded or Unavailable, until its cause is known. `done`
-  // receives the first failure of the incarnation, as a serialized proto::Status.
+  // Keeps a worker's failure report, DeadlineExceeded or Unavailable, until its cause is known.
+  // Then calls `done` with the incarnation's first failure, as a serialized proto::Status.
   void Add(CoordinationState* group, uint64_t incarnation, const absl::Status& report,
            CoordinationState::Done done);
 
-  // Answers the pending reports of each group that has one whose cause is known or that is older
-  // than 5 s. Answers all reports if `now` is the infinite future.
+  // Answers all pending reports of a group once the cause of one of them is known, or once one is
+  // older than 5 s. Answers all reports if `now` is the infinite future.
   void Decide(const Membership& membership, MonotonicTime now);
 
  private:

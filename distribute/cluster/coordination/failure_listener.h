@@ -10,13 +10,13 @@
 
 namespace mirrorflow {
 
-// Implements WorkerGroup::OnFailure: calls a function at most once for the failure of an
-// incarnation, and never after Set() has replaced it. Thread-safe.
+// Implements WorkerGroup::OnFailure: calls a function at most once when an incarnation fails, and
+// never after Set() has replaced the function. Thread-safe.
 class FailureListener {
  public:
   using Call = std::function<void(const absl::Status&)>;
 
-  // Calls `call` at once if the incarnation has already failed.
+  // Sets the function to call. Calls it immediately if the incarnation has already failed.
   void Set(Call call) {
     MutexLock lock(&mu_);
     call_ = std::move(call);
@@ -27,7 +27,7 @@ class FailureListener {
     MutexLock lock(&mu_);
     failure_ = absl::OkStatus();
   }
-  // Only the first failure of an incarnation counts.
+  // Records a failure and calls the function. Ignores all but the incarnation's first failure.
   void Notify(const absl::Status& failure) {
     MutexLock lock(&mu_);
     if (!failure_.ok()) return;

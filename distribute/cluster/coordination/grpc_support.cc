@@ -17,11 +17,11 @@ namespace {
 
 // Approximate number of threads that a server and a client use together.
 constexpr int kThreads = 16;
-// Descriptors that a server or a client opens, not counting connections.
+// How many descriptors a server or a client opens, not counting connections.
 constexpr int64_t kDescriptors = 8;
 
-// Rejects values for which gRPC aborts the process: it supports none of the listed strategies, or
-// the first that it supports is `none`.
+// Rejects values of GRPC_POLL_STRATEGY for which gRPC aborts the process: those that list no
+// strategy that gRPC supports, or list `none` before any other that it supports.
 absl::Status CheckPollStrategy() {
   static constexpr char kVariable[] = "GRPC_POLL_STRATEGY";
   const char* const value = getenv(kVariable);
@@ -31,7 +31,7 @@ absl::Status CheckPollStrategy() {
     if (name == "none") break;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(kVariable, ": gRPC has no such strategy; expected all, epoll1 or poll, got '",
+      absl::StrCat(kVariable, ": unknown gRPC strategy; expected all, epoll1 or poll, got '",
                    absl::CEscape(value), "'"));
 }
 

@@ -14,12 +14,12 @@
 
 namespace mirrorflow {
 
-// Prepares this process for gRPC; call it before other gRPC functions. Keeps gRPC from writing to
-// standard error unless GRPC_VERBOSITY asks for it: call statuses carry the same information, and
-// strangers on a port could fill the log. Returns ResourceExhausted, naming the limit, if gRPC
+// Prepares this process for gRPC. Must be called before any gRPC function. Keeps gRPC from writing
+// to standard error unless GRPC_VERBOSITY is set, because call statuses carry the same information,
+// and strangers on a port could fill the log. Returns ResourceExhausted, naming the limit, if gRPC
 // cannot start its threads, without which it hangs, or cannot open its files and `num_descriptors`
-// more (see EnsureDescriptors). Returns InvalidArgument for an environment in which gRPC would
-// abort the process.
+// further descriptors (see EnsureDescriptors). Returns InvalidArgument for an environment in which
+// gRPC would abort the process.
 absl::Status PrepareGrpc(int64_t num_descriptors, int64_t spare_descriptors = kSpareDescriptors);
 
 // Converts a deadline for a gRPC call.

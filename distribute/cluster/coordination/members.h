@@ -10,12 +10,13 @@
 
 namespace mirrorflow {
 
-// Encodes what workers learn about each other: the devices, cores, instruction set and host of
-// each, and everything about worker 0. Every worker receives the result, so it must be small: about
-// three bytes per worker in a cluster of equal hosts. Replaces each host identity by a small
-// number.
+// Encodes what workers learn about each other: each worker's devices, cores, instruction set and
+// host, and everything about worker 0 except its settings. Replaces each host identity with a small
+// integer. Every worker receives the result, so it must be small: about three bytes per worker in a
+// cluster of equal hosts.
 coordination::Membership JoinMembers(absl::Span<const coordination::Member> members);
-// Decodes it. Returns Internal if `membership` does not describe `count` workers.
+// Decodes the result of JoinMembers. Returns Internal if `membership` does not describe `count`
+// workers.
 absl::StatusOr<std::vector<coordination::Member>> SplitMembers(
     const coordination::Membership& membership, int count);
 

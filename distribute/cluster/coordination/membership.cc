@@ -17,7 +17,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kWarningInterval = absl::Minutes(1);
-// Fraction of the heartbeat timeout after which a worker is slow; it sends four in each timeout.
+// A worker without a heartbeat for this fraction of its heartbeat timeout is slow: it should send
+// four heartbeats in each timeout.
 constexpr double kSlowFraction = 0.4;
 // How long a mismatch is remembered for workers that start later.
 constexpr absl::Duration kMismatchLifetime = absl::Milliseconds(1500);
@@ -38,7 +39,7 @@ Membership::Membership(int num_workers, std::vector<std::string> addresses)
 absl::Status Membership::Admit(const WorkerProcess& process, const coordination::Member& member) {
   MutexLock lock(&mu_);
   const int worker = member.worker();
-  // Workers that register after that time have been restarted.
+  // Workers that register after the mismatch's lifetime have been restarted.
   if (members_.empty() && MonotonicTime::Now() > mismatch_time_ + kMismatchLifetime) {
     mismatch_ = absl::OkStatus();
     know_mismatch_.clear();
@@ -55,7 +56,7 @@ absl::Status Membership::Admit(const WorkerProcess& process, const coordination:
   }
   if (worker < 0 || worker >= num_workers_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("worker ", worker, ": expected 0 to ", num_workers_ - 1));
+        absl::StrCat("worker ", worker, ": out of range; expected 0 to ", num_workers_ - 1));
   }
   const auto present = members_.find(worker);
   if (present != members_.end() && present->second.process != process.number) {
@@ -116,13 +117,13 @@ absl::Status Membership::CheckSettings(const coordination::Member& member) {
   return absl::OkStatus();
 }
 
-// NCCL cannot connect two ranks on the same GPU.
+// Checks that no two ranks use the same GPU, because NCCL cannot connect them.
 absl::Status Membership::CheckGpus(const coordination::Member& member) {
   const auto name_of = [](const coordination::Member& by, int device) {
     return absl::StrCat("worker ", by.worker(), " (",
                         device < by.devices_size() ? by.devices(device) : "GPU", ")");
   };
-  std::map<absl::string_view, std::string> own;  // the name, by UUID
+  std::map<absl::string_view, std::string> own;  // GPU UUID -> the user's name in errors
   for (int i = 0; i < member.gpu_uuids_size(); ++i) {
     const std::string& uuid = member.gpu_uuids(i);
     const auto [first, is_new] = own.emplace(uuid, name_of(member, i));
@@ -188,7 +189,7 @@ absl::Status Membership::CheckMember(const WorkerProcess& process) const {
   }
   return WithFailure(
       absl::UnavailableError(absl::StrCat(
-          "the coordination service has started anew and does not know worker ", process.worker)),
+          "the coordination service was restarted, and has no registered worker ", process.worker)),
       {.worker = 0});
 }
 
@@ -240,9 +241,8 @@ std::optional<Membership::Loss> Membership::LoseSilent(int worker, MonotonicTime
   const auto found = members_.find(worker);
   if (found == members_.end()) return std::nullopt;
   const Registered& member = found->second;
-  return LoseBecause(worker,
-                     absl::StrCat("no sign of life for ", SecondsText(now - member.last_beat),
-                                  ", no progress since step ", member.heartbeat.step()));
+  return LoseBecause(worker, absl::StrCat("no heartbeat for ", SecondsText(now - member.last_beat),
+                                          ", no progress since step ", member.heartbeat.step()));
 }
 
 void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
@@ -293,10 +293,9 @@ std::string Membership::SlowWorkersText(MonotonicTime now) {
   }
   if (slowest == nullptr) return "";
   std::erase(slow, slowest->member.worker());
-  return absl::StrCat(NameOf(slowest->member), " is slow: no sign of life for ",
-                      SecondsText(now - slowest->last_beat), ", at step ",
-                      slowest->heartbeat.step(), slow.empty() ? "" : "; also worker ",
-                      FirstOf(slow));
+  return absl::StrCat(
+      NameOf(slowest->member), " is slow: no heartbeat for ", SecondsText(now - slowest->last_beat),
+      ", at step ", slowest->heartbeat.step(), slow.empty() ? "" : "; also worker ", FirstOf(slow));
 }
 
 void Membership::SetWaiting(MonotonicTime now, const std::vector<bool>& waiting) {
@@ -396,7 +395,7 @@ absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
       NameOf(slowest->member), ": no progress since ", place(*slowest),
       as_slow.empty() ? ""
                       : absl::StrCat("; worker ", FirstOf(as_slow),
-                                     as_slow.size() > 1 ? " have" : " has", " come no further"),
+                                     as_slow.size() > 1 ? " are" : " is", " at the same position"),
       "; worker ", fastest->member.worker(), " has reached ", place(*fastest), "; ",
       timeout.message()));
   return WithCollectives(
@@ -417,7 +416,7 @@ std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
   absl::Status why = WithFailure(
-      absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is gone: ", cause)),
+      absl::UnavailableError(absl::StrCat(NameOf(found->second.member), " is lost: ", cause)),
       {.worker = worker});
   // Only the first loss records every worker's position, because thousands may be lost at once.
   if (left_.empty()) why = WithCollectives(why, Collectives());

@@ -9,8 +9,8 @@
 
 namespace mirrorflow {
 
-// The sequence numbers of a process's latest calls, to recognize replays of them. Numbers may come
-// out of order, but one that is 1024 or more below the highest counts as replayed.
+// Records the sequence numbers of a process's latest calls, to recognize replays. Numbers may
+// arrive out of order, but a number that is 1024 or more below the highest counts as replayed.
 // Source: RFC 6479, "IPsec Anti-Replay Algorithm without Bit Shifting".
 class ReplayWindow {
  public:
@@ -32,7 +32,7 @@ class ReplayWindow {
   static constexpr size_t kSize = 1024;
 
   uint64_t highest_ = 0;
-  std::bitset<kSize> seen_;  // by the number modulo kSize
+  std::bitset<kSize> seen_;  // indexed by the sequence number modulo kSize
 };
 
 }  // namespace mirrorflow

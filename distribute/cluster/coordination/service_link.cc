@@ -26,11 +26,11 @@
 namespace mirrorflow {
 namespace {
 
-// Allows several round trips on a slow network, and a busy service.
+// Long enough for several round trips on a slow network, and for a busy service.
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
-// Limit of the pause after Keep(), when workers must learn quickly that the service is lost.
+// The longest pause after Keep(), when workers must detect the loss of the service quickly.
 constexpr absl::Duration kLongestPauseOfKept = absl::Milliseconds(500);
 // How long another job's service may still hold the port.
 constexpr absl::Duration kRefusalPatience = absl::Seconds(20);
@@ -86,7 +86,7 @@ absl::StatusOr<std::shared_ptr<const ServiceLink::Connection>> ServiceLink::Get(
       "cannot reach the coordination service at ", options_.address, " in ",
       absl::FormatDuration(absl::Trunc(MonotonicTime::Now() - since_, absl::Milliseconds(100))),
       " and ", tries_,
-      " tries; expected worker 0, or `mirrorflow coordinator`, to serve it there; last error: ",
+      " tries; expected worker 0 or `mirrorflow coordinator` to run it there; last error: ",
       last_.message()));
 }
 
@@ -129,10 +129,10 @@ void ServiceLink::Run() {
       Pass(**relay);
       NoteEnd();
       relay->reset();  // the calls on it fail
-      // Connections may keep breaking right after the handshake.
+      // Keep backing off if connections break right after the handshake.
       if (MonotonicTime::Now() - connected > kLongestPause) back_off.Reset();
-    } else if (const absl::Status gone = NoteFailure(relay.status(), &next_report); !gone.ok()) {
-      return End(gone);
+    } else if (const absl::Status lost = NoteFailure(relay.status(), &next_report); !lost.ok()) {
+      return End(lost);
     }
     MutexLock lock(&mu_);
     const absl::Duration pause =
@@ -224,10 +224,10 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddres
     const absl::Status status = conversation.Advance();
     const bool has_heard = conversation.handshake().has_heard();
     was_refused_ = absl::IsPermissionDenied(status) && has_heard;
-    // A service with TLS closes plain connections.
+    // A service that expects TLS closes plain connections.
     if (absl::IsUnavailable(status) && tls_ == nullptr && !has_heard) {
       return absl::UnavailableError(absl::StrCat(
-          status.message(), "; perhaps the service expects TLS, or other callers took the place"));
+          status.message(), "; either the service expects TLS, or it has too many callers"));
     }
     MF_RETURN_IF_ERROR(status);
     if (conversation.done()) return Publish(conversation);
@@ -251,7 +251,7 @@ absl::Status ServiceLink::WaitFor(int fd, int16_t event, MonotonicTime deadline)
 absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Publish(Conversation& conversation) {
   MF_ASSIGN_OR_RETURN(auto relay, Relay::Create(conversation.TakeStream()));
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
+  arguments.SetMaxReceiveMessageSize(-1);  // no limit, for the membership of a large cluster
   auto connection = std::make_shared<Connection>();
   connection->name = conversation.handshake().connection();
   connection->key = conversation.handshake().SessionKey();

@@ -32,37 +32,39 @@ class ServiceLink {
  public:
   struct Options {
     std::string address;  // HOST:PORT
-    std::string name;     // the name in the service's certificate; empty: the host
+    std::string name;     // the name in the service's certificate; empty: the host's name
     Handshake::Cluster cluster;
     int worker = 0;
     TlsFiles tls;
   };
   struct Connection {
-    uint64_t number = 0;    // counts the connections of this link from 1
+    uint64_t number = 0;    // this link's connections are numbered from 1
     std::string name, key;  // Handshake::connection and SessionKey
     std::unique_ptr<coordination::Coordination::Stub> stub;
   };
 
-  // Returns ResourceExhausted, or an error of CreateTlsContext.
+  // Creates a link, which starts to connect in the background. Returns the errors of
+  // CreateTlsContext, and ResourceExhausted if the process is out of descriptors or threads.
   static absl::StatusOr<std::unique_ptr<ServiceLink>> Create(Options options);
   ~ServiceLink();
 
-  // Blocks until there is a connection. `broken` is the number of a connection that failed, which
-  // is closed if it still exists; 0 means none. Returns DeadlineExceeded, with the last error, at
-  // the deadline; Cancelled if `is_cancelled` was set before Wake(); and PermissionDenied if one
-  // end does not know the secret, the jobs or protocol versions differ, or TLS rejects a
-  // certificate. A service with another secret or job is an error only after 20 s: it may belong
-  // to another job that still holds the port.
+  // Blocks until the link is connected, and returns the connection. `broken` is the number of a
+  // connection that has failed, or 0; if it is still the current one, closes it first. Returns
+  // DeadlineExceeded, with the last error, at the deadline; Cancelled if `is_cancelled` was set
+  // before Wake(); and PermissionDenied if one end does not know the secret, the jobs or protocol
+  // versions differ, or TLS rejects a certificate. Until the link has connected once, a service
+  // with another secret or job is an error only after 20 s, because another job may still hold the
+  // port.
   absl::StatusOr<std::shared_ptr<const Connection>> Get(uint64_t broken, MonotonicTime deadline,
                                                         const std::atomic<bool>& is_cancelled);
-  // Makes all calls of Get look at their `is_cancelled`.
+  // Makes all pending calls of Get check their `is_cancelled`.
   void Wake();
 
-  // Begins to detect the loss of the service. From this call on, Get returns Unavailable if the
-  // link has not reconnected within the heartbeat timeout, or if the service's host still refuses
-  // connections after TimeToReturn, which means that its process has ended.
+  // Begins to detect the loss of the service. From now on, Get returns Unavailable if the link does
+  // not reconnect within the heartbeat timeout, or if the service's host still refuses connections
+  // after TimeToReturn, which means that the service's process has ended.
   void Keep(absl::Duration heartbeat_timeout);
-  // Closes the link for good. Get returns the first `why`.
+  // Closes the link for good. From now on, Get returns the first `why`.
   void End(const absl::Status& why);
   // Returns why the link is closed for good; OK if it is not.
   absl::Status end() const;
@@ -73,7 +75,8 @@ class ServiceLink {
   absl::StatusOr<std::unique_ptr<Relay>> Connect();
   absl::StatusOr<std::unique_ptr<Relay>> ConnectTo(const SocketAddress& address,
                                                    MonotonicTime deadline);
-  // Blocks until the event, possibly spuriously. Returns Unavailable after the deadline.
+  // Blocks until `event` occurs on `fd`; may also return earlier. Returns Unavailable after the
+  // deadline.
   absl::Status WaitFor(int fd, int16_t event, MonotonicTime deadline) const;
   absl::StatusOr<std::unique_ptr<Relay>> Publish(Conversation& conversation);
   void ClearWake() const;
@@ -82,15 +85,15 @@ class ServiceLink {
   void NoteEnd();
   // Returns whether retrying is pointless.
   bool IsFinal(const absl::Status& why, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns why to give up on the service; OK to try again.
+  // Records and logs a failed attempt. Returns the error with which to give up; OK to retry.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);
 
   const Options options_;
   const TlsContext tls_;
   const OwnedSocket wake_;  // a non-blocking eventfd
-  // Used only by the thread. `addresses_` are those that led to the first connection, so
-  // reconnecting does not need the name service. `was_refused_`: the other process refused the
-  // last attempt; `port_is_closed_`: its host did.
+  // Used only by the thread. `addresses_`: the resolved addresses, kept after the first connection
+  // so that reconnecting does not need the name service. `was_refused_`: the other process refused
+  // the last attempt. `port_is_closed_`: the other host refused it.
   std::vector<SocketAddress> addresses_;
   absl::Duration handshake_;  // how long the last successful attempt took
   bool was_refused_ = false, port_is_closed_ = false;
@@ -99,8 +102,8 @@ class ServiceLink {
   CondVar changed_;
   std::shared_ptr<const Connection> connection_ ABSL_GUARDED_BY(mu_);  // null: none
   uint64_t num_connections_ ABSL_GUARDED_BY(mu_) = 0;
-  // The time when the last connection ended or the link was created, the number of attempts since,
-  // and the error of the last one.
+  // When the last connection ended or the link was created, how many attempts have been made since,
+  // and the last attempt's error.
   MonotonicTime since_ ABSL_GUARDED_BY(mu_) = MonotonicTime::Now();
   int tries_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status last_ ABSL_GUARDED_BY(mu_) = absl::UnavailableError("no answer yet");

@@ -60,7 +60,7 @@ void ServiceLinks::SetReady(Link* link) {
 bool ServiceLinks::Watch(End* end, int fd, int16_t events) {
   if (events == end->events) return true;
   epoll_event event = {.events = static_cast<uint32_t>(events), .data = {.ptr = end}};
-  // Unregister an end that waits for no event, because epoll reports again and again that it is
+  // Unregister an end that waits for no event, because epoll would keep reporting that it is
   // closed.
   const int operation = events == 0        ? EPOLL_CTL_DEL
                         : end->events == 0 ? EPOLL_CTL_ADD

@@ -17,40 +17,40 @@
 
 namespace mirrorflow {
 
-// The coordination service's connections to workers. Of thousands, few are active at a time; the
-// cost of polling and serving depends only on the active ones (epoll). Not thread-safe.
+// The coordination service's connections to workers. Only a few of thousands are active at a time.
+// The cost of polling and serving depends only on the active connections (epoll). Not thread-safe.
 class ServiceLinks {
  public:
-  // Called when the link with this name, whose handshake took `handshake`, has ended: it was
-  // closed, or the network has failed. Must not call this object.
+  // Called when the link with this name has ended because it was closed or the network failed.
+  // `handshake` is how long its handshake took. Must not call this object.
   using OnEnd =
       std::function<void(const std::string& name, absl::Duration handshake, bool network_failed)>;
 
-  // Must succeed before other calls.
+  // Must have succeeded before any other function is called.
   absl::Status Start();
 
-  // Closes the link with this name if there is one.
+  // Closes the link with this name, if it exists.
   void Remove(const std::string& name);
-  // Adds a link whose name is not in use. `handshake` is how long the handshake took.
+  // Adds a link. `name` must not be in use. `handshake` is how long the handshake took.
   void Add(const std::string& name, int worker, absl::Duration handshake,
            std::unique_ptr<Relay> relay);
 
   bool empty() const { return links_.empty(); }
   size_t size() const { return links_.size(); }
-  // Returns the number of links of a worker.
+  // Returns how many links the worker has.
   int CountOf(int worker) const;
 
-  // Becomes readable when a link can go on.
+  // Returns a descriptor that becomes readable when a link can make progress.
   int fd() const { return epoll_.fd(); }
-  // Advances the links that can go on, without blocking. Returns whether to call again without
-  // waiting for fd().
+  // Advances the links that can make progress, without blocking. Returns whether it must be called
+  // again without waiting for fd().
   bool Advance(const OnEnd& on_end);
 
  private:
   struct Link;
   struct End {
     Link* link;
-    int16_t events = 0;  // registered with epoll; 0: it is not
+    int16_t events = 0;  // the events registered with epoll; 0: not registered
     int fd = -1;
   };
   struct Link {

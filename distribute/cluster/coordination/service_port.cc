@@ -22,8 +22,8 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-// Limits of concurrent handshakes: this many in addition to one per worker, and the total. Each can
-// take 100 KB.
+// Limit the concurrent handshakes: one per worker plus kMoreCallers, but at most kMaxCallers. Each
+// can take 100 KB.
 constexpr size_t kMoreCallers = 64;
 constexpr size_t kMaxCallers = 1024;
 constexpr int kMaxConnectionsOfWorker = 4;
@@ -54,8 +54,8 @@ ServicePort::ServicePort(Options options, TlsContext tls)
 
 absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
                                                                grpc::Service* service) {
-  // Each worker needs one connection, and can have more. Callers, including one that has just been
-  // accepted, must not take the connections' descriptors.
+  // Each worker needs one connection, and can have more. Callers, including one that was just
+  // accepted, must not use up the connections' descriptors.
   const int64_t connections = int64_t{kDescriptorsOfConnection} * options.num_workers;
   const auto callers = static_cast<int64_t>(MostCallers(options.num_workers)) + 1;
   MF_RETURN_IF_ERROR(PrepareGrpc(connections + callers,
@@ -102,13 +102,13 @@ ServicePort::~ServicePort() {
     stop_ = MonotonicTime::Now() + 2 * kShutdownTimeout;
   }
   callers_.Wake();
-  // The relays deliver the last answers and end once gRPC has closed its connections.
+  // Once gRPC has closed its connections, the relays deliver the last answers and end.
   if (server_ != nullptr) server_->Shutdown(GrpcDeadline(MonotonicTime::Now() + kShutdownTimeout));
   if (thread_.joinable()) thread_.join();
 }
 
 absl::Status ServicePort::Admit(int worker) const {
-  // Membership reports a worker number that is out of range.
+  // Does not check the range of `worker`: Membership reports a number that is out of range.
   const size_t most = static_cast<size_t>(kMaxConnectionsOfWorker) * options_.num_workers;
   if (links_.size() >= most) {
     return absl::UnavailableError(
@@ -117,7 +117,7 @@ absl::Status ServicePort::Admit(int worker) const {
   if (worker == kObserver) {
     if (links_.CountOf(worker) < kMaxObservers) return absl::OkStatus();
     return absl::UnavailableError(absl::StrCat(
-        "too many processes ask for the status; expected at most ", kMaxObservers, " at a time"));
+        "too many processes request the status; expected at most ", kMaxObservers, " at a time"));
   }
   if (links_.CountOf(worker) < kMaxConnectionsOfWorker) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("too many processes are connected as worker ", worker,
@@ -132,7 +132,7 @@ absl::Status ServicePort::Connect(Callers::Proven proven) {
     strangers_.Log(proven.peer, made.status().message());
     return absl::OkStatus();
   }
-  MutexLock lock(&mu_);  // a server that shuts down accepts no connections
+  MutexLock lock(&mu_);  // the server must not shut down meanwhile
   if (stop_ < MonotonicTime::InfiniteFuture()) return absl::OkStatus();
   links_.Remove(options_.on_connected(proven.handshake));
   links_.Add(proven.handshake.connection(), proven.handshake.ranks().connecting, proven.duration,
@@ -155,7 +155,8 @@ void ServicePort::Serve() {
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();
     if (stopping && (links_.empty() || MonotonicTime::Now() >= stop)) return;
-    constexpr int kTickMs = 20;  // delays callers' deadlines and, in a flood, all callers
+    constexpr int kTickMs =
+        20;  // how late a caller's deadline and, in a flood, any caller is served
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 

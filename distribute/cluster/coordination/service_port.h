@@ -25,8 +25,8 @@
 
 namespace mirrorflow {
 
-// The port of the coordination service. Listens on one address only. Passes a connection to gRPC
-// after its handshake, and limits the number of connections before and after it.
+// The coordination service's port. Listens on one address only. Passes each connection to gRPC
+// after its handshake, and limits the number of connections both before and after the handshake.
 class ServicePort {
  public:
   struct Options {
@@ -34,11 +34,11 @@ class ServicePort {
     int num_workers = 1;
     Handshake::Cluster cluster;
     TlsFiles tls;
-    // Called after a handshake and before the first call, which will be signed with
+    // Called after a handshake and before the connection's first call. Calls are signed with
     // Handshake::SessionKey. Returns the name of a connection to close, or "". Runs on the same
     // thread as `on_disconnected`.
     std::function<std::string(const Handshake& handshake)> on_connected;
-    // Called with the Handshake::connection of a connection that has ended.
+    // Called when a connection has ended; the name is its Handshake::connection.
     ServiceLinks::OnEnd on_disconnected;
   };
   // Returns Unavailable, with the system's reason, if the address cannot be used, and
@@ -58,7 +58,7 @@ class ServicePort {
   const Options options_;
   RejectedPeerLog strangers_;
   Callers callers_;
-  ServiceLinks links_;  // by Handshake::connection; for the serving thread
+  ServiceLinks links_;  // named by Handshake::connection; used only by the serving thread
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   Mutex mu_;

@@ -10,9 +10,9 @@
 namespace mirrorflow {
 namespace {
 
-constexpr double kLeastCost = 0.1;
-// With fewer steps, the result depends on where in a step the interval begins and ends.
-constexpr uint64_t kLeastRuns = 10;
+constexpr double kMinCost = 0.1;
+// With fewer steps, the result would depend on where in a step the interval begins and ends.
+constexpr uint64_t kMinRuns = 10;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now)
   int slowest = -1;
   for (const auto& [number, worker] : workers_) {
     const absl::Duration elapsed = worker.last.time - worker.first.time;
-    if (worker.last.runs < worker.first.runs + kLeastRuns || elapsed <= absl::ZeroDuration()) {
+    if (worker.last.runs < worker.first.runs + kMinRuns || elapsed <= absl::ZeroDuration()) {
       return std::nullopt;
     }
     waited.push_back(absl::FDivDuration(worker.last.waited - worker.first.waited, elapsed));
@@ -58,19 +58,20 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now)
     least_waited = waited.back();
   }
   if (waited.size() < 2) return std::nullopt;
-  // Take the upper median, so with two workers it is the other one.
+  // Take the upper median: with two workers, it is the wait of the worker that is not the
+  // straggler.
   const auto median = waited.begin() + static_cast<int64_t>(waited.size() / 2);
   std::nth_element(waited.begin(), median, waited.end());
   const auto [first, last] = workers_.at(slowest);
   BeginInterval(now);
-  if (*median - least_waited <= kLeastCost) return std::nullopt;
+  if (*median - least_waited <= kMinCost) return std::nullopt;
   const absl::Duration interval = last.time - first.time;
   const absl::Duration in_runs = last.in_runs - first.in_runs;
   const absl::Duration own_waits = last.waited - first.waited;
   return Straggler{.worker = slowest,
                    .cost = *median - least_waited,
                    .interval = interval,
-                   // Can be negative, because a run's waits count before the run has ended.
+                   // Clamp, because a run's waits are counted before the run has ended.
                    .computed = std::max(in_runs - own_waits, absl::ZeroDuration()),
                    .between = std::max(interval - in_runs, absl::ZeroDuration()),
                    .waited = own_waits,

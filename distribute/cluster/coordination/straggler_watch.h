@@ -14,8 +14,8 @@
 namespace mirrorflow {
 
 // Finds the worker that slows down the others. In synchronous training, a step takes equally long
-// on all workers, so step times reveal nothing. But the others wait for the straggler inside the
-// collectives, and the straggler does not wait. This holds whether it is slow inside steps or
+// on all workers, so step times do not reveal the straggler. But the other workers wait for it
+// inside the collectives, while it does not wait. This holds whether it is slow inside steps or
 // between them (input, callbacks). Not thread-safe.
 class StragglerWatch {
  public:
@@ -28,21 +28,21 @@ class StragglerWatch {
 
   struct Straggler {
     int worker = -1;
-    // The fraction of the time that each step would save if this worker were as fast as the median
+    // The fraction of the time that would be saved if this worker were as fast as the median
     // worker.
     double cost = 0;
-    absl::Duration interval;  // which the following times divide:
+    absl::Duration interval;  // the length of the interval; the sum of the next three:
     absl::Duration computed;  // inside steps, without waits
     absl::Duration between;   // between steps
-    absl::Duration waited;    // for others
+    absl::Duration waited;    // for other workers
     absl::Duration median_waited;
 
-    // Continues a line that begins with the name of the worker.
+    // Returns the rest of a line that begins with the worker's name.
     std::string Text() const;
   };
   // Returns, at the end of each interval, the worker that has cost the others more than 10 % of the
-  // interval; nullopt if none has, and at other times. An interval lasts kInterval, or longer if
-  // all workers need more time to run ten steps. Call often.
+  // interval. Returns nullopt if there is none, and before the end of the interval. An interval
+  // lasts kInterval, or longer if a worker needs more time to run ten steps. Must be called often.
   std::optional<Straggler> Find(MonotonicTime now);
 
  private:
@@ -52,12 +52,12 @@ class StragglerWatch {
     absl::Duration in_runs, waited;
   };
   struct Worker {
-    Sample first, last;  // of the interval
+    Sample first, last;  // the interval's first and last sample
   };
   void BeginInterval(MonotonicTime now);
 
   MonotonicTime began_ = MonotonicTime::InfinitePast();
-  bool is_interrupted_ = false;  // by a new session since the last Find
+  bool is_interrupted_ = false;  // a new session has begun since the last Find
   std::map<int, Worker> workers_;
 };
 

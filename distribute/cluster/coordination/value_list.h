@@ -12,13 +12,14 @@
 
 namespace mirrorflow {
 
-// Encodes values as a message and decodes them. Each distinct value is stored once and runs are
-// run-length encoded, because workers that compare something usually all send the same value.
+// Encode values as a message, and decode the message. Each distinct value is stored once, and the
+// list is run-length encoded, because workers that compare something usually all send the same
+// value.
 coordination::ValueList ValueListOf(absl::Span<const std::string> values);
 // Returns Internal if the list does not hold `count` values.
 absl::StatusOr<std::vector<std::string>> ValuesOf(const coordination::ValueList& list, int count);
 
-// Like ValueListOf and ValuesOf, for the serialized message.
+// Like ValueListOf and ValuesOf, but for the serialized message.
 std::string JoinValues(absl::Span<const std::string> values);
 absl::StatusOr<std::vector<std::string>> SplitValues(absl::string_view joined, int count);
 

@@ -7,7 +7,7 @@
 
 namespace mirrorflow {
 
-// Stands in for the worker number of a process that only asks for the cluster's status.
+// The worker number of a process that only requests the cluster's status.
 inline constexpr int kObserver = -1;
 
 // A process that has completed the handshake as a worker.

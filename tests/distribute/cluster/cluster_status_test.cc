@@ -37,7 +37,7 @@ TEST(ClusterStatusTest, EachWorkerHasOneLine) {
   Add(&status, ClusterStatus::WAITING, "get 'x'");
   Add(&status, ClusterStatus::BETWEEN_STEPS)->mutable_heartbeat()->set_step(12);
   Add(&status, ClusterStatus::MISSING, "b:2222");
-  Add(&status, ClusterStatus::LEFT, "worker 4 is gone");
+  Add(&status, ClusterStatus::LEFT, "worker 4 is lost");
   EXPECT_THAT(
       LinesOf(status),
       ElementsAre(
@@ -46,10 +46,10 @@ TEST(ClusterStatusTest, EachWorkerHasOneLine) {
           AllOf(HasSubstr("worker 1 (process 102 on a)"), HasSubstr("waits"), HasSubstr("get 'x'")),
           AllOf(HasSubstr("worker 2"), HasSubstr("after step 12")),
           AllOf(HasSubstr("worker 3: missing"), HasSubstr("b:2222")),
-          testing::StrEq("worker 4 is gone")));
+          testing::StrEq("worker 4 is lost")));
   EXPECT_EQ(SummaryOf(status),
             "5 workers: 1 in a step (0), 1 waiting for others (1), 1 between steps (2), "
-            "1 missing (3), 1 left or gone (4)");
+            "1 missing (3), 1 left or lost (4)");
 }
 
 TEST(ClusterStatusTest, SummaryOfThousandsOfWorkersIsShort) {

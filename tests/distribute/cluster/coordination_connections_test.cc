@@ -432,7 +432,7 @@ TEST_F(CoordinationTest, LossOfWorkerFailsOthersSoon) {
   const MonotonicTime start = MonotonicTime::Now();
   const absl::Status waited = groups[0]->Get("never", In(30)).status();
   cut.join();
-  EXPECT_THAT(waited, IsError(absl::StatusCode::kUnavailable, "worker 1 (process 1001", "is gone"));
+  EXPECT_THAT(waited, IsError(absl::StatusCode::kUnavailable, "worker 1 (process 1001", "is lost"));
   EXPECT_EQ(FailureOf(waited)->worker, 1);
   EXPECT_LT(MonotonicTime::Now() - start, absl::Seconds(5));
 }
@@ -451,7 +451,7 @@ TEST_F(CoordinationTest, LossOfServiceFailsWorkers) {
   });
   server_ = nullptr;
   const absl::Status lost = group->Get("never", In(5)).status();
-  EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "worker 0 (process 1000", "is gone"));
+  EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "worker 0 (process 1000", "is lost"));
   // A worker that learned of the loss earlier has closed its connections. The closed connection is
   // not the cause.
   const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");

@@ -75,8 +75,8 @@ TEST_F(MembershipTest, LostProcessReceivesReason) {
   EXPECT_EQ(membership_.CheckMember({.worker = 1, .number = 1}), absl::OkStatus());
   EXPECT_FALSE(membership_.Lose({.worker = 1, .number = 2}).has_value());  // another process
   ASSERT_TRUE(membership_.Lose({.worker = 1, .number = 1}).has_value());
-  const absl::Status gone = membership_.CheckMember({.worker = 1, .number = 1});
-  EXPECT_THAT(gone, IsError(absl::StatusCode::kUnavailable, "is gone"));
+  const absl::Status lost = membership_.CheckMember({.worker = 1, .number = 1});
+  EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "is lost"));
 }
 
 // Notifying thousands of workers that all have registered takes a while.

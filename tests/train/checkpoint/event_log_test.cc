@@ -24,7 +24,7 @@ TEST(EventLogTest, EachEventIsALineOfJson) {
   const EventLog log(directory);  // stands for another process that appends to the log
   log.Started(400, 2, 4);
   log.Saved(500);
-  log.Lost(WithFailure(absl::UnavailableError("it\nis gone"), {.rank = 3, .worker = 1, .step = 7}));
+  log.Lost(WithFailure(absl::UnavailableError("it\nis lost"), {.rank = 3, .worker = 1, .step = 7}));
 
   std::ifstream file(directory + "/events.jsonl");
   std::vector<nlohmann::json> events;
@@ -45,7 +45,7 @@ TEST(EventLogTest, EachEventIsALineOfJson) {
   EXPECT_EQ(
       events[4],
       (json{
-          {"event", "lost"}, {"worker", 1}, {"rank", 3}, {"step", 7}, {"message", "it\nis gone"}}));
+          {"event", "lost"}, {"worker", 1}, {"rank", 3}, {"step", 7}, {"message", "it\nis lost"}}));
 }
 
 TEST(EventLogTest, UnwritableFileIsIgnored) { EventLog("/nowhere").Saved(1); }

@@ -82,14 +82,14 @@ TEST(ManifestTest, WrongFieldIsNamed) {
   const struct {
     const char *from, *to, *message;
   } cases[] = {
-      {"\"step\":400", "\"step\":-1", "step: expected a number from 0"},
-      {"\"step\":400", "\"step\":1e30", "step: expected a number"},
-      {"\"step\":400", "\"step\":18446744073709551615", "step: expected a number"},
+      {"\"step\":400", "\"step\":-1", "step: expected an integer from 0"},
+      {"\"step\":400", "\"step\":1e30", "step: expected an integer"},
+      {"\"step\":400", "\"step\":18446744073709551615", "step: expected an integer"},
       {"\"step\":400", "\"other\":400", "step: missing"},
       {"\"num_workers\":2", "\"num_workers\":4294967296", "num_workers: expected"},
       {"\"version\":2", "\"version\":3", "version 1 to 2, got 'mirrorflow checkpoint', version 3"},
       {"\"reading_step\":3", "\"x\":3", "reading_step: missing"},
-      {"\"inf\"", "3", "state: expected texts"},
+      {"\"inf\"", "3", "state: expected only strings"},
       {"state.safetensors", "../x", "illegal file name"},
       {"state_tensors\":[", "x\":[", "state_tensors: missing"},
       {"\"double\"", "\"doubles\"", "state_tensors[0].dtype"},
@@ -105,7 +105,7 @@ TEST(ManifestTest, WrongFieldIsNamed) {
       {"[784,512]", "[784,-512]", "tensors[0].shape"},
       {"[784,512]", "{}", "tensors[0].shape: expected an array"},
       {"\"name\":\"step\"", "\"name\":\"dense/kernel\"", "a second tensor 'dense/kernel'"},
-      {"\"time\":\"", "\"time\":7,\"x\":\"", "time: expected a text"},
+      {"\"time\":\"", "\"time\":7,\"x\":\"", "time: expected a string"},
   };
   for (const auto& c : cases) {
     const std::string changed = absl::StrReplaceAll(body, {{c.from, c.to}});
