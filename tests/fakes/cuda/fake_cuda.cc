@@ -483,21 +483,14 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJi
 cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
   MF_FAIL_IF_PLANNED(cudaLibraryGetKernel);
-  World& world = TheWorld();
-  const std::lock_guard<std::timed_mutex> lock(world.loader);
-  // A library has one kernel of each name, which stays loaded when another caller gets it again.
-  const auto [it, is_new] = library->kernels.try_emplace(name);
-  if (is_new) {
-    void* const call = dlsym(library->handle, absl::StrCat(name, "_call").c_str());
-    void* const sizes = dlsym(library->handle, absl::StrCat(name, "_sizes").c_str());
-    if (call == nullptr || sizes == nullptr) {
-      library->kernels.erase(it);
-      return cudaErrorSymbolNotFound;
-    }
-    it->second = {library, reinterpret_cast<void (*)(void**)>(call),
-                  reinterpret_cast<const int* (*)()>(sizes)(), name};
-  }
-  *kernel = &it->second;
+  void* const call = dlsym(library->handle, absl::StrCat(name, "_call").c_str());
+  void* const sizes = dlsym(library->handle, absl::StrCat(name, "_sizes").c_str());
+  if (call == nullptr || sizes == nullptr) return cudaErrorSymbolNotFound;
+  const CUkern_st found = {library, reinterpret_cast<void (*)(void**)>(call),
+                           reinterpret_cast<const int* (*)()>(sizes)(), name};
+  const std::lock_guard<std::timed_mutex> lock(TheWorld().loader);
+  // A kernel that another caller has already got stays loaded.
+  *kernel = &library->kernels.try_emplace(name, found).first->second;
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** args, size_t,
