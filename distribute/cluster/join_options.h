@@ -63,9 +63,9 @@ struct JoinOptions {
   // hung, and every worker's current step fails. Time spent compiling or waiting for another worker
   // does not count. Workers may use different values.
   absl::Duration progress_timeout = absl::Minutes(5);
-  // How long to wait for a lost worker's replacement (RunWithRejoin). With 0, this worker does not
-  // wait. It must be above 0 on all workers or 0 on all of them. Defaults to the cluster's
-  // rejoin_timeout. CPUs only.
+  // How long to wait for a lost worker's replacement (RunWithRejoin). With 0, this worker exits
+  // instead of waiting. Must be above 0 on all workers, or 0 on all of them. Defaults to the
+  // cluster's rejoin_timeout. CPUs only.
   std::optional<absl::Duration> rejoin_timeout = std::nullopt;
 };
 

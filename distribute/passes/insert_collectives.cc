@@ -74,7 +74,8 @@ class Inserter {
     if (std::find(all.begin(), all.end(), sharding) == all.end()) all.push_back(sharding);
   }
 
-  // Sets the attributes of a collective that the user's graph contains, or removes it if its
+  // Completes a collective that the user's graph contains: sets its attributes, or replaces a
+  // ReduceScatter that cannot have equal shards with an AllReduce. Removes the collective if its
   // operand already has the result's sharding.
   absl::Status Resolve(Node* node) {
     const Sharding have = Required(*node, 0), want = c_.shardings.at(node->output(0));

@@ -47,7 +47,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 
 bool IsZero(const Compilation& c, const Output& output) {
   Output made = StripViews(output);
-  // A ZerosLike that was too large to be folded has no constant.
+  // A ZerosLike that was too large to be folded has no constant value.
   if (made.node->op().name == ops::kZerosLike) return true;
   if (made.node->op().name == ops::kFill) made = made.node->input(1);
   const Tensor& value = c.values().at(made).constant;
