@@ -25,7 +25,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // Returns the code block after the first line of README.md that starts with `lead`.
-Lines BlockBehind(absl::string_view lead) {
+Lines BlockAfter(absl::string_view lead) {
   std::ifstream file("README.md");
   Lines block;
   int fences = -1;  // fences before the lead do not count
@@ -79,14 +79,14 @@ void ExpectInOrder(const Lines& shown, const Lines& program) {
 TEST(ReadmeTest, GraphOfOneDeviceMatchesCompiler) {
   const auto program = ProgramOf(1);
   ASSERT_TRUE(program.ok()) << program.status();
-  ExpectInOrder(BlockBehind("How the strategy changes a graph"), *program);
+  ExpectInOrder(BlockAfter("`Program::ToString()` shows"), *program);
 }
 
 TEST(ReadmeTest, GraphUnderStrategyMatchesCompilerForAnyReplicaCount) {
   for (int replicas : {2, 3}) {
     const auto program = ProgramOf(replicas);
     ASSERT_TRUE(program.ok()) << program.status();
-    ExpectInOrder(BlockBehind("The same under `MirroredStrategy`"), *program);
+    ExpectInOrder(BlockAfter("This is the same graph under"), *program);
   }
 }
 

@@ -63,8 +63,8 @@ absl::Status Tensor::CheckCount(DataType dtype, const Shape& shape, size_t count
 }
 
 absl::Status Tensor::WrongType(DataType asked) const {
-  return absl::InvalidArgumentError(absl::StrCat("Tensor: wrong dtype; expected the dtype of ",
-                                                 TypeString(), ", got ", DataTypeName(asked)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Tensor: wrong dtype; expected ", DataTypeName(asked), " elements, got ", TypeString()));
 }
 
 absl::Status Tensor::NotScalar() const {

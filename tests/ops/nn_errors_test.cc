@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                           ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
                                       {.explicit_paddings = {1, 1}});
                         }},
-               ErrorRow{"Conv2DWithNegativePaddings", kInvalid, "numbers", "at least 0",
+               ErrorRow{"Conv2DWithNegativePaddings", kInvalid, "explicit_paddings", ">= 0",
                         [](const Scope& s) {
                           ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
                                       {.explicit_paddings = {0, 0, -1, 1, 1, 1, 0, 0}});
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                           ops::Conv2D(s, Images(s), Filter(s), {1, 0, 1, 1}, "SAME");
                         }},
                ErrorRow{
-                   "Conv2DWithHugeStride", kInvalid, "32-bit", "numbers",
+                   "Conv2DWithHugeStride", kInvalid, "strides", "32-bit",
                    [](const Scope& s) {
                      ops::Conv2D(s, Images(s), Filter(s), {1, int64_t{1} << 62, 1, 1}, "VALID");
                    }},

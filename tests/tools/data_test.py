@@ -49,7 +49,7 @@ class DataTest(ProgramTest):
         self.check_fails(MIRRORFLOW, ["data", "--rows=-1", "x.npy"], USAGE, "INVALID_ARGUMENT", "--rows")
         self.check_fails(MIRRORFLOW, ["data", "no.csv"], BAD_INPUT, "NOT_FOUND", "no.csv")
         self.check_fails(MIRRORFLOW, ["data", "x.txt"], BAD_INPUT, "INVALID_ARGUMENT",
-                         "data: 'x.txt'", "expected a folder")
+                         "data: 'x.txt'", "unknown format")
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ class FailuresTest(programs.ProgramTest):
                     err = worker.communicate(timeout=SECONDS)[1]
                     self.assertEqual(worker.returncode, INTERNAL if other == rank else 0, err)
                     if other == rank:
-                        self.assertIn("ERROR INTERNAL cleanup: hangs", err)
+                        self.assertIn("ERROR INTERNAL cleanup: ", err)
                         self.assertIn("~MultiWorkerMirroredStrategy", err)
                 self.assertLess(time.monotonic() - begin, 2 * HEARTBEAT + SLACK)
 

@@ -274,7 +274,7 @@ class ProgramsTest(ProgramTest):
         lines = result.stdout.splitlines()
         self.assertRegex(lines[0], "^CPU:0 … .*usable by this process: [1-9]")
         self.assertRegex(lines[1], "^GPU(:0 |      none: ).+")
-        self.assertRegex(lines[-1], "^default  MirroredStrategy takes (CPU|GPU):0")
+        self.assertRegex(lines[-1], "^default  MirroredStrategy uses (CPU|GPU):0")
 
     def test_bad_graphs_are_reported(self):
         self.check_fails(MIRRORFLOW, ["inspect", "no.pb"], BAD_INPUT, "NOT_FOUND", "no.pb")
@@ -315,7 +315,7 @@ o = ConcatOffset(d, p, q) {N=2, shape_type=int32}
             ("rank.txt", b"""x = Placeholder() {dtype=float, shape=<*>}
 p = Placeholder() {dtype=int32, shape=<2147483647>}
 y = Transpose(x, p) {T=float, Tperm=int32}
-""", "must have a rank of 0 to 8"),
+""", "rank"),
         ]:
             self.check_inspect_fails(name, contents, what)
         huge = "".join(f"""v{i} = VarHandleOp() {{dtype=float, shape=<1152921504606846975>}}

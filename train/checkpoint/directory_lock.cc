@@ -114,6 +114,8 @@ class DirectoryLock::OwnerFile {
     if (text.empty()) {  // the file was removed
       MF_RETURN_IF_ERROR(Put(""));
       MF_ASSIGN_OR_RETURN(text, ReadText(path_));
+      // No other owner exists if the file or its directory is removed again at once.
+      if (text.empty()) return SystemError(ENOENT, absl::StrCat(path_, ": removed"));
     }
     if (absl::StartsWith(text, owner_)) return absl::OkStatus();
     return LostDirectoryError(absl::StrCat(directory_, ": this process no longer owns it, but ",

@@ -129,7 +129,7 @@ TEST_F(TlsTest, MismatchedFilesAreNamed) {
   EXPECT_THAT(error_of(files), IsError(kInvalid, own_.key, "a certificate"));
   files = own_;
   files.authorities = own_.key;
-  EXPECT_THAT(error_of(files), IsError(kInvalid, own_.key, "authorities"));
+  EXPECT_THAT(error_of(files), IsError(kInvalid, own_.key, "CA"));
   files.authorities = "";
   EXPECT_THAT(error_of(files), IsError(kInvalid, "three"));
   for (std::string TlsFiles::*const file :

@@ -141,12 +141,12 @@ constexpr Violation kViolations[] = {
      "instruction 12 (Update(update))", "reads arena bytes [96, 160)", "nothing wrote"},
     {"LiveBytesOverwritten", [](Plan& p) { p.accesses[kStart1].push_back(Writes(kArena, 0, 7)); },
      "instruction 8 (AllReduce(reduce0))", "reads arena bytes [0, 64)",
-     "after instruction 7 (AllReduce(reduce1)) wrote"},
+     "after instruction 7 (AllReduce(reduce1))"},
     {"FetchOfUnwrittenBytes", [](Plan& p) { p.fetches[0].operand.offset = 96; }, "fetch 0",
      "arena bytes [96, 160)", "nothing wrote"},
     {"FetchOfOverwrittenBytes",
      [](Plan& p) { p.accesses[kUpdate].push_back(Writes(kArena, 64, 7)); }, "fetch 0",
-     "arena bytes [64, 128)", "after instruction 12 (Update(update)) wrote"},
+     "arena bytes [64, 128)", "after instruction 12 (Update(update))"},
 };
 
 // Returns a plan in which the next run finishes the second collective, before anything uses the

@@ -503,7 +503,7 @@ TEST(StagesTest, OptionsOutOfRangeAreErrors) {
                              Dataset::Zip({}),
                              Dataset::Zip({r, r.Batch(1)}),
                              Dataset::FromRandomAccess(-1, nullptr)}) {
-    EXPECT_THAT(bad.status(), IsError(absl::StatusCode::kInvalidArgument, "expected", "got"));
+    EXPECT_THAT(bad.status(), IsError(absl::StatusCode::kInvalidArgument, "dataset:", "got"));
     // Later stages keep the first error.
     EXPECT_EQ(ErrorOf(bad.Map(itself).Take(1)), bad.status());
   }

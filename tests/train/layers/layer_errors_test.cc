@@ -127,7 +127,7 @@ TEST(LayerErrors, Normalizations) {
       {LAYER(layers::GroupNormalization(s, Input(s, Shape::UnknownRank()))),
        "group_normalization: expected an input"},
       {LAYER(layers::RMSNormalization(s, Input(s, {4, kUnknownDim}))),
-       "rms_normalization:", "is known"},
+       "rms_normalization:", "known"},
       {LAYER(layers::UnitNormalization(s, Input(s, Shape()))), "unit_normalization"},
   });
 }
@@ -196,7 +196,7 @@ TEST(LayerErrors, Attention) {
       {LAYER(layers::MultiHeadAttention(s, Sequence(s), Unknown(s), 2, 3)),
        "multi_head_attention:", "rank 3"},
       {LAYER(layers::MultiHeadAttention(s, Sequence(s), Sequence(s), 0, 3)),
-       "multi_head_attention:", "heads"},
+       "multi_head_attention:", "head count"},
       {LAYER(layers::MultiHeadAttention(s, Sequence(s), Sequence(s), 2, 3,
                                         {.key = Input(s, {kUnknownDim, 4, 6})})),
        "keys and values", "got shapes [?,4,6] and [?,5,6]"},

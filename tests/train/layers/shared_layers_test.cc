@@ -128,8 +128,8 @@ TEST_F(SharedLayersTest, ApplicationWithMoreOrFewerVariablesIsRejected) {
   layers::Shared more("more", layer);
   more(scope, z, false);
   more(scope, z, true);
-  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "more:", "only 1",
-                                      "got 'bias' of float[1]"));
+  EXPECT_THAT(scope.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "more:", "only 1", "float[1]"));
 }
 
 TEST_F(SharedLayersTest, SecondApplicationOfBatchNormalizationIsRejected) {

@@ -294,7 +294,7 @@ TEST(HookErrors, ResultWithWrongDtypeOrShapeIsReported) {
               }),
               IsError(absl::StatusCode::kInvalidArgument, "gradient of 'w':", "got float[10]"));
   EXPECT_THAT(building([](GradientReduction&) { return Output(); }),
-              IsError(absl::StatusCode::kInvalidArgument, "gradient of 'w':", "got none"));
+              IsError(absl::StatusCode::kInvalidArgument, "gradient of 'w':", "reducer"));
 }
 
 TEST(HookErrors, OptionsOutOfRangeAreReported) {
