@@ -357,7 +357,7 @@ class Inliner {
       const int64_t count = CountOf(output, instance);
       if (count < 0) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "the call does not specify the count of output  '", Printable(output.name()), "'"));
+            "the call does not specify the count of output '", Printable(output.name()), "'"));
       }
       MF_RETURN_IF_ERROR(Spend(count, 0));
       const bool is_list = output.number_attr().empty() && !output.type_list_attr().empty();

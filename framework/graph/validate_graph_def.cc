@@ -73,7 +73,7 @@ class Library {
     order_ = std::move(sort.order);
     if (sort.cycle.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
-        "library functions call each other in a cycle:  ", CycleToString(sort.cycle, [&](int i) {
+        "library functions call each other in a cycle: ", CycleToString(sort.cycle, [&](int i) {
           return Printable(functions_[i]->signature().name());
         })));
   }

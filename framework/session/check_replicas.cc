@@ -106,7 +106,7 @@ absl::Status CheckReplicas(const VariableLayout& layout, RankExchange& exchange)
   }
   if (name.empty()) return absl::OkStatus();
   const std::string others =
-      num_others == 0 ? "" : absl::StrCat("; other variables that differ:  ", num_others);
+      num_others == 0 ? "" : absl::StrCat("; other variables that differ: ", num_others);
   return WithFailure(
       NumericError(absl::DataLossError(
           absl::StrCat("variable '", name,

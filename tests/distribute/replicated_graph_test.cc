@@ -249,7 +249,7 @@ TEST(ReplicatedGraph, InvalidReplicaRowsAreReported) {
   EXPECT_THAT(ReplicateForFetch(*graph, "y", 2, {4}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "replica_rows", "got 4"));
   EXPECT_THAT(ReplicateForFetch(*graph, "y", 0).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "num_replicas", "1 or more", "got 0"));
+              IsError(absl::StatusCode::kInvalidArgument, "num_replicas", "at least 1", "got 0"));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(TuningTableTest, MalformedAndOutOfRangeChoicesAreErrors) {
   TuningTable table(/*measures=*/false);
   ASSERT_EQ(table.TakeOver("4 a"), absl::OkStatus());
   EXPECT_THAT(table.Choose("a", 4, Never).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "autotune: a:", "below 4", "got 4"));
+              IsError(absl::StatusCode::kInvalidArgument, "autotune: a:", "less than 4", "got 4"));
 }
 
 }  // namespace

@@ -108,12 +108,10 @@ TEST_F(ReadRunTest, DamagedFilesAreNotes) {
   Write("step-000000004/manifest.json", "{}");
   Write("x.tfevents.1", "damaged");
   const RunData run = Read();
-  EXPECT_THAT(
-      run.notes,
-      ElementsAre(
-          HasSubstr("a.json: not a trace"), HasSubstr("step2.json: not shown"),
-          HasSubstr("x.tfevents.1: record 0 at byte 0: the header of the record is cut short"),
-          HasSubstr("step-000000004/manifest.json")));
+  EXPECT_THAT(run.notes,
+              ElementsAre(HasSubstr("a.json: not a trace"), HasSubstr("step2.json: not shown"),
+                          HasSubstr("x.tfevents.1: record 0 at byte 0:"),
+                          HasSubstr("step-000000004/manifest.json")));
 }
 
 TEST_F(ReadRunTest, SymbolicLinksAndHiddenFilesAreIgnored) {

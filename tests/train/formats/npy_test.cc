@@ -156,7 +156,7 @@ TEST(NpyTest, ArrayThatCannotBeMappedIsRead) {
     EXPECT_TRUE(Tensor::Identical(*any, Tensor::Vector<float>({0, 1, 2, 3, 4, 5})));
   }
   EXPECT_THAT(map("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2").status(),
-              IsError(absl::StatusCode::kDataLoss, "array.npy:", "element 1 of bool"));
+              IsError(absl::StatusCode::kDataLoss, "array.npy:", "element 1 "));
   EXPECT_THAT(map("{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", kFloats).status(),
               IsError(absl::StatusCode::kDataLoss, "array.npy:", "float[7]"));
 }
@@ -206,7 +206,7 @@ TEST(NpyTest, FilesWithoutNumericArrayAreRejected) {
   EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x09\0\1\0\0", 11)),
               IsError(absl::StatusCode::kUnimplemented, "1 to 3", "got 9"));
   EXPECT_THAT(Error(Npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2")),
-              IsError(absl::StatusCode::kDataLoss, "element 1 of bool", "got 2"));
+              IsError(absl::StatusCode::kDataLoss, "element 1 ", "got 2"));
 }
 
 TEST(NpyTest, OversizedHeaderIsRejected) {
