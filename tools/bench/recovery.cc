@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
 #include "framework/core/monotonic_time.h"
@@ -63,9 +64,12 @@ class Job {
   }
 
   ~Job() {
-    if (launcher_ > 0) {
-      kill(launcher_, SIGTERM);
-      waitpid(launcher_, nullptr, 0);  // it ends after its workers and kills them if necessary
+    if (launcher_ > 0) kill(launcher_, SIGTERM);
+    // The launcher ends after its workers, which it kills if necessary.
+    const MonotonicTime end = MonotonicTime::Now() + kTimeout;
+    while (launcher_ > 0 && waitpid(launcher_, nullptr, WNOHANG) == 0) {
+      if (MonotonicTime::Now() > end) kill(launcher_, SIGKILL);  // its workers end without it
+      absl::SleepFor(absl::Milliseconds(10));
     }
     if (output_ >= 0) close(output_);
   }
