@@ -59,9 +59,9 @@ struct JoinOptions {
   // A worker that sends no heartbeat for this long is considered lost, and every worker's current
   // step fails. Workers may use different values.
   absl::Duration heartbeat_timeout = absl::Seconds(10);
-  // A worker that is inside a step for this long without starting a collective is considered
-  // hung, and every worker's current step fails. Time spent compiling or waiting for another worker
-  // does not count. Workers may use different values.
+  // A worker that is inside a step for this long without starting a collective is considered hung,
+  // and every worker's current step fails. Compiling and waiting for a late worker (see
+  // prepare_timeout) do not count. Workers may use different values.
   absl::Duration progress_timeout = absl::Minutes(5);
   // How long to wait for a lost worker's replacement (RunWithRejoin). With 0, this worker exits
   // instead of waiting. Must be above 0 on all workers, or 0 on all of them. Defaults to the

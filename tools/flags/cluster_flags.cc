@@ -62,7 +62,7 @@ ABSL_FLAG(
     "coordinator");
 ABSL_FLAG(std::string, bind, "",
           "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
-          "default: the address in the cluster specification");
+          "default: the coordinator's address in the cluster");
 ABSL_FLAG(std::string, advertise, "",
           "ADDRESS or ADDRESS:PORT at which the other workers reach this process; default: --bind, "
           "or the address of the network interface that routes to the coordination service");

@@ -33,8 +33,9 @@
 #include "tools/launch/worker_output.h"
 
 ABSL_FLAG(std::string, n, "",
-          "launch: number of workers; with MIN:MAX, each start and restart uses the hosts that "
-          "answer; default: the number of slots in --hosts, or 1");
+          "launch: number of workers, or MIN:MAX for as many workers, within these limits, as the "
+          "hosts that answer can run, at each start and restart; default: the number of slots in "
+          "--hosts, or 1");
 ABSL_FLAG(
     std::vector<std::string>, hosts, {},
     "launch, bench: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first host runs the "

@@ -118,9 +118,11 @@ class DirectoryLock::OwnerFile {
       if (text.empty()) return SystemError(ENOENT, absl::StrCat(path_, ": removed"));
     }
     if (absl::StartsWith(text, owner_)) return absl::OkStatus();
-    return LostDirectoryError(absl::StrCat(directory_, ": this process no longer owns it, but ",
+    return LostDirectoryError(absl::StrCat(directory_,
+                                           ": this process no longer owns it; its lock "
+                                           "file now contains '",
                                            Printable(FirstLine(text)),
-                                           " does; nothing in it was changed"));
+                                           "'; nothing in it was changed"));
   }
 
   absl::Status Renew() {

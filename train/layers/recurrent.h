@@ -44,7 +44,7 @@ struct SimpleRNNOptions {
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
-  bool go_backwards = false;               // last element first; results in the same order
+  bool go_backwards = false;               // last element first, also in the results
   bool unroll = false;                     // a copy of the step per element, instead of a loop
   std::vector<Output> initial_state = {};  // h [batch, units]; zeros by default
   Output mask = {};

@@ -137,8 +137,9 @@ void PreemptionHandler::Announce(absl::string_view why) {
   WorkerGroup& group = *session_.connection().workers();
   // Use no deadline: the request must not be lost while the service is unreachable.
   const absl::Status told = group.Put(key_, std::string(why), MonotonicTime::InfiniteFuture());
-  // AlreadyExists means that another worker, or the end of training, was announced first. Report
-  // any other failure, such as a service without room for the key, to end every worker's wait.
+  // AlreadyExists means that another worker has announced its signal first, or that the end of
+  // training has been announced. Report any other failure, such as a service without room for the
+  // key, to end every worker's wait.
   if (told.ok() || absl::IsAlreadyExists(told)) return;
   group.ReportFailure(told, MonotonicTime::Now() + kAgreementTimeout).IgnoreError();
 }

@@ -39,11 +39,12 @@ class Callers {
  public:
   // Serves up to `limit` strangers at a time. Beyond that, a new stranger replaces one from the
   // network (NetworkOf) with the most strangers, so no network can lock out the others. The victim
-  // is chosen at random. Strangers that have not yet sent a valid hello are evicted before all
-  // others. Evicting the oldest stranger would let a crowd displace each honest caller just before
-  // it finishes; evicting the newest would let callers that stall on purpose hold all slots.
-  // `handshake` creates the accepting end for a caller on `fd`, on either thread. `tls` is null for
-  // plain connections. `log`, which can be null, logs refused callers.
+  // is chosen at random among the strangers of that network that have not yet sent a valid hello
+  // or, if all of them have, among all strangers of that network. Evicting the oldest stranger
+  // would let a crowd displace each honest caller just before it finishes; evicting the newest
+  // would let callers that stall on purpose hold all slots. `handshake` creates the accepting end
+  // for a caller on `fd`, on either thread. `tls` is null for plain connections. `log`, which can
+  // be null, logs refused callers.
   Callers(size_t limit, TlsContext tls, std::function<Handshake(int fd)> handshake,
           RejectedPeerLog* log)
       : limit_(limit), tls_(std::move(tls)), handshake_(std::move(handshake)), log_(log) {}

@@ -176,8 +176,8 @@ class Connector {
     return expected;
   }
 
-  // Checks that an authenticated caller on `fd` is the rank that it claims to be, and that this
-  // rank has yet to connect.
+  // Checks that the rank that an authenticated caller on `fd` claims to be is one that connects to
+  // the accepting rank, has not connected yet, and calls from its worker's address.
   absl::Status Admit(const Handshake::Ranks& ranks, int fd) {
     const auto* connections = ConnectionsOf(ranks.accepting);
     const bool exists = ranks.connecting >= 0 && ranks.connecting < topology_.world_size();

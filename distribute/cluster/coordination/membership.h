@@ -71,7 +71,8 @@ class Membership {
 
   // ---- ends -------------------------------------------------------------------------------------
 
-  // Records that a worker leaves, and why. Returns false if it has already left.
+  // Records that a worker leaves, and why: CoordinationState::Leave fails the other workers' calls
+  // that need it. Returns false if it has already left.
   bool Leave(int worker, const absl::Status& why);
   struct Loss {
     absl::Status why;
@@ -96,8 +97,8 @@ class Membership {
   std::optional<Loss> LoseSilent(int worker, MonotonicTime now);
 
   // Records which workers are waiting for other workers between two steps. `waiting` is indexed by
-  // worker. A worker is *late* while it is neither inside a step nor waiting, for up to its prepare
-  // timeout.
+  // worker. A worker that has not left and is not lost is *late* while it is neither inside a step
+  // nor waiting, for up to its prepare timeout.
   void SetWaiting(MonotonicTime now, const std::vector<bool>& waiting);
   // Returns DeadlineExceeded if a worker has been inside a step without progress for longer than
   // its progress timeout. Reports this once, until the worker makes progress. Another worker may be
@@ -122,7 +123,8 @@ class Membership {
   // them.
   coordination::ClusterStatus Status(MonotonicTime now, std::vector<std::string> calls) const;
 
-  // Returns the workers that have left or are lost, in this order, and why.
+  // Returns the workers that have left or are lost, in the order in which they left or were lost,
+  // and why.
   std::vector<std::pair<int, absl::Status>> left() const;
   // Makes WaitUntilOver stop waiting for workers to register.
   void CancelStart();

@@ -227,7 +227,7 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddres
     // A service that expects TLS closes plain connections.
     if (absl::IsUnavailable(status) && tls_ == nullptr && !has_heard) {
       return absl::UnavailableError(absl::StrCat(
-          status.message(), "; either the service expects TLS, or it has too many callers"));
+          status.message(), "; perhaps the service expects TLS, or it has too many callers"));
     }
     MF_RETURN_IF_ERROR(status);
     if (conversation.done()) return Publish(conversation);
