@@ -25,7 +25,7 @@ Output MulNoNan(const Scope& scope, Output x, Output y);     // x * y, or 0 wher
 Output Xdivy(const Scope& scope, Output x, Output y);        // x / y, or 0 where x is 0
 Output Xlogy(const Scope& scope, Output x, Output y);        // x * log y, or 0 where x is 0
 Output Xlog1py(const Scope& scope, Output x, Output y);      // x * log(1 + y), or 0 where x is 0
-Output NextAfter(const Scope& scope, Output x1, Output x2);  // the next float after x1 towards x2
+Output NextAfter(const Scope& scope, Output x1, Output x2);  // the next value after x1 towards x2
 // The (a + 1)-th derivative of log gamma at x, for integral a >= 0; otherwise NaN.
 Output Polygamma(const Scope& scope, Output a, Output x);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the transport between hosts, and estimates its costs. A transport that would drop the
-// authentication or encryption that the user requested is not chosen.
+// Chooses the transport between hosts, and estimates its costs. By default (kAuto), it chooses none
+// that would drop the authentication or encryption that the user requested.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 

@@ -62,7 +62,7 @@ struct BoundStep {
   std::vector<Tensor> outputs;           // of the last run; without a value if replicas differ
   std::vector<BufferPool> output_pools;  // by output; unused for inline scalars
   uint64_t arena_moves = 0;              // value when `plans` were last recorded
-  bool checks_deadline = true;           // if BoundPlan::checks_deadline of any plan
+  bool checks_deadline = true;           // whether any of `plans` checks its deadline
   std::vector<absl::Status> statuses;    // by local replica
   std::vector<std::vector<TraceSpan>> spans;
 };

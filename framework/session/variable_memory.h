@@ -17,8 +17,8 @@
 
 namespace mirrorflow {
 
-// Returns whether replicas on these devices, if there are several, can share one copy of a
-// variable.
+// Returns whether replicas on these devices can share one copy of a variable if the world has
+// several replicas.
 bool CanShareVariables(const SessionBackend& backend, const CompileOptions& options);
 
 // Lays out the variables of `graph` for replicas on devices with `traits`. Chooses the bucket size

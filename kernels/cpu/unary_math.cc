@@ -32,7 +32,8 @@ inline float Erf(float v) {
 
 inline double Erf(double x) { return std::erf(x); }
 
-// Computes the digamma function. Returns NaN at the poles, where Eigen returns an infinity.
+// Computes the digamma function. Returns NaN at the poles, because the two sides tend to infinities
+// of opposite signs; Eigen returns one of them.
 template <typename T>
 T Digamma(T x) {
   const bool pole = x <= 0 && std::floor(x) == x;

@@ -38,8 +38,8 @@ using FunctionBuilder =
     absl::FunctionRef<std::vector<Output>(const Scope& scope, absl::Span<const Output> args)>;
 
 // If (StatelessIf if neither branch has state): then_branch(inputs) if `cond` is true, else
-// else_branch(inputs). A numeric scalar is true if it is not 0; any other tensor is true if it has
-// elements.
+// else_branch(inputs). A numeric scalar is true if it is not 0; a tensor that is not a scalar is
+// true if it has elements.
 // Shapes:   the results of both branches have the same dtypes and shapes.
 // Gradient: the gradient of the taken branch, whose values are recomputed; Unimplemented if a
 //           branch writes a variable or draws random numbers.
