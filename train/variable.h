@@ -48,7 +48,7 @@ struct VariableOptions {
 };
 
 // Creates a variable named `name` in `scope`, which `initializer` initialises. The variable belongs
-// to the strategy whose scope() is active (framework/graph/variable_handle.h).
+// to the strategy whose scope() is active (framework/graph/creation_scope.h).
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
                         const Initializer& initializer, DataType dtype = DT_FLOAT,
                         const VariableOptions& options = {});

@@ -40,7 +40,7 @@ struct Cluster {
   // MIRRORFLOW_REJOIN_TIMEOUT, which `mirrorflow launch --rejoin_timeout` sets.
   absl::Duration rejoin_timeout = absl::ZeroDuration();
   std::string source;                 // what described the cluster: `SLURM step 4242.0`
-  std::vector<std::string> warnings;  // to be printed by the caller
+  std::vector<std::string> warnings;  // MultiWorkerMirroredStrategy logs them
 
   // Formats the cluster as
   // `cluster from SLURM step 4242.0: 8 workers, this is worker 3, coordinator n001:62213`.

@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// How memory domains exchange values (ALGORITHMS.md). Must be equal on all ranks.
+// How memory domains exchange values (distribute/ALGORITHMS.md). Must be equal on all ranks.
 struct ExchangeOptions {
   // All-reduces use a ring if there are at least this many domains; 0 disables the ring. With a
   // ring, the order of a reduction depends on the number of elements.

@@ -23,7 +23,7 @@
 namespace mirrorflow {
 
 // Calls `run` until it succeeds on all workers. All workers must call this. Returns the error of
-// `run` if it is not the loss of a worker (IsLostWorker), if JoinOptions::rejoin_timeout is 0, or
+// `run` if it is not the loss of a worker, if JoinOptions::rejoin_timeout is 0, or
 // if not all workers rejoin within that time. Without other workers, calls `run` once.
 //
 // Calls `on_loss` with the error when a worker is lost, before it waits for all workers to rejoin

@@ -69,9 +69,10 @@ class Strategy {
   // Concatenates the replicas' values along dimension `axis`.
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
 
-  // RunWithRejoin calls AwaitOtherWorkers and Rejoin.
+  // For RunWithRejoin, which calls AwaitOtherWorkers and Rejoin.
   //
-  // Blocks until all workers have called this, or until one is lost.
+  // Blocks until all workers have called this, or until one is lost, which is an error. Returns OK
+  // at once if the strategy does not rejoin (see JoinOptions::rejoin_timeout).
   virtual absl::Status AwaitOtherWorkers() const;
   // Leaves the cluster after the failure `why`, and rejoins it as soon as all workers do, including
   // the restarted replacement of a lost worker. Returns `why` if the strategy does not rejoin, if

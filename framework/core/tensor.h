@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tensor: a dense, row-major array in host memory. Programs feed tensors, fetch them and use them
-// as constants. (Compiled plans work on operands instead.) A copy shares the memory of its
-// original.
+// as constants. A copy shares the memory of its original, so a write through one is visible in the
+// other; Clone() copies the memory.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
 

@@ -85,8 +85,8 @@ struct RMSNormalizationOptions {
 // Source:   Zhang and Sennrich, "Root mean square layer normalization", 2019; Keras' defaults.
 Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOptions& options = {});
 
-// UnitNormalization: y = x / sqrt(sum(x²)), with the sum over the last dimension; a zero vector
-//                    remains unchanged.
+// UnitNormalization: y = x / sqrt(max(sum(x²), 1e-12)), with the sum over the last dimension. A
+//                    zero vector remains unchanged.
 Output UnitNormalization(const Scope& scope, Output x);
 
 }  // namespace layers

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Losses for classifiers. Below, p is a probability, x a logit and y the label.
-// Dtypes:   half, bfloat16, float, double; labels are cast to the predictions' dtype.
+// Dtypes:   half, bfloat16, float, double; labels are cast to the predictions' dtype, except for
+//           SparseSoftmaxCrossEntropy.
 // Source:   Keras, with its epsilon of 1e-7. Probabilities are clipped to [epsilon, 1 - epsilon].
 //           Losses from logits are not clipped, except in CategoricalFocalCrossentropy.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_

@@ -5,7 +5,9 @@
 //
 //   auto loss = losses::Huber(root, predictions, labels, {.delta = 2, .sample_weight = weights});
 //
-// Labels must have the predictions' shape and are cast to their dtype; nothing is broadcast.
+// Weights do not affect the mean's divisor, which is the number of losses. Labels must have the
+// predictions' shape and are cast to their dtype, except where they are class indices
+// (SparseSoftmaxCrossEntropy, CTC). Nothing is broadcast.
 // `.reduction = LossReduction::kNone` returns the loss of each example, for metrics::Mean.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 #define MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_

@@ -51,8 +51,9 @@ struct Model {
 // Fit returns InvalidArgument if a value is negative, or if both `epochs` and `steps` are 0.
 struct FitOptions {
   int64_t epochs = 1;
-  // Stops after this many steps, including those before `start`, regardless of `epochs`. 0 means no
-  // limit. If the limit cuts an epoch short, neither its validation nor OnEpochEnd runs.
+  // If above 0, training ends after this many steps, including those before `start`, and `epochs`
+  // is ignored: the dataset repeats as often as needed. If 0, `epochs` is the only limit. If the
+  // limit cuts an epoch short, neither its validation nor OnEpochEnd runs.
   int64_t steps = 0;
   // Evaluated after each epoch and, if `validation_steps` is not 0, also after every
   // `validation_steps` steps; the training metrics then cover the steps since the last validation.
