@@ -138,7 +138,7 @@ Initializer RandomUniform(double minval, double maxval) {
   return [minval, maxval](const Scope& scope, const Shape& shape, DataType dtype) {
     if (!CheckNumbers(scope, "RandomUniform",
                       {{"minval", minval, kAnyNumber},
-                       {"maxval", maxval, {.least = minval}},
+                       {"maxval", maxval, {.min = minval}},
                        {"maxval - minval", maxval - minval, kAnyNumber}})) {
       return Output();
     }

@@ -11,23 +11,23 @@ namespace mirrorflow {
 namespace {
 
 bool Contains(const NumberRange& range, double value) {
-  const bool above = range.without_least ? value > range.least : value >= range.least;
-  const bool below = range.without_most ? value < range.most : value <= range.most;
+  const bool above = range.without_min ? value > range.min : value >= range.min;
+  const bool below = range.without_max ? value < range.max : value <= range.max;
   return std::isfinite(value) && above && below;
 }
 
 std::string ToString(const NumberRange& range) {
-  const bool has_least = std::isfinite(range.least), has_most = std::isfinite(range.most);
-  if (!has_least && !has_most) return "a finite number";
-  if (has_least && has_most && !range.without_least && !range.without_most) {
-    return absl::StrCat(range.least, " to ", range.most);
+  const bool has_min = std::isfinite(range.min), has_max = std::isfinite(range.max);
+  if (!has_min && !has_max) return "a finite number";
+  if (has_min && has_max && !range.without_min && !range.without_max) {
+    return absl::StrCat(range.min, " to ", range.max);
   }
   std::string text;
-  if (has_least && range.without_least) text = absl::StrCat("above ", range.least);
-  if (has_least && !range.without_least) text = absl::StrCat(range.least, " or more");
-  if (has_least && has_most) text += " and ";
-  if (has_most && range.without_most) absl::StrAppend(&text, "below ", range.most);
-  if (has_most && !range.without_most) absl::StrAppend(&text, range.most, " or less");
+  if (has_min && range.without_min) text = absl::StrCat("above ", range.min);
+  if (has_min && !range.without_min) text = absl::StrCat(range.min, " or more");
+  if (has_min && has_max) text += " and ";
+  if (has_max && range.without_max) absl::StrAppend(&text, "below ", range.max);
+  if (has_max && !range.without_max) absl::StrAppend(&text, range.max, " or less");
   return text;
 }
 

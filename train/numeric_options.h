@@ -19,21 +19,21 @@ namespace mirrorflow {
 
 // An interval of finite numbers. An infinite bound means no limit.
 struct NumberRange {
-  double least = -std::numeric_limits<double>::infinity();
-  double most = std::numeric_limits<double>::infinity();
-  bool without_least = false;  // excludes `least` itself
-  bool without_most = false;   // excludes `most` itself
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool without_min = false;  // excludes `min` itself
+  bool without_max = false;  // excludes `max` itself
 };
 
 inline constexpr NumberRange kAnyNumber = {};
-inline constexpr NumberRange kNotNegative = {.least = 0};
-inline constexpr NumberRange kPositive = {.least = 0, .without_least = true};
-inline constexpr NumberRange kNotPositive = {.most = 0};
-inline constexpr NumberRange kAtLeastOne = {.least = 1};
-inline constexpr NumberRange kFraction = {.least = 0, .most = 1};
+inline constexpr NumberRange kNotNegative = {.min = 0};
+inline constexpr NumberRange kPositive = {.min = 0, .without_min = true};
+inline constexpr NumberRange kNotPositive = {.max = 0};
+inline constexpr NumberRange kAtLeastOne = {.min = 1};
+inline constexpr NumberRange kFraction = {.min = 0, .max = 1};
 inline constexpr NumberRange kInsideFraction = {
-    .least = 0, .most = 1, .without_least = true, .without_most = true};
-inline constexpr NumberRange kBelowOne = {.least = 0, .most = 1, .without_most = true};
+    .min = 0, .max = 1, .without_min = true, .without_max = true};
+inline constexpr NumberRange kBelowOne = {.min = 0, .max = 1, .without_max = true};
 
 struct NumericOption {
   template <typename Number>

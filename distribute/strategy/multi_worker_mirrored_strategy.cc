@@ -35,7 +35,7 @@ SessionOptions ForSessions(const Options& options) {
 
 // Limits consecutive rejoins of the same processes, because workers that fail in the same way each
 // time would never stop.
-constexpr int kMaxVainRejoins = 3;
+constexpr int kMaxUnchangedRejoins = 3;
 
 absl::Status CheckRanges(const Options& options) {
   const JoinOptions& join = options.join;
@@ -159,7 +159,7 @@ absl::Status MultiWorkerMirroredStrategy::JoinOnce(const JoinOptions& join) {
   MF_ASSIGN_OR_RETURN(std::vector<std::string> processes,
                       joined_->group()->AllGather("processes", absl::StrCat(process_),
                                                   MonotonicTime::Now() + join.connect_timeout));
-  num_vain_ = processes == processes_ ? num_vain_ + 1 : 0;
+  num_unchanged_rejoins_ = processes == processes_ ? num_unchanged_rejoins_ + 1 : 0;
   processes_ = std::move(processes);
   return absl::OkStatus();
 }
@@ -190,9 +190,9 @@ absl::Status MultiWorkerMirroredStrategy::Rejoin(const absl::Status& why) {
         " still exists; create and destroy all of them in RunWithRejoin's function; failed after ",
         why.message()));
   }
-  if (num_vain_ >= kMaxVainRejoins) {
-    return Annotate(why,
-                    absl::StrCat("rejoined ", num_vain_, " times in a row without a new process"));
+  if (num_unchanged_rejoins_ >= kMaxUnchangedRejoins) {
+    return Annotate(why, absl::StrCat("rejoined ", num_unchanged_rejoins_,
+                                      " times in a row without a new process"));
   }
   const absl::Duration timeout = *options_.join.rejoin_timeout;
   LogWarning(absl::StrCat("waiting up to ", absl::FormatDuration(timeout),

@@ -76,7 +76,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   mutable std::atomic<int> num_inputs_{0};       // inputs created since the last join
   const uint64_t process_;              // random; distinguishes a process from its successor
   std::vector<std::string> processes_;  // by worker, as of the last join
-  int num_vain_ = 0;                    // consecutive rejoins without a new process
+  int num_unchanged_rejoins_ = 0;       // consecutive rejoins without a new process
 };
 
 }  // namespace mirrorflow

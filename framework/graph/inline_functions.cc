@@ -121,7 +121,7 @@ class Inliner {
     for (proto::NodeDef& node : *result_.mutable_node()) {
       for (std::string& input : *node.mutable_input()) {
         input = Source(input);
-        MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
+        MF_RETURN_IF_ERROR(Charge(0, static_cast<int64_t>(input.size())));
       }
     }
     *result_.mutable_versions() = def_.versions();
@@ -137,14 +137,14 @@ class Inliner {
 
   // Counts the attributes and inputs of calls against the limits, because a long one can be copied
   // any number of times.
-  absl::Status Spend(int64_t nodes, int64_t bytes) {
+  absl::Status Charge(int64_t nodes, int64_t bytes) {
     constexpr int64_t kMany = int64_t{1} << 61;
     nodes_ += std::min(nodes, kMany);
     bytes_ += std::min(bytes, kMany);
     if (nodes_ <= limits_.max_nodes && bytes_ <= limits_.max_bytes) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
         "the attributes and inputs of calls are too large; expected at most ", limits_.max_nodes,
-        " results and ", limits_.max_bytes, " bytes, got ", nodes_, " and ", bytes_));
+        " nodes and ", limits_.max_bytes, " bytes, got ", nodes_, " and ", bytes_));
   }
 
   void Place(proto::NodeDef node) {
@@ -244,11 +244,11 @@ class Inliner {
       for (std::string& input : *copy.mutable_input()) {
         uses_the_body |= !instance.args.contains(input.substr(0, input.find(':')));
         MF_ASSIGN_OR_RETURN(input, Translate(instance, input));
-        MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
+        MF_RETURN_IF_ERROR(Charge(0, static_cast<int64_t>(input.size())));
       }
       // A node that uses another node of the body already runs after the call's control inputs.
       if (!uses_the_body) {
-        MF_RETURN_IF_ERROR(Spend(0, BytesOf(instance.controls)));
+        MF_RETURN_IF_ERROR(Charge(0, BytesOf(instance.controls)));
         for (const std::string& control : instance.controls) copy.add_input(control);
       }
       Place(std::move(copy));
@@ -274,7 +274,7 @@ class Inliner {
       return absl::InvalidArgumentError(absl::StrCat("attribute '", Printable(attr->placeholder()),
                                                      "': nesting deeper than ", kMaxAttrDepth));
     }
-    MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(given->second.ByteSizeLong())));
+    MF_RETURN_IF_ERROR(Charge(0, static_cast<int64_t>(given->second.ByteSizeLong())));
     const proto::AttrValue value = given->second;
     *attr = value;
     return absl::OkStatus();
@@ -359,7 +359,7 @@ class Inliner {
         return absl::InvalidArgumentError(absl::StrCat(
             "the call does not specify the count of output '", Printable(output.name()), "'"));
       }
-      MF_RETURN_IF_ERROR(Spend(count, 0));
+      MF_RETURN_IF_ERROR(Charge(count, 0));
       const bool is_list = output.number_attr().empty() && !output.type_list_attr().empty();
       for (int64_t i = 0; i < count; ++i) {
         types.push_back(
@@ -391,7 +391,7 @@ class Inliner {
       }
       MF_ASSIGN_OR_RETURN(const std::string first, Translate(instance, ret->second));
       const int64_t count = CountOf(output, instance);
-      MF_RETURN_IF_ERROR(Spend(0, count * BytesOf({first})));
+      MF_RETURN_IF_ERROR(Charge(0, count * BytesOf({first})));
       if (count == 1) {
         values.push_back(first);
         continue;
@@ -409,7 +409,7 @@ class Inliner {
     std::sort(controls.begin(), controls.end());  // protobuf maps have no fixed order
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
     const int64_t copies = static_cast<int64_t>(values.size()) + 1;
-    MF_RETURN_IF_ERROR(Spend(0, std::min(copies * BytesOf(controls), limits_.max_bytes + 1)));
+    MF_RETURN_IF_ERROR(Charge(0, std::min(copies * BytesOf(controls), limits_.max_bytes + 1)));
 
     std::vector<std::string>& sources = outputs_of_calls_[call.name()];
     auto identity = [&](const std::string& name, const std::string& value, proto::DataType type) {
@@ -478,7 +478,7 @@ class Inliner {
   std::deque<proto::NodeDef> calls_;  // not yet inlined
   absl::flat_hash_map<std::string, std::vector<std::string>> outputs_of_calls_;
   int num_short_prefixes_ = 0;
-  int64_t nodes_ = 0, bytes_ = 0;  // see Spend
+  int64_t nodes_ = 0, bytes_ = 0;  // see Charge
   proto::GraphDef result_;
 };
 

@@ -26,7 +26,7 @@ namespace mirrorflow {
 // before it is combined.
 template <typename A>
 struct OfElements {
-  static constexpr bool kAsTheyAre = true;
+  static constexpr bool kTakeIsIdentity = true;
   static A Take(A x) { return x; }
 };
 
@@ -74,7 +74,7 @@ struct AnyOf : OfElements<A> {
 
 template <typename A>
 struct SumOfSquares : SumOf<A> {
-  static constexpr bool kAsTheyAre = false;
+  static constexpr bool kTakeIsIdentity = false;
   static A Take(A x) { return static_cast<A>(Wrapping(x) * Wrapping(x)); }
 };
 
@@ -254,7 +254,7 @@ KernelPlan ReductionPlan(const ReductionOperands& operands, Finish finish) {
               std::fill_n(args.output<T>(0), n, finish(Op<A>::Identity()));
             })};
   }
-  if (operands.in_size == operands.out_size && Op<A>::kAsTheyAre) {
+  if (operands.in_size == operands.out_size && Op<A>::kTakeIsIdentity) {
     return {.kernel = MakeKernel([n = operands.in_size](const KernelArgs& args) {
               std::memmove(args.output<T>(0), args.input<T>(0), n * sizeof(T));
             }),

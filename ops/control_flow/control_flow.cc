@@ -266,11 +266,11 @@ absl::StatusOr<std::vector<Output>> TryIf(const Scope& scope, const Output& cond
 
 absl::StatusOr<std::vector<Output>> TryWhile(const Scope& scope, absl::Span<const Output> inputs,
                                              FunctionBuilder cond, FunctionBuilder body) {
-  MF_ASSIGN_OR_RETURN(BuiltFunction goes_on, BuildFunction(scope, "cond", inputs, cond));
+  MF_ASSIGN_OR_RETURN(BuiltFunction continues, BuildFunction(scope, "cond", inputs, cond));
   MF_ASSIGN_OR_RETURN(BuiltFunction next, BuildFunction(scope, "body", inputs, body));
-  if (goes_on.dtypes.size() != 1) {
+  if (continues.dtypes.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("While: cond must have one result, got ", goes_on.dtypes.size()));
+        absl::StrCat("While: cond must have one result, got ", continues.dtypes.size()));
   }
   std::vector<DataType> dtypes;
   for (const Output& in : inputs) dtypes.push_back(in.dtype());
@@ -279,9 +279,9 @@ absl::StatusOr<std::vector<Output>> TryWhile(const Scope& scope, absl::Span<cons
         absl::StrCat("While: body must return the dtypes of the inputs; expected ",
                      DtypesText(dtypes), ", got ", DtypesText(next.dtypes)));
   }
-  Node* node = Build(scope, goes_on.stateful || next.stateful ? "While" : "StatelessWhile")
+  Node* node = Build(scope, continues.stateful || next.stateful ? "While" : "StatelessWhile")
                    .InputList(inputs)
-                   .Attr("cond", std::move(goes_on.ref))
+                   .Attr("cond", std::move(continues.ref))
                    .Attr("body", std::move(next.ref))
                    .Attr("output_shapes", AttrValue::List<mirrorflow::Shape>(next.shapes))
                    .Finish();
@@ -299,7 +299,7 @@ absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
   }
   std::vector<Output> values = {ScalarConst(scope.ForOperand("iteration"), DT_INT32, 0)};
   values.insert(values.end(), inputs.begin(), inputs.end());
-  const auto goes_on = [&](const Scope& s, absl::Span<const Output> args) {
+  const auto continues = [&](const Scope& s, absl::Span<const Output> args) {
     std::vector<Output> results = cond(s, args.subspan(1));
     if (results.size() != 1) return results;  // an error
     const Output below = Less(s, args[0], ScalarConst(s, DT_INT32, static_cast<double>(limit)));
@@ -310,7 +310,7 @@ absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
     results.insert(results.begin(), AddV2(s, args[0], ScalarConst(s, DT_INT32, 1)));
     return results;
   };
-  MF_ASSIGN_OR_RETURN(values, TryWhile(scope, values, goes_on, next));
+  MF_ASSIGN_OR_RETURN(values, TryWhile(scope, values, continues, next));
   values.erase(values.begin());
   return values;
 }

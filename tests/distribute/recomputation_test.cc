@@ -102,9 +102,9 @@ TEST_F(RecomputationTest, SearchForLoopBoundTerminates) {
   const Outputs values = ops::While(
       root_, {Integer(root_, 0), list, x_},
       [](const Scope& s, Args in) {
-        Output goes_on = ops::Less(s, in[0], Integer(s, 3));
-        for (int i = 0; i < 60; ++i) goes_on = ops::LogicalAnd(s, goes_on, goes_on);
-        return Outputs{goes_on};
+        Output continues = ops::Less(s, in[0], Integer(s, 3));
+        for (int i = 0; i < 60; ++i) continues = ops::LogicalAnd(s, continues, continues);
+        return Outputs{continues};
       },
       [](const Scope& s, Args in) {
         return Outputs{ops::AddV2(s, in[0], Integer(s, 1)),

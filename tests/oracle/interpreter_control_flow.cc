@@ -102,8 +102,8 @@ absl::Status Interpreter::StepRun::ExecuteControl(const Node& node, Seen seen) {
       params.iteration = IterationOf(params_.iteration, i);
       MF_ASSIGN_OR_RETURN(const std::vector<Tensor> condition,
                           Call(node, "cond", values, params, &variables));
-      MF_ASSIGN_OR_RETURN(const bool goes_on, Holds(condition[0]));
-      if (!goes_on) break;
+      MF_ASSIGN_OR_RETURN(const bool continues, Holds(condition[0]));
+      if (!continues) break;
       MF_ASSIGN_OR_RETURN(values, Call(node, "body", values, params, &variables));
     }
   }

@@ -68,7 +68,7 @@ TEST(LossLogTest, FollowsNoLink) {
   EXPECT_EQ(ContentsOf(victim), "kept");
 }
 
-TEST(LossLogTest, LargeLogIsRefusedOnResume) {
+TEST(LossLogTest, LogAboveTheSizeLimitIsRefusedOnResume) {
   const std::string path = WriteTemporary("huge", "1 0.5\n");
   std::filesystem::resize_file(path, (int64_t{512} << 20) + 1);
   const absl::Status status = LossLog::Open(path, 1).status();

@@ -70,7 +70,7 @@ TEST(TransformerTest, LearnsInMixedPrecision) {
   EXPECT_LT(losses->back(), 0.3);
 }
 
-TEST(TransformerTest, TrainingMatchesOnAnyNumberOfReplicas) {
+TEST(TransformerTest, TrainingGivesTheSameResultOnAnyNumberOfReplicas) {
   for (const bool tied : {true, false}) {
     TransformerConfig config = kSmall;
     config.tied = tied;

@@ -283,7 +283,7 @@ absl::Status Attempt::Serve() {
     if (fds[1 + 3 * h].revents != 0) TakeEvents(hosts_[h]);
   }
   if (gathering_) return Gather();
-  StartAgain();
+  RestartLostWorkers();
   return absl::OkStatus();
 }
 
@@ -300,7 +300,7 @@ void Attempt::PassDeadlines() {
   if (is_starting() && now >= begin_ + options_.start_timeout) MissStartDeadline();
 }
 
-void Attempt::StartAgain() {
+void Attempt::RestartLostWorkers() {
   const MonotonicTime now = MonotonicTime::Now();
   for (Host& host : hosts_) {
     for (Worker& worker : WorkersOf(host)) {

@@ -106,7 +106,7 @@ class Attempt {
   absl::Status Serve();
   void PassDeadlines();
   // Restarts the lost workers whose pause is over.
-  void StartAgain();
+  void RestartLostWorkers();
   void MissStartDeadline();
   void KillSupervisors();
   void TakeSignals();

@@ -27,11 +27,11 @@ bool IsSplit(absl::string_view word) {
   return false;
 }
 
-struct Place {
+struct ChartAndLine {
   std::string chart, line;
 };
 
-Place PlaceOf(absl::string_view name) {
+ChartAndLine SplitName(absl::string_view name) {
   const size_t first = name.find('/'), last = name.rfind('/');
   if (first != absl::string_view::npos && IsSplit(name.substr(0, first))) {
     return {std::string(name.substr(first + 1)), std::string(name.substr(0, first))};
@@ -239,7 +239,7 @@ std::vector<Chart> ChartsOf(const std::map<std::string, std::vector<Point>>& ser
   std::vector<Chart> charts;
   std::map<std::string, size_t> of_title;
   for (const auto& [name, points] : series) {
-    const Place place = PlaceOf(name);
+    const ChartAndLine place = SplitName(name);
     const auto [chart, is_new] = of_title.emplace(place.chart, charts.size());
     if (is_new) charts.push_back({SectionOf(place.chart), place.chart, {}});
     charts[chart->second].lines.push_back({place.line, &points});

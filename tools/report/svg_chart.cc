@@ -63,22 +63,22 @@ class Canvas {
 };
 
 // The vertical position of a span in its row. Overlapping spans are stacked.
-struct Place {
+struct SpanPosition {
   int level;
   int levels;  // how many levels the row has
 };
-std::vector<Place> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t num_rows) {
+std::vector<SpanPosition> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t num_rows) {
   std::vector<size_t> order(spans.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return spans[a].begin < spans[b].begin; });
   std::vector<std::vector<double>> ends(num_rows);  // the end of each level's last span
-  std::vector<Place> places(spans.size());
+  std::vector<SpanPosition> positions(spans.size());
   for (const size_t i : order) {
     std::vector<double>& levels = ends[spans[i].row];
     const auto free = std::find_if(levels.begin(), levels.end(),
                                    [&](double end) { return end <= spans[i].begin; });
-    places[i].level = static_cast<int>(free - levels.begin());
+    positions[i].level = static_cast<int>(free - levels.begin());
     if (free == levels.end()) {
       levels.push_back(spans[i].end);
     } else {
@@ -86,9 +86,9 @@ std::vector<Place> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t 
     }
   }
   for (size_t i = 0; i < spans.size(); ++i) {
-    places[i].levels = static_cast<int>(ends[spans[i].row].size());
+    positions[i].levels = static_cast<int>(ends[spans[i].row].size());
   }
-  return places;
+  return positions;
 }
 
 }  // namespace
@@ -198,12 +198,12 @@ std::string Timeline(absl::string_view title, const std::vector<std::string>& ro
   for (size_t row = 0; row < rows.size(); ++row) {
     canvas.Text(kLeft - 8, kTop + kRow * (static_cast<double>(row) + 0.5) + 4, "end", rows[row]);
   }
-  const std::vector<Place> places = StackOverlaps(spans, rows.size());
+  const std::vector<SpanPosition> positions = StackOverlaps(spans, rows.size());
   for (size_t i = 0; i < spans.size(); ++i) {
     const TimelineSpan& span = spans[i];
-    const double height = (kRow - 8) / places[i].levels;
+    const double height = (kRow - 8) / positions[i].levels;
     // Use a minimum width to keep very short spans visible.
-    canvas.Box(x(span.begin), kTop + kRow * span.row + 4 + height * places[i].level,
+    canvas.Box(x(span.begin), kTop + kRow * span.row + 4 + height * positions[i].level,
                std::max(x(span.end) - x(span.begin), 0.5), height, Colour(span.kind), "span",
                absl::StrFormat("%s: %.3f ms", span.name, span.end - span.begin));
   }

@@ -27,7 +27,7 @@ double Symmetric(SplitMix64& random, double limit) { return (2 * random.Uniform(
 
 using Change = std::function<absl::StatusOr<Tensor>(const Tensor& image, SplitMix64& random)>;
 
-constexpr NumberRange kSide = {.least = 0, .most = 1 << 20};
+constexpr NumberRange kSide = {.min = 0, .max = 1 << 20};
 
 // Returns a function that applies `change` to the image in component `component` of each row. If
 // `valid` is an error, the function returns it for every row.

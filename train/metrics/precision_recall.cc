@@ -127,7 +127,7 @@ bool CheckOptions(const Scope& s, const Shape& shape, const FBetaScoreOptions& o
     FailLoss(s, options.name, why);
     return false;
   }
-  constexpr NumberRange kThreshold = {.least = 0, .most = 1, .without_least = true};
+  constexpr NumberRange kThreshold = {.min = 0, .max = 1, .without_min = true};
   return CheckNumbers(s, options.name,
                       {{"beta", options.beta, kPositive},
                        {"threshold", options.threshold.value_or(0.5), kThreshold}});

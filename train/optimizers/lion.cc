@@ -7,7 +7,7 @@ namespace mirrorflow {
 
 Lion::Lion(const Options& o)
     : Optimizer("Lion", o.learning_rate,
-                {{"beta1", o.beta1, {.least = 0, .most = 1, .without_least = true}},
+                {{"beta1", o.beta1, {.min = 0, .max = 1, .without_min = true}},
                  {"beta2", o.beta2, kFraction}}),
       options_(o) {}
 

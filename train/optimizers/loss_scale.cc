@@ -61,8 +61,8 @@ std::vector<Operation> LossScale::Adapt(Output all_finite, Output counts) const 
   const Term doubled = Min(scale * 2, scale.Number(0x1p127));  // stays finite
   const Output adapted =
       ops::SelectV2(s_, grows, doubled, ops::SelectV2(s_, all_finite, scale, scale * 0.5));
-  const Output goes_on = ops::LogicalAnd(s_, all_finite, ops::LogicalNot(s_, grows));
-  const Output counted = ops::SelectV2(s_, goes_on, counter + 1, counter.Number(0));
+  const Output continues = ops::LogicalAnd(s_, all_finite, ops::LogicalNot(s_, grows));
+  const Output counted = ops::SelectV2(s_, continues, counter + 1, counter.Number(0));
   auto assign = [&](const Variable& variable, Output next) {
     if (counts.valid()) next = ops::SelectV2(s_, counts, next, variable.value);
     return ops::AssignVariableOp(s_, variable.handle, next);

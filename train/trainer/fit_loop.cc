@@ -177,8 +177,8 @@ absl::Status Trainer::Loop::RunEpoch() {
   state_.logs.clear();
   if (!std::exchange(fit_.has_begun_epoch, true)) MF_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
   if (fit_.stage == Stage::kValidation) MF_RETURN_IF_ERROR(EndStage());
-  const bool goes_on = !state_.stopped && !state_.interrupted;
-  if (fit_.stage == Stage::kStep && goes_on) MF_RETURN_IF_ERROR(RunSteps());
+  const bool continues = !state_.stopped && !state_.interrupted;
+  if (fit_.stage == Stage::kStep && continues) MF_RETURN_IF_ERROR(RunSteps());
   return fit_.stage == Stage::kEpochEnd && !is_over() ? EndEpoch() : absl::OkStatus();
 }
 

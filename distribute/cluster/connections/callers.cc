@@ -55,7 +55,7 @@ absl::Duration Callers::Add(int fd, const std::string& peer) {
       ++num_waiting_;
       can_serve = num_served_ < max_concurrent_handshakes_;
     } else {
-      if (callers_.size() - num_served_ >= limit_) DropOne();
+      if (callers_.size() - num_served_ >= limit_) EvictStranger();
       Serve(std::move(caller), source, /*is_stranger=*/true);
     }
     is_flooded = IsFlooded();
@@ -124,7 +124,7 @@ bool Callers::ServeWaiting() {
   return served;
 }
 
-void Callers::DropOne() {
+void Callers::EvictStranger() {
   std::map<std::string, std::vector<std::list<Caller>::iterator>> by_network;
   for (auto caller = callers_.begin(); caller != callers_.end(); ++caller) {
     if (caller->is_stranger) by_network[NetworkOf(caller->peer)].push_back(caller);

@@ -121,7 +121,7 @@ class Callers {
   // Begins the handshakes of waiting callers while slots are free. Returns whether any began.
   bool ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Evicts a stranger. Requires that there is one.
-  void DropOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EvictStranger() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Expects one caller fewer from `source`, and drops a waiting caller if too many are waiting now.
   void ExpectOneFewerCaller(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs and counts the refusal. Does not remove the caller.

@@ -414,10 +414,10 @@ class Server final : public CoordinationServer, public RawService {
       if (!late.empty()) LogWarning(late);
       const std::string straggler = membership_.StragglerText(now);
       if (!straggler.empty()) LogWarning(straggler);
-      const absl::Status standstill = membership_.Standstill(now);
-      if (!standstill.ok()) {
+      const absl::Status stall = membership_.FindStall(now);
+      if (!stall.ok()) {
         for (CoordinationState* const group : Groups()) {
-          failure_attribution_.Add(group, group->incarnation(), standstill, [](const auto&) {});
+          failure_attribution_.Add(group, group->incarnation(), stall, [](const auto&) {});
         }
       }
       failure_attribution_.Decide(membership_, stopping ? MonotonicTime::InfiniteFuture() : now);

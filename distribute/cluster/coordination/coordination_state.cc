@@ -101,7 +101,7 @@ std::vector<int> CoordinationState::MissingFrom(const Wait& wait) const {
   return missing;
 }
 
-absl::Status CoordinationState::CheckAllPresent() {
+absl::Status CoordinationState::CheckNoneLeft() {
   missed_ = missed_ || !first_left_.ok();
   return first_left_;
 }
@@ -118,14 +118,14 @@ void CoordinationState::Leave(int worker, const absl::Status& why) {
   if (first_left_.ok()) first_left_ = why;
   SetJoining(worker, false);
   if (num_blocked_ == 0) return;
-  EndAllIf([](const Wait& wait) { return wait.kind != Kind::kFailure; }, CheckAllPresent(), "",
+  EndAllIf([](const Wait& wait) { return wait.kind != Kind::kFailure; }, CheckNoneLeft(), "",
            &answers);
 }
 
 void CoordinationState::Join(int worker, MonotonicTime deadline, Done done) {
   Answers answers;
   MutexLock lock(&mu_);
-  if (absl::Status status = CheckAllPresent(); !status.ok()) {
+  if (absl::Status status = CheckNoneLeft(); !status.ok()) {
     answers.Add(std::move(done), status);
     return;
   }
@@ -198,7 +198,7 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
   } else if (entry != store_.end()) {
     answers.Add(std::move(done), entry->second.value);
     CountGets(entry, 1);
-  } else if (status = CheckAllPresent(); !status.ok()) {
+  } else if (status = CheckNoneLeft(); !status.ok()) {
     answers.Add(std::move(done), status);
   } else {
     Begin(worker, {Kind::kGet, std::string(key), deadline, std::move(done), in_background});
@@ -210,7 +210,7 @@ void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string
   Answers answers;
   MutexLock lock(&mu_);
   absl::Status status = CheckIncarnation(incarnation);
-  if (status.ok()) status = CheckAllPresent();
+  if (status.ok()) status = CheckNoneLeft();
   if (!status.ok()) {
     answers.Add(std::move(done), status);
     return;

@@ -140,7 +140,7 @@ class CoordinationState {
   std::vector<int> MissingFrom(const Wait& wait) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns OK if no worker has left. Otherwise returns the reason, with which the caller must
   // fail.
-  absl::Status CheckAllPresent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckNoneLeft() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int num_workers_;
   mutable Mutex mu_;

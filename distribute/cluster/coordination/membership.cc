@@ -257,7 +257,7 @@ void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
   if (!HasLeft(worker)) stragglers_.Beat(worker, heartbeat, member.last_beat);
   if (!moved) return;
   member.last_progress = member.last_beat;
-  member.stands_still = false;
+  member.stall_reported = false;
 }
 
 void Membership::ForgiveSilence(absl::Duration duration) {
@@ -311,7 +311,7 @@ bool Membership::IsLate(const Registered& member, MonotonicTime now) const {
          now - member.busy_since() < member.prepare_timeout();
 }
 
-absl::Status Membership::Standstill(MonotonicTime now) {
+absl::Status Membership::FindStall(MonotonicTime now) {
   MutexLock lock(&mu_);
   if (std::any_of(members_.begin(), members_.end(),
                   [&](const auto& member)
@@ -320,11 +320,11 @@ absl::Status Membership::Standstill(MonotonicTime now) {
     return absl::OkStatus();
   }
   for (auto& [worker, member] : members_) {
-    if (HasLeft(worker) || !member.heartbeat.running() || member.stands_still ||
+    if (HasLeft(worker) || !member.heartbeat.running() || member.stall_reported ||
         now - std::max(member.last_progress, last_late_) < member.progress_timeout()) {
       continue;
     }
-    member.stands_still = true;
+    member.stall_reported = true;
     return absl::DeadlineExceededError(
         absl::StrCat(NameOf(member.member), " has been in step ", member.heartbeat.step(), " for ",
                      SecondsText(now - member.last_progress), " without progress"));

@@ -104,7 +104,7 @@ class Membership {
   // its progress timeout. Reports this once, until the worker makes progress. Another worker may be
   // the cause. Returns OK while any worker is late, because the others can only wait for it. The
   // timeout restarts when no worker is late any longer.
-  absl::Status Standstill(MonotonicTime now);
+  absl::Status FindStall(MonotonicTime now);
   // Returns a line to log about a worker that has been late for over a minute while others wait for
   // it; empty if there is none. Names each worker at most once a minute.
   std::string LateWorkerText(MonotonicTime now);
@@ -139,7 +139,7 @@ class Membership {
     coordination::Heartbeat heartbeat;                          // the last heartbeat
     MonotonicTime last_progress =
         MonotonicTime::InfiniteFuture();  // when it last made progress, or when Begin was called
-    bool stands_still = false;            // Standstill has reported it since its last progress
+    bool stall_reported = false;          // FindStall has reported it since its last progress
     bool is_waiting = false;              // as of the last SetWaiting
     MonotonicTime last_wait = MonotonicTime::InfinitePast();
     MonotonicTime last_warning = MonotonicTime::InfinitePast();

@@ -36,7 +36,7 @@ constexpr int kMaxMetadataBytes = 8192;
 constexpr int kDescriptorsOfConnection = 3;
 constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 
-size_t MostCallers(int num_workers) { return std::min(kMaxCallers, kMoreCallers + num_workers); }
+size_t MaxCallers(int num_workers) { return std::min(kMaxCallers, kMoreCallers + num_workers); }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ ServicePort::ServicePort(Options options, TlsContext tls)
     : options_(std::move(options)),
       strangers_("coordination"),
       callers_(
-          MostCallers(options_.num_workers), std::move(tls),
+          MaxCallers(options_.num_workers), std::move(tls),
           [this](int) {
             return Handshake::Accepting(options_.cluster, [this](const Handshake::Ranks& ranks) {
               return Admit(ranks.connecting);
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
   // Each worker needs one connection, and can have more. Callers, including one that was just
   // accepted, must not use up the connections' descriptors.
   const int64_t connections = int64_t{kDescriptorsOfConnection} * options.num_workers;
-  const auto callers = static_cast<int64_t>(MostCallers(options.num_workers)) + 1;
+  const auto callers = static_cast<int64_t>(MaxCallers(options.num_workers)) + 1;
   MF_RETURN_IF_ERROR(PrepareGrpc(connections + callers,
                                  (kMaxConnectionsOfWorker - 1) * connections + kSpareDescriptors));
   TlsContext tls;

@@ -123,7 +123,7 @@ class ProductKernel final : public Kernel {
     const cublasOperation_t a_op = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_TRANSA, b_op));
     MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_TRANSB, a_op));
-    MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_EPILOGUE, LibrarysEpilogue()));
+    MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_EPILOGUE, CublasEpilogue()));
     if (HasMask()) {
       MF_RETURN_IF_ERROR(
           Set(&desc_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, (p.n + 127) / 128 * 128));
@@ -182,7 +182,7 @@ class ProductKernel final : public Kernel {
   bool HasMask() const {
     return epilogue_ == Epilogue::kBiasReluMask || epilogue_ == Epilogue::kReluGrad;
   }
-  cublasLtEpilogue_t LibrarysEpilogue() const {
+  cublasLtEpilogue_t CublasEpilogue() const {
     switch (epilogue_) {
       case Epilogue::kNone:
         return CUBLASLT_EPILOGUE_DEFAULT;

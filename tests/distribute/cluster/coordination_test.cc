@@ -350,7 +350,7 @@ class LateWorkerTest : public CoordinationTest {
     groups_[0]->ShareProgress(progress_);
   }
   // Blocks until the step fails, and returns its error.
-  absl::Status AwaitStandstill() { return groups_[0]->Get("never put", In(30)).status(); }
+  absl::Status AwaitStall() { return groups_[0]->Get("never put", In(30)).status(); }
   // Ends the calls of worker 1.
   void End(const absl::Status& why) { groups_[0]->ReportFailure(why, In(30)).IgnoreError(); }
 
@@ -365,7 +365,7 @@ TEST_F(LateWorkerTest, WorkerThatWatchesInBackgroundCanBeLate) {
   constexpr absl::Duration kPatience = absl::Seconds(1);
   StartStep(kPatience);
   std::thread watches([&] { EXPECT_FALSE(groups_[1]->Watch("never put").ok()); });
-  const absl::Status failed = AwaitStandstill();
+  const absl::Status failed = AwaitStall();
   EXPECT_THAT(failed, IsError(absl::StatusCode::kDeadlineExceeded, "without progress"));
   EXPECT_GE(MonotonicTime::Now() - begin_, kPatience);
   End(failed);
@@ -377,7 +377,7 @@ TEST_F(LateWorkerTest, WorkerThatWaitsWithoutDeadlineIsNotLate) {
   std::thread waits([&] {
     EXPECT_FALSE(groups_[1]->Barrier("never passed", MonotonicTime::InfiniteFuture()).ok());
   });
-  const absl::Status failed = AwaitStandstill();
+  const absl::Status failed = AwaitStall();
   EXPECT_THAT(failed, IsError(absl::StatusCode::kDeadlineExceeded, "without progress"));
   End(failed);
   waits.join();

@@ -58,7 +58,7 @@ void Tell(int fd, int number) {
 constexpr int kTooFew = 8;
 
 // Returns the lowest sufficient limit, as named by the error about a limit that is too low.
-int LeastLimit() {
+int MinDescriptorLimit() {
   const auto [process, least] = Fork([](int fd) {
     const std::string error(StartServer(kTooFew).status().message());
     int number = 0;
@@ -71,7 +71,7 @@ int LeastLimit() {
 }
 
 TEST(FewDescriptorsTest, SilentStrangersLeaveDescriptorsForWorkers) {
-  const int least = LeastLimit();
+  const int least = MinDescriptorLimit();
   ASSERT_GT(least, kTooFew);
   const auto [process, port] = Fork([least](int fd) {
     const auto server = StartServer(least);

@@ -204,45 +204,45 @@ TEST_F(MembershipTest, SlowWorkersAreReportedOncePerMinute) {
   EXPECT_NE(membership_.SlowWorkersText(late + absl::Minutes(1)), "");
 }
 
-TEST_F(MembershipTest, StandstillInsideStepIsReportedOnce) {
+TEST_F(MembershipTest, StallInsideStepIsReportedOnce) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   // Worker 0 waits for the others between two steps.
   membership_.SetWaiting(begin_, {true, false, false});
-  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Seconds(4)).ok());
+  EXPECT_TRUE(membership_.FindStall(begin_ + absl::Seconds(4)).ok());
   const MonotonicTime late = begin_ + absl::Seconds(6);
-  const absl::Status standstill = membership_.Standstill(late);
-  EXPECT_THAT(standstill,
+  const absl::Status stall = membership_.FindStall(late);
+  EXPECT_THAT(stall,
               IsError(absl::StatusCode::kDeadlineExceeded, "worker 1", "in step 1001", "6.0 s"));
-  EXPECT_THAT(membership_.Standstill(late),
+  EXPECT_THAT(membership_.FindStall(late),
               IsError(absl::StatusCode::kDeadlineExceeded, "worker 2"));
-  EXPECT_TRUE(membership_.Standstill(late).ok());
+  EXPECT_TRUE(membership_.FindStall(late).ok());
   Beat(1, 1, 4);  // it continues, and stops again
-  EXPECT_TRUE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(4)).ok());
-  EXPECT_FALSE(membership_.Standstill(MonotonicTime::Now() + absl::Seconds(6)).ok());
+  EXPECT_TRUE(membership_.FindStall(MonotonicTime::Now() + absl::Seconds(4)).ok());
+  EXPECT_FALSE(membership_.FindStall(MonotonicTime::Now() + absl::Seconds(6)).ok());
 }
 
 // A late worker loads data, compiles or runs a callback.
-TEST_F(MembershipTest, WaitingForLateWorkerIsNotStandstill) {
+TEST_F(MembershipTest, WaitingForLateWorkerIsNotStall) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
-  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Minutes(9)).ok());
+  EXPECT_TRUE(membership_.FindStall(begin_ + absl::Minutes(9)).ok());
   const MonotonicTime too_late = begin_ + absl::Minutes(11);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(too_late)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(too_late)));
 }
 
 TEST_F(MembershipTest, WorkersHaveTimeToContinueAfterLateWorkerArrives) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   const MonotonicTime arrival = begin_ + absl::Minutes(9);
-  EXPECT_TRUE(membership_.Standstill(arrival).ok());
+  EXPECT_TRUE(membership_.FindStall(arrival).ok());
   Beat(0, 1, 3);
   // The others' heartbeats do not yet report that they also continue.
-  EXPECT_TRUE(membership_.Standstill(arrival + absl::Seconds(4)).ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(arrival + absl::Seconds(6))));
+  EXPECT_TRUE(membership_.FindStall(arrival + absl::Seconds(4)).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(arrival + absl::Seconds(6))));
 }
 
-TEST_F(MembershipTest, WaitingForDepartedWorkerIsStandstill) {
+TEST_F(MembershipTest, WaitingForDepartedWorkerIsStall) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   membership_.Leave(0, absl::UnavailableError("done"));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(begin_ + absl::Seconds(6))));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(begin_ + absl::Seconds(6))));
 }
 
 TEST_F(MembershipTest, LateWorkerIsReportedOncePerMinute) {
@@ -270,9 +270,9 @@ TEST_F(MembershipTest, WorkerThatHasWaitedForLateWorkerCanBeLateItself) {
   // Worker 0 compiles while the others are inside a step.
   for (int w = 1; w < kWorkers; ++w) Beat(w, 1, 4);
   membership_.SetWaiting(arrival + absl::Seconds(2), {false, false, false});
-  EXPECT_TRUE(membership_.Standstill(arrival + absl::Minutes(9)).ok());
+  EXPECT_TRUE(membership_.FindStall(arrival + absl::Minutes(9)).ok());
   EXPECT_THAT(membership_.LateWorkerText(arrival + absl::Minutes(9)), HasSubstr("worker 0"));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.Standstill(arrival + absl::Minutes(11))));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(arrival + absl::Minutes(11))));
 }
 
 TEST_F(MembershipTest, SlowestWorkerIsBlamedForTimeout) {

@@ -77,7 +77,7 @@ struct Call {
 };
 
 // One collective: the first rank's call, and the memory of all ranks.
-struct Meeting {
+struct Rendezvous {
   Call call;
   std::vector<const void*> ins;
   std::vector<void*> outs;
@@ -85,10 +85,10 @@ struct Meeting {
   bool done = false;
 };
 
-// A captured collective. Each replay is a separate Meeting.
+// A captured collective. Each replay is a separate Rendezvous.
 struct Captured {
   Call call;
-  std::vector<std::shared_ptr<Meeting>> meetings;  // by replay
+  std::vector<std::shared_ptr<Rendezvous>> rendezvous;  // by replay
 };
 
 // The communicators with the same unique id.
@@ -97,7 +97,7 @@ struct Team {
   std::set<int> joined;   // ranks
   std::set<int> aborted;  // ranks; the others, possibly in other workers, keep waiting for them
   ncclResult_t error = ncclSuccess;
-  std::vector<std::shared_ptr<Meeting>> meetings;  // by number
+  std::vector<std::shared_ptr<Rendezvous>> rendezvous;  // by number
   std::vector<std::shared_ptr<Captured>> captured;
 };
 
@@ -146,7 +146,7 @@ struct ncclComm {
 namespace mirrorflow {
 namespace {
 
-void Compute(const Meeting& m, int size) {
+void Compute(const Rendezvous& m, int size) {
   const DataType type = TypeOf(m.call.type);
   const size_t element = DataTypeSize(type), bytes = m.call.count * element;
   switch (m.call.kind) {
@@ -178,25 +178,25 @@ void Compute(const Meeting& m, int size) {
 
 // Runs a collective on a rank's stream: blocks until all ranks have arrived. The last rank to
 // arrive computes the result.
-void Meet(Team& team, Meeting& meeting, int rank, bool fails) {
+void Meet(Team& team, Rendezvous& rendezvous, int rank, bool fails) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
   if (fails) team.error = ncclRemoteError;  // all ranks keep waiting, as with NCCL
-  if (!fails && ++meeting.arrived == team.size && team.aborted.empty() &&
+  if (!fails && ++rendezvous.arrived == team.size && team.aborted.empty() &&
       team.error == ncclSuccess) {
-    Compute(meeting, team.size);
-    meeting.done = true;
+    Compute(rendezvous, team.size);
+    rendezvous.done = true;
     world.changed.notify_all();
   }
-  world.changed.wait(lock, [&] { return meeting.done || team.aborted.count(rank) > 0; });
+  world.changed.wait(lock, [&] { return rendezvous.done || team.aborted.count(rank) > 0; });
 }
 
-std::shared_ptr<Meeting> NewMeeting(const Call& call, int size) {
-  auto meeting = std::make_shared<Meeting>();
-  meeting->call = call;
-  meeting->ins.resize(size);
-  meeting->outs.resize(size);
-  return meeting;
+std::shared_ptr<Rendezvous> NewRendezvous(const Call& call, int size) {
+  auto rendezvous = std::make_shared<Rendezvous>();
+  rendezvous->call = call;
+  rendezvous->ins.resize(size);
+  rendezvous->outs.resize(size);
+  return rendezvous;
 }
 
 // Checks that the state of a non-blocking communicator was queried before its next call.
@@ -214,21 +214,21 @@ std::function<void()> Repeated(const std::shared_ptr<Team>& team,
                                const std::shared_ptr<int>& graphs, const void* in, void* out) {
   return [team, captured, rank, in, out, graphs, next = std::make_shared<size_t>(0)] {
     World& world = TheWorld();
-    std::shared_ptr<Meeting> meeting;
+    std::shared_ptr<Rendezvous> rendezvous;
     bool fails = false;
     {
       std::lock_guard<std::mutex> lock(world.mu);
       const size_t number = (*next)++;
       fails = rank == world.options.failing_rank &&
               static_cast<int>(number) == world.options.failing_replay;
-      if (captured->meetings.size() <= number) {
-        captured->meetings.push_back(NewMeeting(captured->call, team->size));
+      if (captured->rendezvous.size() <= number) {
+        captured->rendezvous.push_back(NewRendezvous(captured->call, team->size));
       }
-      meeting = captured->meetings[number];
-      meeting->ins[rank] = in;
-      meeting->outs[rank] = out;
+      rendezvous = captured->rendezvous[number];
+      rendezvous->ins[rank] = in;
+      rendezvous->outs[rank] = out;
     }
-    Meet(*team, *meeting, rank, fails);
+    Meet(*team, *rendezvous, rank, fails);
   };
 }
 
@@ -241,7 +241,7 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
   int least = 0, greatest = 0, priority = 0;
   cudaDeviceGetStreamPriorityRange(&least, &greatest);
   cudaStreamGetPriority(stream, &priority);
-  std::shared_ptr<Meeting> meeting;
+  std::shared_ptr<Rendezvous> rendezvous;
   std::shared_ptr<Captured> captured;
   bool fails = false;
   {
@@ -254,7 +254,7 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
     if (comm->thread != std::this_thread::get_id() && !world.options.threads_may_change) {
       Misused(world, absl::StrCat("rank ", comm->rank, " is used by two threads"));
     }
-    if (is_captured ? !team.meetings.empty() : !team.captured.empty()) {
+    if (is_captured ? !team.rendezvous.empty() : !team.captured.empty()) {
       Misused(world, absl::StrCat("rank ", comm->rank, " has both captured and eager collectives"));
     }
     const size_t number = is_captured ? comm->next_captured++ : comm->next++;
@@ -267,13 +267,14 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
       captured = team.captured[number];
       others = &captured->call;
     } else {
-      if (number == team.meetings.size()) team.meetings.push_back(NewMeeting(call, team.size));
+      if (number == team.rendezvous.size())
+        team.rendezvous.push_back(NewRendezvous(call, team.size));
       fails = comm->rank == world.options.failing_rank &&
               static_cast<int>(number) == world.options.failing_collective;
-      meeting = team.meetings[number];
-      meeting->ins[comm->rank] = in;
-      meeting->outs[comm->rank] = out;
-      others = &meeting->call;
+      rendezvous = team.rendezvous[number];
+      rendezvous->ins[comm->rank] = in;
+      rendezvous->outs[comm->rank] = out;
+      others = &rendezvous->call;
     }
     if (!(*others == call)) {
       Misused(world, absl::StrCat("collective ", number, ": rank ", comm->rank, " has ",
@@ -294,8 +295,8 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
   LaunchOnFake(
       stream, "collective", {{in, read, false}, {out, written, true}},
       is_captured ? Repeated(comm->team, captured, comm->rank, comm->graphs, in, out)
-                  : [team = comm->team, meeting, rank = comm->rank, fails] {
-                      Meet(*team, *meeting, rank, fails);
+                  : [team = comm->team, rendezvous, rank = comm->rank, fails] {
+                      Meet(*team, *rendezvous, rank, fails);
                     });
   return ncclSuccess;
 }
