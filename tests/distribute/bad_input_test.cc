@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests user errors with a strategy, a session or a step. Each returns an error that locates the
-// mistake, changes no variable and leaves the session usable.
+// Tests invalid use of strategies, sessions and steps. Each mistake returns an error that locates
+// it, changes no variable and leaves the session usable.
 #include <cstdint>
 #include <limits>
 
@@ -71,7 +71,8 @@ class BadInputTest : public ::testing::TestWithParam<int> {
     return values;
   }
 
-  // Expects the step to fail on `feeds`, to change no variable and to leave the session usable.
+  // Runs the step on `feeds` and returns its error. Expects the run to change no variable and to
+  // leave the session usable.
   absl::Status Fails(absl::Span<const Tensor> feeds, absl::Span<const int64_t> rows = {}) {
     const std::vector<Tensor> before = Variables();
     const absl::Status status = step_.Run(feeds, {.replica_rows = rows}).status();

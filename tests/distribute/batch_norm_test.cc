@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a training step in which every output of the op matters: it keeps moving averages, and
-// the loss depends on all of y.
+// Returns a training step that uses every output of the op: it keeps moving averages, and its loss
+// depends on all of y.
 RandomProgram Program(bool is_training, const std::string& data_format, int64_t batch) {
   const Shape images = data_format == "NCHW" ? Shape({-1, 3, 2, 4}) : Shape({-1, 2, 4, 3});
   RandomProgram program;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session::CheckReplicas detects a single differing bit between copies of a variable, and names
-// the variable and the ranks on all workers.
+// Session::CheckReplicas detects a single differing bit between copies of a variable, and its error
+// names the variable and the ranks on all workers.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -27,7 +27,7 @@ namespace {
 using ::testing::Each;
 
 constexpr int kSteps = 3;
-constexpr char kLarge[] = "inner/kernel";  // larger than the pieces in which copies are checked
+constexpr char kLarge[] = "inner/kernel";  // larger than one piece of the comparison
 
 // A training step with a large variable, slots, and a variable that is synchronised on read.
 struct Model {
@@ -64,7 +64,8 @@ std::string ChecksumOf(const Tensor& tensor) {
   return absl::StrFormat("%08x", Crc32c(bytes));
 }
 
-// Assigns `variable` its own value. Each FlippingDevice that is set to flips one bit of its copy.
+// Assigns `variable` its current value. Each FlippingDevice whose flag is set flips one bit of its
+// copy.
 absl::Status AssignItself(Session& session, absl::string_view variable) {
   MF_ASSIGN_OR_RETURN(const Tensor value, session.ReadVariable(variable, 0));
   return session.AssignVariable(variable, value);
@@ -72,7 +73,7 @@ absl::Status AssignItself(Session& session, absl::string_view variable) {
 
 struct Setting {
   bool queued;
-  bool shares;  // the replicas share one copy of the variables
+  bool shares;  // whether the replicas share one copy of the variables
 };
 class CheckReplicasTest : public testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(, CheckReplicasTest,
@@ -94,7 +95,7 @@ TEST_P(CheckReplicasTest, ReplicasOfOneProcessAreCompared) {
   EXPECT_EQ((*session)->CheckReplicas(), absl::OkStatus());
   ASSERT_FALSE(
       Tensor::Identical(*(*session)->ReadVariable("seen", 0), *(*session)->ReadVariable("seen", 3)))
-      << "the test requires parts that differ";
+      << "the replicas must have different parts of `seen`";
 
   const Tensor good = *(*session)->ReadVariable(kLarge);
   if (GetParam().shares) {

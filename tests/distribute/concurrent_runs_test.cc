@@ -36,7 +36,7 @@ namespace {
 
 constexpr int kThreads = 8;
 
-// Whether the program runs under a sanitizer, which needs shadow memory.
+// Whether the program runs under a sanitizer, whose shadow memory adds to the peak memory.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr bool kHasSanitizer = true;
 #elif defined(__has_feature)
@@ -357,8 +357,8 @@ TEST(ConcurrentRunsTest, SecondThreadIsRejectedWithSeveralWorkers) {
   ASSERT_TRUE(workers.ok()) << workers.status();
   Step steps[2];
   for (int w : {0, 1}) steps[w] = (*workers)->session(w).Prepare({}, {}, model.add).value();
-  // In its first step, worker 0 waits for worker 1, unless it is rejected because the main thread
-  // is in a call.
+  // The first step of worker 0 waits for worker 1. If the main thread is in a call at that moment,
+  // the step is rejected and tried again.
   std::thread first([&] {
     absl::Status status;
     do {
@@ -374,7 +374,7 @@ TEST(ConcurrentRunsTest, SecondThreadIsRejectedWithSeveralWorkers) {
   first.join();
 }
 
-// Runs a step on batches with these row counts on two workers. Returns the first error.
+// Runs each worker's step on one batch per entry of `rows`. Returns the first error.
 absl::Status RunOnWorkers(TestWorkers& workers, std::vector<Step>& steps,
                           const std::vector<int64_t>& rows) {
   return workers.OnAll([&](int w) -> absl::Status {

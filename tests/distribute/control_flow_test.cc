@@ -106,7 +106,7 @@ class ControlFlowTest : public testing::Test {
     return plans.ok() ? plans->program->ToString() : plans.status().ToString();
   }
 
-  // Returns the error of preparing or running the step; OK if both succeed.
+  // Prepares and runs the step. Returns the first error, or OK.
   absl::Status ErrorOf(const Outputs& fetches, const std::vector<Operation>& targets = {},
                        int replicas = 1, SessionOptions options = {}) {
     auto session = CreateTestSession(graph_, {.replicas = replicas, .session = std::move(options)});
@@ -517,8 +517,8 @@ TEST_F(ControlFlowTest, ExponentiallyNestedFunctionsAreRejected) {
   EXPECT_THAT(ErrorOf({endless}), IsError(absl::StatusCode::kResourceExhausted, "too large"));
 }
 
-// A branch with a constant predicate is replaced by the nodes of its function. These also count
-// towards the limit.
+// A branch with a constant predicate is replaced by the nodes of its function. Those nodes also
+// count towards the limit.
 TEST_F(ControlFlowTest, ExponentiallyNestedConstantBranchesAreRejected) {
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);

@@ -162,7 +162,7 @@ TEST(FinishUpdatesLatePlanTest, EachUpdateFinishesWhereNextRunReadsItsVariable) 
             : 0;
     const bool is_late = instruction.kind == InstructionKind::kFinishLate;
     before_first_product += is_late && products == 0 ? 1 : 0;
-    EXPECT_FALSE(is_late && products > 3) << "after the forward pass";
+    EXPECT_FALSE(is_late && products > 3) << "a late update finishes after the forward pass";
   }
   EXPECT_GE(before_first_product, 1);
   EXPECT_LE(before_first_product, 2);  // only those of the first layer

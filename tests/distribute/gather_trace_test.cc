@@ -65,7 +65,7 @@ absl::Status RunSteps(Step& step, const Model& model, int count) {
 struct Interval {
   int64_t begin = 0, end = 0;
 };
-// Maps each collective to the interval in which it is in flight on each rank.
+// For each collective, maps each rank to the interval during which the collective is in flight.
 using Flights = std::map<std::pair<std::string, uint64_t>, std::map<int, Interval>>;
 
 Flights FlightsOf(const TraceWriter& trace) {
@@ -93,12 +93,12 @@ int CountOverlapping(const Flights& flights, int64_t error_ns) {
 }
 
 struct Gathered {
-  TraceWriter trace;  // worker 0's
+  TraceWriter trace;  // from worker 0
   int64_t error_ns = 0;
 };
 
-// Traces steps of two workers. Worker 1's clock is ahead by kSkewNs. If `knows_skew`, its barrier
-// times are also taken from that clock.
+// Traces steps of two workers. Worker 1's clock is ahead by kSkewNs. If `knows_skew` is true,
+// worker 1 also takes its barrier times from that clock.
 absl::StatusOr<Gathered> TraceSkewedWorkers(bool knows_skew) {
   const Model model;
   MF_ASSIGN_OR_RETURN(auto workers, CreateWorkers(model, absl::Seconds(60)));
@@ -160,7 +160,7 @@ TEST(GatherTraceTest, SessionGathersReplicasOfAllWorkersRepeatedly) {
       MF_RETURN_IF_ERROR(session.TraceTo(&traces[w]));
       MF_RETURN_IF_ERROR(RunSteps(step, model, kSteps));
       MF_RETURN_IF_ERROR(session.GatherTrace());
-      return RunSteps(step, model, 1);  // is not traced
+      return RunSteps(step, model, 1);  // not traced
     });
     ASSERT_TRUE(status.ok()) << status;
     const absl::Status check = CheckTrace(traces[0]);
@@ -195,7 +195,7 @@ TEST(GatherTraceTest, UpdateInFlightBetweenStepsIsOneSpan) {
     steps.push_back({event.start_ns, event.start_ns + event.duration_ns});
   }
   ASSERT_EQ(steps.size(), kSteps);
-  std::vector<int> between(kSteps);  // collectives that end after the step that starts them
+  std::vector<int> between(kSteps);  // per step: its collectives that end after it
   for (const auto& [collective, by_rank] : FlightsOf(traces[0])) {
     for (int i = 0; i < kSteps; ++i) {
       const Interval& flight = by_rank.at(0);
@@ -206,7 +206,7 @@ TEST(GatherTraceTest, UpdateInFlightBetweenStepsIsOneSpan) {
   for (int i = 0; i < kSteps; ++i) EXPECT_GT(between[i], 0) << "step " << i;
 }
 
-TEST(GatherTraceTest, MissingWorkerIsErrorAtDeadline) {
+TEST(GatherTraceTest, MissingWorkerFailsGatherAtDeadline) {
   const Model model;
   auto workers = CreateWorkers(model, absl::Seconds(1));
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -219,7 +219,7 @@ TEST(GatherTraceTest, MissingWorkerIsErrorAtDeadline) {
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];
 }
 
-TEST(GatherTraceTest, UntracedSessionIsError) {
+TEST(GatherTraceTest, GatherOfUntracedSessionFails) {
   const Model model;
   auto workers = CreateWorkers(model, absl::Seconds(60));
   ASSERT_TRUE(workers.ok()) << workers.status();

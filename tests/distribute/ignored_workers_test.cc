@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 struct Launcher {
   const char* name;
-  Environment (*environment)(int worker);  // of two
+  Environment (*environment)(int worker);  // for one of two workers
 };
 constexpr Launcher kLaunchers[] = {
     {"MIRRORFLOW_NUM_WORKERS",
@@ -82,7 +82,7 @@ TEST(IgnoredWorkersTest, IncompleteEnvironmentWarns) {
               AllOf(StartsWith("SomeStrategy: "), HasSubstr("PMI_SIZE")));
 }
 
-TEST(IgnoredWorkersTest, HintOfOtherWorkersWarns) {
+TEST(IgnoredWorkersTest, HintAtOtherWorkersCausesWarning) {
   const Environment environments[] = {
       {{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "2"}},
       {{"TF_CONFIG", "{}"}, {"PMIX_RANK", "1"}},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers with their own rows (AutoShardPolicy FILE) run the same steps and end together. Workers
-// that share the batches of a dataset start only if all have the same dataset.
+// Workers with their own rows (AutoShardPolicy FILE) run the same number of steps and end together.
+// Workers that share the batches of a dataset start only if all have the same dataset.
 #include "distribute/strategy/input_agreement.h"
 
 #include <algorithm>
@@ -92,7 +92,8 @@ class Observed final : public ForwardingWorkerGroup {
     return answers;
   }
   int messages() const { return messages_; }
-  size_t longest() const { return longest_; }  // of the messages, in bytes
+  // Returns the size of the longest message, in bytes.
+  size_t longest() const { return longest_; }
 
  private:
   const std::unique_ptr<WorkerGroup> group_;
@@ -113,11 +114,11 @@ struct TestInput {
 };
 
 struct Seen {
-  std::vector<std::string> steps;  // the rows of all replicas, and the components of this worker
+  std::vector<std::string> steps;  // row counts of all replicas, and components of this worker
   absl::Status status;
   int messages = 0;
   size_t longest_message = 0;
-  int64_t most_ahead = 0;  // batches that were read before their step
+  int64_t most_ahead = 0;  // the most batches that were read and had not yet been used
 };
 
 // Runs one worker per input and returns what each worker receives. Worker w has `replicas[w]`
@@ -420,7 +421,7 @@ TEST(InputAgreementTest, DifferentPolicyOfOneWorkerFailsBoth) {
   }
 }
 
-TEST(InputAgreementTest, WaitForMissingWorkerEnds) {
+TEST(InputAgreementTest, MissingWorkerIsNamedAtTimeout) {
   auto groups = CreateMemoryWorkerGroups(2);
   const std::shared_ptr<WorkerGroup> group = std::move(groups[0]);
   std::thread other([&] { groups[1]->Join(MonotonicTime::InfiniteFuture()).IgnoreError(); });

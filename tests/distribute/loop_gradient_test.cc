@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const Outputs& f
 
 struct Case {
   const char* name;
-  bool has_forward;  // differentiate NAME_forward.pb, which lacks TensorFlow's gradient
+  bool has_forward;  // whether NAME_forward.pb has the loop without TensorFlow's gradient
   int replicas;
 };
 

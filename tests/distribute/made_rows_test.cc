@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values whose rows are made from the shape of a sharded value are sharded in the same way, and
-// their sums are partial in the same way. LocalPart, variables synchronised on read, and fetches
+// A value that is made from the shape of a sharded value, with one row per row of it, is sharded
+// like that value, and its sums are partial. LocalPart, variables synchronised on read, and fetches
 // make this visible.
 #include <functional>
 #include <memory>
@@ -330,7 +330,7 @@ TEST(MadeRows, EmptyBatchHasNoParts) {
   EXPECT_THAT(NumbersOf(step.PerReplica(0).value()), Each(0));
 }
 
-// If the sharding is not visible, row counts still fold to constants, so a count needs no
+// If no result reveals the sharding, row counts still fold to constants, so counting rows needs no
 // collective.
 TEST(MadeRows, CountOfRowsNeedsNoCollective) {
   Graph graph;

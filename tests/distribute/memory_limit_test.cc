@@ -101,7 +101,7 @@ class AddressSpaceLimit {
   rlimit before_;
 };
 
-TEST(MemoryLimitTest, StepRunsAfterSystemLackedMemoryForItsOutputs) {
+TEST(MemoryLimitTest, StepRunsAgainAfterAllocationOfItsOutputsFails) {
   const Graph graph = Parsed(R"(
       shape = Const() {dtype=int32, value=int32<2>{4096, 4096}}
       x = Placeholder() {dtype=float, shape=<>}

@@ -67,7 +67,8 @@ TEST_P(OnRead, MetricOverUnevenAndEmptyShardsMatchesOneDevice) {
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 5);
 }
 
-// Each part matters, and not only their sum, because each replica continues from its own part.
+// The parts themselves matter, not only their sum, because each replica continues from its own
+// part.
 TEST_P(OnRead, PartsOfReplicasAreReadAndAssigned) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The standard library throws when memory runs out. In any kernel, on the thread of any replica,
-// the exception becomes an error of the step, and the other replicas do not hang.
+// The standard library throws when memory runs out. If a kernel throws on the thread of any
+// replica, the step returns an error, and the other replicas do not hang.
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// How many LargeCopy kernels still run before one throws; negative: none throws.
+// The number of LargeCopy kernels that succeed before one throws. If negative, none throws.
 std::atomic<int> runs_left{-1};
 
 // Defines LargeCopy: y = x, unless memory runs out.
@@ -90,7 +90,7 @@ TEST_P(OutOfMemoryTest, StepFailsAndNextStepRuns) {
     const MonotonicTime begin = MonotonicTime::Now();
     const absl::Status status = step->Run({rows}).status();
     EXPECT_LT(MonotonicTime::Now() - begin, absl::Seconds(30))
-        << "a replica has waited for another replica";
+        << "a replica waited for the one that failed";
     EXPECT_THAT(status,
                 IsError(absl::StatusCode::kResourceExhausted, "LargeCopy(large) on ", "memory"));
     EXPECT_EQ((*session)->ReadVariable("v")->scalar<float>(), expected);

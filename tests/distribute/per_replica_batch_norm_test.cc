@@ -59,8 +59,8 @@ Tensor Images(int64_t rows) {
   return RandomTensor(DT_FLOAT, Shape({rows, 1, 2, kChannels}), &random);
 }
 
-// Evaluates each replica's slice as a separate batch and combines the results. `weights` applies to
-// the means and variances.
+// Evaluates each replica's slice as a separate batch and combines the results. Means and variances
+// are averaged over the slices with `weights`.
 std::vector<Tensor> OfEachSlice(const Tensor& value, const std::vector<int64_t>& rows,
                                 const std::vector<double>& weights) {
   const Program program(/*per_replica=*/false);

@@ -15,8 +15,8 @@ constexpr int64_t kRows = 5;  // the batch is square, so that xᵀx has as many 
 
 struct Case {
   int replicas;
-  bool by_columns;  // replicas take shards of dimension 1
-  bool fetched;     // the whole value is also fetched
+  bool by_columns;  // whether replicas take shards of dimension 1 instead of 0
+  bool fetched;     // whether the whole value is also fetched
 };
 
 class ReduceScatterTest : public testing::TestWithParam<Case> {};

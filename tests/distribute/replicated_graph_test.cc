@@ -213,7 +213,7 @@ absl::StatusOr<Graph> SumOfSquares() {
   return graph;
 }
 
-TEST(ReplicatedGraph, NodesAreCopiedPerReplicaAndCollectiveIsOneCall) {
+TEST(ReplicatedGraph, NodesAreCopiedPerReplicaAndCollectiveBecomesOneCall) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto result = ReplicateForFetch(*graph, "y", 3);

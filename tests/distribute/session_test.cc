@@ -42,7 +42,7 @@ std::vector<float> ValuesOf(const Tensor& t) {
 
 struct Setting {
   int replicas;
-  bool queued;  // the host cannot access the memory of the devices
+  bool queued;  // whether the devices' memory is inaccessible to the host
 };
 
 class SessionTest : public testing::TestWithParam<Setting> {
@@ -589,7 +589,7 @@ class StepRecorder final : public Communicator {
   uint64_t step_ = 0;
 };
 
-TEST(CollectivesOfSessionTest, HaveNumberOfStepThatRunsThem) {
+TEST(CollectivesOfSessionTest, CarryNumberOfTheirStep) {
   Graph graph;
   Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {-1});

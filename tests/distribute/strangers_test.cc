@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two workers train while strangers connect to all their ports before, during and after the
-// rendezvous. Neither the results nor the step time nor the memory use change.
+// rendezvous. The results, the step time and the memory use stay the same.
 #include "tests/support/strangers.h"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(, StrangersTest,
                                          Network{"Ucx", CollectiveKind::kUcx, false}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(StrangersTest, ChangeNeitherResultNorStepTimeNorMemory) {
+TEST_P(StrangersTest, LeaveResultsStepTimeAndMemoryUnchanged) {
   MultiWorkerMirroredStrategy::Options options = {.join = {.collective = GetParam().collective}};
   if (GetParam().tls) options.join.tls = WriteCertificate("localhost", TemporaryPath("worker"));
   const Result alone = TrainOnTwoWorkers(options);

@@ -103,7 +103,7 @@ TEST(MirroredStrategyTest, RepeatedRunsGiveSameBits) {
 }
 
 // Replicas exchange only the parameters and four statistics per normalised channel (docs/design.md,
-// "Division of work"). With `fuse_updates`, they exchange rows instead, which are less data.
+// "Division of work"). With `fuse_updates`, they exchange rows instead, which is less data.
 TEST(MirroredStrategyTest, ReplicasDivideProductsAndSendParametersOnce) {
   for (const char* model : {"mlp", "cnn", "resnet"}) {
     int64_t flops_of_one = 0;

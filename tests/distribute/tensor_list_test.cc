@@ -63,7 +63,7 @@ class TensorListTest : public testing::Test {
     }
   }
 
-  // Returns the error of preparing or running the step; OK if both succeed.
+  // Prepares and runs the step. Returns the first error, or OK.
   absl::Status ErrorOf(const Outputs& fetches, SessionOptions options = {}) {
     if (!graph_.status().ok()) return graph_.status();
     auto session = CreateTestSession(graph_, {.session = std::move(options)});
@@ -260,7 +260,7 @@ TEST_F(TensorListTest, LoopWritesListInPlace) {
     const Operand &from = operands[0], &to = operands[instruction.num_inputs];
     EXPECT_EQ(from.region, to.region);
     EXPECT_EQ(from.offset, to.offset);
-    EXPECT_GE(to.region, Plan::kFirstFeedRegion) << "not in the memory of the loop's value";
+    EXPECT_GE(to.region, Plan::kFirstFeedRegion) << "the list is not in the loop value's memory";
     ++updates;
   }
   EXPECT_EQ(updates, 2);

@@ -48,7 +48,7 @@ struct Training {
   std::vector<Output> feeds, fetches;
   std::vector<Operation> targets;
   std::vector<std::vector<Tensor>> batches;
-  std::vector<int64_t> rows;  // per replica; empty: an even split
+  std::vector<int64_t> rows;  // per replica; if empty, rows are split evenly
 };
 
 absl::StatusOr<Results> Run(const Training& training, Session& session,
@@ -74,7 +74,7 @@ absl::StatusOr<Results> Run(const Training& training, Session& session,
   return results;
 }
 
-// Returns the first difference, or "". Without a tolerance, all bits must be equal.
+// Returns the first difference, or "". If `tolerance` is null, all bits must be equal.
 std::string DifferenceOf(const Results& want, const Results& got, const Tolerance* tolerance) {
   const auto differ = [&](const Tensor& a, const Tensor& b) -> std::string {
     if (tolerance != nullptr) return Difference(a, b, *tolerance);
@@ -453,9 +453,9 @@ TEST_P(AgreementTest, FirstDifferenceIsReportedBeforeFirstStep) {
   }
 }
 
-// One worker falls silent at some point. The other worker fails by its deadline and names the
-// silent worker as the cause. Both reconnect once the silent worker is reachable again. If `round`
-// is odd, the step has run before.
+// Makes one worker fall silent after `when`. The other worker must fail by its deadline and name
+// the silent worker as the cause. Once the silent worker is reachable again, both must reconnect.
+// If `round` is odd, the step has already run once.
 void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions& options, int round,
                 absl::Duration when) {
   const int silent = round / 2 % 2, other = 1 - silent;

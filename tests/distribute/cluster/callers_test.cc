@@ -139,7 +139,7 @@ class ExpectedCallersTest : public CallersTest {
   // Advances the honest callers' handshakes as far as possible. Returns how many finish.
   size_t FinishHonest() {
     size_t finished = 0;
-    for (int idle = 0; idle < 4; ++idle) {  // a handshake has fewer messages
+    for (int idle = 0; idle < 4; ++idle) {  // a handshake has fewer than 4 messages
       for (Conversation& one : honest_) EXPECT_TRUE(one.Advance().ok());
       const size_t proven = proven_.size();
       Advance();
@@ -168,7 +168,7 @@ class ExpectedCallersTest : public CallersTest {
 };
 
 TEST_F(ExpectedCallersTest, AllFinishDespiteCrowdOfStrangers) {
-  callers_.Expect({{"127.0.0.1", 200}, {"127.0.0.3", 100}}, /*places=*/2);
+  callers_.Expect({{"127.0.0.1", 200}, {"127.0.0.3", 100}}, /*max_handshakes=*/2);
   std::vector<OwnedSocket> crowd;
   for (int i = 0; i < 300; ++i) {
     CallHonestly(i % 3 == 0 ? "127.0.0.3" : "127.0.0.1");
@@ -179,8 +179,8 @@ TEST_F(ExpectedCallersTest, AllFinishDespiteCrowdOfStrangers) {
   EXPECT_EQ(CountOpen(crowd), kLimit);
 }
 
-TEST_F(ExpectedCallersTest, DeadlineStartsWhenCallerGetsPlace) {
-  callers_.Expect({{"127.0.0.1", 2}}, /*places=*/1);
+TEST_F(ExpectedCallersTest, DeadlineStartsWhenHandshakeBegins) {
+  callers_.Expect({{"127.0.0.1", 2}}, /*max_handshakes=*/1);
   std::vector<OwnedSocket> slow;
   for (int i = 0; i < 2; ++i) slow.push_back(CallAndStop("127.0.0.1"));
   for (const size_t left : {2, 1, 0}) {
@@ -191,8 +191,8 @@ TEST_F(ExpectedCallersTest, DeadlineStartsWhenCallerGetsPlace) {
   EXPECT_TRUE(callers_.empty());
 }
 
-TEST_F(ExpectedCallersTest, SilentCallersTakeNoPlace) {
-  callers_.Expect({{"127.0.0.1", 110}}, /*places=*/1);
+TEST_F(ExpectedCallersTest, SilentCallersDoNotOccupySlots) {
+  callers_.Expect({{"127.0.0.1", 110}}, /*max_handshakes=*/1);
   std::vector<OwnedSocket> silent;
   for (int i = 0; i < 100; ++i) silent.push_back(CallFrom("127.0.0.1"));
   for (int i = 0; i < 10; ++i) CallHonestly("127.0.0.1");
@@ -204,7 +204,7 @@ TEST_F(ExpectedCallersTest, SilentCallersTakeNoPlace) {
 }
 
 TEST_F(ExpectedCallersTest, SlowCallersDelayOtherAddressesByOneTimeout) {
-  callers_.Expect({{"127.0.0.1", 100}, {"127.0.0.3", 10}}, /*places=*/4);
+  callers_.Expect({{"127.0.0.1", 100}, {"127.0.0.3", 10}}, /*max_handshakes=*/4);
   std::vector<OwnedSocket> slow;
   for (int i = 0; i < 100; ++i) slow.push_back(CallAndStop("127.0.0.1"));
   Advance();
@@ -217,7 +217,7 @@ TEST_F(ExpectedCallersTest, SlowCallersDelayOtherAddressesByOneTimeout) {
 
 // A stranger at a worker's address cannot keep the worker out.
 TEST_F(ExpectedCallersTest, CallersBeyondExpectedCountAreStrangers) {
-  callers_.Expect({{"127.0.0.1", 3}}, /*places=*/1);
+  callers_.Expect({{"127.0.0.1", 3}}, /*max_handshakes=*/1);
   std::vector<OwnedSocket> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(CallFrom("127.0.0.1"));
   EXPECT_EQ(CountOpen(silent), 3 + kLimit);
@@ -226,10 +226,10 @@ TEST_F(ExpectedCallersTest, CallersBeyondExpectedCountAreStrangers) {
   EXPECT_EQ(FinishHonest(), 1);
 }
 
-// If connections did not replace silent callers, the process would need descriptors for both.
+// Each new connection closes one silent caller, so that the process needs no additional descriptor.
 TEST_F(ExpectedCallersTest, ConnectionReplacesSilentCaller) {
   constexpr size_t kExpected = 3;
-  callers_.Expect({{"127.0.0.1", kExpected}}, /*places=*/1);
+  callers_.Expect({{"127.0.0.1", kExpected}}, /*max_handshakes=*/1);
   std::vector<OwnedSocket> silent;
   CallHonestly("127.0.0.1");
   EXPECT_EQ(FinishHonest(), 1);

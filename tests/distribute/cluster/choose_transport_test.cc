@@ -52,7 +52,7 @@ TEST(RdmaDevicesTest, NetworkDeviceOfEachKindIsFound) {
 }
 
 // A host can have an RDMA device although its name resolves to an address in another network.
-TEST(RdmaDevicesTest, OtherDevicesOfHostDoNotCount) {
+TEST(RdmaDevicesTest, OtherDevicesOfHostAreIgnored) {
   EXPECT_FALSE(HasRdma("eth0", Devices("device/net/eth1").root()));
   EXPECT_FALSE(HasRdma("eth0", Devices("ports/1/gid_attrs/ndevs/0", "eth01").root()));
   EXPECT_FALSE(HasRdma("lo", Devices("parent", "eth0").root()));

@@ -349,7 +349,7 @@ TEST(ClusterResolverTest, FirstWorkerWarnsAboutTasksThatDoNotParticipate) {
 }
 
 // The environment hints at other processes, but does not give their count or this process's index.
-TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
+TEST(ClusterResolverTest, HintAtOtherProcessesCausesWarning) {
   const Environment cases[] = {
       {{"PMIX_RANK", "1"}},
       {{"FLUX_TASK_RANK", "0"}},
@@ -377,7 +377,7 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
        {"WORLD_SIZE", "1"},
        {"SLURM_NTASKS", "4"},
        {"MIRRORFLOW_CLUSTER", "torchrun"}},
-      // This is the `salloc` step in which the user types commands.
+      // This is the `salloc` step where the user types commands.
       {{"SLURM_STEP_ID", "4294967290"},
        {"SLURM_PROCID", "0"},
        {"SLURM_STEP_NUM_TASKS", "1"},
@@ -392,7 +392,7 @@ TEST(ClusterResolverTest, HintOfOtherProcessesGivesWarning) {
   }
 }
 
-TEST(ClusterResolverTest, EveryLauncherThatHintsGivesOneWarning) {
+TEST(ClusterResolverTest, EveryLauncherThatHintsCausesOneWarning) {
   const auto cluster = ClusterResolver::FromEnvironment({{"TF_CONFIG", "{}"},
                                                          {"SLURM_NTASKS", "4"},
                                                          {"HOROVOD_RANK", "1"},

@@ -403,7 +403,7 @@ TEST_F(CoordinationTest, WorkerContinuesAfterCancelledCall) {
   grpc::ClientContext waiting;
   waiting.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   EXPECT_EQ(perform(wait, &waiting), grpc::StatusCode::DEADLINE_EXCEEDED);
-  for (int i = 0; i < 20; ++i) {  // until the service has noticed this
+  for (int i = 0; i < 20; ++i) {  // until the service has noticed the cancellation
     ASSERT_TRUE(succeeds(beat));
     absl::SleepFor(absl::Milliseconds(5));
   }

@@ -54,8 +54,8 @@ TEST(CoordinationStateTest, ValueOfCancelledWorkerDoesNotCount) {
   EXPECT_TRUE(has_answer);
 }
 
-// The service considers a worker late if all other workers wait for it.
-TEST(CoordinationStateTest, WorkersWaitWithAndWithoutDeadlineUnlessInBackground) {
+// The service considers a worker late if all other workers are waiting.
+TEST(CoordinationStateTest, WorkerIsWaitingInAnyCallExceptBackgroundCalls) {
   CoordinationState state(5);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();
   const auto ignore = [](const auto&) {};
@@ -103,7 +103,7 @@ TEST(CoordinationStateTest, KeyForOneReaderIsReceivedByAllWaitingWorkers) {
   EXPECT_EQ(values.back(), "next");
 }
 
-TEST(CoordinationStateTest, CallMadeTwiceTimesOutTwice) {
+TEST(CoordinationStateTest, EachOfTwoEqualCallsTimesOut) {
   CoordinationState state(2);
   const MonotonicTime never = MonotonicTime::InfiniteFuture(), now = MonotonicTime::Now();
   for (int worker = 0; worker < 2; ++worker) state.Join(worker, never, [](const auto&) {});
@@ -117,7 +117,7 @@ TEST(CoordinationStateTest, CallMadeTwiceTimesOutTwice) {
   EXPECT_EQ(timed_out, 2);
 }
 
-TEST(CoordinationStateTest, EachWorkerHasRoomForKeys) {
+TEST(CoordinationStateTest, StoreHasRoomForKeyOfEachWorker) {
   constexpr int kWorkers = 20'000;
   CoordinationState state(kWorkers);
   const MonotonicTime never = MonotonicTime::InfiniteFuture();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests the coordination service beyond the contract of WorkerGroup: which workers can register,
-// which settings must be equal, and missing or late workers and services.
+// which settings must be equal, and what happens if workers or services are missing or late.
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -103,7 +103,7 @@ TEST_F(CoordinationTest, LateServiceIsFound) {
   EXPECT_TRUE(client.ok()) << client.status();
 }
 
-TEST_F(CoordinationTest, TakenPortIsError) {
+TEST_F(CoordinationTest, PortInUseIsReported) {
   Start(1);
   const std::string address = absl::StrCat("127.0.0.1:", server_->port());
   const auto second = CoordinationServer::Start({.address = address, .num_workers = 1});
@@ -118,7 +118,7 @@ TEST_F(CoordinationTest, ServiceWaitsForAddressThatHostLacks) {
 }
 
 // Waiting cannot make these addresses usable; the same holds for a privileged port.
-TEST_F(CoordinationTest, UnusableAddressIsErrorImmediately) {
+TEST_F(CoordinationTest, UnusableAddressIsRejectedImmediately) {
   // A link-local address without a scope does not specify the network device.
   for (const char* address : {"[fe80::1]:0", "127.0.0.1"}) {
     const absl::Status status =
@@ -332,7 +332,7 @@ TEST_F(ClusterStatusTest, ObserverCannotRegisterAsWorker) {
 // Worker 0 is inside a step that is stuck waiting for worker 1.
 class LateWorkerTest : public CoordinationTest {
  protected:
-  // `patience`: how long worker 1 can be late before the step fails.
+  // `patience` is how long worker 1 can be late before the step fails.
   void StartStep(absl::Duration patience) {
     Start(2);
     begin_ = MonotonicTime::Now();

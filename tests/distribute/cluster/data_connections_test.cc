@@ -137,7 +137,7 @@ class Workers {
   const std::shared_ptr<RejectedPeerLog> strangers_ = std::make_shared<RejectedPeerLog>("data");
 };
 
-// Expects each rank and each of its peers to exchange the pair of ranks that they form.
+// Sends "RANK to PEER" over each connection, and expects the other end to receive it.
 void ExpectPairs(std::vector<Connections>& of_worker) {
   const auto for_each = [&](const auto& call) {
     for (int worker = 0; worker < 3; ++worker) {
@@ -164,7 +164,7 @@ void ExpectPairs(std::vector<Connections>& of_worker) {
   });
 }
 
-// Connects to `address` from the address `from`. Returns no socket if no process listens there.
+// Connects to `address` from the address `from`. Returns no socket if nothing is listening there.
 OwnedSocket ConnectTo(const std::string& address, const std::string& from = "127.0.0.1") {
   const HostPort target = ParseHostPort(address).value();
   sockaddr_in to = {};
@@ -440,8 +440,7 @@ TEST_P(DataConnectionsTest, CrowdFromOneHostDisplacesNoOtherHost) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// 64 handshakes from one host take much longer than the pause after which a dropped caller calls
-// again.
+// 64 handshakes from one host take much longer than the pause before a dropped caller calls again.
 TEST(SlowDataConnectionsTest, ManyRanksOfOneHostConnect) {
   const Topology topology = TwoLargeWorkers();
   const auto groups = CreateMemoryWorkerGroups(2);
@@ -500,7 +499,7 @@ TEST(DescriptorsOfDataConnectionsDeathTest, TooLowHardLimitIsReportedBeforeWorke
   EXPECT_EXIT(connect(), testing::ExitedWithCode(0), "connections for data: .*ulimit -n.*, got 64");
 }
 
-// If a worker learns the other workers' addresses late, their calls wait for it.
+// If a worker learns the other workers' addresses late, calls from those workers wait.
 TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOut) {
   Workers workers;
   HeldWorkerGroup held(workers.group(0));
@@ -522,7 +521,7 @@ TEST(EarlyCallersOfDataConnectionsTest, CallBeforeAddressesAreKnownDoesNotTimeOu
     held.Release();
   }));
   EXPECT_EQ(workers.log(), "");
-  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // ends their wait for other connections
+  MonotonicTime::AdvanceForTest(absl::Minutes(2));  // ends the workers' waits for connections
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -654,7 +653,7 @@ TEST(LateDataConnectionsTest, MissingRanksAreCountedAndTenNamed) {
   }
   const auto groups = CreateMemoryWorkerGroups(5);
   std::vector<std::thread> others;
-  // Worker 2 connects. The other workers publish addresses at which no process listens, and do not
+  // Worker 2 connects. The other workers publish addresses where nothing is listening, and do not
   // connect.
   for (const int w : {0, 1, 3, 4}) {
     others.emplace_back([&, w] {

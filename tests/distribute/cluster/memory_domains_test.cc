@@ -45,7 +45,7 @@ TEST(MemoryDomainsTest, WorkersOfHostFormDomain) {
   EXPECT_EQ(all[4]->host_memory->process(), 1);
 }
 
-TEST(MemoryDomainsTest, UcxMakesEachWorkerDomain) {
+TEST(MemoryDomainsTest, UcxMakesEachWorkerItsOwnDomain) {
   for (const auto& domains : Form({"a", "a"}, CollectiveKind::kUcx)) {
     ASSERT_TRUE(domains.ok()) << domains.status();
     EXPECT_EQ(domains->by_worker, (std::vector<int>{0, 1}));
@@ -53,7 +53,7 @@ TEST(MemoryDomainsTest, UcxMakesEachWorkerDomain) {
   }
 }
 
-TEST(MemoryDomainsTest, SharedMemoryOverSeveralHostsIsError) {
+TEST(MemoryDomainsTest, SharedMemoryOverSeveralHostsIsRejected) {
   for (const auto& domains : Form({"a", "b"}, CollectiveKind::kSharedMemory)) {
     EXPECT_THAT(domains.status(), IsError(absl::StatusCode::kInvalidArgument, "one host"));
   }
@@ -116,7 +116,7 @@ TEST(HostMemoryTest, FreedMemoryIsZeroWhenReused) {
   }
 }
 
-TEST(HostMemoryTest, TooLargeBlockIsError) {
+TEST(HostMemoryTest, TooLargeBlockIsRejected) {
   const auto all = Form({"a", "a"}, CollectiveKind::kAuto);
   const auto block = all[0]->host_memory->Allocate(size_t{1} << 50);
   EXPECT_EQ(block.status().code(), absl::StatusCode::kResourceExhausted) << block.status();

@@ -230,7 +230,7 @@ TEST_F(TlsStreamTest, ForeignBytesAreDetected) {
   EXPECT_EQ(ReceiveAll(*one, 1).status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST_F(TlsStreamTest, EndOfConnectionIsUnavailable) {
+TEST_F(TlsStreamTest, EndOfConnectionIsReportedAsUnavailable) {
   auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
   const auto [of_a, of_b] = Greet(*a, *b);
   ASSERT_TRUE(of_a.ok() && of_b.ok()) << of_a << of_b;

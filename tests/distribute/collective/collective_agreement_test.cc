@@ -62,7 +62,7 @@ class CollectiveAgreementTest : public testing::Test {
  protected:
   CollectiveAgreementTest() { Connect(); }
 
-  // Connects the workers anew.
+  // Connects the workers again.
   void Connect() {
     Topology topology;
     for (int w = 0; w < kWorkers; ++w) topology.replicas.push_back({.worker = w, .domain = w});
@@ -340,7 +340,8 @@ TEST(CollectiveAgreementOfOneWorkerTest, DifferenceIsDetectedAfterRankRanAhead) 
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(check(0, "a"), absl::OkStatus());
   for (int i = 0; i < 1000; ++i) {
     const absl::Status status = check(1, i == 7 ? "b" : "a");
-    // The ranks differ from the 8th collective on; the 8th itself is no longer remembered.
+    // The ranks differ at the 8th and all later collectives. The 8th itself is no longer
+    // remembered.
     if (!status.ok()) {
       EXPECT_GT(i, 700);
       return;

@@ -103,7 +103,7 @@ TEST(DomainPartnersTest, OverlappingShardsBelongToPeers) {
   }
 }
 
-// Returns the ranks with which a rank exchanges messages for these pieces.
+// Returns the ranks that a rank exchanges messages with for these pieces.
 std::set<int> RanksIn(const std::vector<ShardPiece>& pieces) {
   std::set<int> ranks;
   for (const ShardPiece& piece : pieces) {

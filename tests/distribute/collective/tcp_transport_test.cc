@@ -315,7 +315,7 @@ TEST(TcpTransportTest, AbortEndsWait) {
   other.join();
 }
 
-TEST(TcpTransportTest, UnconnectedRankIsError) {
+TEST(TcpTransportTest, TransferWithUnconnectedRankFails) {
   auto [here, there] = Connection();
   const auto transport = TransportOf(0, 1, std::move(here));
   Transfers transfers(*transport);

@@ -118,7 +118,7 @@ TEST(TeamMeetTest, AbortBetweenHalvesFailsAllRanks) {
   EXPECT_THAT(results, testing::Each(IsError(absl::StatusCode::kCancelled, "no more")));
 }
 
-TEST(TeamMeetTest, MeetWithoutStartIsError) {
+TEST(TeamMeetTest, MeetWithoutStartFails) {
   auto teams = CreateThreadTeam(1).value();
   const Member member{.team = *teams[0]};
   EXPECT_THAT(teams[0]->Meet(member.offer, Nothing),

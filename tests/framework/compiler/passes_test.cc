@@ -347,7 +347,7 @@ second = AssignVariableOp(v, x) {dtype=float}
 }
 
 // The replacement takes the original's position among the collectives and among the writes.
-TEST(DropReaderEdgesTest, ReplacementTakesTheOriginalsPosition) {
+TEST(DropReaderEdgesTest, ReplacementTakesPositionOfOriginal) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 rate = Placeholder() {dtype=float, shape=<>}

@@ -51,7 +51,7 @@ struct StepPlan {
   std::unique_ptr<PlanState> state;
 };
 
-TEST(InferLocalShapesTest, ShardedValuesHaveOneReplicasRows) {
+TEST(InferLocalShapesTest, ShardedValuesHaveRowsOfOneReplica) {
   const auto step = ParseStep(R"(
 x = Placeholder() {dtype=float, shape=<6,3>}
 w = Placeholder() {dtype=float, shape=<3>}
@@ -99,7 +99,7 @@ TEST(ChooseKernelsTest, NodesThatComputeOrCopyHaveKernels) {
   EXPECT_FALSE(plan.state->plan->fails_on_data);
 }
 
-TEST(ChooseKernelsTest, OpWithoutKernelForDeviceIsErrorThatNamesNode) {
+TEST(ChooseKernelsTest, ErrorForOpWithoutKernelNamesNode) {
   StepPlan plan(kProducts, {.feeds = {{"x", {3, 4}}}, .fetches = {"flat"}}, {}, {.type = "XPU"});
   const absl::Status status = RunPasses(*plan.state, InferLocalShapes(), ChooseKernels());
   EXPECT_THAT(status, IsError(absl::StatusCode::kUnimplemented, "copied"));

@@ -153,7 +153,7 @@ TEST(CgroupTest, CachedFilesAndFreeSwapCountAsUsable) {
             400);
 }
 
-TEST(UsableMemoryTest, ControlGroupMayLowerTheMachinesMemory) {
+TEST(UsableMemoryTest, ControlGroupCanReduceUsableMemory) {
   const uint64_t machine = UsableMemory(Cgroup("/no/such/root"));
   EXPECT_GT(machine, 64 * kMiB);
   EXPECT_EQ(UsableMemory(TreeOfV2({{"sys/fs/cgroup/pod/memory.max", "1048576"}})), kMiB);

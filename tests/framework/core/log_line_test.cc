@@ -127,7 +127,7 @@ TEST(LogLineDeathTest, JsonHasTimeSeverityJobWorkerAndProcess) {
   EXPECT_EQ(lines[3]["message"], "RESOURCE_EXHAUSTED memory");
 }
 
-TEST(LogLineDeathTest, WorkersTextLineBeginsWithTimeJobAndWorker) {
+TEST(LogLineDeathTest, TextLineOfWorkerBeginsWithTimeJobAndWorker) {
   const auto log = [] {
     LogWarning("alone");
     {

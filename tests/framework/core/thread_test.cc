@@ -85,7 +85,7 @@ TEST(ThreadDeathTest, ErrorNamesLimitOnData) {
               "RESOURCE_EXHAUSTED: here: .*ulimit -d");
 }
 
-TEST(ThreadDeathTest, ErrorNamesLimitOnTheUsersThreads) {
+TEST(ThreadDeathTest, ErrorNamesLimitOnThreadsOfUser) {
   // Root is exempt from this limit, so the test runs as another user.
   constexpr uid_t kNobody = 65534;
   EXPECT_EXIT(

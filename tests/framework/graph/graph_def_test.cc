@@ -178,7 +178,7 @@ TEST(GraphDefTest, KeepsUnderscoreAttributesAndDropsTensorFlowHints) {
 }
 
 // The graph has an unsupported element type everywhere that a GraphDef allows one.
-TEST(GraphDefTest, NodeOfUnsupportedDtypeIsErrorOnlyIfUsed) {
+TEST(GraphDefTest, NodeOfUnsupportedDtypeIsRejectedOnlyIfUsed) {
   const Graph graph = Read(Def(R"pb(
     node {
       name: "x"
@@ -584,7 +584,7 @@ TEST(FunctionTest, RejectsUnnamedAndDuplicateFunctions) {
               IsError(kInvalid, "function 'f'", "twice"));
 }
 
-TEST(FunctionTest, MalformedLibraryIsErrorNotCrash) {
+TEST(FunctionTest, MalformedLibraryIsRejected) {
   EXPECT_THAT(Parsed("@f = \"\\xff\"").ToGraphDef().status(),
               IsError(kInvalid, "function 'f'", "FunctionDef"));
   EXPECT_THAT(Parsed("@ = \"\\xff\"").ToGraphDef().status(),

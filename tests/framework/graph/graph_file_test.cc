@@ -66,7 +66,7 @@ TEST(GraphFileTest, EveryFormatRoundTripsToSameBytes) {
   EXPECT_THAT(Get(Path("graph.txt")), HasSubstr("sum = AddV2(x, c)"));
 }
 
-TEST(GraphFileTest, FileTruncatedAtAnyByteIsErrorThatNamesPath) {
+TEST(GraphFileTest, ErrorForFileTruncatedAtAnyByteNamesPath) {
   const absl::StatusOr<Graph> graph = ParseGraph(kText, TestOps());
   for (const char* name : {"graph.pb", "graph.pbtxt", "graph.txt"}) {
     ASSERT_TRUE(WriteGraphFile(*graph, Path(name)).ok());

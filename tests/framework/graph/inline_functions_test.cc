@@ -83,7 +83,7 @@ TEST(InlineFunctionsTest, ControlDependenciesOfCallApplyToBody) {
   EXPECT_THAT(text, HasSubstr("y = Square(call) {T=float}\n"));
 }
 
-TEST(InlineFunctionsTest, PlaceholderAttributesInBodyTakeTheCallsValues) {
+TEST(InlineFunctionsTest, PlaceholderAttributesInBodyTakeValuesFromCall) {
   const std::string library =
       " library { function { signature { name: 'f' input_arg { name: 'a' type_attr: 'T' }"
       " output_arg { name: 'out' type_attr: 'T' } attr { name: 'T' type: 'type' } }"
@@ -167,7 +167,7 @@ TEST(InlineFunctionsTest, BodyHasAnotherPrefixIfTheNameIsTaken) {
 
 // --- untrusted graphs --------------------------------------------------------------------------
 
-TEST(InlineFunctionsTest, CallWithoutFunctionNameIsError) {
+TEST(InlineFunctionsTest, CallWithoutFunctionNameIsRejected) {
   EXPECT_THAT(InliningError("node { name: 'call' op: 'PartitionedCall' }"),
               IsError(kInvalid, "PartitionedCall(call)", "attribute 'f'", "missing"));
 }
@@ -227,7 +227,7 @@ TEST(InlineFunctionsTest, NumberOfResultsIsNotMistakenForTypeList) {
               IsError(kInvalid, "IdentityN(call)", "input 1 ('x:1')", "exist"));
 }
 
-TEST(InlineFunctionsTest, OutputIndexOutOfRangeIsErrorNotOverflow) {
+TEST(InlineFunctionsTest, OutputIndexOutOfRangeIsRejectedWithoutOverflow) {
   for (const char* index : {"2147483648", "9223372036854775807", "9223372036854775808", "-1"}) {
     EXPECT_THAT(
         InliningError(absl::StrCat(

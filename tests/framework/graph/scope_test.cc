@@ -74,12 +74,12 @@ TEST_F(ScopeTest, FirstErrorSticksAndStopsConstruction) {
   EXPECT_LE(graph_.num_nodes(), nodes + 1);
 }
 
-TEST_F(ScopeTest, UnknownOpIsErrorWithSuggestion) {
+TEST_F(ScopeTest, UnknownOpIsRejectedWithSuggestion) {
   EXPECT_FALSE(root_.Build(TestOps(), "Sqare").Input(Float(root_)).One().valid());
   EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kNotFound, "'Sqare'", "Square?"));
 }
 
-TEST_F(ScopeTest, MissingArgumentIsErrorThatNamesNode) {
+TEST_F(ScopeTest, ErrorForMissingArgumentNamesNode) {
   EXPECT_EQ(root_.WithName("y").Build(TestOps(), "Square").Finish(), nullptr);
   EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "Square(y)",
                                       "expected 1 arguments", "got 0"));

@@ -73,19 +73,19 @@ TEST_F(ShapeInferenceTest, MatrixIsNotAcceptedAsShape) {
               IsError(absl::StatusCode::kInvalidArgument, "input 1", "vector", "shape [1,1]"));
 }
 
-TEST_F(ShapeInferenceTest, ShapeWithDimensionBelowMinusOneIsError) {
+TEST_F(ShapeInferenceTest, ShapeWithDimensionBelowMinusOneIsRejected) {
   Reshape(Const(Tensor::Vector<int32_t>({2, -2})));
   EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "Reshape(reshape)",
                                       "dimensions", ">= 0"));
 }
 
-TEST_F(ShapeInferenceTest, ShapeOfTooHighRankIsError) {
+TEST_F(ShapeInferenceTest, ShapeOfTooHighRankIsRejected) {
   Reshape(Placeholder(DT_INT32, {kMaxRank + 1}));
   EXPECT_THAT(root_.status(),
               IsError(absl::StatusCode::kInvalidArgument, "rank", "at most 8", "got 9"));
 }
 
-TEST_F(ShapeInferenceTest, OversizedOutputIsErrorThatNamesNode) {
+TEST_F(ShapeInferenceTest, ErrorForOversizedOutputNamesNode) {
   Reshape(Const(Tensor::Vector<int64_t>({int64_t{1} << 31, int64_t{1} << 31})));
   EXPECT_THAT(root_.status(),
               IsError(absl::StatusCode::kInvalidArgument, "Reshape(reshape)", "byte size"));
@@ -112,7 +112,7 @@ TEST_F(ShapeInferenceTest, WithRankAtLeastNamesInputAndShape) {
                                       "at least 1", "shape []"));
 }
 
-TEST_F(ShapeInferenceTest, HandleCarriesTheVariablesDtypeAndShape) {
+TEST_F(ShapeInferenceTest, HandleCarriesDtypeAndShapeOfVariable) {
   const Output v = Apply(root_, "VarHandleOp", {}, {{"dtype", DT_FLOAT}, {"shape", Shape({7})}});
   EXPECT_EQ(Info(v).shape, Shape());
   EXPECT_EQ(Info(v).handle_dtype, DT_FLOAT);

@@ -46,7 +46,7 @@ TEST(FailureTest, LostWorkerIsRecognisedByCodeAndWorker) {
   EXPECT_EQ(FinalError(absl::OkStatus()), absl::OkStatus());
 }
 
-TEST(FailureTest, StatusCarriesTheWorkersCollectives) {
+TEST(FailureTest, StatusCarriesCollectivesOfWorkers) {
   const CollectivesByWorker collectives = {{0, 17}, {2, uint64_t{1} << 40}};
   EXPECT_EQ(CollectivesOf(WithCollectives(absl::AbortedError("it fails"), collectives)),
             collectives);

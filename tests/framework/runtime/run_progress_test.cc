@@ -56,7 +56,7 @@ TEST(CollectiveLogTest, MayBeReadDuringWrites) {
   writer.join();
 }
 
-TEST(RunProgressTest, PositionIsTheSlowestReplicas) {
+TEST(RunProgressTest, PositionIsThatOfSlowestReplica) {
   RunProgress progress(2);
   EXPECT_FALSE(progress.position().running);
   {
@@ -101,7 +101,7 @@ TEST(RunProgressTest, DeviceThatWorksAheadMayAlwaysWait) {
   EXPECT_EQ(progress.waited(), absl::ZeroDuration());
 }
 
-TEST(RunProgressTest, OnlyTheSlowestReplicasWaitCounts) {
+TEST(RunProgressTest, OnlyWaitOfSlowestReplicaCounts) {
   RunProgress progress(2);
   progress.log(0)->Start(0, "first");
   const CollectiveLog::Wait wait(*progress.log(0));

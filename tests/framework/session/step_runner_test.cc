@@ -35,7 +35,7 @@ class StepRunnerTest : public testing::Test {
   Variable v_;
 };
 
-TEST_F(StepRunnerTest, AllReplicasRowsAreReturnedInOrder) {
+TEST_F(StepRunnerTest, RowsOfAllReplicasAreReturnedInOrder) {
   for (const int replicas : {1, 2, 3}) {
     SessionParts parts(graph_, {.replicas = replicas});
     const auto step = parts.Prepare({x_}, {y_, x_});
@@ -79,7 +79,7 @@ TEST_F(StepRunnerTest, StepThatWritesInitialisesVariableAndIsCounted) {
 }
 
 // Row 3 belongs to rank 1. When rank 1 fails, the other replicas stop waiting for it.
-TEST_F(StepRunnerTest, OneReplicasFailureIsReportedAsTheCause) {
+TEST_F(StepRunnerTest, FailureOfOneReplicaIsReportedAsCause) {
   const Output indices = ops::Placeholder(root_.WithName("indices"), DT_INT32, {-1});
   const Output table = ops::Const(root_, Tensor::Vector<float>({1, 2}));
   const Output rows =

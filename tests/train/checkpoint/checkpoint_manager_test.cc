@@ -234,7 +234,7 @@ TEST_F(CheckpointManagerTest, KeepsTheNewestCheckpoints) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CheckpointManagerTest, DamagedNewestCheckpointIsErrorUnlessAnOlderOneMayBeUsed) {
+TEST_F(CheckpointManagerTest, DamagedNewestCheckpointIsReportedUnlessOlderOneMayBeUsed) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 7, Options()).ok());
   Damage(7);

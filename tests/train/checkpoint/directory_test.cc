@@ -425,7 +425,7 @@ TEST_F(CheckpointDirectoryTest, LeftoversAreRemovedAtTheNextStart) {
   EXPECT_EQ(TextOf(6), "old");
 }
 
-TEST_F(CheckpointDirectoryTest, FileInPlaceOfTheDirectoryIsError) {
+TEST_F(CheckpointDirectoryTest, FileInPlaceOfDirectoryIsRejected) {
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
   std::ofstream(path_) << "a file";
   EXPECT_FALSE(CheckpointDirectory::Open(path_).ok());

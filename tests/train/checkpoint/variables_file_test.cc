@@ -263,7 +263,7 @@ std::string WithFloat8(absl::string_view name, absl::string_view float8) {
   return file + header + std::string(9, '\0');
 }
 
-TEST_F(VariablesFileTest, UnsupportedTensorIsErrorOnlyIfItsVariableIsNeeded) {
+TEST_F(VariablesFileTest, UnsupportedTensorIsReportedOnlyIfItsVariableIsNeeded) {
   const std::string path = WriteTemporary("float8.safetensors", WithFloat8("a", "scale"));
   const auto contents = ReadSafetensors(path);
   ASSERT_TRUE(contents.ok()) << contents.status();
@@ -282,7 +282,7 @@ TEST_F(VariablesFileTest, UnsupportedTensorIsErrorOnlyIfItsVariableIsNeeded) {
   EXPECT_THAT(LoadVariables(needed, *session_, only_a)->loaded, ElementsAre("a"));
 }
 
-TEST_F(VariablesFileTest, OnlyRequiredVariablesAreRequired) {
+TEST_F(VariablesFileTest, OnlyVariablesInRequiredSetMustLoad) {
   LoadOptions options = {.required = std::set<std::string>{"a"}};
   const auto report = Load({{{"a", Tensor::Vector<float>({5, 6})},
                              {"b", Tensor::Scalar<float>(1)},  // not the variable's type

@@ -203,7 +203,7 @@ TEST(DatasetTest, PrefetchDoesNotChangeBatches) {
   EXPECT_EQ(Batches(dataset.Prefetch(2).Take(2)), Batches(dataset.Take(2)));
 }
 
-TEST(DatasetTest, WorkersShardsTogetherAreTheWholeBatch) {
+TEST(DatasetTest, ShardsOfAllWorkersFormWholeBatch) {
   // Three workers with 1, 0 and 2 replicas. The last batch has fewer rows than there are replicas.
   const BatchShard shards[] = {{0, 1, 3}, {1, 0, 3}, {1, 2, 3}};
   const Dataset dataset = Pairs(16).Shuffle(3).Batch(7);

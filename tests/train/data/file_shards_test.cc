@@ -126,7 +126,7 @@ TEST(FileShardsTest, WorkerOpensOnlyItsFiles) {
             absl::StatusCode::kNotFound);  // without sharding, the dataset needs every file
 }
 
-TEST(FileShardsTest, StagesRunOnTheWorkersRows) {
+TEST(FileShardsTest, StagesRunOnRowsOfOneWorker) {
   const Dataset rows = Dataset::FromCsv(FourFiles("stages"), {});
   const auto of_worker_0 = [](const Dataset& dataset) {
     return Joined(*BatchesOf(dataset.Batch(2), OfTwo(0)));
@@ -154,7 +154,7 @@ TEST(FileShardsTest, StagesRunOnTheWorkersRows) {
 }
 
 // Resumed training relies on this: batch k of each worker belongs to step k.
-TEST(FileShardsTest, SkipSkipsTheWorkersOwnBatches) {
+TEST(FileShardsTest, SkipCountsBatchesOfOneWorker) {
   const Dataset batches = Dataset::FromCsv(FourFiles("skipped"), {}).Shuffle(7).Batch(4);
   for (const int worker : {0, 1}) {
     std::vector<Values> rest = *BatchesOf(batches, OfTwo(worker), 3);

@@ -236,7 +236,7 @@ TEST(FromImageFolderTest, HiddenFilesAndFoldersAreIgnored) {
   EXPECT_THAT(ListImageFolder(folder, {".git"})->labels, ElementsAre(0));
 }
 
-TEST(FromImageFolderTest, FolderWithoutImagesIsErrorUnlessClassesAreNamed) {
+TEST(FromImageFolderTest, FolderWithoutImagesIsRejectedUnlessClassesAreNamed) {
   const std::string folder = MakeImageFolder("empty_class");
   std::filesystem::create_directories(folder + "/asters");
   EXPECT_THAT(ErrorOf(Dataset::FromImageFolder(folder, {})),

@@ -165,7 +165,7 @@ TEST(MapTest, ErrorNamesTheRow) {
   }
 }
 
-TEST(MapTest, FirstRowsErrorIsReturnedEvenIfALaterRowFailsEarlier) {
+TEST(MapTest, ErrorOfFirstRowIsReturnedEvenIfLaterRowFailsEarlier) {
   std::atomic<bool> later_failed = false;
   const Dataset fails = Range(8).Map(
       [&](Row* row) {

@@ -255,7 +255,7 @@ TEST(NpzTest, ErrorInArrayNamesArray) {
 }
 
 // The archive has an entry of each unreadable kind, and a readable one.
-TEST(NpzTest, UnreadableMemberIsErrorOnlyIfNamed) {
+TEST(NpzTest, UnreadableMemberIsReportedOnlyIfNamed) {
   const std::string file =
       FileByUs({{"good", Tensor::Vector<float>({1, 2})}, {"text", Tensor::Scalar<float>(3)}});
   const size_t descr = file.find("'<f4'", file.find("text.npy"));

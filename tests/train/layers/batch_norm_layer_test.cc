@@ -133,7 +133,7 @@ TEST(BatchNormLayer, PerReplicaAveragesAreMeansOverReplicas) {
   EXPECT_EQ(Variable(*session, "moving_variance", {0.5f, 9}), "");
 }
 
-TEST(BatchNormLayer, TrainingUpdatesOnlyItsOwnModelsAverages) {
+TEST(BatchNormLayer, TrainingUpdatesOnlyAveragesOfItsModel) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});

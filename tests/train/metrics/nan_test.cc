@@ -282,7 +282,7 @@ TEST(Nan, NanInAnotherClassDoesNotCount) {
   EXPECT_THAT(run.Take(), Each(kIsFinite));
 }
 
-TEST(Nan, NanMakesABatchsAccuracyNan) {
+TEST(Nan, NanMakesBatchAccuracyNan) {
   Graph graph;
   const Scope root(&graph);
   const Output logits = ops::Placeholder(root, DT_FLOAT, {-1, 3});

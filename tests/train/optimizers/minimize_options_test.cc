@@ -195,7 +195,7 @@ TEST(MinimizeOptionsTest, WeightDecayExcludesByHandleAndByName) {
   }
 }
 
-TEST(MinimizeOptionsTest, WeightDecayOptionReplacesTheOptimizersOwn) {
+TEST(MinimizeOptionsTest, WeightDecayOptionReplacesThatOfOptimizer) {
   Sum m;
   ASSERT_TRUE(m.Prepare(AdamW({.learning_rate = 0.5, .weight_decay = 0.5})
                             .Minimize(m.root, m.loss, {.weight_decay = 0}))

@@ -97,7 +97,7 @@ TEST(EventFileWriterTest, FileThatPurgesSortsAfterAllOthers) {
   EXPECT_GT(OpenOrDie(directory, {.purge_step = 0})->path(), future);
 }
 
-TEST(EventFileWriterTest, LastStepsEventsAreKeptAndCanBeAddedAgain) {
+TEST(EventFileWriterTest, EventsOfLastStepAreKeptAndCanBeAddedAgain) {
   auto writer = OpenOrDie(NewDirectory("last"), {.keep_last_step = true});
   EXPECT_TRUE(writer->EventsOfStep(0).empty());
   for (const int step : {3, 5, 4, 5}) {

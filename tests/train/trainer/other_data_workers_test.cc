@@ -206,7 +206,7 @@ TEST(OtherDataTest, WorkerWithDifferentValidationDataEndsTraining) {
   ExpectDifference(training.statuses, "first batch");
 }
 
-TEST(OtherDataTest, ErrorInOneWorkersFirstBatchEndsAllWorkers) {
+TEST(OtherDataTest, ErrorInFirstBatchOfOneWorkerEndsAllWorkers) {
   const Training training = Train([](int worker) {
     return Line()
         .Map([worker](Row*) -> absl::Status {
@@ -368,7 +368,7 @@ TEST(OtherDataTest, ShardsFromUserTypesAreComparedByRowsAndTypes) {
 }
 
 // The error occurs immediately, not after the step timeout.
-TEST(OtherDataTest, DatasetOnOneWorkerAndUserTypeOnAnotherIsError) {
+TEST(OtherDataTest, DatasetOnOneWorkerAndUserTypeOnAnotherIsRejected) {
   const auto statuses = OnEach([](const Strategy& strategy, int worker) {
     DistributedDataset input =
         worker == 0 ? strategy.Distribute(Line().Batch(kBatch)) : strategy.Distribute(OwnShards());

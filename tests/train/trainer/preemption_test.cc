@@ -149,7 +149,7 @@ TEST_F(StopRequestTest, HandlerGivesUpOnSlowWorkerAfterPrepareTimeout) {
   EXPECT_EQ(Group(0).AllGather(gather_, "0", deadline).status(), stopped);
 }
 
-TEST_F(StopRequestTest, MalformedCountOfRunsIsError) {
+TEST_F(StopRequestTest, MalformedRunCountIsRejected) {
   Start(2);
   const auto runs = Group(0).AllGather(gather_, "many", MonotonicTime::Now() + absl::Seconds(30));
   EXPECT_TRUE(runs.ok()) << runs.status();

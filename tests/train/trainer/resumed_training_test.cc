@@ -160,7 +160,7 @@ TEST_P(ResumedTrainingTest, InterruptedValidationEndsAfterTheBatch) {
 
 // If a callback predicts at the end of an epoch, Predict returns the interruption as an error. The
 // resumed run calls OnEpochEnd of all callbacks again, with their states from before the event.
-TEST_P(ResumedTrainingTest, InterruptionInACallbacksPredictionRepeatsTheEvent) {
+TEST_P(ResumedTrainingTest, InterruptedPredictionOfCallbackRepeatsItsEvent) {
   class Count final : public Callback {
    public:
     absl::Status OnEpochEnd(TrainingState&) override { return ++epochs, absl::OkStatus(); }

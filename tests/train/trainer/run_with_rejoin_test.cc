@@ -307,7 +307,7 @@ TEST(RejoinTest, GivesUpIfNoProcessIsReplaced) {
   EXPECT_THAT(statuses, Each(IsError(absl::StatusCode::kUnavailable, "lost", "new process")));
 }
 
-TEST(RejoinTest, SessionOutsideTheFunctionIsError) {
+TEST(RejoinTest, SessionOutsideTheFunctionIsRejected) {
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) -> absl::Status {
     MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(Graph()));
     return RunWithRejoin(strategy, [] { return kLost; });
@@ -316,7 +316,7 @@ TEST(RejoinTest, SessionOutsideTheFunctionIsError) {
                                      "DistributedDataset", "lost")));
 }
 
-TEST(RejoinTest, DistributedDatasetOutsideTheFunctionIsError) {
+TEST(RejoinTest, DistributedDatasetOutsideTheFunctionIsRejected) {
   const Dataset line = Line();
   const auto statuses = OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) -> absl::Status {
     const DistributedDataset input = strategy.Distribute(line);
@@ -401,7 +401,7 @@ TEST(RejoinTest, WorkersMustAgreeOnRejoining) {
   EXPECT_THAT(statuses, Each(IsError(absl::StatusCode::kInvalidArgument, "`rejoin = on`")));
 }
 
-TEST(RejoinTest, NegativeTimeoutIsError) {
+TEST(RejoinTest, NegativeTimeoutIsRejected) {
   EXPECT_THAT(
       MultiWorkerMirroredStrategy::Create({.join = {.rejoin_timeout = absl::Seconds(-1)}}).status(),
       IsError(absl::StatusCode::kInvalidArgument, "rejoin_timeout", "got -1s"));
