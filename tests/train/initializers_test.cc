@@ -25,8 +25,7 @@ constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 using initializers::Distribution;
 using initializers::Fan;
 
-// Truncating a normal distribution at two standard deviations multiplies its standard deviation by
-// this.
+// The standard deviation of a standard normal distribution that is truncated at ±2.
 constexpr double kTruncated = 0.87962566;
 
 // Returns the initial value of a variable of this shape.

@@ -22,8 +22,8 @@ namespace {
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-// Returns the penalty on a variable and its gradient. The penalty is added to the loss of a batch
-// of 7 rows, which is otherwise 0.
+// Returns the penalty on a variable, and the penalty's gradient. The penalty is the whole loss of a
+// batch of 7 rows.
 absl::StatusOr<std::vector<Tensor>> Penalty(const Regularizer& regularizer, const Tensor& value,
                                             int replicas = 1) {
   Graph graph;

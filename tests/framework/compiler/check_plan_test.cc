@@ -149,7 +149,7 @@ constexpr Violation kViolations[] = {
      "arena bytes [64, 128)", "after instruction 12 (Update(update))"},
 };
 
-// Returns a plan in which the next run finishes the second collective, before anything uses the
+// Returns a plan whose second collective is finished by the next run, before anything uses that
 // collective's gradient.
 Plan LatePlan() {
   Plan plan = ValidPlan();

@@ -35,7 +35,7 @@ TEST(ForTerminalTest, UnicodeControlCharactersAreEscaped) {
       EXPECT_EQ(escaped.size(), 8u);
     }
   }
-  // This character only contains bytes that could be control characters.
+  // The last two bytes of this character would be control characters on their own.
   EXPECT_EQ(ForTerminal("\xe2\x80\x9c"), "\xe2\x80\x9c");
   EXPECT_EQ(ForTerminal("\xc2\xa0"), "\xc2\xa0");
 }

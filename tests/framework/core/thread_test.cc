@@ -27,8 +27,8 @@ size_t StackBytesOfThisThread() {
   return bytes;
 }
 
-// Starts threads that block until one cannot be started, and returns that error. The threads never
-// end, so the process must exit afterwards.
+// Starts threads until one cannot be started, and returns the error. The threads never end, so the
+// process must exit afterwards.
 absl::Status FirstThatCannotStart() {
   std::vector<std::thread> threads;
   while (threads.size() < 100000) {
@@ -39,8 +39,8 @@ absl::Status FirstThatCannotStart() {
   return absl::OkStatus();
 }
 
-// Limits `resource` to `most`, prints the error of the first thread that cannot start, and exits. A
-// limit cannot be raised again.
+// Limits `resource` to `most`, prints the error of the first thread that cannot start, and exits:
+// the limit cannot be raised again.
 [[noreturn]] void PrintErrorUnder(__rlimit_resource_t resource, rlim_t most) {
   const rlimit limit = {most, most};
   setrlimit(resource, &limit);

@@ -77,7 +77,8 @@ TEST(GraphFileTest, ErrorForFileTruncatedAtAnyByteNamesPath) {
     for (size_t size = 0; size < whole.size(); ++size) {
       Put(path, whole.substr(0, size));
       const absl::StatusOr<Graph> read = ReadGraphFile(path, TestOps());
-      // A GraphDef that is cut between two nodes looks like an old one, which has no versions.
+      // A GraphDef that is cut between two nodes looks like one from an old writer, without
+      // versions.
       if (read.ok() && !absl::EndsWith(name, ".txt")) {
         ++num_read;
         continue;

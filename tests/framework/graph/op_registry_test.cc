@@ -21,8 +21,8 @@ OpBuilder Complete(OpRegistry& ops, absl::string_view name) {
   return ops.Define(name).Doc("doc").Shape(AnyShape).Gathers("a test").NoGradient("a test");
 }
 
-// The attribute that a schema string defines. If Seal() rejects the string, it is null and `status`
-// is the error.
+// The attribute that a schema string defines. If Seal() rejects the string, `def` is null and
+// `error` says why.
 struct ParsedAttr {
   OpRegistry ops;
   const AttrDef* def = nullptr;

@@ -85,13 +85,13 @@ TEST_F(CheckpointContentsTest, ReadReturnsWhatWasWritten) {
   EXPECT_EQ(data->variables.tensors.at("weights").flat<float>()[2], 3);
 }
 
-// If it were reported as damaged, a checkpoint that may be intact would be removed.
+// A checkpoint that is reported as damaged is removed, but this one may be intact.
 TEST_F(CheckpointContentsTest, CheckpointThatCannotBeExaminedIsNotReportedAsDamaged) {
   const std::string path = Path(std::string(300, 'x').c_str());  // longer than any valid file name
   EXPECT_EQ(ReadCheckpointContents(path).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// A manifest that large could not be read back.
+// A manifest that is larger than kMaxManifestBytes could not be read back.
 TEST_F(CheckpointContentsTest, TooLargeManifestIsNotWritten) {
   CheckpointContents data = {.variables = contents_};
   data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');

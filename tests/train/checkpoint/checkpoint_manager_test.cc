@@ -39,7 +39,7 @@
 
 namespace {
 
-std::atomic<int> num_stale_saves = 0;  // how many of the coming saves fail
+std::atomic<int> num_stale_saves = 0;  // how many of the next saves fail with ESTALE
 std::atomic<bool> reads_fail = false;
 
 }  // namespace
@@ -252,7 +252,7 @@ TEST_F(CheckpointManagerTest, DamagedNewestCheckpointIsReportedUnlessOlderOneMay
   EXPECT_THAT(Steps(), ElementsAre(9, 12));
 }
 
-// If it counted as damaged, the next save would remove it.
+// If the checkpoint counted as damaged, the next save would remove it.
 TEST_F(CheckpointManagerTest, UnreadableNewestCheckpointIsNotTreatedAsDamaged) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 7, Options()).ok());

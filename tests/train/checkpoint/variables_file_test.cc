@@ -138,7 +138,7 @@ TEST_F(VariablesFileTest, StepIsRestoredOnlyIfNothingIsMissing) {
   EXPECT_EQ(session_->step(), 3);
 }
 
-// Returns a session with dense layers of two units each, and with an optimizer if `trains`.
+// Returns a session with dense layers of two units each and, if `trains` is true, an optimizer.
 std::unique_ptr<Session> DenseSession(const std::vector<std::string>& names, bool trains = false) {
   Graph graph;
   Scope root(&graph);

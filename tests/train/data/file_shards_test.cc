@@ -24,7 +24,8 @@ using ::testing::IsEmpty;
 
 using Values = std::vector<int64_t>;
 
-// Writes file number `file` of the dataset `name`: one column with the integers from `first` on.
+// Writes file number `file` of the dataset `name`: one column with consecutive integers that start
+// at `first`.
 std::string WriteNumbers(absl::string_view name, int file, int first, int rows) {
   std::string text = "n\n";
   for (int i = 0; i < rows; ++i) absl::StrAppend(&text, first + i, "\n");

@@ -270,7 +270,7 @@ TEST(DatasetFingerprintTest, ErrorsOfTheFirstBatchAreReturned) {
   EXPECT_EQ(status_of(rows.Batch(0)).code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Such differences show that one worker has a stale copy.
+// If file names or sizes differ, a worker has a stale copy.
 TEST(DatasetFingerprintTest, DetectsDifferentFileNamesAndSizes) {
   const auto files_of = [](absl::string_view folder, absl::string_view file,
                            absl::string_view last) {

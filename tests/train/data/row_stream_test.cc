@@ -166,7 +166,7 @@ TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItEntersTheBuffer) {
 
 using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
-// A skip leaves exactly the remaining elements.
+// A stream that skips elements continues like one whose first elements have been read.
 TEST(SkipRowsTest, SkipsTheFirstElementsOfEveryKindOfStream) {
   const auto shuffle = [](auto input) { return ShuffleRows(std::move(input), 7); };
   const auto batch = [](auto input) { return BatchRows(std::move(input), 3, false); };

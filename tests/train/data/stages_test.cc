@@ -34,7 +34,7 @@ Dataset Range(int n) {
   return Dataset::FromTensors({Tensor::Vector<int32_t>(values)});
 }
 
-// Returns the same rows from a generator, so without random access.
+// Returns the same rows from a generator, which has no random access.
 Dataset Generated(int n) {
   return Dataset::FromGenerator([n](int64_t) {
     return [n, i = 0](Row* row) mutable -> absl::StatusOr<bool> {

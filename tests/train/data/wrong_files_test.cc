@@ -111,7 +111,7 @@ void ExpectNamed(const Reader& reader, const ForeignFile& file, const absl::Stat
                  const std::string& path) {
   const std::string what = absl::StrCat(reader.name, " of ", file.name);
   ASSERT_FALSE(status.ok()) << what;
-  const bool is_empty = file.kind == FileKind::kEmpty;  // the reader may return any code for these
+  const bool is_empty = file.kind == FileKind::kEmpty;  // any error code is right for an empty file
   EXPECT_TRUE(is_empty || absl::IsInvalidArgument(status) || absl::IsDataLoss(status))
       << what << status;
   EXPECT_THAT(status, IsError(status.code(), path, file.token)) << what;

@@ -209,7 +209,7 @@ TEST(CsvTest, CtrlZEndsTheFileAtAnyPositionInABlock) {
     const auto table = Read(text + "\x1a\r\n\r\n");
     ASSERT_TRUE(table.ok()) << table.status();
     EXPECT_EQ(table->num_rows, rows);
-    // If a record follows the Ctrl-Z, it does not end the file.
+    // A Ctrl-Z does not end the file if a record follows it.
     EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n").status().code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(Read(text + "\x1a\r\n\r\n1,2\n", {.skip_bad_records = 1})->num_rows, rows + 1);
   }
@@ -442,8 +442,8 @@ TEST(CsvTest, ReadsFileWrittenByPandas) {
   }
 }
 
-// Returns a file of several blocks that has quoted line breaks, bad records, and a column whose
-// first floats come late.
+// Returns a file of several blocks that has quoted line breaks, bad records, and a column with
+// integers in the first three quarters of the file and floats after that.
 std::string LargeFile(int64_t rows) {
   std::string text = "i,f,t\n";
   for (int64_t i = 0; i < rows; ++i) {

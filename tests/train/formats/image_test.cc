@@ -38,7 +38,8 @@ absl::Status ErrorOf(absl::string_view bytes, const ImageOptions& options = {}) 
   return DecodeImage(bytes, options).status();
 }
 
-// images.npz has the pixels that TensorFlow's decoders return, as "rgb_420.jpg CHANNELS[ RATIO]".
+// images.npz has the pixels that TensorFlow's decoders return. Its arrays are named after the file
+// and the options: "rgb_420.jpg CHANNELS[ RATIO]".
 TEST(ImageTest, DecodesSamePixelsAsTensorFlow) {
   const auto expected = ReadNpz(absl::StrCat(kFolder, "images.npz"));
   ASSERT_TRUE(expected.ok()) << expected.status();

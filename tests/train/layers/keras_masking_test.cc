@@ -67,7 +67,7 @@ std::vector<KerasCase> CasesOf(const std::string& name, size_t num_states, bool 
   };
 }
 
-// Returns the cases in which masked steps yield zeros: with `zero_output_for_mask` and in
+// Returns the cases where masked steps yield zeros: with `zero_output_for_mask` and in
 // Bidirectional.
 std::vector<KerasCase> ZeroOutputCases(bool unroll) {
   const std::vector<KerasInput> masked = {kSequence, kSteps, kRows};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests what keras_sequences_test does not cover: initial values, returned states, rotary
+// Tests what keras_sequences_test does not cover: initial values, returned states and rotary
 // positions.
 #include <cmath>
 #include <complex>

@@ -30,8 +30,8 @@ LossReduction ReductionOf(const ReferenceCase& c) {
   return text == "sum" ? LossReduction::kSum : LossReduction::kSumOverBatchSize;
 }
 
-// Builds a case's loss with the case's options. The table lists the losses without options of their
-// own.
+// Builds a case's loss with the case's options. The table lists the losses whose only options are
+// LossOptions.
 Output BuildLoss(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   using Plain = Output (*)(const Scope&, Output, Output, const LossOptions&);
   static const auto& plain = *new std::map<std::string, Plain>{

@@ -83,8 +83,8 @@ Metric BuildFScore(const Scope& s, const ReferenceCase& c, const Inputs& in) {
                               .sample_weight = in.weights});
 }
 
-// Builds a case's metric with the case's options. The table lists the metrics without options of
-// their own.
+// Builds a case's metric with the case's options. The table lists the metrics whose only options
+// are MetricOptions.
 Metric BuildMetric(const Scope& s, const ReferenceCase& c, const Inputs& in) {
   using Plain = Metric (*)(const Scope&, Output, Output, const MetricOptions&);
   static const auto& plain = *new std::map<std::string, Plain>{
@@ -154,8 +154,8 @@ class Run {
     return run;
   }
 
-  // Adds batch i of the case. Returns the result so far, fetched in the same step if `one_step`,
-  // otherwise in a second step.
+  // Adds batch i of the case. Returns the result so far: if `one_step` is true, fetched in the same
+  // step, otherwise in a second step.
   absl::StatusOr<Tensor> Add(const ReferenceCase& c, size_t i, bool one_step) {
     std::vector<Tensor> values;
     for (const std::string& key : keys_) values.push_back(c.tensors.at(key).at(i));

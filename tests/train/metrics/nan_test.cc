@@ -30,7 +30,7 @@ using ::testing::Truly;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// The arguments that a metric takes. An example is a row of scores or a single number.
+// The arguments that a metric takes. For each example, they have a row of scores or one number.
 enum class Kind { kScoresAndClass, kScoresAndScores, kNumbers, kClasses };
 
 struct Row {

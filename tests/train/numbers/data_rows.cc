@@ -59,8 +59,7 @@ absl::Status Read(const CsvOptions& options) {
   return ReadCsv(WriteTemporary("numbers.csv", "a,b\n1,2\n3,4\n"), options).status();
 }
 
-// Returns the error for invalid options. The image is always invalid, but that error does not
-// count.
+// Returns the error for invalid options. The image is always invalid; that error is ignored.
 absl::Status Decode(const ImageOptions& options) {
   const absl::Status status = DecodeJpeg("", options).status();
   return absl::IsDataLoss(status) ? absl::OkStatus() : status;

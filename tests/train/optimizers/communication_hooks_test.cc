@@ -179,8 +179,8 @@ std::vector<HookCase> HookCases() {
        hooks::PowerSGD({.matrix_approximation_rank = 2, .start_powersgd_iter = 2}),
        {4, 4},
        2},
-      // The result depends only on the sum over the replicas, so this division of the rows gives
-      // the same one.
+      // The result depends only on the sum over the replicas, so it is the same for this division
+      // of the rows.
       {"pytorch",
        "powersgd2_2",
        hooks::PowerSGD({.matrix_approximation_rank = 2, .start_powersgd_iter = 2}),

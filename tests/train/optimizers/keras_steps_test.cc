@@ -118,7 +118,7 @@ std::vector<KerasCase> Cases() {
 }
 
 // Returns the accumulation cases. They are separate because only some steps update variables, and a
-// non-finite loss also discards other steps.
+// non-finite loss also discards the other steps of its window.
 std::vector<KerasCase> AccumulationCases() {
   return {
       {"accumulation",

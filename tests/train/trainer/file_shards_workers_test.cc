@@ -255,8 +255,8 @@ std::vector<float> TrainOnEach(const Dataset& dataset, const FitOptions& options
   return variables;
 }
 
-// Training stops at steps at which the workers agree on further steps and between those, with
-// uneven files, and with a validation within an epoch.
+// Training stops at steps where the workers agree on further steps, and at steps between those. The
+// files have different row counts, and validation runs within an epoch.
 TEST(FileShardsWorkersTest, ResumedTrainingMatchesWhereverItStopped) {
   const Dataset dataset = Line(WriteLine("stopped", {70, 33, 9})).Shuffle(50).Batch(kBatch);
   const Dataset validation = Line(WriteLine("stopped_validation", {6, 6})).Batch(kBatch);
@@ -296,7 +296,8 @@ TEST(FileShardsWorkersTest, ResumesWithinAnEpochOnlyOnTheSameNumberOfWorkers) {
   EXPECT_EQ(TrainOnEach(dataset, {.epochs = 2}, directory), whole);
 }
 
-// Worker 1's rows are bad from the 31st on. It reads them long before the step that uses them.
+// On worker 1, row 30 of the file and all later rows are bad. The worker reads row 30 long before
+// the step that uses it.
 TEST(FileShardsWorkersTest, BadRowEndsBothWorkersAtItsStep) {
   const Dataset dataset = Line(WriteLine("bad_row", {60, 60}))
                               .Map([](Row* row) -> absl::Status {

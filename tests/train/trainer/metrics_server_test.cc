@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Returns the server's answer, or "" if no process listens on `port`.
+// Returns the server's answer, or "" if nothing is listening on `port`.
 std::string Get(int port, const std::string& path) {
   const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
@@ -50,7 +50,7 @@ std::string Get(int port, const std::string& path) {
   return all;
 }
 
-// Returns a port p such that p or p + 1 was free a moment ago.
+// Returns an even port p. Either p or p + 1 was free a moment ago, so probably both are free.
 int TwoFreePorts() {
   const auto server = MetricsServer::Start({.address = "0"});
   EXPECT_TRUE(server.ok()) << server.status();

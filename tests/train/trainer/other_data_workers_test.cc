@@ -264,7 +264,7 @@ TEST(OtherDataTest, WorkerThatDoesNotReadTheDatasetIsNamedAfterTheTimeout) {
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1) << statuses[0];
 }
 
-// A user-defined batch provider from which each worker reads whole batches.
+// A user-defined batch provider that gives each worker whole batches.
 class OwnBatches final : public BatchProvider {
  public:
   explicit OwnBatches(float value) : value_(value) {}

@@ -31,8 +31,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The coordination service may have no room to announce that training has ended. In that case, no
-// worker may wait for the announcement.
+// If the coordination service has no room for the announcement that training has ended, workers
+// must not wait for the announcement.
 TEST(PreemptionHandlerTest, EndsIfTheServiceHasNoRoomForTheAnnouncement) {
   const Graph graph;
   const auto workers = TestWorkers::Create([&](int) -> const Graph& { return graph; },

@@ -187,8 +187,8 @@ std::vector<std::string> Scalars(const std::string& folder) {
   return scalars;
 }
 
-// Each value appears once, even at the checkpoint's step, at which some values were written before
-// the checkpoint.
+// Each value appears once, even at the checkpoint's step, where some values were written before the
+// checkpoint.
 TEST_P(ResumedCallbacksTest, EventFilesHaveEachValueOnce) {
   const std::string folder = TemporaryPath("board");
   int64_t update_freq = 0;  // values are written only at the end of each epoch

@@ -115,8 +115,8 @@ TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostIfTheRunIsKilled) {
   }
 }
 
-// This works with callbacks in any order and even after a signal, because the end of training is
-// not interrupted.
+// The evaluation succeeds whatever the order of the callbacks, and even after a signal, because
+// signals do not interrupt the end of training.
 TEST_P(ResumedTrainingTest, CallbackMayEvaluateWhenTrainingEnds) {
   for (const bool interrupts : {false, true}) {
     SetUp();
@@ -352,7 +352,7 @@ TEST_P(ResumedTrainingTest, StopBeforeAStepPersists) {
   }
 }
 
-// An epoch that a stop has ended is over, even if the resumed run does not stop.
+// A resumed run does not continue an epoch that ended in a stop, even if it does not stop itself.
 TEST_P(ResumedTrainingTest, WithoutTheStopTrainingContinuesWithTheNextEpoch) {
   for (const int64_t step : {2, 3}) {
     SetUp();
@@ -478,8 +478,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     std::vector<float> rows;
     std::string step, name;
   } cases[] = {
-      // The bad step is the last one or an earlier one, after which the losses are not finite
-      // either.
+      // The bad step is the last one, or an earlier one; then the later losses are also not finite.
       {{}, {1, 1, 1, 1, 1, 0}, "step 6: ", "'dense/kernel'"},
       {{}, {1, 1, 1, 1, 1, 0, 1}, "step 7: the loss", "'dense/kernel'"},
       // The bad step is inside an accumulation window, before the update that would apply its

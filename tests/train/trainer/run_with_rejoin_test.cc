@@ -58,7 +58,7 @@ struct Victim {
 };
 
 // Blocks victims until all of them have reached their kill points. Otherwise, the loss of the first
-// one would fail the others' steps before they reach theirs.
+// victim would fail the others' steps before they reach their kill points.
 class Victims {
  public:
   explicit Victims(size_t count) : num_missing_(count) {}
@@ -345,8 +345,8 @@ TEST(RejoinTest, InputNumbersRestartWithEachRun) {
   EXPECT_THAT(statuses, Each(absl::OkStatus()));
 }
 
-// Saves a checkpoint on two workers. Worker 0 ends because another job owns its directory. The
-// other worker must not wait for it.
+// Saves a checkpoint on two workers. Worker 0 ends because another job owns its directory. Worker 1
+// must not wait for worker 0.
 std::vector<absl::Status> SaveOnTwoWorkers(const CheckpointManager::Options& options,
                                            const std::function<absl::Status()>& before_save) {
   return OnTwoWorkers([&](MultiWorkerMirroredStrategy& strategy) {

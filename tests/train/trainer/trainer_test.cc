@@ -387,7 +387,7 @@ TEST_P(TrainerTest, CallbacksReceiveEventsInOrder) {
   EXPECT_EQ(Train(Line().Batch(8), {.callbacks = {&failed}}).status(),
             absl::CancelledError("failed"));
   EXPECT_EQ(failed.events.back(), "failed 0 1");
-  // A stopped epoch also ends if it had at least one step.
+  // OnEpochEnd is also called for an epoch in which training stops, if it had at least one step.
   Record stopped;
   stopped.stop_at = 4;
   const auto result = Train(Line().Batch(8), {.epochs = 5, .callbacks = {&stopped}});
