@@ -26,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kWorkers = 2, kReplicas = 2, kSteps = 3;
-constexpr int64_t kSkewNs = 3'000'000'000;  // of worker 1
+constexpr int64_t kSkewNs = 3'000'000'000;  // how far worker 1's clock is ahead
 constexpr uint64_t kOfAllRanks = (uint64_t{1} << 48) - 1;
 
 // Two layers whose gradients are reduced in several buckets.
@@ -166,7 +166,7 @@ TEST(GatherTraceTest, SessionGathersReplicasOfAllWorkersRepeatedly) {
     const absl::Status check = CheckTrace(traces[0]);
     EXPECT_TRUE(check.ok()) << check;
     EXPECT_THAT(traces[0].ToJson(), HasSubstr("\"clock of worker 1\":"));
-    std::map<int, int> steps;  // by rank
+    std::map<int, int> steps;  // step count of each rank
     for (const TraceEvent& event : traces[0].events()) steps[event.pid] += event.category == "step";
     EXPECT_EQ(steps, (std::map<int, int>{{0, kSteps}, {1, kSteps}, {2, kSteps}, {3, kSteps}}));
     EXPECT_EQ(traces[0].processes().at(1), "worker 0, replica 1 (CPU:1)");
@@ -189,7 +189,7 @@ TEST(GatherTraceTest, UpdateInFlightBetweenStepsIsOneSpan) {
     return (*workers)->session(w).GatherTrace();
   });
   ASSERT_TRUE(status.ok()) << status;
-  std::vector<Interval> steps;  // of rank 0
+  std::vector<Interval> steps;  // the steps of rank 0
   for (const TraceEvent& event : traces[0].events()) {
     if (event.pid != 0 || event.category != "step") continue;
     steps.push_back({event.start_ns, event.start_ns + event.duration_ns});

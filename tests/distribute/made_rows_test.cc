@@ -254,7 +254,8 @@ TEST(MadeRows, NodesThatAcceptOnlyFeedRowCountKeepSharding) {
   };
   const struct {
     const char* name;
-    std::function<Output(const Scope& s, Output x, Output row)> make;  // with x's elements, or ones
+    // Makes a value with as many rows as x.
+    std::function<Output(const Scope& s, Output x, Output row)> make;
   } cases[] = {
       {"Reshape",
        [&](const Scope& s, Output x, Output) {

@@ -55,7 +55,7 @@ TEST_P(OnRead, MetricOverUnevenAndEmptyShardsMatchesOneDevice) {
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 100);
   Step update = session->Prepare({x}, {}, {add}).value();
   ASSERT_TRUE(update.Run({Column({1, 2, 4, 8})}).ok());
-  ASSERT_TRUE(update.Run({Column({16})}).ok());  // replicas without rows
+  ASSERT_TRUE(update.Run({Column({16})}).ok());  // only one replica has a row
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 131);
   Step update_and_read = session->Prepare({x}, {after, total.value}, {}).value();
   const auto out = update_and_read.Run({Column({32, 64})});

@@ -30,7 +30,7 @@ constexpr Tolerance kDouble{.relative = 1e-8, .absolute = 1e-9};
 constexpr Tolerance kFloat{.relative = 1e-4, .absolute = 1e-5};
 
 struct Setting {
-  std::vector<Tensor> values;  // of the feeds
+  std::vector<Tensor> values;  // the fed values
   Tolerance tolerance;
   bool interpret = true;
 };

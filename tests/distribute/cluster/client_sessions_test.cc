@@ -141,7 +141,7 @@ TEST_F(ClientSessionsTest, ProcessThatDoesNotReconnectIsLost) {
   sessions_.Disconnect("first", patience);
   EXPECT_EQ(answers, Answers{"none"});
   sessions_.Connect(kProcess, "second", "other");
-  sessions_.Disconnect("first", patience);  // noticed late
+  sessions_.Disconnect("first", patience);  // an old connection ends late
   EXPECT_TRUE(sessions_.TakeLost(MonotonicTime::Now() + absl::Hours(1)).empty());
   sessions_.Disconnect("second", patience);
   EXPECT_TRUE(sessions_.TakeLost(MonotonicTime::Now()).empty());

@@ -476,7 +476,7 @@ TEST(SecretFileTest, FileThatOthersCanReadIsRejected) {
 TEST(SecretFileTest, FileOfAnotherUserIsRejected) {
   const std::string path = WriteTemporary("foreign", "0123456789abcdef0123456789abcdef\n");
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);
-  if (chown(path.c_str(), 65534, -1) != 0) return;  // only root may
+  if (chown(path.c_str(), 65534, -1) != 0) return;  // only root can change the owner
   EXPECT_THAT(ReadSecretFile(path).status(),
               IsError(absl::StatusCode::kInvalidArgument, path, "another user", "65534"));
 }

@@ -304,7 +304,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   }
   const std::string address = held.AddressOf(0);
   std::vector<OwnedSocket> strangers;
-  for (int i = 0; i < 40; ++i) strangers.push_back(ConnectTo(address));  // silent
+  for (int i = 0; i < 40; ++i) strangers.push_back(ConnectTo(address));  // these send nothing
   const std::string four_gigabytes = "MFDC\x02" + std::string(300, '\xff');
   send(strangers.emplace_back(ConnectTo(address)).fd(), four_gigabytes.data(),
        four_gigabytes.size(), MSG_NOSIGNAL);
@@ -330,7 +330,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
       lie();
     }
     EXPECT_EQ(handshake.Receive(challenge).code(), absl::StatusCode::kPermissionDenied);
-    send(liar.fd(), garbage.data(), 32, MSG_NOSIGNAL);  // no proof
+    send(liar.fd(), garbage.data(), 32, MSG_NOSIGNAL);  // in place of the proof
   }
   char rest[64];
   ssize_t got = 0;

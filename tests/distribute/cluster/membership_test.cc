@@ -64,9 +64,9 @@ TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
   EXPECT_EQ(incomplete.Admit({.worker = 1, .number = 1}, Describe(1)), absl::OkStatus());
   EXPECT_EQ(incomplete.Admit({.worker = 1, .number = 1}, Describe(1)), absl::OkStatus());
   EXPECT_THAT(incomplete.Admit({.worker = 1, .number = 2}, Describe(1)),
-              IsError(absl::StatusCode::kAborted, "process 101"));  // it can retry
-  // It can retry even after all workers have registered, because another worker can have died
-  // unnoticed.
+              IsError(absl::StatusCode::kAborted, "process 101"));  // the caller can retry
+  // A process can retry even after all workers have registered, because another worker can have
+  // died unnoticed.
   EXPECT_EQ(membership_.Admit({.worker = 1, .number = 2}, Describe(1)).code(),
             absl::StatusCode::kAborted);
 }

@@ -61,7 +61,7 @@ class ServiceLinksTest : public testing::Test {
 };
 
 TEST_F(ServiceLinksTest, OnlyActiveLinksAreReady) {
-  constexpr int kLinks = 300;  // more than one call returns
+  constexpr int kLinks = 300;  // more links than one call returns
   std::vector<Ends> ends;
   for (int i = 0; i < kLinks; ++i) ends.push_back(Add(absl::StrCat(i), i));
   EXPECT_THAT(AdvanceAll(), IsEmpty());

@@ -128,7 +128,7 @@ TEST_F(TlsStreamTest, HandshakeWaitsForOtherEnd) {
   const auto [a, b] = Connect(ContextOf(one_), ContextOf(two_));
   const iovec byte = {const_cast<char*>("x"), 1};
   EXPECT_EQ(*a->Send({&byte, 1}), 0u);
-  EXPECT_EQ(a->send_event(), POLLIN);  // for the answer
+  EXPECT_EQ(a->send_event(), POLLIN);  // waits for the answer
   EXPECT_EQ(a->binding(), "");
 }
 
@@ -160,7 +160,7 @@ TEST_F(TlsStreamTest, OtherCertificatesAreRefused) {
   const TlsFiles other = WriteCertificate("other", TemporaryPath("other"));
   const TlsFiles expired =
       WriteCertificate("expired", TemporaryPath("expired"), {.expired = true, .authority = &root_});
-  TlsFiles of_other_root = other;  // its end would accept the good certificate
+  TlsFiles of_other_root = other;  // accepts the good certificate, but has another root itself
   of_other_root.authorities = root_.certificate;
   const TlsContext none(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
   TlsContext old = ContextOf(one_);

@@ -90,7 +90,7 @@ TEST_F(TlsTest, CertificateDoesNotReplaceSecret) {
   ASSERT_EQ(SendAll(*stranger, handshake.TakeOutput()), absl::OkStatus());
   const auto challenge = ReceiveAll(*stranger, handshake.wanted());
   ASSERT_TRUE(challenge.ok()) << challenge.status();
-  ASSERT_EQ(SendAll(*stranger, std::string(32, 'x')), absl::OkStatus());  // its proof
+  ASSERT_EQ(SendAll(*stranger, std::string(32, 'x')), absl::OkStatus());  // a wrong proof
   const auto welcome = ReceiveAll(*stranger, 1);
   EXPECT_EQ(welcome.status().code(), absl::StatusCode::kUnavailable) << welcome.status();
 }

@@ -130,7 +130,7 @@ TEST_F(CollectiveAgreementTest, StepTakesOneExchange) {
     EXPECT_THAT(OnEach(work), Each(absl::OkStatus()));
     return counted_[0]->count() - before;
   };
-  Agree(CollectiveAgreement::kInterval);  // so few hash comparisons remain
+  Agree(CollectiveAgreement::kInterval);  // workers compare hashes only rarely after this
   const auto run = [&](int count, absl::string_view how) {
     return exchanges([&, count, how](int w) { return Run(w, StepOf(count), how); });
   };

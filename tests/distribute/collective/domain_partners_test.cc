@@ -59,7 +59,7 @@ TEST(DomainPartnersTest, RanksOfUnequalDomainsArePeersIfTheirPartsOverlap) {
   EXPECT_THAT(partners.PeersOf(2), ElementsAre(3, 4));
   EXPECT_THAT(partners.PeersOf(3), ElementsAre(0, 2));
   EXPECT_FALSE(partners.ArePeers(0, 4));
-  EXPECT_FALSE(partners.ArePeers(1, 3));  // in the same domain
+  EXPECT_FALSE(partners.ArePeers(1, 3));  // both are in the same domain
   EXPECT_EQ(partners.PartnerOf(2, 1), 3);
   EXPECT_EQ(partners.PartnerOf(4, 0), 2);
   EXPECT_THAT(partners.RanksWithPartner(0), ElementsAre(1, 3));

@@ -23,7 +23,7 @@ TEST(EndRequestsTest, SecondTermSoonAfterTheFirstIsTheSameRequest) {
   const absl::Duration soon = absl::Milliseconds(4999), late = absl::Seconds(5);
   const absl::Duration moment = absl::Milliseconds(1);
   const struct {
-    std::vector<std::pair<int, absl::Duration>> signals;  // each with its time
+    std::vector<std::pair<int, absl::Duration>> signals;  // each with its time after `start`
     std::vector<Kind> kinds;
   } cases[] = {
       {{{SIGTERM, {}}, {SIGTERM, {}}}, {Kind::kFirst, Kind::kRepeated}},

@@ -83,7 +83,7 @@ Dataset Points() {
 struct Training {
   TrainingPosition start;
   std::map<int64_t, float> losses;               // by step
-  std::map<std::string, std::string> variables;  // bytes, by name
+  std::map<std::string, std::string> variables;  // the bytes of each variable, by name
   absl::Status last_save;
 };
 

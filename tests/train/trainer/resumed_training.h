@@ -62,7 +62,7 @@ class ResumedTraining : public testing::TestWithParam<int> {
 
   struct Run {
     absl::StatusOr<TrainResult> result;
-    std::vector<std::string> variables;  // bytes, by name
+    std::vector<std::string> variables;  // the bytes of each, in VariableNames() order
     TrainingPosition start;
   };
 
