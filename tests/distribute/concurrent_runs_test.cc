@@ -415,7 +415,7 @@ TEST(ConcurrentRunsTest, WorkersEvictingDifferentStepsAreDetected) {
     const absl::Status status = RunOnWorkers(*workers, steps, {2});
     EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "max_cached_steps"));
   }
-  {  // Only worker 1 requests the plans of a step, which leaves its cache unchanged.
+  {  // Only worker 1 requests the plans of a step. The request leaves the worker's cache unchanged.
     auto workers = start(2);
     auto steps = prepare(*workers);
     EXPECT_EQ(RunOnWorkers(*workers, steps, {2, 4}), absl::OkStatus());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A value that is made from the shape of a sharded value, with one row per row of it, is sharded
-// like that value, and its sums are partial. LocalPart, variables synchronised on read, and fetches
-// make this visible.
+// If a value takes its row count from a sharded value, as the result of OnesLike does, it is
+// sharded like that value, and its sums are partial. LocalPart, variables synchronised on read, and
+// fetches make this visible.
 #include <functional>
 #include <memory>
 #include <string>

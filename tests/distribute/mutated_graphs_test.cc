@@ -2,7 +2,8 @@
 //
 // Untrusted files never crash the process: TensorFlow training graphs that are randomly mutated, as
 // bytes or as protobuf messages, either run or are rejected with an error. The environment
-// variables MIRRORFLOW_MUTATIONS (how many) and MIRRORFLOW_FIRST_SEED choose other mutations.
+// variables MIRRORFLOW_MUTATIONS and MIRRORFLOW_FIRST_SEED set how many mutations are tested and
+// the seed of the first.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A gradient recomputes some values: the branch of an If, a loop within a loop. Recomputation must
-// give the same values, so a gradient through a branch or loop that writes a variable or draws
-// random numbers is rejected with an error. Also, graphs from files must not keep the compiler busy
+// A gradient recomputes the branch of an If and a loop within a loop. Recomputation must give the
+// same values, so a gradient through a branch or loop that writes a variable or draws random
+// numbers is rejected with an error. Also, graphs from files must not keep the compiler busy
 // forever.
 #include <string>
 #include <vector>

@@ -565,7 +565,7 @@ TEST_P(SessionTest, InitializersThatReadUninitialisedVariablesAreRejected) {
               IsError(kInvalid, "initializer of", "variable 'b'"));
 }
 
-// Records the step numbers that a rank's collectives run with; messages between hosts carry these.
+// Records the step number of each collective of a rank. Messages between hosts carry this number.
 class StepRecorder final : public Communicator {
  public:
   StepRecorder(std::unique_ptr<Communicator> inner, std::vector<uint64_t>* steps)

@@ -266,7 +266,7 @@ TEST_F(TensorListTest, LoopWritesListInPlace) {
   EXPECT_EQ(updates, 2);
 }
 
-// --- Analysis of lists, and where they merge ----------------------------------------------------
+// --- Analysis of list lengths -------------------------------------------------------------------
 
 TEST_F(TensorListTest, ListPushedAfterFirstIterationIsNotAssumedEmpty) {
   const Output one = ops::EmptyTensorList(root_, DT_DOUBLE, {}, {.max_num_elements = 10});

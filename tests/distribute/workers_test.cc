@@ -277,7 +277,7 @@ TEST(WorkersTest, WorkersAcceptOwnRowsOrGlobalBatch) {
     MF_ASSIGN_OR_RETURN(Step step, (*workers)->session(w).Prepare(layer.feeds, {layer.loss}));
     MF_ASSIGN_OR_RETURN(StepOutputs out, step.Run(layer.values));
     losses[0][w] = out[0].scalar<float>();
-    // Rows [0, 2) and [2, 4), then [0, 1) and [1, 4).
+    // The workers have rows [0, 2) and [2, 4), then rows [0, 1) and [1, 4).
     const std::vector<std::vector<float>> xs = {{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}};
     const std::vector<std::vector<float>> ys = {{1, 2}, {3, 4}};
     const std::vector<Tensor> even = {Tensor::Of<float>({2, 3}, xs[w]),

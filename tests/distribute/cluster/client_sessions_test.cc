@@ -107,7 +107,7 @@ TEST_F(ClientSessionsTest, OnlyCurrentConnectionIsAccepted) {
   EXPECT_EQ(answers, Answers{});
 }
 
-// The parser only sees bytes from a process that knows the key.
+// The parser sees only bytes from a process that knows the key.
 TEST_F(ClientSessionsTest, ForgedRequestIsNotParsed) {
   Answers answers;
   coordination::Signed malformed = Message(1, "first", "key");

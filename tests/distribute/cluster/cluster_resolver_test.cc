@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"EmptyCluster", {{"TF_CONFIG", R"({"cluster": {}})"}}, 1, 0, "", "TF_CONFIG"},
         {"TfConfigWithoutCluster", {{"TF_CONFIG", "{}"}}, 1, 0, "", "TF_CONFIG"},
         {"Torchrun", kTorchrun, 4, 3, "h0:29500", "torchrun", 1},
-        // The agent listens on MASTER_PORT.
+        // torchrun's agent listens on MASTER_PORT, so the coordinator needs another port.
         {"TorchrunWithAgentStore", Joined(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), 4,
          3, "h0:29502", "torchrun", 1},
         {"TorchrunOnOneHost",
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(
          "127.0.0.1:PORT",
          "SLURM step 7.1",
          0},
-        // mpirun in an allocation: SLURM counts one task per host.
+        // In an allocation, mpirun starts one SLURM task per host, so SLURM's count differs.
         {"OpenMpiInSlurmStep", Joined(kSlurm, kOpenMpi), 4, 1, "10.0.0.1:PORT", "Open MPI", 1},
         {"TorchrunInSlurmStep",
          Joined(kTorchrun, {{"SLURM_STEP_ID", "0"},

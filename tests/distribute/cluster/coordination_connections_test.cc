@@ -194,7 +194,7 @@ TEST_F(CoordinationTest, GarbageDoesNotDisturbWorkers) {
 
 TEST_F(CoordinationTest, WorkersAreNotLoggedAsStrangers) {
   std::vector<std::string> hosts = {"127.0.0.1", "localhost"};
-  if (ConnectionListener::Listen("[::1]:0").ok()) hosts.push_back("[::1]");  // not on every host
+  if (ConnectionListener::Listen("[::1]:0").ok()) hosts.push_back("[::1]");  // if the host has IPv6
   for (const std::string& host : hosts) {
     SCOPED_TRACE(host);
     Start(2, kTestSecret, absl::StrCat(host, ":0"));
@@ -452,8 +452,8 @@ TEST_F(CoordinationTest, LossOfServiceFailsWorkers) {
   server_ = nullptr;
   const absl::Status lost = group->Get("never", In(5)).status();
   EXPECT_THAT(lost, IsError(absl::StatusCode::kUnavailable, "worker 0 (process 1000", "is lost"));
-  // A worker that learned of the loss earlier has closed its connections. The closed connection is
-  // not the cause.
+  // A worker that learned of the loss earlier has closed its connections. The error about a closed
+  // connection does not name the cause, which is the loss.
   const absl::Status closed = absl::UnavailableError("rank 1: the other end has closed");
   EXPECT_EQ(group->ReportFailure(closed, In(5)), lost);
   const absl::Status damaged = absl::DataLossError("rank 1: a damaged frame");

@@ -334,7 +334,7 @@ TEST_P(DataConnectionsTest, StrangersAreRefused) {
   }
   char rest[64];
   ssize_t got = 0;
-  do got = recv(liar.fd(), rest, sizeof rest, 0);  // TLS sends the reason
+  do got = recv(liar.fd(), rest, sizeof rest, 0);  // over TLS, the reason arrives first
   while (got > 0);
   EXPECT_LE(got, 0);  // it is disconnected
 

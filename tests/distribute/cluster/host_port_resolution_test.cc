@@ -54,8 +54,8 @@ TEST(NameResolutionTest, AddressNeedsNoWait) {
   EXPECT_TRUE(WaitUntilResolved({"10.0.0.1", 1}, MonotonicTime::InfinitePast()).ok());
 }
 
-// A pod's name might not resolve yet when its worker starts, not even on worker 0, whose service
-// listens there.
+// When a pod's worker starts, the pod's name might not resolve yet. This also applies to worker 0,
+// whose service listens on the address of that name.
 TEST(NameResolutionTest, WorkersConnectToNameThatResolvesLate) {
   setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/1);
   const ReservedPort port;

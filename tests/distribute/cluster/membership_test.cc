@@ -144,7 +144,8 @@ TEST_F(MembershipTest, WorkerLeavesOnce) {
   EXPECT_EQ(membership_.left().size(), 1u);
 }
 
-// The payload grows with the number of workers, and thousands of workers can be lost at once.
+// The progress report grows with the number of workers, and thousands of workers can be lost at
+// once.
 TEST_F(MembershipTest, OnlyFirstLossReportsProgressOfAllWorkers) {
   EXPECT_EQ(CollectivesOf(membership_.Lose({.worker = 1, .number = 1})->why).size(), kWorkers);
   EXPECT_TRUE(CollectivesOf(membership_.Lose({.worker = 2, .number = 1})->why).empty());
@@ -216,7 +217,7 @@ TEST_F(MembershipTest, StallInsideStepIsReportedOnce) {
   EXPECT_THAT(membership_.FindStall(late),
               IsError(absl::StatusCode::kDeadlineExceeded, "worker 2"));
   EXPECT_TRUE(membership_.FindStall(late).ok());
-  Beat(1, 1, 4);  // it continues, and stops again
+  Beat(1, 1, 4);  // worker 1 continues, and stops again
   EXPECT_TRUE(membership_.FindStall(MonotonicTime::Now() + absl::Seconds(4)).ok());
   EXPECT_FALSE(membership_.FindStall(MonotonicTime::Now() + absl::Seconds(6)).ok());
 }

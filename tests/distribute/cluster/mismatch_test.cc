@@ -155,7 +155,7 @@ struct Model {
 };
 
 // Workers that find each other through the coordination service, which determines the cause of a
-// failure from their reports. `odd` is the case of one of them.
+// failure from their reports. `odd` says how one of them deviates.
 class Cluster {
  public:
   explicit Cluster(const Case& odd) {

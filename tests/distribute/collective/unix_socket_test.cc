@@ -30,8 +30,8 @@ std::string NewName() {
 
 MonotonicTime Soon() { return MonotonicTime::Now() + absl::Seconds(20); }
 
-// All ends belong to the test's user. A socket that expects this user instead refuses the other
-// end.
+// Returns a user other than the test's. Both ends of each connection belong to the test's user, so
+// a socket that expects this user refuses the other end.
 uid_t Stranger() { return geteuid() + 1; }
 
 void ExpectNothingSent(const UnixSocket& listener) {

@@ -294,7 +294,7 @@ TEST_F(GraphTest, CopyOfFindsTheCloneOfANode) {
   Graph other = graph_.Clone();
   EXPECT_THAT(copy(other.FindNode("x")).status(), IsError(kInvalid, "'x'", "another graph"));
   EXPECT_FALSE(copy(nullptr).ok());
-  // Nodes stay with their graph when it is moved, whatever its address.
+  // A graph that is moved keeps its nodes, although its address changes.
   const Graph moved = std::move(graph_);
   EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
   graph_ = std::move(other);

@@ -245,8 +245,8 @@ TEST_F(CheckpointManagerTest, DamagedNewestCheckpointIsReportedUnlessOlderOneMay
   EXPECT_EQ(resumed->start.step, 6);
   EXPECT_THAT(log_.lines(), testing::Contains(HasSubstr("damaged checkpoint")));
   EXPECT_THAT(Steps(), ElementsAre(9, 10));
-  // Training resumes from before the damaged checkpoint. Its next save removes that checkpoint,
-  // which does not count as one to keep.
+  // Training resumes from the checkpoint before the damaged one. The next save removes the damaged
+  // one, which does not count towards the checkpoints to keep.
   Damage(10);
   ASSERT_TRUE(Train(*strategy, 12, Options(Resume::kLatestValid)).ok());
   EXPECT_THAT(Steps(), ElementsAre(9, 12));

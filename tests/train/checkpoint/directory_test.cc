@@ -273,8 +273,9 @@ TEST_F(CheckpointDirectoryTest, UnreadableLockFileDoesNotMeanThatTheOwnerIsLost)
   EXPECT_EQ(Save(**owner, 2, "saved"), absl::OkStatus());
 }
 
-// While a host is paused, its lease on a network file system may expire, or an operator may remove
-// the lock file. When the process resumes, it must not touch what the next owner has saved.
+// While the owner's host is paused, the lease on a network file system may expire, or an operator
+// may remove the lock file. When the owner resumes, it must not touch what the next owner has
+// saved.
 TEST_F(CheckpointDirectoryTest, ReplacedOwnerChangesNothing) {
   for (const bool flock : {true, false}) {
     SetUp();

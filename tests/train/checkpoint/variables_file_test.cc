@@ -154,7 +154,8 @@ TEST(CheckpointNamesTest, OptimizerStateIsAcceptedWithoutOptimizer) {
   const auto report = LoadVariables(path, *DenseSession({"dense"}));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->unexpected, ElementsAre());
-  // If the session has an optimizer, state for a variable that it lacks is unexpected.
+  // If the session has an optimizer, optimizer state for a variable that the session lacks is
+  // unexpected.
   EXPECT_THAT(LoadVariables(path, *DenseSession({"other"}, true)).status(),
               IsError(absl::StatusCode::kInvalidArgument, "unexpected"));
 }
@@ -173,7 +174,8 @@ std::unique_ptr<Session> TrainerSession() {
   return CreateTestSession(graph, {}).value();
 }
 
-// Returns what a file written in Python contains: the model without other state.
+// Returns the contents of a file that was written in Python: the model's weights, without other
+// state.
 Safetensors WeightsOf(Session& session) {
   Safetensors weights;
   EXPECT_TRUE(CollectVariables(session, &weights).ok());

@@ -227,7 +227,7 @@ TEST(CsvTest, ErrorsNameOtherDelimiterAndDecimalComma) {
   EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';'}), IsError(kDamaged, "decimal comma"));
   EXPECT_THAT(ErrorOf("a;b\n1;1,5\n", {.delimiter = ';', .columns = {{.name = "b"}}}),
               IsError(kDamaged, "decimal comma"));
-  // The text of a file with a single column may contain such a character.
+  // In a file with a single column, text may contain another delimiter.
   const auto words = Read("k\nx;y\nz\n", {.columns = {{.name = "k", .vocabulary = {"x;y", "z"}}}});
   EXPECT_THAT(Column<int32_t>(words), ElementsAre(0, 1));
   const absl::Status error = ErrorOf("k\nx;y\nz\n");
@@ -484,8 +484,8 @@ TEST(CsvTest, ThreadsDoNotChangeResult) {
   options.skip_bad_records = 500;
   for (const int threads : {1, 2, 3, 8}) {
     options.num_threads = threads;
-    // The 501st bad record is the error. Before it come the header, 500,007 good records, of which
-    // 100,002 take 3 extra lines each, and 500 bad records.
+    // The 501st bad record is the error. It follows the header, 500 bad records and 500,007 good
+    // records, 100,002 of which take 3 extra lines each.
     EXPECT_THAT(
         ReadCsv(path, options).status(),
         IsError(kDamaged, absl::StrCat(": line ", 500007 + 100002 * 3 + 500 + 2, ", column 'i'")));

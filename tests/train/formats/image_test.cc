@@ -166,7 +166,7 @@ std::string Chunk(absl::string_view type, absl::string_view data) {
   return BigEndian(data.size(), 4) + chunk + BigEndian(crc, 4);
 }
 
-// Adds chunks to a PNG image: after its header or, if `late`, before its end.
+// Adds chunks to a PNG image: after its header or, if `late` is true, before its end.
 std::string WithChunks(const std::string& png, absl::string_view chunks, bool late) {
   const size_t place = late ? png.size() - 12 : 33;
   return absl::StrCat(png.substr(0, place), chunks, png.substr(place));
@@ -190,7 +190,7 @@ std::string Deflated(const std::string& text) {
   return std::string(out.begin(), out.begin() + size);
 }
 
-// Returns by how much `action` raises the resident memory at its peak.
+// Returns how much `action` raises the peak resident memory.
 int64_t PeakOf(absl::FunctionRef<void()> action) {
   malloc_trim(0);                                 // so that reused memory is counted again
   std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
@@ -219,7 +219,7 @@ TEST(ImageTest, CompressedChunksTakeNoMemory) {
       {"iTXt", many(Chunk("iTXt", std::string("k\0\1\0\0\0", 6) + text))},
       {"iCCP", Chunk("iCCP", std::string("k\0\0", 3) + Deflated(profile))},
   };
-  // Some kernels do not reset the peak, so it cannot be measured.
+  // Some kernels do not reset the peak, which cannot be measured there.
   const bool can_measure = PeakOf([] {}) < kMiB;
   for (const auto& [kind, chunks] : kinds) {
     for (const bool late : {false, true}) {

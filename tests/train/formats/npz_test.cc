@@ -107,8 +107,8 @@ TEST(NpzTest, AlignedUncompressedArraysAreMapped) {
     ASSERT_TRUE(mapped.ok()) << mapped.status();
     EXPECT_TRUE(Tensor::Identical(mapped->front(), floats)) << name;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(mapped->front().raw()) % alignof(float), 0u);
-    // A change to the file shows whether an array is mapped: it is visible in a mapped array, and
-    // reading any other array fails.
+    // A change to the file shows whether an array is mapped. A mapped array has the new value; an
+    // array that is read into memory fails its checksum.
     std::string changed = file;
     changed.replace(file.find("\xa0\x40") + 1, 1, "\x41");
     const auto again = MapNpz(WriteTemporary("mapped.npz", changed), {name});

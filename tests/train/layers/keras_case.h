@@ -21,7 +21,7 @@ struct KerasInput {
   KerasInput(Shape shape, int64_t limit) : shape(std::move(shape)), limit(limit) {}
 
   Shape shape;
-  int64_t limit = 0;  // if not 0, the values are random int32 below this
+  int64_t limit = 0;  // if not 0, the values are random int32 numbers below this limit
 };
 
 struct KerasCase {
@@ -30,8 +30,8 @@ struct KerasCase {
   std::function<Output(const Scope&, const std::vector<Output>& x)> build;
 };
 
-// Returns y with the random factors of every dropout that it depends on replaced: the i-th dropout
-// that was built multiplies its input by factors[i].
+// Replaces the random factors of all dropouts in the graph, and returns y: the i-th dropout that
+// was built multiplies its input by factors[i].
 Output WithFactors(const Scope& scope, Output y, const std::vector<Output>& factors);
 
 // Reads a family's stored arrays. The keys are array names.

@@ -108,8 +108,7 @@ TEST(LossesTest, LabelOutOfRangeFailsStep) {
   }
 }
 
-// An integer weight has the effect of that many copies of the example in the batch, except on the
-// divisor.
+// A weight of n has the same effect as n copies of the example in the batch, except on the divisor.
 TEST(LossesTest, WeightOfTwoCountsTwice) {
   Graph graph;
   const Scope root(&graph);

@@ -549,7 +549,7 @@ TEST(HookedStep, CheckpointKeepsErrorForAnyNumberOfReplicas) {
 }
 
 // The interpreter runs the graph on one device. It is a valid oracle because PowerSGD communicates
-// only sums and computes only with these.
+// only sums and computes only with these sums.
 TEST(HookedStep, PowerSgdMatchesInterpreter) {
   const Regression r(hooks::PowerSGD({.matrix_approximation_rank = 2, .start_powersgd_iter = 1}));
   auto t = Training::Create(r, {3, 0, 5});

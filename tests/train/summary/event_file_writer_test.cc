@@ -226,7 +226,7 @@ TEST_F(FullDiskTest, DiskErrorIsReturnedByEachLaterCall) {
   ASSERT_TRUE(writer->AddEvent(EventOfStep(1)).ok());
   ASSERT_TRUE(writer->Flush().ok());
   SetLimit(2000);
-  // None of these calls may block until the queue has room, which would never happen.
+  // None of these calls may wait for room in the queue. On a full disk, there would never be any.
   absl::Status status;
   for (int i = 2; i < 1000 && status.ok(); ++i) status = writer->AddEvent(EventOfStep(i, 900));
   EXPECT_THAT(status,

@@ -68,7 +68,7 @@ std::vector<int> RowsOf(absl::Span<const Tensor> components) {
   return rows;
 }
 
-constexpr float kSlow = 1e-3f;  // converges even with many rows, which have larger x
+constexpr float kSlow = 1e-3f;  // small enough to converge with many rows, whose x is larger
 
 struct Training {
   static absl::StatusOr<std::unique_ptr<Training>> Create(const Strategy& strategy,

@@ -331,7 +331,7 @@ TEST_P(ResumedTrainingTest, ErrorFeedbackOfHooksIsRestored) {
   }
 }
 
-// This must hold whether or not a checkpoint of the step already exists.
+// The stop must persist whether or not a checkpoint of the step already exists.
 TEST_P(ResumedTrainingTest, StopBeforeAStepPersists) {
   for (const int64_t every : {1, 2, 3}) {
     SetUp();
@@ -478,7 +478,7 @@ TEST_P(ResumedTrainingTest, SaveOfNonFiniteVariablesFails) {
     std::vector<float> rows;
     std::string step, name;
   } cases[] = {
-      // The bad step is the last one, or an earlier one; then the later losses are also not finite.
+      // The bad step is either the last one, or an earlier one that makes later losses non-finite.
       {{}, {1, 1, 1, 1, 1, 0}, "step 6: ", "'dense/kernel'"},
       {{}, {1, 1, 1, 1, 1, 0, 1}, "step 7: the loss", "'dense/kernel'"},
       // The bad step is inside an accumulation window, before the update that would apply its

@@ -47,7 +47,7 @@ Dataset Line() {
       .Batch(kBatch);
 }
 
-// The point at which a worker is killed.
+// The points where a worker can be killed.
 enum class Place { kBeforeCheckpoints, kBeforeRestore, kInStep, kAfterTraining };
 
 struct Victim {

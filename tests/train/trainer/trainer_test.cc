@@ -407,7 +407,7 @@ TEST_P(TrainerTest, CallbacksReceiveEventsInOrder) {
 }
 
 // A non-finite loss skips only Minimize's updates. The trainer cannot tell which variables these
-// cover, so the error must not claim that no variable changed.
+// updates cover, so the error must not claim that no variable changed.
 TEST_P(TrainerTest, NonFiniteLossDoesNotClaimUnchangedVariables) {
   const Scope root(&graph_);
   Variable count;

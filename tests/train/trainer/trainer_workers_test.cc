@@ -259,8 +259,8 @@ TEST_P(TrainerWorkersTest, WorkerThatFinishesFirstDoesNotDisturbTheOther) {
   }
 }
 
-// With AutoShardPolicy::kOff, each worker has its own dataset. Worker 0 saves the checkpoint, which
-// therefore cannot describe the other workers' datasets.
+// With AutoShardPolicy::kOff, each worker has its own dataset. Worker 0 saves the checkpoint, so
+// the checkpoint cannot describe the other workers' datasets.
 TEST_P(TrainerWorkersTest, WorkersWithOwnDatasetsResume) {
   std::vector<Tensor> whole, resumed;
   const auto run = [&](int64_t steps, bool saves, std::vector<Tensor>* variables) {
