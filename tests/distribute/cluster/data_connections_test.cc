@@ -364,7 +364,7 @@ bool Claim(
 // A process with the secret, and a certificate if the workers have them, cannot pass as a rank that
 // is already connected, a rank whose worker is at another address, or a rank that does not exist.
 // Nor can it connect ranks that exchange no data.
-TEST_P(DataConnectionsTest, MembershipIsClosed) {
+TEST_P(DataConnectionsTest, UnexpectedRanksAreRefused) {
   constexpr Handshake::Ranks kValid = {.connecting = 4, .accepting = 0};
   const struct {
     Handshake::Ranks ranks;

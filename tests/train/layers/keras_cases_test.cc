@@ -20,7 +20,7 @@ using Xs = const std::vector<Output>&;
 // Builds a layer for a table row, from an expression of a scope `s` and inputs `x`.
 #define LAYER(...) [](const Scope& s, Xs x) { return __VA_ARGS__; }
 
-TEST(KerasCases, Dense) {
+TEST(KerasCases, DenseMatchesKeras) {
   const KerasInput rows = Shape({7, 3});
   ExpectMatchesKeras(
       "dense",
@@ -34,7 +34,7 @@ TEST(KerasCases, Dense) {
       });
 }
 
-TEST(KerasCases, Activations) {
+TEST(KerasCases, ActivationsMatchKeras) {
   const KerasInput rows = Shape({7, 6}), images = Shape({7, 3, 2, 4});
   const auto triple = [](const Scope& s, Output x) {
     return ops::Mul(s, x, ops::ScalarConst(s, DT_FLOAT, 3));
@@ -68,7 +68,7 @@ TEST(KerasCases, Activations) {
       });
 }
 
-TEST(KerasCases, Normalizations) {
+TEST(KerasCases, NormalizationsMatchKeras) {
   const KerasInput rows = Shape({7, 6}), images = Shape({7, 3, 2, 6});
   ExpectMatchesKeras(
       "normalization",
@@ -110,7 +110,7 @@ TEST(KerasCases, Normalizations) {
       });
 }
 
-TEST(KerasCases, Reshaping) {
+TEST(KerasCases, ReshapingMatchesKeras) {
   const KerasInput sequence = Shape({7, 5, 3}), images = Shape({7, 4, 5, 2});
   ExpectMatchesKeras(
       "reshaping",

@@ -93,9 +93,11 @@ std::vector<KerasCase> RecurrentCases(bool unroll) {
   };
 }
 
-TEST(KerasSequences, RecurrentLoops) { ExpectMatchesKeras("recurrent", RecurrentCases(false)); }
+TEST(KerasSequences, RecurrentLoopsMatchKeras) {
+  ExpectMatchesKeras("recurrent", RecurrentCases(false));
+}
 
-TEST(KerasSequences, UnrolledRecurrentLayers) {
+TEST(KerasSequences, UnrolledRecurrentLayersMatchKeras) {
   ExpectMatchesKeras("recurrent", RecurrentCases(true));
 }
 

@@ -13,7 +13,7 @@ using Xs = const std::vector<Output>&;
 
 #define LAYER(...) [](const Scope& s, Xs x) { return __VA_ARGS__; }
 
-TEST(KerasWindows, Convolutions) {
+TEST(KerasWindows, ConvolutionsMatchKeras) {
   const KerasInput sequence = Shape({7, 9, 2}), images = Shape({7, 6, 5, 2});
   const KerasInput small = Shape({7, 3, 4, 2}), volumes = Shape({7, 4, 5, 3, 2});
   ExpectMatchesKeras(
@@ -95,7 +95,7 @@ TEST(KerasWindows, Convolutions) {
       });
 }
 
-TEST(KerasWindows, Pooling) {
+TEST(KerasWindows, PoolingMatchesKeras) {
   const KerasInput sequence = Shape({7, 8, 2}), images = Shape({7, 5, 6, 2});
   const KerasInput volumes = Shape({7, 4, 5, 3, 2});
   ExpectMatchesKeras(

@@ -38,7 +38,7 @@ Output Unknown(const Scope& s) { return Input(s, {kUnknownDim, kUnknownDim, 6});
 
 #define LAYER(...) [](const Scope& s) { return __VA_ARGS__; }
 
-TEST(LayerErrors, Convolutions) {
+TEST(LayerErrors, ErrorsOfConvolutionsNameLayer) {
   ExpectFails({
       {LAYER(layers::Conv1D(s, Rows(s), 2, 3)), "conv1d:", "rank 3"},
       {LAYER(layers::Conv1D(s, Sequence(s), 0, 3)), "conv1d: filters out of range"},
@@ -75,7 +75,7 @@ TEST(LayerErrors, Convolutions) {
 
 // Some windows exceed the input by less than a stride; for these, TensorFlow's ops return an empty
 // result.
-TEST(LayerErrors, WindowsLargerThanInput) {
+TEST(LayerErrors, WindowLargerThanInputIsRejected) {
   const auto blocks = [](const Scope& s) { return s.SubScope("block"); };
   ExpectFails({
       {LAYER(layers::Conv1D(s, Sequence(s), 2, 6)), "Conv2D(conv1d/Conv2D):", "got 6"},
@@ -103,7 +103,7 @@ TEST(LayerErrors, WindowsLargerThanInput) {
   });
 }
 
-TEST(LayerErrors, Pooling) {
+TEST(LayerErrors, ErrorsOfPoolingNameLayer) {
   ExpectFails({
       {LAYER(layers::MaxPooling1D(s, Images(s))), "max_pooling1d:", "rank 3"},
       {LAYER(layers::MaxPooling1D(s, Sequence(s), 0)), "MaxPool"},
@@ -117,7 +117,7 @@ TEST(LayerErrors, Pooling) {
   });
 }
 
-TEST(LayerErrors, Normalizations) {
+TEST(LayerErrors, ErrorsOfNormalizationsNameLayer) {
   ExpectFails({
       {LAYER(layers::BatchNorm(s, Input(s, {kUnknownDim}))), "batch_norm: expected an input"},
       {LAYER(layers::GroupNormalization(s, Images(s))), "group_normalization:", "got 32"},
@@ -132,7 +132,7 @@ TEST(LayerErrors, Normalizations) {
   });
 }
 
-TEST(LayerErrors, Reshaping) {
+TEST(LayerErrors, ErrorsOfReshapingNameLayer) {
   ExpectFails({
       {LAYER(layers::Reshape(s, Sequence(s), {4, 8})), "reshape:", "[4,8]"},
       {LAYER(layers::Reshape(s, Sequence(s), {-1, -1})), "reshape: target shape"},
@@ -155,7 +155,7 @@ TEST(LayerErrors, Reshaping) {
   });
 }
 
-TEST(LayerErrors, ActivationsAndNoise) {
+TEST(LayerErrors, ErrorsOfActivationsAndNoiseNameLayer) {
   ExpectFails({
       {LAYER(layers::ReLU(s, Rows(s), {.max_value = -1})), "relu:", "max_value"},
       {LAYER(layers::PReLU(s, Unknown(s))), "prelu:", "rank 3"},
@@ -169,7 +169,7 @@ TEST(LayerErrors, ActivationsAndNoise) {
   });
 }
 
-TEST(LayerErrors, RecurrentLayers) {
+TEST(LayerErrors, ErrorsOfRecurrentLayersNameLayer) {
   ExpectFails({
       {LAYER(layers::LSTM(s, Rows(s), 4)), "lstm:", "rank 3"},
       {LAYER(layers::GRU(s, Unknown(s), 4)), "gru:", "rank 3"},
@@ -189,7 +189,7 @@ TEST(LayerErrors, RecurrentLayers) {
   });
 }
 
-TEST(LayerErrors, Attention) {
+TEST(LayerErrors, ErrorsOfAttentionNameLayer) {
   ExpectFails({
       {LAYER(layers::MultiHeadAttention(s, Rows(s), Sequence(s), 2, 3)),
        "multi_head_attention:", "rank 3"},
