@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Returns whether data between CPUs travel over UCX rather than TCP. kAuto selects UCX only if the
+// Returns whether data between CPUs travels over UCX rather than TCP. kAuto selects UCX only if the
 // network device towards the other workers has RDMA on every worker (`has_rdma` on this one) and
 // the job has neither a secret nor certificates, because UCX neither authenticates nor encrypts.
 // All workers must call this.

@@ -138,7 +138,7 @@ bool IsUpdate(const Collective& c) {
 
 absl::Status NeedsHostMemory(const Collective& c, int rank) {
   return absl::FailedPreconditionError(absl::StrCat(
-      CollectiveToString(c), ": updates need host memory; got device memory on rank ", rank));
+      CollectiveToString(c), ": expected host memory, got device memory on rank ", rank));
 }
 
 uint64_t Fingerprint(const Collective& c) {

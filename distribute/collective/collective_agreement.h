@@ -101,7 +101,7 @@ class CollectiveAgreement {
   // Used only by the thread of local rank 0, which compares with other workers.
   std::vector<Announced> announced_;  // each list is part of the previous one
   uint64_t begin_ = 0;                // number of the last collective before the step
-  std::set<uint64_t> agreed_;         // hashes of lists on which all workers agree
+  std::set<uint64_t> agreed_;         // hashes of the lists that all workers agree on
   int comparisons_ = 0;
   absl::Status left_out_;  // set if a step did not start all collectives that it announced
   Mutex mu_;

@@ -290,7 +290,7 @@ void DomainExchange::Take(const Flight& flight, size_t p, const std::byte* resul
   flight.work->Take(piece.first, values, piece.count);
 }
 
-// Takes and forwards the pieces whose values have arrived. Returns whether any had.
+// Takes and forwards the pieces whose values have arrived. Returns whether any piece has advanced.
 absl::StatusOr<bool> DomainExchange::Advance(Flight& flight) {
   const Layout& layout = *flight.layout;
   bool advanced = false;

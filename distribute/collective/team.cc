@@ -130,8 +130,8 @@ class Group {
 
   bool IsLocal(int rank) const { return team.processes[rank] == team.space->process(); }
 
-  // Returns the time at which this process, after the first failure, stops waiting for ranks of
-  // other processes to leave.
+  // Returns when this process, after the first failure, stops waiting for ranks of other processes
+  // to leave.
   std::chrono::steady_clock::time_point LastTimeForOthers() {
     std::call_once(first_wait_,
                    [this] { last_time_ = std::chrono::steady_clock::now() + kStoppedTimeout; });
@@ -229,7 +229,7 @@ class Team final : public LocalTeam {
       return FirstFailure();
     if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
       return Fail(absl::ResourceExhaustedError(
-          absl::StrCat(offer.work->ToString(), ": too many in flight on rank ",
+          absl::StrCat(offer.work->ToString(), ": too many collectives in flight on rank ",
                        group_->world_ranks[rank_], "; expected at most ", kMaxInFlight)));
     }
     // The slot is free: its previous work was finished only after all ranks were done with it.
@@ -270,7 +270,7 @@ class Team final : public LocalTeam {
   }
 
   absl::Status Meet(const TeamOffer& offer, Work work) override {
-    return WorkTogether(offer, NumberOf(offer), work, &Slot::met, "completed in its first half");
+    return WorkTogether(offer, NumberOf(offer), work, &Slot::met, "carried through its first half");
   }
 
   absl::Status Finish(const TeamOffer& offer, Work work) override {

@@ -150,11 +150,10 @@ absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& o
   if (!difference)
     return absl::InternalError("dataset: equal fingerprints have different checksums");
   const auto& [worker, other, what, expected, got, hint] = *difference;
-  return WithFailure(
-      absl::InvalidArgumentError(absl::StrCat("dataset: the ", what, " of worker ", worker,
-                                              " differs from that of worker ", other, "; expected ",
-                                              expected, ", got ", got, "; ", hint)),
-      {.worker = worker});
+  return WithFailure(absl::InvalidArgumentError(absl::StrCat(
+                         "dataset: worker ", worker, " does not match worker ", other, " in its ",
+                         what, "; expected ", expected, ", got ", got, "; ", hint)),
+                     {.worker = worker});
 }
 
 bool InputAgreement::is_next_known() const {

@@ -68,7 +68,7 @@ int PortOf(int socket) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// Returns a listening socket, or -1 with errno.
+// Returns a listening socket. On failure, returns -1 and sets errno.
 int ListeningSocket(const addrinfo& address) {
   const int fd =
       socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);

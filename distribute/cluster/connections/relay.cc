@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits how many buffers are forwarded in each direction before other relays have their turn.
+// Limits how many buffers are forwarded in each direction before other relays get their turn.
 constexpr int kRounds = 8;
 
 }  // namespace

@@ -24,8 +24,8 @@ class CoordinationClient {
  public:
   struct Options {
     std::string coordinator;  // HOST:PORT
-    bool external = false;    // a separate process, not worker 0, runs the service
-    std::string name = {};    // the name in the service's certificate; empty: the host's name
+    bool external = false;    // whether a separate process, not worker 0, runs the service
+    std::string name = {};    // the name in the service's certificate; if empty, the host's name
     std::string secret;
     std::string job;
     TlsFiles tls = {};

@@ -98,7 +98,8 @@ class Server final : public CoordinationServer, public RawService {
 
   ~Server() override {
     membership_.WaitUntilMismatchIsKnown();
-    // If worker 0 gives up, the others receive the reason, or the workers it was waiting for.
+    // If worker 0 stopped waiting for workers to register, the others receive its error, which
+    // names the missing workers.
     const absl::Status timeout = membership_.timeout();
     registration_.Fail(
         timeout.ok() ? WithFailure(absl::UnavailableError("the coordination service has ended "

@@ -381,7 +381,7 @@ class Group {
       const ncclResult_t state = Ask(r, use);
       if (state != ncclInProgress) {
         MF_RETURN_IF_ERROR(NcclStatus(state, "ncclCommGetAsyncError"));
-        return status();  // Fail has taken the communicator
+        return status();  // the failure if Fail has taken the communicator
       }
       if (MonotonicTime::Now() > deadline) {
         return absl::DeadlineExceededError(absl::StrCat("NCCL: a call of rank ", world_ranks_[r],

@@ -80,7 +80,7 @@ SharedSegment::~SharedSegment() {
 }
 
 absl::Status SharedSegment::Populate(size_t offset, size_t bytes) {
-  // Without this, the system would kill a process that touches a page for which it has no memory.
+  // Without this, the system would kill a process that touches a page when no memory is left.
   while (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                    static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;
