@@ -170,8 +170,8 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
                                                  Printable(choice), "'"));
 }
 
-// Returns whether `outer` is a SLURM step in which each task runs a launcher (mpirun or torchrun)
-// that started `inner`. The worker counts can then differ, because the launcher starts several
+// Returns whether `outer` is a SLURM step whose tasks run the launcher (mpirun or torchrun) that
+// started `inner`. In this case, the worker counts can differ, because the launcher starts several
 // workers per task. If there are fewer workers than tasks, the launcher ran outside the step, or
 // each task has its own job.
 bool StartsInside(const Cluster& inner, const Cluster& outer) {

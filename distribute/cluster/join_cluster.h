@@ -68,7 +68,7 @@ class JoinedCluster {
   // Whether a group that NewGroup() returned still exists, or a caller still holds group().
   bool is_in_use() const { return group_.use_count() > 1 || client_->num_live_groups() > 1; }
 
-  // Whether this worker was asked to stop (WorkerGroup::SetStopped).
+  // Whether this worker has announced that it is stopping (WorkerGroup::SetStopped).
   bool is_stopped() const { return client_->is_stopped(); }
 
   // Returns a group for a new session. All workers must create the same sessions in the same order.

@@ -100,7 +100,7 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
   if ((c.in == nullptr && InputElements(c, rank) > 0) ||
       (c.out == nullptr && OutputElements(c, rank) > 0)) {
     return Wrong(c,
-                 absl::StrCat("null memory for an input or output with elements on rank ", rank));
+                 absl::StrCat("an input or output with elements has null memory on rank ", rank));
   }
   return absl::OkStatus();
 }

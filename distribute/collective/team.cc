@@ -416,7 +416,8 @@ class Team final : public LocalTeam {
         absl::DeadlineExceededError(absl::StrCat(
             offer.work->ToString(), ", collective ", number, ": rank ", group_->world_ranks[rank_],
             " timed out after ", absl::FormatDuration(group_->waiter.timeout()), "; expected ",
-            size(), " ranks, but it was not ", what, " by rank ", absl::StrJoin(missing, ", "))));
+            size(), " ranks, but the collective was not ", what, " by rank ",
+            absl::StrJoin(missing, ", "))));
   }
 
   // Adds world rank `rank` to the error, as the rank at fault in a piece of work.

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// The factors by which the axes grow in the second inference.
+// How many times as many rows each axis has in the second inference.
 constexpr int64_t kGrowth[kMaxAxes] = {2, 3, 5, 7};
 
 // The shapes of a step and of the bodies inside it.

@@ -13,7 +13,7 @@ namespace mirrorflow {
 namespace {
 
 absl::Status CheckAlike(absl::Span<const Tensor> values, int free_axis) {
-  if (values.empty()) return absl::InvalidArgumentError("no value to reduce or gather");
+  if (values.empty()) return absl::InvalidArgumentError("expected at least one value, got none");
   auto comparable = [&](const Tensor& t) {
     Shape shape = t.shape();
     if (free_axis >= 0 && free_axis < shape.rank()) shape.set_dim(free_axis, 0);

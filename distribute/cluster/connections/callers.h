@@ -97,7 +97,7 @@ class Callers {
     std::string peer;
     OwnedSocket socket;
   };
-  // An address from which callers are expected.
+  // An address that callers are expected from.
   struct Source {
     size_t expected = 0;  // callers that have not completed their handshakes
     std::deque<Waiting> silent = {};

@@ -466,7 +466,7 @@ absl::StatusOr<std::unique_ptr<CoordinationServer>> CoordinationServer::Start(
     }
     if (now >= next_report) {
       next_report = now + kWaitingInterval;
-      LogInfo(absl::StrCat("waiting for the address of the coordination service; ",
+      LogInfo(absl::StrCat("waiting for the address of the coordination service to become usable; ",
                            absl::ToInt64Seconds(now - start), " s of ",
                            absl::ToInt64Seconds(deadline - start), " s; ", status.message()));
     }

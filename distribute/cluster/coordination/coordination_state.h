@@ -88,8 +88,8 @@ class CoordinationState {
   // Returns the incarnation's failure or, if a call has failed because a worker had left, why that
   // worker left. Otherwise returns OK: all workers that have left had finished.
   absl::Status failure() const;
-  // Ends all of a worker's calls; it no longer counts as joining. Also ends a WaitForFailure that
-  // arrives later in this incarnation, because calls can overtake one another.
+  // Ends all of a worker's calls, including a Join. Also ends a WaitForFailure that arrives later
+  // in this incarnation, because calls can overtake one another.
   void Cancel(int worker);
 
  private:

@@ -429,9 +429,9 @@ class NcclCommunicator final : public Communicator {
       : group_(std::move(group)), local_(local) {}
   // Also fails the other ranks, whose collectives cannot run without this rank.
   ~NcclCommunicator() override {
-    group_->End(
-        WithFailure(absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " was destroyed")),
-                    {.rank = rank()}));
+    group_->End(WithFailure(
+        absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " has left its communicator")),
+        {.rank = rank()}));
   }
 
   int rank() const override { return group_->world_rank(local_); }

@@ -30,7 +30,7 @@ constexpr absl::Duration kMeetTimeout = absl::Seconds(20);
 absl::StatusOr<std::string> RandomName() {
   char bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-    return SystemError(errno, "shared memory: getrandom");
+    return SystemError(errno, "shared memory: cannot get random bytes");
   }
   return absl::StrCat("mirrorflow-",
                       absl::BytesToHexString(absl::string_view(bytes, sizeof(bytes))));
