@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the transport between hosts, and estimates its costs. By default (kAuto), it chooses none
-// that would drop the authentication or encryption that the user requested.
+// Chooses the transport between hosts, and estimates its costs. By default (kAuto), chooses only a
+// transport that keeps the authentication and encryption that the user requested.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 

@@ -39,7 +39,7 @@ struct Cluster {
   std::string job;
   // MIRRORFLOW_REJOIN_TIMEOUT, which `mirrorflow launch --rejoin_timeout` sets.
   absl::Duration rejoin_timeout = absl::ZeroDuration();
-  std::string source;                 // what described the cluster: `SLURM step 4242.0`
+  std::string source;                 // where it was described, such as `SLURM step 4242.0`
   std::vector<std::string> warnings;  // MultiWorkerMirroredStrategy logs them
 
   // Formats the cluster as

@@ -58,7 +58,7 @@ class JoinedCluster {
   const CoreSharers& core_sharers() const { return core_sharers_; }
   // The costs of a message between memory domains.
   const LinkCosts& link() const { return link_; }
-  // The network device that routes to the other workers, such as `eth0`.
+  // The network device that sends packets to the other workers, such as `eth0`.
   const std::string& network_device() const { return connect_.device; }
   // Null if this worker does not share memory with others.
   const std::shared_ptr<HostMemory>& host_memory() const { return connect_.host_memory; }

@@ -47,10 +47,10 @@ class CollectiveAgreement {
   void BeginStep(int r);
   void Announce(int r, absl::Span<const Collective* const> collectives);
 
-  // Called before local rank `r` enqueues `collective`. Also compares `how`: a collective that is
-  // captured into a graph never pairs with one that is not. Returns InvalidArgument, naming each
-  // rank's collective, if ranks differ; DeadlineExceeded, naming the missing worker, if another
-  // worker does not compare by `deadline`.
+  // Called before local rank `r` enqueues `collective`. Also compares `how`, because a collective
+  // that is captured into a graph cannot pair with one that is not. Returns InvalidArgument, naming
+  // each rank's collective, if ranks differ; and DeadlineExceeded, naming the missing worker, if
+  // another worker does not compare by `deadline`.
   absl::Status Check(int r, const Collective& collective, absl::string_view how,
                      MonotonicTime deadline);
 

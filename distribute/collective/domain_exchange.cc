@@ -65,8 +65,8 @@ struct DomainExchange::Layout {
   Shard shard;
   int64_t wire_bytes = 0;  // per element
   // For each piece of a reduction, the offset in Flight::received of the other domains' values, in
-  // domain order. The sum may overwrite the first of them. If another rank computes the result, it
-  // is received after the values.
+  // domain order. The sum may overwrite the first of them. If another rank computes the result, the
+  // result is stored after the values.
   std::vector<size_t> offset;
   size_t received_bytes = 0;
   std::vector<std::unique_ptr<Flight>> flights;

@@ -68,7 +68,7 @@ class DomainExchange {
   // Like Transport::PrepareToWait, but adds no events if nothing is in flight.
   bool PrepareToWait(std::vector<pollfd>* events);
 
-  // The collectives below block until they are done. `fingerprint` is the collective's.
+  // The collectives below block until they are done. `fingerprint` identifies the collective.
 
   // Writes this rank's part of a reduce-scatter, counts[rank] elements, to `out`.
   // reduce_in_domain(r, out) must write rank r's part, counts[r] elements, reduced over this rank's

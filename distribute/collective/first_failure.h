@@ -25,7 +25,7 @@ class FirstFailure {
     std::atomic<int> setter{0};  // 1 + the process that set the failure; 0 if no process has
   };
 
-  // `texts` has one entry for each process. Both outlive the FirstFailure.
+  // `texts` has one entry for each process. Both arguments must outlive the FirstFailure.
   FirstFailure(Shared* shared, Text* texts, int process)
       : shared_(*shared), texts_(texts), process_(process) {}
 

@@ -45,8 +45,8 @@ struct alignas(kLineBytes) Slot {
   Position in;
   Position right;
   Position out[LocalTeam::kMaxOuts];
-  const TeamWork* work;  // an address in the process of the rank
-  // Set to the same number once the rank has done the first phase of its part (Meet) or all of it.
+  const TeamWork* work;  // an address in the rank's process
+  // Set to `number` once the rank has done the first phase of its part (Meet) or all of its part.
   alignas(kLineBytes) std::atomic<uint64_t> met;
   std::atomic<uint64_t> done;
 };
@@ -380,9 +380,9 @@ class Team final : public LocalTeam {
         continue;
       if (outcome == Waiter::Outcome::kTimedOut) {
         const std::vector<int> missing = RanksBelow(counter_of, number);
-        if (missing.empty()) break;  // they arrived at the last moment
+        if (missing.empty()) break;  // all ranks arrived at the last moment
         if (group_->IsInside(rank)) {
-          // It is doing its part, and whatever it waits for inside has its own deadline.
+          // The rank is doing its part, and whatever it waits for inside has its own deadline.
           *deadline = Waiter::Deadline();
           --rank;
           continue;

@@ -124,8 +124,8 @@ class TeamCollective final : public CollectiveInFlight {
   }
 
   std::byte* out_[1] = {};
-  // Used by collectives that work in shards: this rank's shard, and where it starts in each rank's
-  // values and results. Ranks can share the memory of a result.
+  // Whether the collective works in shards. If so, the fields below hold this rank's shard, and
+  // where it starts in each rank's values and results. Ranks can share the memory of a result.
   bool in_shards_ = false;
   absl::Span<const int> members_;
   Shard shard_;

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// How many times as many rows each axis has in the second inference.
+// The second inference multiplies the row counts of the axes by these factors.
 constexpr int64_t kGrowth[kMaxAxes] = {2, 3, 5, 7};
 
 // The shapes of a step and of the bodies inside it.

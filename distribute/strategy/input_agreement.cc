@@ -86,7 +86,7 @@ void TakeBatch(InputOffer* offer) {
   if (run->batches() == 0) offer->mutable_ahead()->mutable_runs()->DeleteSubrange(0, 1);
 }
 
-// Returns a component with zero rows of type `type`.
+// Returns a component without rows. `type` is the type of a row.
 absl::StatusOr<Tensor> Empty(absl::string_view type) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(type, absl::MaxSplits('[', 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RankExchange runs blocking collectives between ranks, outside of steps. All workers must make the
-// same calls in the same order. A failure breaks the connection, and every worker returns its first
+// same calls in the same order. A failure breaks the connection, and every worker returns the first
 // cause.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_RANK_EXCHANGE_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_RANK_EXCHANGE_H_

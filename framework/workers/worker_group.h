@@ -71,7 +71,7 @@ class WorkerGroup {
   // restart.
   virtual void SetStopped(std::string /*why*/) {}
   // Shares this worker's progress with the others periodically, so they can detect a worker that
-  // makes none.
+  // makes no progress.
   virtual void ShareProgress(std::shared_ptr<const RunProgress> /*progress*/) {}
   // Sets the function to call, on any thread, when a worker, perhaps this one, reports the first
   // failure; null for none. Calls it immediately if this worker has already been told that the

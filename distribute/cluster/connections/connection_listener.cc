@@ -31,7 +31,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kBacklog = 1024;
-// How many connections each address accepts per wake-up.
+// How many connections are accepted on each address per wake-up.
 constexpr int kBatch = 16;
 // Pause after accept(2) has failed, for instance because file descriptors have run out.
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);

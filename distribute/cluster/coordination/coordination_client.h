@@ -58,7 +58,7 @@ class CoordinationClient {
   // The members of the cluster, by worker.
   const std::vector<coordination::Member>& members() const { return members_; }
 
-  // Returns a new group. The n-th call on each worker returns the same group.
+  // Creates this worker's end of a new group. The n-th calls of all workers create the same group.
   std::unique_ptr<WorkerGroup> NewGroup();
 
   // Returns how many groups of this client still exist.

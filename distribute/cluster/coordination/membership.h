@@ -71,13 +71,13 @@ class Membership {
 
   // ---- ends -------------------------------------------------------------------------------------
 
-  // Records that a worker leaves, and why: CoordinationState::Leave fails the other workers' calls
-  // that need it. Returns false if it has already left.
+  // Records that a worker leaves, and why. Does not end the calls of other workers that need it:
+  // CoordinationState::Leave does. Returns false if the worker has already left.
   bool Leave(int worker, const absl::Status& why);
   struct Loss {
     absl::Status why;
-    bool is_final =
-        false;  // false until all workers have registered: the worker may register again
+    // False until all workers have registered, because the worker may register again until then.
+    bool is_final = false;
   };
   // Removes a process that has not reconnected. Returns nullopt if it is not a member or has left.
   std::optional<Loss> Lose(const WorkerProcess& process);

@@ -31,7 +31,7 @@ class StragglerWatch {
     // The fraction of the time that would be saved if this worker were as fast as the median
     // worker.
     double cost = 0;
-    absl::Duration interval;  // the length of the interval; the sum of the next three:
+    absl::Duration interval;  // the length of the interval: the sum of the next three fields
     absl::Duration computed;  // inside steps, without waits
     absl::Duration between;   // between steps
     absl::Duration waited;    // for other workers

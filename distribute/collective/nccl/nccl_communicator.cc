@@ -308,7 +308,7 @@ class Group {
     ncclUniqueId id;
     if (workers_ == nullptr || workers_->worker() == 0) {
       MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
-      // By now NCCL has read its configuration file, which can set variables.
+      // Check again: by now, NCCL has read its configuration file, which can set variables.
       MF_RETURN_IF_ERROR(CheckNcclEnvironment());
     }
     if (workers_ == nullptr) return id;

@@ -56,7 +56,7 @@ Holders* HoldersOf(std::byte* block, size_t bytes) {
 // Exchanges heaps between the workers.
 class HostMemory::Meeting {
  public:
-  // If this worker has no heap, `heap` is the reason.
+  // If this worker has no heap, `heap` holds the reason.
   Meeting(absl::Span<const int> workers, int process,
           const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap, WorkerGroup& group,
           MonotonicTime deadline, uid_t user)

@@ -57,7 +57,7 @@ class UnixSocket {
   absl::Status WaitForInput(MonotonicTime deadline) const;
 
   int fd_ = -1;
-  uid_t user_ = 0;  // required of the other end
+  uid_t user_ = 0;  // the user that the other end must belong to
 };
 
 }  // namespace mirrorflow
