@@ -220,9 +220,9 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
     } else if (!StartsInside(*chosen, **found) && ((*found)->num_workers != chosen->num_workers ||
                                                    (*found)->task_index != chosen->task_index)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          chosen->source, " says worker ", chosen->task_index, " of ", chosen->num_workers,
-          ", but ", (*found)->source, " says worker ", (*found)->task_index, " of ",
-          (*found)->num_workers, "; to choose a source, set ", kChoice,
+          "this is worker ", chosen->task_index, " of ", chosen->num_workers, " according to ",
+          chosen->source, ", but worker ", (*found)->task_index, " of ", (*found)->num_workers,
+          " according to ", (*found)->source, "; to choose a source, set ", kChoice,
           " to tf_config, torchrun, mpi, slurm or none"));
     }
   }

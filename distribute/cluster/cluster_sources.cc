@@ -385,10 +385,11 @@ Found ReadMpi(const Environment& environment) {
       found = std::move(cluster);
     } else if (found->num_workers != cluster.num_workers ||
                found->task_index != cluster.task_index) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          found->source, " says worker ", found->task_index, " of ", found->num_workers, ", but ",
-          cluster.source, " says worker ", cluster.task_index, " of ", cluster.num_workers,
-          "; expected the variables of only one MPI implementation"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("this is worker ", found->task_index, " of ", found->num_workers,
+                       " according to ", found->source, ", but worker ", cluster.task_index, " of ",
+                       cluster.num_workers, " according to ", cluster.source,
+                       "; expected the variables of only one MPI implementation"));
     }
   }
   if (!found.has_value() || found->num_workers == 1) return found;
