@@ -78,7 +78,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
 
 PipelineOver<PlanState> PlanPipeline() {
   PipelineOver<PlanState> p;
-  // These passes know the device, so they fuse only into nodes for which it has kernels.
+  // These passes know the device, so they fuse only into nodes that it has kernels for.
   p.Add<DropReaderEdges>();
   p.Add<FuseBiasAndRelu>();
   p.Add<FuseElementwise>();

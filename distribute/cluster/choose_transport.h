@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the transport between hosts, and estimates its costs. By default (kAuto), it chooses none
-// that would drop the authentication or encryption that the user requested.
+// Chooses the transport between hosts, and estimates its costs. By default (kAuto), chooses only a
+// transport that keeps the authentication and encryption that the user requested.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CHOOSE_TRANSPORT_H_
 
@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Returns whether data between CPUs travel over UCX rather than TCP. kAuto selects UCX only if the
+// Returns whether data between CPUs travels over UCX rather than TCP. kAuto selects UCX only if the
 // network device towards the other workers has RDMA on every worker (`has_rdma` on this one) and
 // the job has neither a secret nor certificates, because UCX neither authenticates nor encrypts.
 // All workers must call this.

@@ -41,12 +41,12 @@ absl::StatusOr<Cluster> FromOptions(const ClusterResolver::Options& options) {
   return cluster;
 }
 
-// A variable which suggests that this process is one of several workers, but does not provide a
+// A variable that suggests that this process is one of several workers, but does not describe a
 // complete cluster.
 struct Hint {
   const char* launcher;
   const char* variable;
-  int least;  // smallest value that counts as a hint
+  int least;  // smallest value that is a hint
   const char* advice;
   // The launcher's variable for the number of workers if `variable` is a rank; null if the launcher
   // has no such variable.
@@ -89,8 +89,8 @@ std::optional<absl::string_view> Find(const Environment& environment, absl::stri
 }
 
 // Returns whether the hint suggests other workers, although this process is about to run alone. A
-// value that is not a number also counts, because it may mean several workers. `launched_alone`:
-// MPI or SLURM started this process as its only one, which is why the process manager set rank 0.
+// value that is not a number is also a hint, because it may mean several workers. `launched_alone`:
+// whether MPI or SLURM started only this process, which explains a rank of 0.
 bool TellsOfOthers(const Hint& hint, const Environment& environment, bool launched_alone) {
   const std::optional<absl::string_view> value = Find(environment, hint.variable);
   if (!value.has_value()) return false;
@@ -170,8 +170,8 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
                                                  Printable(choice), "'"));
 }
 
-// Returns whether `outer` is a SLURM step in which each task runs a launcher (mpirun or torchrun)
-// that started `inner`. The worker counts can then differ, because the launcher starts several
+// Returns whether `outer` is a SLURM step whose tasks run the launcher (mpirun or torchrun) that
+// started `inner`. In this case, the worker counts can differ, because the launcher starts several
 // workers per task. If there are fewer workers than tasks, the launcher ran outside the step, or
 // each task has its own job.
 bool StartsInside(const Cluster& inner, const Cluster& outer) {
@@ -219,11 +219,11 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
       if (is_explicit) break;  // takes precedence over all other sources
     } else if (!StartsInside(*chosen, **found) && ((*found)->num_workers != chosen->num_workers ||
                                                    (*found)->task_index != chosen->task_index)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(chosen->source, " and ", (*found)->source, " disagree: worker ",
-                       chosen->task_index, " of ", chosen->num_workers, ", and worker ",
-                       (*found)->task_index, " of ", (*found)->num_workers, "; set ", kChoice,
-                       " to tf_config, torchrun, mpi, slurm or none to choose one"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "this is worker ", chosen->task_index, " of ", chosen->num_workers, " according to ",
+          chosen->source, ", but worker ", (*found)->task_index, " of ", (*found)->num_workers,
+          " according to ", (*found)->source, "; to choose a source, set ", kChoice,
+          " to tf_config, torchrun, mpi, slurm or none"));
     }
   }
   if (!chosen.has_value()) chosen = Cluster{.source = "no cluster in the environment"};

@@ -28,7 +28,7 @@ Environment ProcessEnvironment();
 struct Cluster {
   int num_workers = 1;
   int task_index = 0;  // this worker
-  // HOST:PORT at which worker 0 serves the coordination service; empty with one worker.
+  // The HOST:PORT of the coordination service in worker 0; empty with one worker.
   std::string coordinator;
   std::vector<std::string> addresses;  // by worker; empty unless the source lists all workers
   std::optional<int> local_rank;       // this worker's index on its host; unset if unknown
@@ -39,7 +39,7 @@ struct Cluster {
   std::string job;
   // MIRRORFLOW_REJOIN_TIMEOUT, which `mirrorflow launch --rejoin_timeout` sets.
   absl::Duration rejoin_timeout = absl::ZeroDuration();
-  std::string source;                 // what described the cluster: `SLURM step 4242.0`
+  std::string source;                 // where it was described, such as `SLURM step 4242.0`
   std::vector<std::string> warnings;  // MultiWorkerMirroredStrategy logs them
 
   // Formats the cluster as

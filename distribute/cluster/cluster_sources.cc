@@ -107,7 +107,8 @@ int PortOfJob(absl::string_view job) {
   return static_cast<int>(kFirstDerivedPort + hash % kNumDerivedPorts);
 }
 
-// Uses the loopback address if all workers are on this host, so they do not need the network.
+// Returns the coordinator's HOST:PORT. If all workers are on this host, uses the loopback address,
+// so they do not need the network.
 std::string CoordinatorOf(absl::string_view host, int port, bool one_host) {
   return HostPort{.host = one_host ? "127.0.0.1" : std::string(host), .port = port}.ToString();
 }
@@ -157,11 +158,12 @@ void WarnOfOtherJobs(const Json& jobs, Cluster* cluster) {
     cluster->warnings.push_back(absl::StrCat(
         "TF_CONFIG: cluster.", Printable(job),
         ": its tasks are ignored; expected only worker, and chief or master",
-        job == "ps" ? ": workers reduce the gradients, without parameter servers" : ""));
+        job == "ps" ? " (workers reduce the gradients without parameter servers)" : ""));
   }
 }
 
-// Returns a task's index. TensorFlow writes it as a number, Kubeflow and many scripts as a string.
+// Returns a task's index. TensorFlow writes it as a number. Kubeflow and many scripts write it as a
+// string.
 absl::StatusOr<int> TfConfigIndex(const Json& task) {
   const auto found = task.find("index");
   int64_t index = -1;
@@ -255,9 +257,9 @@ Found ReadTorchrun(const Environment& environment) {
   int port = reader.Number("MASTER_PORT", 1, kMaxPort);
   cluster.local_size = reader.OptionalNumber("LOCAL_WORLD_SIZE").value_or(1);
   MF_RETURN_IF_ERROR(reader.status());
-  // torchrun's agent itself listens on MASTER_PORT, so use a port nearby. Unless the user chose
-  // MASTER_PORT, the system did, and an outgoing connection may already occupy the next port: Linux
-  // gives outgoing connections ports of the other parity.
+  // torchrun's agent itself listens on MASTER_PORT, so use a port nearby. Do not use the next port:
+  // if the system chose MASTER_PORT, an outgoing connection may already use the next one, because
+  // Linux gives outgoing connections ports of the other parity.
   constexpr int kPortsAfterAgent = 2;
   const std::string* const agent_store = reader.Find("TORCHELASTIC_USE_AGENT_STORE");
   if (agent_store != nullptr && absl::EqualsIgnoreCase(*agent_store, "true")) {
@@ -341,8 +343,8 @@ constexpr MpiVariables kMpi[] = {
 };
 
 // Returns the coordinator of an MPI job; empty if no variable names a host. MPI connects its
-// processes by other means, so only Open MPI sets such a variable. It names mpirun's host, on which
-// rank 0 need not run.
+// processes by other means, so only Open MPI sets such a variable. It names the host of mpirun,
+// which is not necessarily rank 0's host.
 absl::StatusOr<std::string> MpiCoordinator(Reader& reader, bool one_host) {
   if (const std::string* const own = reader.Find("MIRRORFLOW_COORDINATOR")) {
     MF_RETURN_IF_ERROR(Annotate(ParseHostPort(*own).status(), "MIRRORFLOW_COORDINATOR"));
@@ -383,10 +385,11 @@ Found ReadMpi(const Environment& environment) {
       found = std::move(cluster);
     } else if (found->num_workers != cluster.num_workers ||
                found->task_index != cluster.task_index) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          found->source, " and ", cluster.source, " disagree: worker ", found->task_index, " of ",
-          found->num_workers, ", and worker ", cluster.task_index, " of ", cluster.num_workers,
-          "; expected the variables of only one MPI implementation"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("this is worker ", found->task_index, " of ", found->num_workers,
+                       " according to ", found->source, ", but worker ", cluster.task_index, " of ",
+                       cluster.num_workers, " according to ", cluster.source,
+                       "; expected the variables of only one MPI implementation"));
     }
   }
   if (!found.has_value() || found->num_workers == 1) return found;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The environment variables from which ClusterResolver reads a cluster: one source for each family
-// of launchers and cluster managers.
+// The environment variables that describe a cluster to ClusterResolver. Each family of launchers
+// and cluster managers is one source.
 //
 //   | launcher            | rank, size                        | address                          |
 //   |---------------------|-----------------------------------|----------------------------------|
@@ -25,9 +25,9 @@
 // either, because they do not name a coordinator. If no source names several workers, these
 // variables cause a warning (cluster_resolver.cc).
 //
-// In TF_CONFIG, worker 0 is the chief, which TensorFlow 1 calls the master. Returns an error if
-// this process is a task of a type other than chief, master or worker. Other tasks of such types
-// cause a warning.
+// In TF_CONFIG, worker 0 is the chief, which TensorFlow 1 calls the master. If this process's own
+// task is not a chief, master or worker, reading TF_CONFIG fails. Other jobs in the cluster, such
+// as `ps`, are ignored with a warning.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 

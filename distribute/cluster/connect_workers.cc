@@ -92,7 +92,7 @@ absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<co
   return exchanges;
 }
 
-// Creates or joins the team of this worker's domain. Returns the local ranks' members of the team.
+// Creates or joins the team of this worker's domain. Returns each local rank's member of the team.
 absl::StatusOr<LocalTeams> ConnectDomain(const Topology& topology, absl::Span<const int> ranks,
                                          WorkerGroup& workers, MonotonicTime deadline,
                                          HostMemory* host_memory, const TeamOptions& options) {

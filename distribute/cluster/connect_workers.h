@@ -28,7 +28,7 @@ struct ConnectOptions {
   absl::Duration timeout = absl::Minutes(5);  // per collective
   // Whether domains exchange data over UCX rather than TCP.
   bool over_ucx = false;
-  std::string device;  // network device for UCX; empty: all devices that UCX finds
+  std::string device;  // network device for UCX; if empty, all devices that UCX finds
   // For TCP. ConnectWorkers sets the incarnation.
   DataConnectionOptions data = {};
   ExchangeOptions exchange = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Facts about this process and its host, which the workers compare with each other's.
+// Facts about this process and its host that workers compare.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_IDENTITY_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_IDENTITY_H_
 

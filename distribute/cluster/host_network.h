@@ -16,8 +16,8 @@ namespace mirrorflow {
 // peer's name, but sends nothing to the peer.
 absl::StatusOr<std::string> AddressTowards(const HostPort& peer);
 
-// Returns the network device through which packets to `peer` leave, such as `eth0` or `lo`.
-// Resolves the peer's name, but sends nothing to the peer.
+// Returns the network device that sends packets to `peer`, such as `eth0` or `lo`. Resolves the
+// peer's name, but sends nothing to the peer.
 absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer);
 
 // Returns whether the network device, such as `eth0`, belongs to an RDMA device: InfiniBand, RoCE

@@ -307,8 +307,9 @@ class ClusterJoiner {
     MF_ASSIGN_OR_RETURN(const auto communicators, joined_->ConnectReplicas(deadline_));
     MF_ASSIGN_OR_RETURN(joined_->link_, MeasureLink(communicators, group, deadline_));
     if (worker() == 0) {
-      LogInfo(absl::StrFormat("measured between hosts: %.1f us per message and %.2f ns per byte",
-                              joined_->link_.message_ns / 1000, joined_->link_.byte_ns));
+      LogInfo(absl::StrFormat(
+          "link costs measured between hosts: %.1f us per message and %.2f ns per byte",
+          joined_->link_.message_ns / 1000, joined_->link_.byte_ns));
     }
     return group.Barrier("measured the link", deadline_);
   }

@@ -58,7 +58,7 @@ class JoinedCluster {
   const CoreSharers& core_sharers() const { return core_sharers_; }
   // The costs of a message between memory domains.
   const LinkCosts& link() const { return link_; }
-  // The network device that routes to the other workers, such as `eth0`.
+  // The network device that sends packets to the other workers, such as `eth0`.
   const std::string& network_device() const { return connect_.device; }
   // Null if this worker does not share memory with others.
   const std::shared_ptr<HostMemory>& host_memory() const { return connect_.host_memory; }
@@ -68,7 +68,7 @@ class JoinedCluster {
   // Whether a group that NewGroup() returned still exists, or a caller still holds group().
   bool is_in_use() const { return group_.use_count() > 1 || client_->num_live_groups() > 1; }
 
-  // Whether this worker was asked to stop (WorkerGroup::SetStopped).
+  // Whether this worker has announced that it is stopping (WorkerGroup::SetStopped).
   bool is_stopped() const { return client_->is_stopped(); }
 
   // Returns a group for a new session. All workers must create the same sessions in the same order.

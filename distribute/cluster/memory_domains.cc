@@ -40,7 +40,7 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
     return shares && workers.size() > 1;
   };
   const std::vector<int> neighbours = WorkersOn(hosts[group.worker()], hosts);
-  std::string outcome;  // empty if this worker has mapped the memory of all others on its host
+  std::string outcome;  // why it cannot map the memory of the others on its host; empty if it can
   if (may_share(neighbours)) {
     auto memory = HostMemory::Connect(neighbours, group, deadline);
     if (memory.ok()) {

@@ -9,7 +9,7 @@ namespace {
 
 class OneProcess final : public AddressSpace {
  public:
-  // User addresses have 47 bits.
+  // User addresses have 47 bits, so this segment contains all of them.
   OneProcess() : AddressSpace({{.base = nullptr, .bytes = kMaxOffset}}) {}
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {

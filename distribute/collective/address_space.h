@@ -46,7 +46,7 @@ class AddressSpace {
   }
   std::byte* AddressOf(Position position) const {
     const auto value = static_cast<uint64_t>(position);
-    // Uses integer arithmetic, because a base can be null.
+    // Use integer arithmetic, because a base can be null.
     const auto base = reinterpret_cast<uint64_t>(segments_[value >> kOffsetBits].base);
     return reinterpret_cast<std::byte*>(base + (value & kMaxOffset));
   }

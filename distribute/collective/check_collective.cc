@@ -100,7 +100,7 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
   if ((c.in == nullptr && InputElements(c, rank) > 0) ||
       (c.out == nullptr && OutputElements(c, rank) > 0)) {
     return Wrong(c,
-                 absl::StrCat("null memory for an input or output with elements on rank ", rank));
+                 absl::StrCat("an input or output with elements has null memory on rank ", rank));
   }
   return absl::OkStatus();
 }
@@ -138,7 +138,7 @@ bool IsUpdate(const Collective& c) {
 
 absl::Status NeedsHostMemory(const Collective& c, int rank) {
   return absl::FailedPreconditionError(absl::StrCat(
-      CollectiveToString(c), ": updates need host memory; got device memory on rank ", rank));
+      CollectiveToString(c), ": expected host memory, got device memory on rank ", rank));
 }
 
 uint64_t Fingerprint(const Collective& c) {

@@ -179,7 +179,7 @@ absl::Status CollectiveAgreement::CompareWorkers(const Position& before,
   for (const Collective* c : next) {
     own.Add(absl::StrCat("collective ", ++number, " since they connected"), Describe(*c, how));
   }
-  own.Add(absl::StrCat("hash of the ", before.number, " collectives before"),
+  own.Add(absl::StrCat("hash of the ", before.number, " earlier collectives"),
           absl::StrCat(absl::Hex(before.hash)));
   return Agree(own, absl::StrCat("comparison ", comparisons_++, " of collectives"), topology_,
                *workers_, deadline);

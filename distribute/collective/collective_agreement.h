@@ -47,10 +47,10 @@ class CollectiveAgreement {
   void BeginStep(int r);
   void Announce(int r, absl::Span<const Collective* const> collectives);
 
-  // Called before local rank `r` enqueues `collective`. Also compares `how`: a collective that is
-  // captured into a graph never pairs with one that is not. Returns InvalidArgument, naming each
-  // rank's collective, if ranks differ; DeadlineExceeded, naming the missing worker, if another
-  // worker does not compare by `deadline`.
+  // Called before local rank `r` enqueues `collective`. Also compares `how`, because a collective
+  // that is captured into a graph cannot pair with one that is not. Returns InvalidArgument, naming
+  // each rank's collective, if ranks differ; and DeadlineExceeded, naming the missing worker, if
+  // another worker does not compare by `deadline`.
   absl::Status Check(int r, const Collective& collective, absl::string_view how,
                      MonotonicTime deadline);
 
@@ -101,7 +101,7 @@ class CollectiveAgreement {
   // Used only by the thread of local rank 0, which compares with other workers.
   std::vector<Announced> announced_;  // each list is part of the previous one
   uint64_t begin_ = 0;                // number of the last collective before the step
-  std::set<uint64_t> agreed_;         // hashes of lists on which all workers agree
+  std::set<uint64_t> agreed_;         // hashes of the lists that all workers agree on
   int comparisons_ = 0;
   absl::Status left_out_;  // set if a step did not start all collectives that it announced
   Mutex mu_;

@@ -65,8 +65,8 @@ struct DomainExchange::Layout {
   Shard shard;
   int64_t wire_bytes = 0;  // per element
   // For each piece of a reduction, the offset in Flight::received of the other domains' values, in
-  // domain order. The sum may overwrite the first of them. If another rank computes the result, it
-  // is received after the values.
+  // domain order. The sum may overwrite the first of them. If another rank computes the result, the
+  // result is stored after the values.
   std::vector<size_t> offset;
   size_t received_bytes = 0;
   std::vector<std::unique_ptr<Flight>> flights;
@@ -290,7 +290,7 @@ void DomainExchange::Take(const Flight& flight, size_t p, const std::byte* resul
   flight.work->Take(piece.first, values, piece.count);
 }
 
-// Takes and forwards the pieces whose values have arrived. Returns whether any had.
+// Takes and forwards the pieces whose values have arrived. Returns whether any piece has advanced.
 absl::StatusOr<bool> DomainExchange::Advance(Flight& flight) {
   const Layout& layout = *flight.layout;
   bool advanced = false;

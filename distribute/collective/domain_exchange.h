@@ -49,7 +49,7 @@ class DomainExchange {
                  absl::Duration timeout, const ExchangeOptions& options = {});
   ~DomainExchange();
 
-  // Sets the session step to which the next collectives belong. Can be called from any thread.
+  // Sets the session step that the next collectives belong to. Can be called from any thread.
   void set_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
 
   const DomainPartners& partners() const { return partners_; }
@@ -68,7 +68,7 @@ class DomainExchange {
   // Like Transport::PrepareToWait, but adds no events if nothing is in flight.
   bool PrepareToWait(std::vector<pollfd>* events);
 
-  // The collectives below block until they are done. `fingerprint` is the collective's.
+  // The collectives below block until they are done. `fingerprint` identifies the collective.
 
   // Writes this rank's part of a reduce-scatter, counts[rank] elements, to `out`.
   // reduce_in_domain(r, out) must write rank r's part, counts[r] elements, reduced over this rank's
@@ -97,20 +97,21 @@ class DomainExchange {
   std::byte* Scratch(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the tag of the next collective.
   MessageTag NextTag(uint64_t fingerprint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Start one message of a collective in which each rank sends each other rank at most one message.
+  // Start one message of a collective that sends at most one message from each rank to each other
+  // rank.
   absl::Status Send(int rank, const MessageTag& tag, const void* memory, int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Receive(int rank, const MessageTag& tag, void* memory, int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Returns the dtype in which the values travel.
+  // Returns the dtype of the values in messages.
   DataType WireTypeOf(const DomainShard& shard) const;
   Layout& LayoutOf(const DomainShard& shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts one message of piece `p` to or from the rank in `domain`.
   absl::Status Start(Flight& flight, size_t p, int domain, bool sends, bool is_result,
                      std::byte* memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Launch(const DomainShard& shard, Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the memory in which the messages of piece `p` arrive.
+  // Returns where the messages of piece `p` arrive.
   static std::byte* Received(Flight& flight, size_t p);
   std::byte* Reduce(Flight& flight, size_t p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Take(const Flight& flight, size_t p, const std::byte* result)

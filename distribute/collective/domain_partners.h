@@ -4,9 +4,9 @@
 // connection.
 //
 // The ranks of a domain divide the unit interval evenly, in rank order. Two ranks of different
-// domains are peers if their parts of the interval overlap. Two domains of equal size thus need one
-// connection per rank; domains of m and n ranks need at most m + n - 1. Shards (ShardOf) that
-// overlap belong to peers, whatever the size of the value.
+// domains are peers if their parts of the interval overlap. Therefore, two domains of equal size
+// need one connection per rank; domains of m and n ranks need at most m + n - 1. Shards (ShardOf)
+// that overlap belong to peers, whatever the size of the value.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_PARTNERS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DOMAIN_PARTNERS_H_
 

@@ -20,15 +20,15 @@ inline constexpr int kNoRoot = -1;
 // This rank's shard of a value. The exchange reduces it over the domains, or broadcasts it, and
 // hands the result back piece by piece.
 struct DomainShard {
-  int root = kNoRoot;  // a rank whose domain has the value to broadcast; kNoRoot: a reduction
+  int root = kNoRoot;  // a rank whose domain has the value to broadcast; kNoRoot for a reduction
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
   int64_t count = 0;  // elements of the whole value; ShardOf (shard_pieces.h) is the rank's shard
   // The shard, reduced over the rank's domain. Must stay valid until the work is finished; elements
   // that have been taken may be overwritten. Unused by a broadcast from another domain.
   const void* in = nullptr;
-  // Memory to which results may be written, element by element, before they are taken. Can be `in`,
-  // or null except for a broadcast.
+  // Where results may be written, element by element, before they are taken. Can be `in`. Can be
+  // null, except for a broadcast.
   void* out = nullptr;
   int urgency = 0;  // as in Collective
 };

@@ -22,10 +22,10 @@ class FirstFailure {
   // State that the processes share, initially zeroed. If a process is killed while it sets a
   // failure, the failure is not set.
   struct Shared {
-    std::atomic<int> setter{0};  // 1 + the process that set the failure; 0: no failure
+    std::atomic<int> setter{0};  // 1 + the process that set the failure; 0 if no process has
   };
 
-  // `texts` has one entry for each process. Both outlive the FirstFailure.
+  // `texts` has one entry for each process. Both arguments must outlive the FirstFailure.
   FirstFailure(Shared* shared, Text* texts, int process)
       : shared_(*shared), texts_(texts), process_(process) {}
 

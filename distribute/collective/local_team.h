@@ -33,7 +33,7 @@
 
 namespace mirrorflow {
 
-// Describes a piece of work in errors. Must outlive its Finish.
+// Describes a piece of work in errors. Must outlive the Finish of that work.
 class TeamWork {
  public:
   virtual ~TeamWork() = default;

@@ -31,7 +31,7 @@ class ProgressThread {
     virtual bool PrepareToWait(std::vector<pollfd>* events) = 0;
   };
 
-  // `has_core`: a core is free for the thread, so it does not yield to the ranks.
+  // `has_core`: whether a core is free for the thread. If so, it does not yield to the ranks.
   static absl::StatusOr<std::shared_ptr<ProgressThread>> Create(bool has_core);
   ~ProgressThread();
 

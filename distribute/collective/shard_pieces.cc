@@ -44,7 +44,7 @@ std::vector<ShardPiece> Cut(const Topology& topology, int rank, int64_t count,
                             int64_t element_bytes, absl::Span<const int> owners,
                             absl::FunctionRef<void(int owner, ShardPiece* piece)> set_route) {
   const int own_domain = topology.replicas[rank].domain;
-  std::vector<std::vector<int>> domains;  // their ranks
+  std::vector<std::vector<int>> domains;  // the ranks of each domain
   for (int d = 0; d < topology.num_domains(); ++d) domains.push_back(topology.RanksOfDomain(d));
   const auto shard_of = [&](int d, size_t index) {
     return ShardOf(count, element_bytes, static_cast<int>(index),

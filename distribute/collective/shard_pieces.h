@@ -13,7 +13,7 @@
 //   - One round: each rank sends its whole shard to the others and reduces everything itself, which
 //     takes (D - 1) times the shard's bytes. This is best for two domains and for small values.
 // In a broadcast, the root's domain sends each other domain a part of the shard, which that domain
-// forwards to the rest. The root's domain thus sends each byte once, and no domain sends more.
+// forwards to the rest. So the root's domain sends each byte once, and no domain sends more.
 //
 // If domains have different numbers of ranks, a shard is cut wherever a shard of any domain ends.
 // Values travel in pieces that fit in a core's cache.
@@ -69,7 +69,7 @@ struct ShardPiece {
 
   // Domains, in ascending order.
   std::vector<int> values_from, values_to, result_to;
-  int result_from = -1;    // -1: this rank computes the result, or has the value to broadcast
+  int result_from = -1;    // -1 if this rank computes the result or has the value to broadcast
   bool gets_sums = false;  // whether the received values are partial sums that the sender computed
   bool reduces() const { return !values_from.empty(); }
   // Returns whether this rank adds its own values to the received ones and forwards the sum.

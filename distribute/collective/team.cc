@@ -45,8 +45,8 @@ struct alignas(kLineBytes) Slot {
   Position in;
   Position right;
   Position out[LocalTeam::kMaxOuts];
-  const TeamWork* work;  // an address in the process of the rank
-  // Set to the same number once the rank has done the first phase of its part (Meet) or all of it.
+  const TeamWork* work;  // an address in the rank's process
+  // Set to `number` once the rank has done the first phase of its part (Meet) or all of its part.
   alignas(kLineBytes) std::atomic<uint64_t> met;
   std::atomic<uint64_t> done;
 };
@@ -130,8 +130,8 @@ class Group {
 
   bool IsLocal(int rank) const { return team.processes[rank] == team.space->process(); }
 
-  // Returns the time at which this process, after the first failure, stops waiting for ranks of
-  // other processes to leave.
+  // Returns when this process, after the first failure, stops waiting for ranks of other processes
+  // to leave.
   std::chrono::steady_clock::time_point LastTimeForOthers() {
     std::call_once(first_wait_,
                    [this] { last_time_ = std::chrono::steady_clock::now() + kStoppedTimeout; });
@@ -229,7 +229,7 @@ class Team final : public LocalTeam {
       return FirstFailure();
     if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
       return Fail(absl::ResourceExhaustedError(
-          absl::StrCat(offer.work->ToString(), ": too many in flight on rank ",
+          absl::StrCat(offer.work->ToString(), ": too many collectives in flight on rank ",
                        group_->world_ranks[rank_], "; expected at most ", kMaxInFlight)));
     }
     // The slot is free: its previous work was finished only after all ranks were done with it.
@@ -270,7 +270,7 @@ class Team final : public LocalTeam {
   }
 
   absl::Status Meet(const TeamOffer& offer, Work work) override {
-    return WorkTogether(offer, NumberOf(offer), work, &Slot::met, "completed in its first half");
+    return WorkTogether(offer, NumberOf(offer), work, &Slot::met, "carried through its first half");
   }
 
   absl::Status Finish(const TeamOffer& offer, Work work) override {
@@ -380,9 +380,9 @@ class Team final : public LocalTeam {
         continue;
       if (outcome == Waiter::Outcome::kTimedOut) {
         const std::vector<int> missing = RanksBelow(counter_of, number);
-        if (missing.empty()) break;  // they arrived at the last moment
+        if (missing.empty()) break;  // all ranks arrived at the last moment
         if (group_->IsInside(rank)) {
-          // It is doing its part, and whatever it waits for inside has its own deadline.
+          // The rank is doing its part, and whatever it waits for inside has its own deadline.
           *deadline = Waiter::Deadline();
           --rank;
           continue;
@@ -416,7 +416,8 @@ class Team final : public LocalTeam {
         absl::DeadlineExceededError(absl::StrCat(
             offer.work->ToString(), ", collective ", number, ": rank ", group_->world_ranks[rank_],
             " timed out after ", absl::FormatDuration(group_->waiter.timeout()), "; expected ",
-            size(), " ranks, but it was not ", what, " by rank ", absl::StrJoin(missing, ", "))));
+            size(), " ranks, but the collective was not ", what, " by rank ",
+            absl::StrJoin(missing, ", "))));
   }
 
   // Adds world rank `rank` to the error, as the rank at fault in a piece of work.

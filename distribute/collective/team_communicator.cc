@@ -124,8 +124,8 @@ class TeamCollective final : public CollectiveInFlight {
   }
 
   std::byte* out_[1] = {};
-  // Used by collectives that work in shards: this rank's shard, and where it starts in each rank's
-  // values and results. Ranks can share the memory of a result.
+  // Whether the collective works in shards. If so, the fields below hold this rank's shard, and
+  // where it starts in each rank's values and results. Ranks can share the memory of a result.
   bool in_shards_ = false;
   absl::Span<const int> members_;
   Shard shard_;
@@ -218,11 +218,11 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
 
  private:
   // Work over several domains that this rank has started in its team but not yet begun in the
-  // exchange. All domains number their work in the order in which it begins, so it must begin in
-  // the order in which it was started.
+  // exchange. All domains number their work in the order it begins, so it must begin in the order
+  // it was started.
   struct Waiting {
     DomainWork* work;
-    bool overlaps;  // false: the work begins and ends within Finish
+    bool overlaps;  // if false, the work begins and ends within Finish
   };
 
   absl::Status StartWork(CollectiveInFlight* work, bool over_domains, bool overlaps) {
@@ -381,7 +381,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     if (exchange_ == nullptr) return absl::OkStatus();
     MF_RETURN_IF_ERROR(
         exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, t.offer().fingerprint));
-    // Distributes the parts that this rank has received for its domain.
+    // Distribute the parts that this rank has received for its domain.
     for (const int far : exchange_->served()) {
       const int64_t first = FirstOf(far, gather.counts) * element;
       for (const TeamMemory& other : ranks) {

@@ -78,7 +78,7 @@ class TeamUpdates {
   // `team` allocates memory for the updates and must outlive them.
   TeamUpdates(const TeamPosition& position, LocalTeam* team) : position_(position), team_(*team) {}
 
-  // REQUIRES: `collective` is an update
+  // REQUIRES: `collective` is an update.
   absl::StatusOr<TeamUpdate*> Start(const Collective& collective);
   // Returns the update that Start returned for `collective`; null if it is not in flight.
   TeamUpdate* Find(const Collective& collective) const;
@@ -88,7 +88,7 @@ class TeamUpdates {
   using Idle = std::vector<std::unique_ptr<TeamUpdate>>;
   struct Started {
     std::unique_ptr<TeamUpdate> update;
-    Idle* home;  // the list to which Finish returns it
+    Idle* home;  // the list that Finish returns it to
   };
 
   const TeamPosition position_;

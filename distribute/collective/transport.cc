@@ -21,10 +21,9 @@ std::string Describe(const MessageTag& tag, size_t bytes) {
 absl::Status UnexpectedMessage(int rank, const MessageTag& expected, size_t expected_bytes,
                                const MessageTag& got, size_t got_bytes) {
   if (expected.sequence == 0) {
-    return WithFailure(
-        absl::InvalidArgumentError(absl::StrCat("rank ", rank, " sends more than expected; got ",
-                                                Describe(got, got_bytes))),
-        {.rank = rank});
+    return WithFailure(absl::InvalidArgumentError(absl::StrCat(
+                           "rank ", rank, " sends more than expected: ", Describe(got, got_bytes))),
+                       {.rank = rank});
   }
   const bool same_position = expected.step == got.step && expected.sequence == got.sequence;
   const bool same_work = expected.fingerprint == got.fingerprint;

@@ -3,10 +3,10 @@
 // Transport: moves bytes between one rank and ranks of other memory domains. It does not interpret
 // the data: DomainExchange builds reductions and collectives on top of any transport.
 //
-// Contract. StartSend and StartReceive only start a transfer; its memory must stay valid until it
-// is done. Progress moves data without waiting. Both ranks start the transfer of a message with
-// equal tags. Messages can overtake one another, so no two messages in flight may have the same
-// tag. All transfers of a collective are started before the first transfer of the next one. A
+// Contract. StartSend and StartReceive only start a transfer; the memory must stay valid until the
+// transfer is done. Progress moves data without waiting. Both ranks start the transfer of a message
+// with equal tags. Messages can overtake one another, so no two messages in flight may have the
+// same tag. All transfers of a collective are started before the first transfer of the next one. A
 // transfer with a rank that is not connected fails with InternalError. After the first failure or
 // Abort, all calls return that status, and no memory is accessed. Only Abort may be called
 // concurrently with other calls.
@@ -28,7 +28,7 @@
 namespace mirrorflow {
 
 // The tag of a message. Sender and receiver must agree on every field; `sequence` and `part`
-// identify it.
+// identify the message.
 struct MessageTag {
   uint64_t step = 0;         // the session's step
   uint64_t sequence = 0;     // the collective's number, counted from 1 since the ranks connected
@@ -49,7 +49,7 @@ struct Transfer {
   MessageTag tag;
   // If two messages are ready to send, the one with the smaller urgency goes first.
   int urgency = 0;
-  // Incremented while the transfer is in flight.
+  // A counter that includes the transfer while the transfer is in flight.
   int* unfinished = nullptr;
   // Whether the peer can send these bytes only after it has received other bytes.
   bool passed_on = false;

@@ -26,7 +26,7 @@ bool HaveCores(Waiter::Threads threads) {
 }
 
 // Sleeps while `word` equals `value`, until woken or until `deadline`. Can wake spuriously. `scope`
-// is FUTEX_PRIVATE_FLAG if only threads of this process use the word, else 0.
+// is FUTEX_PRIVATE_FLAG if only threads of this process use the word, and 0 otherwise.
 void FutexWait(const std::atomic<uint32_t>& word, int scope, uint32_t value,
                std::chrono::steady_clock::time_point deadline) {
   const int64_t ns =

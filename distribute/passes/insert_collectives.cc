@@ -53,7 +53,7 @@ class Inserter {
   }
 
  private:
-  // Returns the sharding in which fetch `i` leaves the step. A sharded fetch stays sharded, and
+  // Returns the sharding of fetch `i` when it leaves the step. A sharded fetch stays sharded, and
   // each replica copies its rows out, unless the fetch is gathered because the replicas are on
   // several workers. A partial fetch is reduced with the value's own reduction.
   Sharding RequiredOfFetch(size_t i) const {
@@ -246,7 +246,8 @@ class Inserter {
 
   Compilation& c_;
   absl::flat_hash_map<Output, std::vector<std::pair<Sharding, Output>>> conversions_;
-  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // partial values, by use
+  // The different shardings that the uses of each partial value require.
+  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;
   bool changed_ = false;
 };
 

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// The factors by which the axes grow in the second inference.
+// The second inference multiplies the row counts of the axes by these factors.
 constexpr int64_t kGrowth[kMaxAxes] = {2, 3, 5, 7};
 
 // The shapes of a step and of the bodies inside it.
@@ -134,8 +134,8 @@ class Marker {
   Marker(std::vector<int64_t> axes, StepShapes before, StepShapes after)
       : axes_(std::move(axes)), before_(std::move(before)), after_(std::move(after)) {}
 
-  // Marks the nodes of a step or body. `results_observable`: `c` is a body, and its results are
-  // observable. Returns whether it has marked any node.
+  // Marks the nodes of a step or body. `results_observable`: whether `c` is a body whose results
+  // are observable. Returns whether it has marked any node.
   absl::StatusOr<bool> Mark(Compilation& c, bool results_observable) {
     const std::vector<bool> observable = FindObservable(c, results_observable);
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
@@ -285,7 +285,7 @@ absl::StatusOr<bool> MarkRows::Run(Compilation& c) {
         GrowByRule(before.at(&inner), inner, node);
       });
   c.feed_shapes = feed_shapes;
-  if (!grown.ok()) return false;  // lists of loops
+  if (!grown.ok()) return false;  // for example because of a loop's lists
   CollectShapes(c, &after);
   return Marker(std::move(axes), std::move(before), std::move(after))
       .Mark(c, /*results_observable=*/false);

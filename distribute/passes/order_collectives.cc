@@ -10,8 +10,8 @@ namespace mirrorflow {
 
 absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  // Sorting by node id would not do: nodes that passes add have high ids, and an update's gate (is
-  // the loss finite?) is built after all gradients.
+  // Do not sort by node id: nodes that passes add have high ids, and an update's gate (is the loss
+  // finite?) is built after all gradients.
   std::vector<int> depth(c.graph.id_limit(), 0);
   for (const Node* node : order) {
     int& own = depth[node->id()];

@@ -209,8 +209,8 @@ class Propagation {
     return Take(node, *Cheapest(*node, *sharding));
   }
 
-  // Finds the nodes whose sum is never used, only the replicas' parts of it: all their users are
-  // LocalPart or other such nodes.
+  // Finds the nodes that are used only as the replicas' parts of a sum, never as the sum: all their
+  // users are LocalPart or other such nodes.
   void FindWantedParts(const std::vector<Node*>& order) {
     only_parts_.assign(c_.graph.id_limit(), false);
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -395,8 +395,8 @@ class Propagation {
     return rule.get();
   }
 
-  // Returns the variable that the node reads or writes if the variable is synchronised on read,
-  // else null.
+  // Returns the variable that the node reads or writes; null unless the variable is synchronised on
+  // read.
   const VariableInfo* OnReadVariable(const Node& node) const {
     const int v = c_.layout != nullptr ? c_.layout->FindHandle(node.input(0)) : -1;
     return v >= 0 && c_.layout->variables()[v].on_read ? &c_.layout->variables()[v] : nullptr;
@@ -552,8 +552,8 @@ class Propagation {
     return demand;
   }
 
-  // Returns the candidate in which each replica computes only its shard of output 0 from replicated
-  // inputs, or nullopt if the op cannot do that.
+  // Returns the candidate that makes each replica compute only its shard of output 0 from
+  // replicated inputs, or nullopt if the op cannot do that.
   absl::StatusOr<std::optional<ShardingCandidate>> ShardOf(const Node& node, const Sharded& shard) {
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(node));
     auto candidate = sharding->ForLetter(sharding->OutputLetter(0, shard.dim), shard.axis);
@@ -570,7 +570,7 @@ class Propagation {
       if (!IsReplicated(c_.shardings.at(output))) continue;
       const Sharded* demand = Demand(output);
       if (demand == nullptr) continue;
-      bool free = true;  // all inputs are replicated, so slicing them costs nothing
+      bool free = true;  // whether all inputs are replicated, so that slicing them costs nothing
       for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
       if (!free) continue;
       MF_ASSIGN_OR_RETURN(const std::optional<ShardingCandidate> candidate,
@@ -589,12 +589,12 @@ class Propagation {
   std::vector<bool> only_parts_;                      // by node id
   absl::flat_hash_set<Key> reduced_;
   absl::flat_hash_set<Key> taken_partial_;  // by a node in this sweep
-  bool expand_ = false;  // the node just visited must be replaced with its decomposition
+  bool expand_ = false;  // whether to replace the node just visited with its decomposition
   bool has_expanded_ = false;
 };
 
-// Gives every value of an unsharded step the whole sharding, and removes the user's collectives,
-// which are the identity there. Returns whether the graph changed.
+// Leaves every value of an unsharded step whole, and removes the user's collectives, which are the
+// identity in such a step. Returns whether the graph changed.
 bool LeaveWhole(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {

@@ -5,8 +5,8 @@
 //
 // The forward sweep visits the nodes in topological order and chooses, for each, the candidate that
 // moves the fewest bytes; ties go to the first letter in declaration order. A partial value stays
-// partial as long as *all* its uses are linear. Otherwise it is reduced once, for all uses. When a
-// sweep finds a use that cannot take a partial value which an earlier node already took, another
+// partial as long as *all* its uses are linear. Otherwise it is reduced once, for all uses. If a
+// use cannot take a partial value that a node visited earlier in the sweep took unreduced, another
 // sweep follows, until nothing changes. The backward sweep shards values whose shards each replica
 // can compute for free (constants, fills, random numbers, anything computed from replicated
 // values), if all their users need the same shards.

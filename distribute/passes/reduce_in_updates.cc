@@ -12,7 +12,7 @@ namespace mirrorflow {
 namespace {
 
 // Returns the input index of `update`'s gradient if the gradient is a sum over the ranks that only
-// this update uses, else -1.
+// this update uses. Returns -1 otherwise.
 int SummedGradient(const Compilation& c, const Node& update) {
   if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty()) return -1;
   const int input = update.input_index(update.op().update_gradient);

@@ -28,7 +28,7 @@ absl::StatusOr<Shardings> ShardBranches(const Compilation::Bodies& branches,
                                         const Shardings& arguments, PropagateFn propagate);
 
 // Propagates through a loop's condition and body. `first` holds the shardings of the initial
-// values, and `first_is_zero` tells which of them are zero. The returned shardings hold before,
+// values, and `first_is_zero` tells which of them are zero. The returned shardings apply before,
 // between and after the iterations.
 absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Shardings& first,
                                     const std::vector<bool>& first_is_zero, PropagateFn propagate);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharding candidates: the ways in which a node can run on the replicas according to its op's
-// sharding rule. Each candidate consists of the shardings that the node requires of its inputs and
-// the resulting shardings of its outputs.
+// Sharding candidates: the ways that a node can run on the replicas according to its op's sharding
+// rule. Each candidate consists of the shardings that the node requires of its inputs and the
+// resulting shardings of its outputs.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 
@@ -18,7 +18,7 @@ namespace mirrorflow {
 struct ShardingCandidate {
   Shardings inputs;     // required by the node
   Shardings outputs;    // produced by the node
-  bool expand = false;  // the op must be replaced by its decomposition first
+  bool expand = false;  // whether the op must be replaced by its decomposition first
 };
 
 // The sharding rule of a node, parsed for its global shapes.
@@ -39,8 +39,8 @@ class NodeSharding {
   std::optional<ShardingCandidate> ForPartial(const std::vector<const Partial*>& partial,
                                               const std::vector<bool>& is_zero) const;
 
-  // Returns the candidate in which all inputs, and therefore all outputs, are parts of sums.
-  // Returns nullopt if the op is not jointly linear in all inputs.
+  // Returns the candidate whose inputs, and therefore outputs, are all parts of sums. Returns
+  // nullopt if the op is not jointly linear in all inputs.
   std::optional<ShardingCandidate> AllAsParts() const;
   // Returns whether the op applies to each replica's part of a sum separately (LocalPart).
   bool TakesParts() const {

@@ -24,7 +24,7 @@ std::string WarningOfIgnoredWorkers(const Environment& environment, absl::string
       ClusterResolver::FromEnvironment(environment, {.requires_coordinator = false});
   // This worker's index is unknown, so every worker warns.
   if (!cluster.ok()) {
-    return absl::StrCat(strategy, ": ignores all other workers, although ",
+    return absl::StrCat(strategy, ": ignores all other workers; cannot read the cluster: ",
                         cluster.status().message(), kExpected);
   }
   if (cluster->num_workers == 1 && !cluster->warnings.empty()) {

@@ -86,7 +86,7 @@ void TakeBatch(InputOffer* offer) {
   if (run->batches() == 0) offer->mutable_ahead()->mutable_runs()->DeleteSubrange(0, 1);
 }
 
-// Returns a component with zero rows of type `type`.
+// Returns a component without rows. `type` is the type of a row.
 absl::StatusOr<Tensor> Empty(absl::string_view type) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(type, absl::MaxSplits('[', 1));
@@ -150,11 +150,10 @@ absl::Status InputAgreement::Compare(const absl::StatusOr<DatasetFingerprint>& o
   if (!difference)
     return absl::InternalError("dataset: equal fingerprints have different checksums");
   const auto& [worker, other, what, expected, got, hint] = *difference;
-  return WithFailure(
-      absl::InvalidArgumentError(absl::StrCat("dataset: the ", what, " of worker ", worker,
-                                              " differs from that of worker ", other, "; expected ",
-                                              expected, ", got ", got, "; ", hint)),
-      {.worker = worker});
+  return WithFailure(absl::InvalidArgumentError(absl::StrCat(
+                         "dataset: worker ", worker, " does not match worker ", other, " in its ",
+                         what, "; expected ", expected, ", got ", got, "; ", hint)),
+                     {.worker = worker});
 }
 
 bool InputAgreement::is_next_known() const {

@@ -13,7 +13,7 @@ namespace mirrorflow {
 namespace {
 
 absl::Status CheckAlike(absl::Span<const Tensor> values, int free_axis) {
-  if (values.empty()) return absl::InvalidArgumentError("no value to reduce or gather");
+  if (values.empty()) return absl::InvalidArgumentError("expected at least one value, got none");
   auto comparable = [&](const Tensor& t) {
     Shape shape = t.shape();
     if (free_axis >= 0 && free_axis < shape.rank()) shape.set_dim(free_axis, 0);
@@ -22,7 +22,7 @@ absl::Status CheckAlike(absl::Span<const Tensor> values, int free_axis) {
   for (const Tensor& value : values) {
     if (value.dtype() != values[0].dtype() || comparable(value) != comparable(values[0])) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the replicas' values must have the same dtype and shape, got ",
+          absl::StrCat("the replicas' values differ; expected the same dtype and shape, got ",
                        DataTypeName(values[0].dtype()), values[0].shape().ToString(), " and ",
                        DataTypeName(value.dtype()), value.shape().ToString()));
     }
@@ -57,7 +57,7 @@ absl::StatusOr<Tensor> Strategy::Gather(absl::Span<const Tensor> per_replica, in
   Shape shape = per_replica[0].shape();
   if (axis < 0 || axis >= shape.rank()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("axis must be in [0, ", shape.rank(), "), got ", axis));
+        absl::StrCat("axis out of range; expected a value in [0, ", shape.rank(), "), got ", axis));
   }
   int64_t outer = 1, inner = static_cast<int64_t>(DataTypeSize(per_replica[0].dtype())), total = 0;
   for (int d = 0; d < axis; ++d) outer *= shape.dim(d);

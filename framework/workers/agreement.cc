@@ -33,7 +33,7 @@ absl::string_view Last(const std::string& hashes) {
 size_t FirstDifference(absl::string_view a, absl::string_view b) {
   const size_t lines = std::min(a.size(), b.size()) / kHashBytes;
   size_t low = 0, high = lines;
-  // Invariant: the prefixes before `low` are equal, and those from `high` on differ.
+  // Invariant: the prefixes before `low` are equal, and those at or after `high` differ.
   while (low < high) {
     const size_t middle = (low + high) / 2;
     if (a.substr(middle * kHashBytes, kHashBytes) == b.substr(middle * kHashBytes, kHashBytes)) {

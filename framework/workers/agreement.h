@@ -37,7 +37,7 @@ class Agreement {
 
 // Compares `own` with the agreements of the other workers under the same `name`; each call needs a
 // new name. If they differ, all workers return the same InvalidArgument, which quotes the first
-// line in which worker 0 and another worker differ, and names their ranks.
+// line where worker 0 and another worker differ, and names their ranks.
 absl::Status Agree(const Agreement& own, absl::string_view name, const Topology& topology,
                    WorkerGroup& workers, MonotonicTime deadline);
 

@@ -74,8 +74,8 @@ class Connection {
   // Returns the number of the current incarnation; 0 before the first Join.
   uint64_t incarnation() const { return incarnation_; }
 
-  // Begins a new incarnation. Blocks until all workers have called Join; workers() is usable from
-  // then on.
+  // Begins a new incarnation. Blocks until all workers have called Join. After that, workers() is
+  // usable.
   absl::Status Join(MonotonicTime deadline);
   // Connects the local replicas, in rank order, and resets progress(). Blocks until the other
   // workers have connected. REQUIRES: Join has succeeded.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RankExchange runs blocking collectives between ranks, outside of steps. All workers must make the
-// same calls in the same order. A failure breaks the connection, and every worker returns its first
+// same calls in the same order. A failure breaks the connection, and every worker returns the first
 // cause.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_RANK_EXCHANGE_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_RANK_EXCHANGE_H_
@@ -22,7 +22,7 @@
 
 namespace mirrorflow {
 
-// The times at which a process entered and left a barrier, on its own clock.
+// When a process entered and left a barrier, on its own clock.
 struct Passage {
   int64_t enter_ns = 0;
   int64_t leave_ns = 0;
@@ -34,8 +34,7 @@ class RankExchange {
     absl::Duration timeout;         // for each call
     absl::Duration report_timeout;  // for agreeing with the other workers on a failure's cause
   };
-  // All references must outlive the exchange. `counters` supply the step at which a failure
-  // happened.
+  // All references must outlive the exchange. `counters` supplies the step of a failure.
   RankExchange(LocalReplicas& replicas, Connection& connection, const RunCounters& counters,
                const Options& options)
       : replicas_(replicas), connection_(connection), counters_(counters), options_(options) {}

@@ -46,8 +46,8 @@ class WorkerGroup {
     return PutForReaders(key, num_workers() - 1, std::move(value), deadline);
   }
   virtual absl::StatusOr<std::string> Get(absl::string_view key, MonotonicTime deadline) = 0;
-  // Like Get, but without a deadline, for use on a background thread. Every other call marks this
-  // worker as waiting, so that it does not count as late itself; Watch does not.
+  // Like Get, but without a deadline, for use on a background thread. All other calls that wait
+  // mark this worker as waiting, so it is not considered late; Watch does not.
   virtual absl::StatusOr<std::string> Watch(absl::string_view key) = 0;
 
   // Returns the values of all workers, by worker, once each has called it with this name. After the
@@ -71,7 +71,7 @@ class WorkerGroup {
   // restart.
   virtual void SetStopped(std::string /*why*/) {}
   // Shares this worker's progress with the others periodically, so they can detect a worker that
-  // makes none.
+  // makes no progress.
   virtual void ShareProgress(std::shared_ptr<const RunProgress> /*progress*/) {}
   // Sets the function to call, on any thread, when a worker, perhaps this one, reports the first
   // failure; null for none. Calls it immediately if this worker has already been told that the

@@ -125,7 +125,7 @@ class HostileWireTest(programs.WorkersTestCase):
             with self.subTest(f"{name}, sent by rank {1 - receiver}"):
                 self.check_fault(
                     name, Fault(sender, change), BOUND,
-                    rf"{code} .*connection from rank {receiver} to rank {1 - receiver}, "
+                    rf"{code} .*connection of rank {receiver} to rank {1 - receiver}, "
                     rf"collective \d+( '[^']+')?: {what}")
 
     def test_broken_connection_ends_both_ends(self):
@@ -142,7 +142,7 @@ class HostileWireTest(programs.WorkersTestCase):
                 with self.subTest(f"{name} by the {sender} end"):
                     self.check_fault(
                         f"{name} {sender}", Fault(sender, change), BOUND,
-                        rf"UNAVAILABLE (step \d+: )?connection from rank {ends}, "
+                        rf"UNAVAILABLE (step \d+: )?connection of rank {ends}, "
                         rf"collective \d+( '[^']+')?: {what}")
 
     def test_dropped_bytes_end_both_workers_at_the_timeout(self):

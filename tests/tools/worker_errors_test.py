@@ -111,8 +111,8 @@ class WorkerErrorsTest(programs.WorkersTestCase):
         self.write_data("stale", train_labels_idx1_ubyte=programs.labels(
             [(i + 1) % 10 for i in range(rows)]))
         results = self.run_soon(own, 2, TRAIN, lambda r: ["--data_dir=stale"] if r == 1 else [])
-        self.check_all_fail(results, CLUSTER, "INVALID_ARGUMENT dataset: the first batch of "
-                            "worker 1 differs from that of worker 0; expected ")
+        self.check_all_fail(results, CLUSTER, "INVALID_ARGUMENT dataset: worker 1 does not match "
+                            "worker 0 in its first batch; expected ")
         for result in results:
             self.assertNotIn("accuracy", result.stdout)
 

@@ -32,7 +32,8 @@ constexpr absl::Duration kPauseOfTls = absl::Milliseconds(100);
 
 absl::Status Callers::Start() {
   wake_ = OwnedSocket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  return wake_.fd() < 0 ? NetworkError(errno, "connections: eventfd") : absl::OkStatus();
+  return wake_.fd() < 0 ? NetworkError(errno, "connections: cannot create an eventfd")
+                        : absl::OkStatus();
 }
 
 void Callers::Expect(const std::map<std::string, size_t>& callers, size_t max_handshakes) {

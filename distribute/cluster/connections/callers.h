@@ -57,9 +57,9 @@ class Callers {
   // has sent something and fewer than `max_handshakes` are in progress. Callers and their
   // connections therefore take one descriptor for each expected caller, plus at most
   // `max_handshakes` for strangers at those addresses. A free slot goes to the address with the
-  // fewest handshakes in progress, so callers from one address delay those from others by one
-  // timeout at most. Further callers from an address are strangers. Must be called before the first
-  // Add.
+  // fewest handshakes in progress, so callers from one address delay those from other addresses by
+  // at most one timeout. Further callers from an address are strangers. Must be called before the
+  // first Add.
   void Expect(const std::map<std::string, size_t>& callers, size_t max_handshakes);
 
   // ---- called by the listener's thread ----------------------------------------------------------
@@ -72,7 +72,7 @@ class Callers {
 
   // ---- called by the serving thread -------------------------------------------------------------
 
-  // Returns the error that Fail recorded, else OK.
+  // Returns the error that Fail recorded, or OK if there is none.
   absl::Status failure();
   struct Proven {
     std::string peer;  // as in ConnectionListener::OnConnection
@@ -97,7 +97,7 @@ class Callers {
     std::string peer;
     OwnedSocket socket;
   };
-  // An address from which callers are expected.
+  // An address that callers are expected from.
   struct Source {
     size_t expected = 0;  // callers that have not completed their handshakes
     std::deque<Waiting> silent = {};
@@ -120,7 +120,7 @@ class Callers {
   void MoveReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Begins the handshakes of waiting callers while slots are free. Returns whether any began.
   bool ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Evicts a stranger. Requires that there is one.
+  // Evicts a stranger. At least one stranger must be present.
   void EvictStranger() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Expects one caller fewer from `source`, and drops a waiting caller if too many are waiting now.
   void ExpectOneFewerCaller(Source& source) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -128,7 +128,7 @@ class Callers {
   void Refuse(const std::string& peer, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns a count of refusals that decays with time.
   double RecentRefusals() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns whether there were more recent refusals than strangers can be served at a time.
+  // Returns whether RecentRefusals() exceeds the number of strangers that can be served at a time.
   bool IsFlooded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return RecentRefusals() > static_cast<double>(limit_);
   }

@@ -31,7 +31,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kBacklog = 1024;
-// How many connections each address accepts per wake-up.
+// How many connections are accepted on each address per wake-up.
 constexpr int kBatch = 16;
 // Pause after accept(2) has failed, for instance because file descriptors have run out.
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
@@ -68,7 +68,7 @@ int PortOf(int socket) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// Returns a listening socket, or -1 with errno.
+// Returns a listening socket. On failure, returns -1 and sets errno.
 int ListeningSocket(const addrinfo& address) {
   const int fd =
       socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);

@@ -14,8 +14,8 @@
 
 namespace mirrorflow {
 
-// Accepts TCP connections on one address and passes them to a callback. gRPC has its own listener,
-// but that does not report why listening fails, and it reads whatever strangers send.
+// Accepts TCP connections on one address and passes them to a callback. gRPC's own listener would
+// not report why listening fails, and would read whatever strangers send.
 class ConnectionListener {
  public:
   // `fd`: a connected, non-blocking socket; the callee takes ownership. `peer`: the address of the

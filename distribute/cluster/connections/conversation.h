@@ -21,7 +21,7 @@ class Conversation {
       : stream_(std::move(stream)), handshake_(std::move(handshake)) {}
 
   // Sends and receives what is possible without blocking. Returns the errors of Stream and
-  // Handshake. If the handshake fails, sends the refusal to the other end if the socket accepts it.
+  // Handshake. If the handshake fails, tries to send the refusal to the other end.
   absl::Status Advance();
   bool done() const { return handshake_.done() && output_.empty(); }
 

@@ -130,7 +130,7 @@ class Connector {
     return it == local_ranks_.end() ? nullptr : &connections_[it - local_ranks_.begin()];
   }
 
-  // Calls `call(local, peer)` for each peer to which a local rank is not connected yet.
+  // Calls `call(local, peer)` for each local rank and each of its peers that is not connected yet.
   void ForEachMissing(absl::FunctionRef<void(int local, int peer)> call) const {
     for (size_t i = 0; i < local_ranks_.size(); ++i) {
       for (const int peer : peers_[i]) {
@@ -176,8 +176,9 @@ class Connector {
     return expected;
   }
 
-  // Checks that the rank that an authenticated caller on `fd` claims to be is one that connects to
-  // the accepting rank, has not connected yet, and calls from its worker's address.
+  // Checks the rank that an authenticated caller on `fd` claims to be: it must be expected to
+  // connect to the accepting rank, must not be connected yet, and must call from its worker's
+  // address.
   absl::Status Admit(const Handshake::Ranks& ranks, int fd) {
     const auto* connections = ConnectionsOf(ranks.accepting);
     const bool exists = ranks.connecting >= 0 && ranks.connecting < topology_.world_size();
@@ -301,7 +302,7 @@ class Connector {
   const DataConnectionOptions& options_;
   const DomainPartners partners_;
   std::vector<std::vector<int>> peers_;                              // by local rank
-  TlsContext tls_;                                                   // null: no TLS
+  TlsContext tls_;                                                   // null without TLS
   std::vector<std::map<int, std::unique_ptr<Stream>>> connections_;  // by local rank
   int64_t num_missing_ = 0;                                          // connections
   std::map<int, Worker> others_;                                     // by worker

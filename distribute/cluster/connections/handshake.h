@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handshake: produces and checks the messages with which both ends of a connection prove that they
-// know the cluster's secret, before they exchange any other byte. It does no I/O.
+// Handshake: lets both ends of a connection prove that they know the cluster's secret, before they
+// exchange any other byte. It produces and checks the messages, but does no I/O.
 //
 //   connecting end                  accepting end
 //   hello: purpose, version, ranks,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostPort: a HOST:PORT address as users and launchers write it. Functions that parse addresses and
-// resolve names.
+// HostPort, which holds a HOST:PORT address as users and launchers write it, and functions that
+// parse addresses and resolve names.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_HOST_PORT_H_
 

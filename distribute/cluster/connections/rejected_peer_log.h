@@ -12,9 +12,8 @@
 
 namespace mirrorflow {
 
-// Returns the network to which `peer` (in the form of ConnectionListener::OnConnection) belongs. It
-// is what one stranger can be assumed to control: an IPv4 address, or the /64 network of an IPv6
-// address.
+// Returns the network of `peer` (in the form of ConnectionListener::OnConnection): its address for
+// IPv4, and its /64 network for IPv6. One stranger can be assumed to control all of a network.
 std::string NetworkOf(absl::string_view peer);
 
 // Logs refused callers, such as port scanners. Logs at most one line a minute for each network
@@ -30,7 +29,8 @@ class RejectedPeerLog {
  private:
   const std::string service_;
   Mutex mu_;
-  std::map<std::string, MonotonicTime> last_ ABSL_GUARDED_BY(mu_);  // time of last line, by network
+  // When the last line was logged, by network.
+  std::map<std::string, MonotonicTime> last_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace mirrorflow

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Limits how many buffers are forwarded in each direction before other relays have their turn.
+// Limits how many buffers are forwarded in each direction before other relays get their turn.
 constexpr int kRounds = 8;
 
 }  // namespace
@@ -21,7 +21,7 @@ absl::StatusOr<std::pair<std::unique_ptr<Relay>, OwnedSocket>> Relay::Create(
     std::unique_ptr<Stream> stream) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-    return NetworkError(errno, "coordination: socketpair");
+    return NetworkError(errno, "coordination: cannot create a socket pair");
   }
   return std::pair(std::unique_ptr<Relay>(new Relay(std::move(stream), OwnedSocket(ends[0]))),
                    OwnedSocket(ends[1]));

@@ -27,10 +27,10 @@ struct SocketAddress {
 // them. Returns Unavailable, with the resolver's reason, if there is none.
 absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to);
 // Like StartConnect above, but connects from any address of this host. Returns FailedPrecondition
-// if the other host refuses the connection because no process listens on the port.
+// if the other host refuses the connection because nothing is listening on the port.
 absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to);
-// Returns OK if a socket that has become writable is connected. Otherwise, returns the reason, as
-// FailedPrecondition, like StartConnect, or as Unavailable.
+// Returns OK if a socket that has become writable is connected. Otherwise, returns why not, with
+// the same codes as StartConnect.
 absl::Status CheckConnected(int fd);
 // Returns whether the network caused a connection's failure, rather than the other end, which can
 // close or reset it. Clears the socket's error. For use when poll() reports POLLERR.

@@ -199,7 +199,7 @@ class TlsStreamOfSocket final : public Stream {
   const uint64_t bytes_per_key_;
   uint64_t bytes_of_key_ = 0;  // sent with the current key
   int16_t send_event_ = POLLOUT, receive_event_ = POLLIN;
-  bool proven_ = false;  // the other end's certificate has been verified
+  bool proven_ = false;  // whether the other end's certificate has been verified
   absl::Status setup_;   // the error that makes the connection unusable; OK if it is usable
   std::array<char, kRecordBytes> record_;
 };

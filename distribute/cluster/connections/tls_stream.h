@@ -33,8 +33,8 @@ inline constexpr uint64_t kTlsBytesPerKey = uint64_t{1} << 36;
 // Returns an encrypted stream over `socket`, which must be connected or connecting, and
 // non-blocking. The first Send or Receive begins the TLS handshake, so both of them may have to
 // wait for either event. The sending key changes after every `bytes_per_key` bytes. `peer`: the
-// host name or IP address that the other end's certificate must name; if empty, any certificate is
-// accepted that an authority has signed.
+// host name or IP address that the other end's certificate must name; if empty, any certificate
+// that an authority has signed is accepted.
 std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
                                   uint64_t bytes_per_key = kTlsBytesPerKey,
                                   const std::string& peer = "");

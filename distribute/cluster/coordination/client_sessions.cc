@@ -108,7 +108,7 @@ absl::StatusOr<std::optional<ClientSessions::Call>> ClientSessions::Receive(
   {
     MutexLock lock(&mu_);
     const Session* const session = SessionOf(request.connection());
-    if (session == nullptr) return refused("the connection is not the current one of its process");
+    if (session == nullptr) return refused("the connection has ended or was replaced");
     key = session->key;
   }
   if (!HasValidMac(key, Role::kWorker, request)) return refused("the request was forged");
@@ -117,7 +117,7 @@ absl::StatusOr<std::optional<ClientSessions::Call>> ClientSessions::Receive(
 
   MutexLock lock(&mu_);
   Session* const session = SessionOf(request.connection());
-  if (session == nullptr) return refused("the connection is not the current one of its process");
+  if (session == nullptr) return refused("the connection has ended or was replaced");
   call.process = processes_[request.connection()];
   // Drop the answers that the process has received.
   const auto& pending = call.request.pending();

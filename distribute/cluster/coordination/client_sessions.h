@@ -74,7 +74,7 @@ class ClientSessions {
     OnAnswer on_answer;                 // null if the call was not made on the current connection
   };
   struct Session {
-    std::string connection;                                // current connection; empty: none
+    std::string connection;                                // current connection; empty if none
     std::string key;                                       // of the last connection
     MonotonicTime lost = MonotonicTime::InfiniteFuture();  // the deadline to reconnect
     std::map<uint64_t, Made> calls;                        // in progress, or not yet acknowledged

@@ -15,7 +15,7 @@ namespace {
 
 using coordination::ClusterStatus;
 
-// A time in which every healthy worker makes progress and sends heartbeats.
+// Every healthy worker makes progress and sends a heartbeat within this time.
 constexpr int64_t kLongMs = 5'000;
 
 std::string Seconds(int64_t milliseconds) {

@@ -212,7 +212,7 @@ class CoordinationClient::Connection {
     }
   }
 
-  // Returns the signal because of which the service stops all workers, or 0.
+  // Returns the signal that made the service stop all workers, or 0 if they are not to stop.
   absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, MonotonicTime deadline,
                                     uint64_t call) {
     Request request;
@@ -401,7 +401,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     return PutForReaders(key, /*readers=*/0, std::move(value), deadline);
   }
   // Splits a long value into parts. The first part begins with the number of parts. It is stored
-  // under the key itself, and last, so a reader that finds it finds all parts.
+  // last, under the key itself, so a reader that finds it finds all parts.
   absl::Status PutForReaders(absl::string_view key, int readers, std::string value,
                              MonotonicTime deadline) override {
     const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);

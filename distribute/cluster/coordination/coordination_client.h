@@ -24,8 +24,8 @@ class CoordinationClient {
  public:
   struct Options {
     std::string coordinator;  // HOST:PORT
-    bool external = false;    // a separate process, not worker 0, runs the service
-    std::string name = {};    // the name in the service's certificate; empty: the host's name
+    bool external = false;    // whether a separate process, not worker 0, runs the service
+    std::string name = {};    // the name in the service's certificate; if empty, the host's name
     std::string secret;
     std::string job;
     TlsFiles tls = {};
@@ -58,7 +58,7 @@ class CoordinationClient {
   // The members of the cluster, by worker.
   const std::vector<coordination::Member>& members() const { return members_; }
 
-  // Returns a new group. The n-th call on each worker returns the same group.
+  // Creates this worker's end of a new group. The n-th calls of all workers create the same group.
   std::unique_ptr<WorkerGroup> NewGroup();
 
   // Returns how many groups of this client still exist.

@@ -98,7 +98,8 @@ class Server final : public CoordinationServer, public RawService {
 
   ~Server() override {
     membership_.WaitUntilMismatchIsKnown();
-    // If worker 0 gives up, the others receive the reason, or the workers it was waiting for.
+    // If worker 0 stopped waiting for workers to register, the others receive its error, which
+    // names the missing workers.
     const absl::Status timeout = membership_.timeout();
     registration_.Fail(
         timeout.ok() ? WithFailure(absl::UnavailableError("the coordination service has ended "
@@ -465,7 +466,7 @@ absl::StatusOr<std::unique_ptr<CoordinationServer>> CoordinationServer::Start(
     }
     if (now >= next_report) {
       next_report = now + kWaitingInterval;
-      LogInfo(absl::StrCat("waiting for the address of the coordination service; ",
+      LogInfo(absl::StrCat("waiting for the address of the coordination service to become usable; ",
                            absl::ToInt64Seconds(now - start), " s of ",
                            absl::ToInt64Seconds(deadline - start), " s; ", status.message()));
     }

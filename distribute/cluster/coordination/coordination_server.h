@@ -26,7 +26,7 @@ class CoordinationServer {
     int num_workers = 1;
     // The expected HOST:PORT of each worker, for log and error messages; empty if unknown.
     std::vector<std::string> worker_addresses = {};
-    std::string secret;  // empty: every caller that can connect is trusted
+    std::string secret;  // if empty, every caller that can connect is trusted
     std::string job;     // distinguishes jobs with the same secret
     TlsFiles tls = {};
   };

@@ -231,7 +231,7 @@ void CoordinationState::AllGather(int worker, uint64_t incarnation, absl::string
 absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::Status& cause) {
   Answers answers;
   MutexLock lock(&mu_);
-  MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));  // or an earlier failure
+  MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));  // also returns an earlier failure
   failure_ = cause;
   EndAllIf([](const Wait& wait) { return wait.kind != Kind::kJoin; }, cause, cause, &answers);
   return cause;
@@ -302,7 +302,7 @@ void CoordinationState::Expire(MonotonicTime now) {
       if (wait->deadline <= now) expired.emplace_back(worker, wait);
     }
   }
-  std::vector<int> gave_up;  // count as joined until all workers' errors have been made
+  std::vector<int> gave_up;  // stay joined until all workers' errors have been made
   // Cached by all-gather name, because all workers' calls usually expire together.
   std::map<std::string, std::vector<int>> missing_from_gather;
   for (const auto& [worker, wait] : expired) {

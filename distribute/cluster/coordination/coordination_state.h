@@ -4,7 +4,7 @@
 // implementation of WorkerGroup: which workers are joining, a key-value store, all-gathers and the
 // first failure.
 //
-// No call blocks. A call that has to wait keeps `done` until its condition holds, the incarnation
+// No call blocks. A call that has to wait keeps `done` until its condition is met, the incarnation
 // fails, or Expire() is called after its deadline. `done` is called exactly once, on any thread,
 // with no locks held, possibly before the call returns. Thread-safe.
 //
@@ -37,7 +37,7 @@ class CoordinationState {
   using Done = std::function<void(const Answer&)>;
 
   static constexpr size_t kMaxKeys = 10'000;
-  static constexpr size_t kMaxKeysOfWorker = 16;          // raises the limit, for each worker
+  static constexpr size_t kMaxKeysOfWorker = 16;          // added to the limit for each worker
   static constexpr size_t kMaxBytes = size_t{256} << 20;  // of all values together
 
   // Incarnations are numbered from `last_incarnation` + 1.
@@ -88,8 +88,8 @@ class CoordinationState {
   // Returns the incarnation's failure or, if a call has failed because a worker had left, why that
   // worker left. Otherwise returns OK: all workers that have left had finished.
   absl::Status failure() const;
-  // Ends all of a worker's calls; it no longer counts as joining. Also ends a WaitForFailure that
-  // arrives later in this incarnation, because calls can overtake one another.
+  // Ends all of a worker's calls, including a Join. Also ends a WaitForFailure that arrives later
+  // in this incarnation, because calls can overtake one another.
   void Cancel(int worker);
 
  private:
@@ -104,7 +104,7 @@ class CoordinationState {
   };
   struct Entry {
     Answer value;
-    int gets;  // remaining Gets before the key is removed; 0: it is not removed
+    int gets;  // remaining Gets before the key is removed; 0 if it is never removed
     size_t bytes;
   };
   struct Gather {
@@ -136,10 +136,10 @@ class CoordinationState {
   // waiting.
   void TakeBack(int worker, const Wait& wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SetJoining(int worker, bool joining) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the workers for which `wait`, a join or an all-gather, is still waiting.
+  // Returns the workers that `wait`, a join or an all-gather, is still waiting for.
   std::vector<int> MissingFrom(const Wait& wait) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns OK if no worker has left. Otherwise returns the reason, with which the caller must
-  // fail.
+  // Returns OK if no worker has left. Otherwise returns why one left, and the caller must fail with
+  // this error.
   absl::Status CheckNoneLeft() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int num_workers_;
@@ -154,7 +154,7 @@ class CoordinationState {
   std::map<std::string, Gather, std::less<>> gathers_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);     // the incarnation's first failure
   absl::Status first_left_ ABSL_GUARDED_BY(mu_);  // why the first worker left; OK if none has left
-  bool missed_ ABSL_GUARDED_BY(mu_) = false;      // a call has failed because of first_left_
+  bool missed_ ABSL_GUARDED_BY(mu_) = false;      // whether a call has failed with first_left_
   std::map<int, MonotonicTime> gave_up_
       ABSL_GUARDED_BY(mu_);                       // by worker: when its last Join expired
   std::set<int> cancelled_ ABSL_GUARDED_BY(mu_);  // the workers cancelled in this incarnation

@@ -31,7 +31,7 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
     MutexLock lock(&mu_);
     if (pending_.empty()) return;
     const MonotonicTime heard_from_all = membership.HeardFromAllSince();
-    std::set<CoordinationState*> known;  // groups in which the cause of a failure is known
+    std::set<CoordinationState*> known;  // groups with a failure whose cause is known
     for (const UnattributedFailure& s : pending_) {
       if (s.group->HasFailed(s.incarnation) || heard_from_all > s.since ||
           now > s.since + kPatience) {

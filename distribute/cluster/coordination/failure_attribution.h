@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FailureAttribution finds the worker that caused a failure. A worker whose wait has timed out, or
-// whose connection to another worker has ended, is a victim. The worker at fault is known
-// once all other workers have reported their progress or a failure, or are lost.
+// whose connection to another worker has ended, is only a victim. The worker at fault is known once
+// all other workers have reported their progress or a failure, or are lost.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_FAILURE_ATTRIBUTION_H_
 

@@ -20,7 +20,7 @@ constexpr int kThreads = 16;
 // How many descriptors a server or a client opens, not counting connections.
 constexpr int64_t kDescriptors = 8;
 
-// Rejects values of GRPC_POLL_STRATEGY for which gRPC aborts the process: those that list no
+// Rejects values of GRPC_POLL_STRATEGY that make gRPC abort the process: those that list no
 // strategy that gRPC supports, or list `none` before any other that it supports.
 absl::Status CheckPollStrategy() {
   static constexpr char kVariable[] = "GRPC_POLL_STRATEGY";

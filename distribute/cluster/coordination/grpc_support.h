@@ -18,8 +18,8 @@ namespace mirrorflow {
 // to standard error unless GRPC_VERBOSITY is set, because call statuses carry the same information,
 // and strangers on a port could fill the log. Returns ResourceExhausted, naming the limit, if gRPC
 // cannot start its threads, without which it hangs, or cannot open its files and `num_descriptors`
-// further descriptors (see EnsureDescriptors). Returns InvalidArgument for an environment in which
-// gRPC would abort the process.
+// further descriptors (see EnsureDescriptors). Returns InvalidArgument if GRPC_POLL_STRATEGY would
+// make gRPC abort the process.
 absl::Status PrepareGrpc(int64_t num_descriptors, int64_t spare_descriptors = kSpareDescriptors);
 
 // Converts a deadline for a gRPC call.

@@ -189,7 +189,7 @@ absl::Status Membership::CheckMember(const WorkerProcess& process) const {
   }
   return WithFailure(
       absl::UnavailableError(absl::StrCat(
-          "the coordination service was restarted, and has no registered worker ", process.worker)),
+          "the coordination service has restarted and no longer knows worker ", process.worker)),
       {.worker = 0});
 }
 

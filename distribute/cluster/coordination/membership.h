@@ -71,13 +71,13 @@ class Membership {
 
   // ---- ends -------------------------------------------------------------------------------------
 
-  // Records that a worker leaves, and why: CoordinationState::Leave fails the other workers' calls
-  // that need it. Returns false if it has already left.
+  // Records that a worker leaves, and why. Does not end the calls of other workers that need it:
+  // CoordinationState::Leave does. Returns false if the worker has already left.
   bool Leave(int worker, const absl::Status& why);
   struct Loss {
     absl::Status why;
-    bool is_final =
-        false;  // false until all workers have registered: the worker may register again
+    // False until all workers have registered, because the worker may register again until then.
+    bool is_final = false;
   };
   // Removes a process that has not reconnected. Returns nullopt if it is not a member or has left.
   std::optional<Loss> Lose(const WorkerProcess& process);
@@ -101,8 +101,8 @@ class Membership {
   // nor waiting, for up to its prepare timeout.
   void SetWaiting(MonotonicTime now, const std::vector<bool>& waiting);
   // Returns DeadlineExceeded if a worker has been inside a step without progress for longer than
-  // its progress timeout. Reports this once, until the worker makes progress. Another worker may be
-  // the cause. Returns OK while any worker is late, because the others can only wait for it. The
+  // its progress timeout. Reports each worker only once until it makes progress. Another worker may
+  // be the cause. Returns OK while any worker is late, because the others can only wait for it. The
   // timeout restarts when no worker is late any longer.
   absl::Status FindStall(MonotonicTime now);
   // Returns a line to log about a worker that has been late for over a minute while others wait for
@@ -123,8 +123,8 @@ class Membership {
   // them.
   coordination::ClusterStatus Status(MonotonicTime now, std::vector<std::string> calls) const;
 
-  // Returns the workers that have left or are lost, in the order in which they left or were lost,
-  // and why.
+  // Returns the workers that have left or are lost, and why. The worker that left or was lost first
+  // comes first.
   std::vector<std::pair<int, absl::Status>> left() const;
   // Makes WaitUntilOver stop waiting for workers to register.
   void CancelStart();
@@ -139,8 +139,8 @@ class Membership {
     coordination::Heartbeat heartbeat;                          // the last heartbeat
     MonotonicTime last_progress =
         MonotonicTime::InfiniteFuture();  // when it last made progress, or when Begin was called
-    bool stall_reported = false;          // FindStall has reported it since its last progress
-    bool is_waiting = false;              // as of the last SetWaiting
+    bool stall_reported = false;          // whether FindStall reported it since its last progress
+    bool is_waiting = false;              // as the last SetWaiting recorded
     MonotonicTime last_wait = MonotonicTime::InfinitePast();
     MonotonicTime last_warning = MonotonicTime::InfinitePast();
 
@@ -184,7 +184,7 @@ class Membership {
   const MonotonicTime started_;
   mutable Mutex mu_;
   CondVar changed_;
-  bool complete_ ABSL_GUARDED_BY(mu_) = false;  // all workers have registered
+  bool complete_ ABSL_GUARDED_BY(mu_) = false;  // whether all workers have registered
   bool start_is_cancelled_ ABSL_GUARDED_BY(mu_) = false;
   std::map<int, Registered> members_ ABSL_GUARDED_BY(mu_);
   StragglerWatch stragglers_ ABSL_GUARDED_BY(mu_);

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 
 // Records the sequence numbers of a process's latest calls, to recognize replays. Numbers may
-// arrive out of order, but a number that is 1024 or more below the highest counts as replayed.
+// arrive out of order, but a number that is 1024 or more below the highest is taken for a replay.
 // Source: RFC 6479, "IPsec Anti-Replay Algorithm without Bit Shifting".
 class ReplayWindow {
  public:

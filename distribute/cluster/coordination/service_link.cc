@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<ServiceLink>> ServiceLink::Create(Options options
     MF_ASSIGN_OR_RETURN(tls, CreateTlsContext(options.tls));
   }
   OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.fd() < 0) return NetworkError(errno, "coordination: eventfd");
+  if (wake.fd() < 0) return NetworkError(errno, "coordination: cannot create an eventfd");
   std::unique_ptr<ServiceLink> link(
       new ServiceLink(std::move(options), std::move(tls), std::move(wake)));
   MF_ASSIGN_OR_RETURN(link->thread_,

@@ -32,7 +32,7 @@ class ServiceLink {
  public:
   struct Options {
     std::string address;  // HOST:PORT
-    std::string name;     // the name in the service's certificate; empty: the host's name
+    std::string name;     // the name in the service's certificate; if empty, the host's name
     Handshake::Cluster cluster;
     int worker = 0;
     TlsFiles tls;
@@ -85,22 +85,22 @@ class ServiceLink {
   void NoteEnd();
   // Returns whether retrying is pointless.
   bool IsFinal(const absl::Status& why, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Records and logs a failed attempt. Returns the error with which to give up; OK to retry.
+  // Records and logs a failed attempt. Returns the error to give up with, or OK to retry.
   absl::Status NoteFailure(const absl::Status& why, MonotonicTime* next_report);
 
   const Options options_;
   const TlsContext tls_;
   const OwnedSocket wake_;  // a non-blocking eventfd
   // Used only by the thread. `addresses_`: the resolved addresses, kept after the first connection
-  // so that reconnecting does not need the name service. `was_refused_`: the other process refused
-  // the last attempt. `port_is_closed_`: the other host refused it.
+  // so that reconnecting does not need the name service. `was_refused_`: whether the other process
+  // refused the last attempt. `port_is_closed_`: whether the other host refused it.
   std::vector<SocketAddress> addresses_;
   absl::Duration handshake_;  // how long the last successful attempt took
   bool was_refused_ = false, port_is_closed_ = false;
   MonotonicTime refused_since_ = MonotonicTime::InfiniteFuture();
   mutable Mutex mu_;
   CondVar changed_;
-  std::shared_ptr<const Connection> connection_ ABSL_GUARDED_BY(mu_);  // null: none
+  std::shared_ptr<const Connection> connection_ ABSL_GUARDED_BY(mu_);  // null if there is none
   uint64_t num_connections_ ABSL_GUARDED_BY(mu_) = 0;
   // When the last connection ended or the link was created, how many attempts have been made since,
   // and the last attempt's error.

@@ -19,7 +19,8 @@ static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLERR == POLLERR);
 
 absl::Status ServiceLinks::Start() {
   epoll_ = OwnedSocket(epoll_create1(EPOLL_CLOEXEC));
-  return epoll_.fd() < 0 ? NetworkError(errno, "coordination: epoll") : absl::OkStatus();
+  return epoll_.fd() < 0 ? NetworkError(errno, "coordination: cannot create an epoll descriptor")
+                         : absl::OkStatus();
 }
 
 void ServiceLinks::Add(const std::string& name, int worker, absl::Duration handshake,

@@ -50,7 +50,7 @@ class ServiceLinks {
   struct Link;
   struct End {
     Link* link;
-    int16_t events = 0;  // the events registered with epoll; 0: not registered
+    int16_t events = 0;  // the events registered with epoll; 0 if not registered
     int fd = -1;
   };
   struct Link {
@@ -59,7 +59,7 @@ class ServiceLinks {
     absl::Duration handshake;
     std::unique_ptr<Relay> relay;
     End network, local;
-    bool is_ready = false;  // in ready_
+    bool is_ready = false;  // whether the link is in ready_
     bool network_failed = false;
   };
 

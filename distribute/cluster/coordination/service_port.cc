@@ -155,8 +155,9 @@ void ServicePort::Serve() {
     }
     const bool stopping = stop < MonotonicTime::InfiniteFuture();
     if (stopping && (links_.empty() || MonotonicTime::Now() >= stop)) return;
-    constexpr int kTickMs =
-        20;  // how late a caller's deadline and, in a flood, any caller is served
+    // The longest delay before a caller's deadline is noticed and, in a flood, before a caller is
+    // served.
+    constexpr int kTickMs = 20;
     const bool ticks = stopping || !callers_.empty();
     poll(polled.data(), polled.size(), can_go_on ? 0 : ticks ? kTickMs : -1);
 

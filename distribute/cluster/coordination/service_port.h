@@ -62,7 +62,8 @@ class ServicePort {
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   Mutex mu_;
-  MonotonicTime stop_ ABSL_GUARDED_BY(mu_) = MonotonicTime::InfiniteFuture();  // the latest time
+  // When the serving thread must stop at the latest.
+  MonotonicTime stop_ ABSL_GUARDED_BY(mu_) = MonotonicTime::InfiniteFuture();
   std::thread thread_;
   std::unique_ptr<ConnectionListener> listener_;
 };

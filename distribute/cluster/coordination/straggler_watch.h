@@ -15,7 +15,7 @@ namespace mirrorflow {
 
 // Finds the worker that slows down the others. In synchronous training, a step takes equally long
 // on all workers, so step times do not reveal the straggler. But the other workers wait for it
-// inside the collectives, while it does not wait. This holds whether it is slow inside steps or
+// inside the collectives, while it does not wait. This is true whether it is slow inside steps or
 // between them (input, callbacks). Not thread-safe.
 class StragglerWatch {
  public:
@@ -31,7 +31,7 @@ class StragglerWatch {
     // The fraction of the time that would be saved if this worker were as fast as the median
     // worker.
     double cost = 0;
-    absl::Duration interval;  // the length of the interval; the sum of the next three:
+    absl::Duration interval;  // the length of the interval: the sum of the next three fields
     absl::Duration computed;  // inside steps, without waits
     absl::Duration between;   // between steps
     absl::Duration waited;    // for other workers
@@ -57,7 +57,7 @@ class StragglerWatch {
   void BeginInterval(MonotonicTime now);
 
   MonotonicTime began_ = MonotonicTime::InfinitePast();
-  bool is_interrupted_ = false;  // a new session has begun since the last Find
+  bool is_interrupted_ = false;  // whether a new session has begun since the last Find
   std::map<int, Worker> workers_;
 };
 

@@ -55,8 +55,8 @@ class DeviceCopyCommunicator final : public Communicator {
       : group_(std::move(group)), rank_(rank) {}
   // Also fails the other ranks, whose collectives cannot run without this rank.
   ~DeviceCopyCommunicator() override {
-    group_->meeting.Fail(
-        absl::CancelledError(absl::StrCat("device copy: rank ", rank_, " was destroyed")));
+    group_->meeting.Fail(absl::CancelledError(
+        absl::StrCat("device copy: rank ", rank_, " has left its communicator")));
   }
 
   int rank() const override { return rank_; }

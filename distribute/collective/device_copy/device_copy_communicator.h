@@ -25,7 +25,8 @@ struct DeviceCopyOptions {
 };
 
 // Creates the communicators of ranks 0 … world_size-1 on CUDA device `gpu`, each for use by one
-// thread. Returns InvalidArgument for more than 16 ranks, Unimplemented in a build without CUDA.
+// thread. Returns InvalidArgument unless there are 1 to 16 ranks, and Unimplemented in a build
+// without CUDA.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommunicators(
     int world_size, int gpu, const DeviceCopyOptions& options = {});
 

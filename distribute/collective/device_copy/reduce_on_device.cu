@@ -17,8 +17,8 @@ struct Ranks {
   int num_out;
 };
 
-// The type in which sums are computed: float for half and bfloat16, and unsigned types for
-// integers, so that overflow wraps.
+// The type that sums are computed in: float for half and bfloat16, and unsigned types for integers,
+// so that overflow wraps.
 template <typename T>
 struct SumOf {
   using type = T;

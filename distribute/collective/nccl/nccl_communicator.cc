@@ -308,7 +308,7 @@ class Group {
     ncclUniqueId id;
     if (workers_ == nullptr || workers_->worker() == 0) {
       MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
-      // By now NCCL has read its configuration file, which can set variables.
+      // Check again: by now, NCCL has read its configuration file, which can set variables.
       MF_RETURN_IF_ERROR(CheckNcclEnvironment());
     }
     if (workers_ == nullptr) return id;
@@ -381,7 +381,7 @@ class Group {
       const ncclResult_t state = Ask(r, use);
       if (state != ncclInProgress) {
         MF_RETURN_IF_ERROR(NcclStatus(state, "ncclCommGetAsyncError"));
-        return status();  // Fail has taken the communicator
+        return status();  // the failure if Fail has taken the communicator
       }
       if (MonotonicTime::Now() > deadline) {
         return absl::DeadlineExceededError(absl::StrCat("NCCL: a call of rank ", world_ranks_[r],
@@ -429,9 +429,9 @@ class NcclCommunicator final : public Communicator {
       : group_(std::move(group)), local_(local) {}
   // Also fails the other ranks, whose collectives cannot run without this rank.
   ~NcclCommunicator() override {
-    group_->End(
-        WithFailure(absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " was destroyed")),
-                    {.rank = rank()}));
+    group_->End(WithFailure(
+        absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " has left its communicator")),
+        {.rank = rank()}));
   }
 
   int rank() const override { return group_->world_rank(local_); }

@@ -46,7 +46,7 @@ struct NcclOptions {
   // Whether sums are computed in a fixed order: NCCL then uses its ring algorithm, not in-switch
   // reductions.
   bool deterministic = false;
-  // The network device through which workers connect; empty: NCCL chooses.
+  // The network device that workers connect through; if empty, NCCL chooses it.
   std::string network_device = "";
 };
 

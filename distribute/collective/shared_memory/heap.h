@@ -38,7 +38,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
 
   const std::unique_ptr<SharedSegment> segment_;
   Mutex mu_;
-  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mu_);  // size by offset; coalesced
+  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mu_);  // block size by offset; blocks are merged
   bool keeps_contents_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -30,7 +30,7 @@ constexpr absl::Duration kMeetTimeout = absl::Seconds(20);
 absl::StatusOr<std::string> RandomName() {
   char bytes[16];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
-    return SystemError(errno, "shared memory: getrandom");
+    return SystemError(errno, "shared memory: cannot get random bytes");
   }
   return absl::StrCat("mirrorflow-",
                       absl::BytesToHexString(absl::string_view(bytes, sizeof(bytes))));
@@ -38,7 +38,7 @@ absl::StatusOr<std::string> RandomName() {
 
 std::string SocketKey(int worker) { return absl::StrCat("shared memory of worker ", worker); }
 
-// Returns the key under which a worker reports, as a proto::Status, whether it could connect to all
+// Returns the key where a worker reports, as a proto::Status, whether it could connect to all
 // earlier workers.
 std::string ConnectedKey(int worker) {
   return absl::StrCat("shared memory: connections of worker ", worker);
@@ -56,7 +56,7 @@ Holders* HoldersOf(std::byte* block, size_t bytes) {
 // Exchanges heaps between the workers.
 class HostMemory::Meeting {
  public:
-  // If this worker has no heap, `heap` is the reason.
+  // If this worker has no heap, `heap` holds the reason.
   Meeting(absl::Span<const int> workers, int process,
           const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap, WorkerGroup& group,
           MonotonicTime deadline, uid_t user)
@@ -96,7 +96,7 @@ class HostMemory::Meeting {
     for (size_t i = process_ + 1; i < workers_.size(); ++i) {
       MF_ASSIGN_OR_RETURN(const std::string text, group_.Get(ConnectedKey(workers_[i]), deadline_));
       proto::Status other;
-      if (!other.ParseFromString(text)) return absl::InternalError("shared memory: bad status");
+      if (!other.ParseFromString(text)) return absl::InternalError("shared memory: invalid status");
       MF_RETURN_IF_ERROR(StatusFromProto(other));
     }
     for (int i = 0; i < process_; ++i) {

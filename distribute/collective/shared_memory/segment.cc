@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(size_t byte
   if (fd < 0) return Failed("memfd_create");
   std::unique_ptr<SharedSegment> segment(new SharedSegment(fd));
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return Failed("ftruncate");
-  if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) return Failed("sealing");
+  if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) return Failed("cannot seal the memory file");
   MF_RETURN_IF_ERROR(segment->Map(bytes));
   return segment;
 }
@@ -60,14 +60,14 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(int fd) {
 absl::Status SharedSegment::Map(size_t bytes) {
   void* const reserved = mmap(nullptr, bytes + kHugePageBytes, PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return Failed("reserving addresses");
+  if (reserved == MAP_FAILED) return Failed("cannot reserve addresses");
   reserved_ = static_cast<std::byte*>(reserved);
   size_ = bytes;
   auto* const aligned =
       reinterpret_cast<std::byte*>(AlignUp(reinterpret_cast<uintptr_t>(reserved), kHugePageBytes));
   if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_,
            0) == MAP_FAILED) {
-    return Failed("mapping");
+    return Failed("cannot map the memory file");
   }
   data_ = aligned;
   madvise(data_, size_, MADV_DONTDUMP);
@@ -80,7 +80,7 @@ SharedSegment::~SharedSegment() {
 }
 
 absl::Status SharedSegment::Populate(size_t offset, size_t bytes) {
-  // Without this, the system would kill a process that touches a page for which it has no memory.
+  // Without this, the system would kill a process that touches a page when no memory is left.
   while (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                    static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;

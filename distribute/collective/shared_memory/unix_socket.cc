@@ -33,7 +33,8 @@ struct Address {
   explicit Address(absl::string_view name) {
     value.sun_family = AF_UNIX;
     const size_t length = std::min(name.size(), sizeof(value.sun_path) - 1);
-    std::memcpy(value.sun_path + 1, name.data(), length);  // a leading zero byte: abstract name
+    // A leading zero byte marks an abstract name.
+    std::memcpy(value.sun_path + 1, name.data(), length);
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&value); }

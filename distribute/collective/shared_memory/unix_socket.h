@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnixSocket: a connection between processes of the same user and network namespace, over which
-// they can pass files. Socket names are abstract, so nothing is left behind in a file system. The
-// names are not secret (/proc/net/unix lists them), so each end asks the kernel for the peer's user
-// before it sends anything.
+// UnixSocket: a connection for passing files between processes of the same user and network
+// namespace. Socket names are abstract, so nothing is left behind in a file system. The names are
+// not secret (/proc/net/unix lists them), so each end asks the kernel for the peer's user before it
+// sends anything.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
 
@@ -57,7 +57,7 @@ class UnixSocket {
   absl::Status WaitForInput(MonotonicTime deadline) const;
 
   int fd_ = -1;
-  uid_t user_ = 0;  // required of the other end
+  uid_t user_ = 0;  // the user that the other end must belong to
 };
 
 }  // namespace mirrorflow

@@ -61,7 +61,7 @@ FrameHeaderBytes PackFrameHeader(const FrameHeader& header) {
 
 absl::StatusOr<FrameHeader> UnpackFrameHeader(const FrameHeaderBytes& bytes) {
   const auto wrong = [](absl::string_view what, uint64_t expected, uint64_t got) {
-    return absl::DataLossError(absl::StrCat("damaged frame: ", what, "; expected ",
+    return absl::DataLossError(absl::StrCat("damaged frame: wrong ", what, "; expected ",
                                             absl::Hex(expected), ", got ", absl::Hex(got)));
   };
   if (const auto magic = Take<uint32_t>(bytes, kMagicAt); magic != kMagic) {

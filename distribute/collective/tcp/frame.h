@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frame: the unit in which TcpTransport sends a message. It consists of a fixed-size header, in
-// little-endian order, and up to kMaxPayload bytes of the message. Checksums detect corruption by a
-// faulty network; they do not protect against deliberate changes.
+// TcpTransport sends each message as one or more frames. A frame consists of a fixed-size header,
+// in little-endian order, and up to kMaxPayload bytes of the message. Checksums detect corruption
+// by a faulty network; they do not protect against deliberate changes.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_FRAME_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TCP_FRAME_H_
 

@@ -20,7 +20,7 @@ class OwnedSocket {
   }
   ~OwnedSocket() { Close(); }
 
-  int fd() const { return fd_; }  // -1: none
+  int fd() const { return fd_; }  // -1 if there is none
   // Transfers the descriptor to the caller.
   int Release() { return std::exchange(fd_, -1); }
   void Close() {

@@ -33,10 +33,10 @@ class Stream {
   virtual int fd() const = 0;
 
   // Both transfer the first bytes of `parts` and return how many: 0 if none can be transferred now.
-  // After a Send that returned 0, the next Send must begin with the same bytes. They return
-  // Unavailable, with the system's reason, if the connection is lost; Receive also if the other end
-  // has closed it. Streams that authenticate return PermissionDenied before the other end has
-  // proven its identity, and DataLoss after that.
+  // After a Send that returned 0, the next Send must begin with the same bytes. Both return
+  // Unavailable, with the system's reason, if the connection is lost. Receive also returns
+  // Unavailable if the other end has closed it. Streams that authenticate return PermissionDenied
+  // before the other end has proven its identity, and DataLoss after that.
   virtual absl::StatusOr<size_t> Send(absl::Span<const iovec> parts) = 0;
   virtual absl::StatusOr<size_t> Receive(absl::Span<const iovec> parts) = 0;
 

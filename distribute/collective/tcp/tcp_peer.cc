@@ -26,7 +26,7 @@ TcpPeer::TcpPeer(int own_rank, int rank, uint64_t incarnation, std::unique_ptr<S
 TcpPeer::~TcpPeer() = default;
 
 absl::Status TcpPeer::Lost(const absl::Status& why, const MessageTag* tag) const {
-  std::string where = absl::StrCat("connection from rank ", own_rank_, " to rank ", rank_);
+  std::string where = absl::StrCat("connection of rank ", own_rank_, " to rank ", rank_);
   Failure failure = {.rank = rank_};
   if (tag != nullptr) {
     const auto message = receives_.find(KeyOf(*tag));
@@ -254,7 +254,7 @@ absl::Status TcpPeer::TakeHeader() {
 absl::Status TcpPeer::TakePayload() {
   const uint32_t crc = PayloadCrc({received_.payload, received_.payload_bytes});
   if (crc != receiving_.payload_crc) {
-    return Lost(absl::DataLossError(absl::StrCat("damaged frame: payload CRC; expected ",
+    return Lost(absl::DataLossError(absl::StrCat("damaged frame: wrong payload CRC; expected ",
                                                  absl::Hex(receiving_.payload_crc), ", got ",
                                                  absl::Hex(crc))),
                 &receiving_.tag);

@@ -47,7 +47,7 @@ class TcpPeer {
     std::byte* bytes = nullptr;
     size_t size = 0;
     size_t done = 0;      // bytes of finished frames
-    uint64_t serial = 0;  // in the order in which messages were started
+    uint64_t serial = 0;  // numbers the messages in the order they were started
   };
   // Identifies a message exchanged with this peer.
   struct Key {

@@ -57,7 +57,7 @@ uint64_t Extend(uint64_t last, int bits, uint64_t near) {
   return near + ahead - (is_behind ? uint64_t{1} << bits : 0);
 }
 
-// Unpacks a tag that matches `expected`, from which it takes the missing high bits.
+// Unpacks a tag that matches `expected`. Takes the missing high bits from `expected`.
 MessageTag Unpack(ucp_tag_t packed, const MessageTag& expected) {
   const uint64_t fingerprint = LastBits(packed, kFingerprintBits);
   const bool same = fingerprint == LastBits(expected.fingerprint, kFingerprintBits);
@@ -97,8 +97,8 @@ std::vector<std::string> EntriesOf(const std::string& folder) {
   return names;
 }
 
-// Adds the RDMA ports behind a network device, for which UCX uses separate names: `mlx5_0:1` for
-// `ib0`.
+// Adds the RDMA ports behind a network device, because UCX uses separate names for them: `mlx5_0:1`
+// for `ib0`.
 std::string WithRdmaDevices(const std::string& device) {
   std::string devices = device;
   for (const std::string& rdma :
@@ -378,8 +378,8 @@ class Ucx final : public UcxTransport {
   }
 
   absl::Status Lost(const Flight& flight, ucs_status_t status) const {
-    return WithFailure(UcxError(absl::StrCat("the connection from rank ", options_.rank,
-                                             " to rank ", flight.transfer.peer, " has ended"),
+    return WithFailure(UcxError(absl::StrCat("the connection of rank ", options_.rank, " to rank ",
+                                             flight.transfer.peer, " has ended"),
                                 status),
                        {.rank = flight.transfer.peer, .name = std::string(flight.transfer.name)});
   }

@@ -21,16 +21,16 @@ class UcxTransport : public Transport {
     int rank = 0;
     // Distinguishes these connections from earlier ones between the same workers.
     uint64_t incarnation = 0;
-    // The network device to listen on, such as `eth0`, `lo` or `mlx5_0:1`. Empty: all devices that
-    // UCX finds.
+    // The network device to listen on, such as `eth0`, `lo` or `mlx5_0:1`. If empty, UCX listens on
+    // all devices that it finds.
     std::string device;
   };
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
 
   // Returns the address, a few hundred bytes, that this rank's peers pass to Connect.
   virtual absl::StatusOr<std::string> Address() const = 0;
-  // Connects a peer. Call it for every peer before the first transfer with that peer. The peer may
-  // already be sending.
+  // Connects to a peer. Must be called for every peer before the first transfer with that peer. The
+  // peer may already be sending.
   virtual absl::Status Connect(int rank, absl::string_view address) = 0;
 };
 
