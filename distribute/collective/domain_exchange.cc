@@ -92,7 +92,14 @@ DomainExchange::DomainExchange(const Topology& topology, int rank,
       parts_(partners_.num_domains()),
       scattered_(partners_.num_domains()) {}
 
-DomainExchange::~DomainExchange() = default;
+DomainExchange::~DomainExchange() { CancelTransfers(); }
+
+void DomainExchange::CancelTransfers() {
+  MutexLock lock(&mu_);
+  if (!transport_->pending().has_value()) return;
+  transport_->Abort(absl::CancelledError(absl::StrCat("rank ", rank_, " has closed")));
+  transport_->Progress().IgnoreError();  // returns the failure, and no memory is accessed
+}
 
 std::byte* DomainExchange::Scratch(int64_t bytes) {
   if (static_cast<int64_t>(scratch_.size()) < bytes) scratch_.resize(bytes);

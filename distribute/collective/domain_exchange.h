@@ -88,6 +88,9 @@ class DomainExchange {
   absl::Status Barrier(uint64_t fingerprint);
 
   void Abort(const absl::Status& why) { transport_->Abort(why); }
+  // Cancels the transfers in flight, if any; all later calls then fail. Once it returns, no
+  // transfer accesses its memory, which the caller may free. No other call may be in progress.
+  void CancelTransfers();
 
  private:
   struct Layout;

@@ -160,6 +160,8 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
   ~TeamCommunicator() override {
     Resume();
     if (thread_ != nullptr) thread_->Remove(this);
+    // An update in flight, after a failed step, receives into memory that is freed with it.
+    if (exchange_ != nullptr) exchange_->CancelTransfers();
   }
 
   int rank() const override { return position_.rank; }

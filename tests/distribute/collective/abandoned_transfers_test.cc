@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests that a communicator with transfers in flight, as after a failed step, cancels them before
+// it frees their memory: a network device may still write to it.
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/team.h"
+#include "distribute/collective/team_communicator.h"
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/connect_domains.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kRows = 8;
+
+// What a test sees of a transport. The transport can be destroyed earlier.
+struct TransportState {
+  int receives = 0;
+  bool aborted = false;
+  bool accesses_memory = false;
+};
+
+// Sends go nowhere and nothing arrives. Like UCX, it accesses the memory of its receives until the
+// first Progress after Abort.
+class SilentTransport final : public Transport {
+ public:
+  explicit SilentTransport(std::shared_ptr<TransportState> state) : state_(std::move(state)) {}
+  ~SilentTransport() override {
+    EXPECT_FALSE(state_->accesses_memory) << "the exchange has already freed its own memory";
+  }
+
+  absl::Status StartSend(const Transfer&, absl::Span<const std::byte>) override {
+    return absl::OkStatus();
+  }
+  absl::Status StartReceive(const Transfer& transfer, absl::Span<std::byte> bytes) override {
+    ++*transfer.unfinished;
+    ++state_->receives;
+    state_->accesses_memory = true;
+    pending_ = {.peer = transfer.peer, .bytes = bytes.size(), .is_receive = true};
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> Progress() override {
+    if (!state_->aborted) return false;
+    state_->accesses_memory = false;
+    return absl::CancelledError("aborted");
+  }
+  bool PrepareToWait(std::vector<pollfd>*) override { return false; }
+  std::optional<Pending> pending() const override { return pending_; }
+  void Abort(const absl::Status&) override { state_->aborted = true; }
+
+ private:
+  const std::shared_ptr<TransportState> state_;
+  std::optional<Pending> pending_;
+};
+
+// A team whose memory must not be freed while the transport accesses it.
+class WatchedTeam final : public LocalTeam {
+ public:
+  WatchedTeam(std::unique_ptr<LocalTeam> team, std::shared_ptr<TransportState> state)
+      : team_(std::move(team)), state_(std::move(state)) {}
+  int rank() const override { return team_->rank(); }
+  int size() const override { return team_->size(); }
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    MF_ASSIGN_OR_RETURN(auto memory, team_->Allocate(bytes));
+    std::byte* const start = memory.get();
+    return std::shared_ptr<std::byte>(
+        start, [memory = std::move(memory), state = state_](std::byte*) {
+          EXPECT_FALSE(state->accesses_memory) << "the rows of an update are freed";
+        });
+  }
+  absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
+  absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
+    return team_->Begin(offer, waits, work);
+  }
+  absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
+    return team_->Access(access);
+  }
+  absl::Status Meet(const TeamOffer& offer, Work work) override { return team_->Meet(offer, work); }
+  absl::Status Finish(const TeamOffer& offer, Work work) override {
+    return team_->Finish(offer, work);
+  }
+  absl::Status status() const override { return team_->status(); }
+  void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
+
+ private:
+  const std::unique_ptr<LocalTeam> team_;
+  const std::shared_ptr<TransportState> state_;
+};
+
+class NoUpdate final : public ProductUpdateRule {
+ public:
+  void Apply(absl::Span<const ProductRows>, int64_t, int64_t) override {}
+};
+
+class AbandonedTransfersTest : public testing::Test {
+ protected:
+  AbandonedTransfersTest() {
+    const Topology topology = DomainsOfRanks("01");
+    exchange_ = std::make_shared<DomainExchange>(
+        topology, /*rank=*/0, std::make_unique<SilentTransport>(state_), absl::Minutes(1));
+    LocalTeams teams = CreateThreadTeam(1).value();
+    communicator_ = CreateTeamCommunicator(
+        topology, /*rank=*/0, std::make_unique<WatchedTeam>(std::move(teams[0]), state_),
+        exchange_);
+  }
+
+  const std::shared_ptr<TransportState> state_ = std::make_shared<TransportState>();
+  std::shared_ptr<DomainExchange> exchange_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+TEST_F(AbandonedTransfersTest, CommunicatorCancelsAllReduceInFlight) {
+  std::vector<float> values(1000);
+  ASSERT_EQ(communicator_->Start({.operation = AllReduce{Reduction::kSum, 1000},
+                                  .in = values.data(),
+                                  .out = values.data(),
+                                  .name = "gradient"},
+                                 nullptr),
+            absl::OkStatus());
+  ASSERT_GT(state_->receives, 0);
+  communicator_.reset();
+  EXPECT_FALSE(state_->accesses_memory);
+}
+
+TEST_F(AbandonedTransfersTest, CommunicatorCancelsUpdateBeforeItFreesItsRows) {
+  const std::vector<float> left(kRows), right(1);
+  std::vector<float> variable(kRows);
+  std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable.data())};
+  const int64_t counts[] = {1, 1};
+  NoUpdate rule;
+  ASSERT_EQ(communicator_->Start({.operation = ProductUpdate{.right = right.data(),
+                                                             .counts = counts,
+                                                             .rows = kRows,
+                                                             .row_bytes = sizeof(float),
+                                                             .variables = variables,
+                                                             .rule = &rule},
+                                  .in = left.data(),
+                                  .name = "update"},
+                                 nullptr),
+            absl::OkStatus());
+  ASSERT_GT(state_->receives, 0);
+  communicator_.reset();
+  EXPECT_FALSE(state_->accesses_memory);
+}
+
+TEST_F(AbandonedTransfersTest, IdleCommunicatorAbortsNothing) {
+  communicator_.reset();
+  exchange_.reset();
+  EXPECT_FALSE(state_->aborted);
+}
+
+}  // namespace
+}  // namespace mirrorflow
