@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -109,6 +110,18 @@ class Kernel {
   virtual const UpdateByProductKernel* AsUpdateByProduct() const { return nullptr; }
 };
 
+// A form in which a kernel reads an operand that changes rarely: a copy in another layout
+// (forms.h).
+struct OperandForm {
+  int input = 0;
+  // Identifies the layout. Forms of one operand with equal keys are equal.
+  std::string key;
+  int64_t bytes = 0;
+  int64_t scratch_bytes = 0;  // for `make`
+  // Writes the form to output 0 from the operand, which is input 0.
+  std::shared_ptr<const Kernel> make;
+};
+
 // The result of a kernel factory.
 struct KernelPlan {
   std::unique_ptr<const Kernel> kernel;
@@ -121,6 +134,8 @@ struct KernelPlan {
   // Arithmetic operations of a matrix product or convolution, counting a multiply-add as two; 0 for
   // other kernels.
   int64_t flops = 0;
+  // The operands that Run reads in a form. Requires KernelContext::changes_rarely for each.
+  std::vector<OperandForm> forms = {};
 };
 
 // State shared by the kernels of one plan, on device types that need it. Factories add code to it,
@@ -144,6 +159,9 @@ class KernelContext {
   // Return the sharding of output i and its global shape; random ops need both.
   virtual const Sharding& output_sharding(int i) const = 0;
   virtual const Shape& global_output_shape(int i) const = 0;
+  // Returns whether input i is a constant, or a variable that the step does not write. The kernel
+  // can then ask for a form of it.
+  virtual bool changes_rarely(int i) const { return false; }
   // Returns the number of threads per lane of this device.
   virtual int num_threads() const = 0;
   virtual const KernelOptions& options() const {

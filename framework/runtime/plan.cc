@@ -100,8 +100,24 @@ std::string LargestValues(const Plan& plan) {
   });
 }
 
+int64_t Plan::form_bytes() const {
+  int64_t bytes = 0;
+  for (const PlannedForm& form : forms) bytes += form.form.bytes;
+  return bytes;
+}
+
 std::string Plan::ToString() const {
   std::string text;
+  for (size_t i = 0; i < forms.size(); ++i) {
+    const PlannedForm& planned = forms[i];
+    absl::StrAppend(&text, "form in region ", form_region(static_cast<int>(i)), " of ");
+    if (planned.variable < 0) {
+      absl::StrAppend(&text, "a constant");
+    } else {
+      absl::StrAppend(&text, "variable r", planned.source.region, "+", planned.source.offset);
+    }
+    absl::StrAppend(&text, ", ", planned.form.bytes, " bytes: ", planned.form.key, "\n");
+  }
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
     absl::StrAppend(&text, i, " ", LaneName(instruction.lane), " ");

@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "framework/core/buffer.h"
 #include "framework/core/shape.h"
+#include "framework/core/tensor.h"
 #include "framework/graph/sharding.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/device.h"
@@ -170,6 +171,14 @@ struct PlannedControl {
   std::vector<int64_t> staging;
 };
 
+// An operand that the session keeps in a form, in a region of its own.
+struct PlannedForm {
+  OperandForm form;
+  int variable = -1;  // in the layout; -1: `constant`
+  Operand source;     // of the variable
+  Tensor constant;
+};
+
 // A plan's instructions in the order in which a device dispatches them, without records and waits
 // if its lanes run inline. Made once for all replicas that run the plan.
 struct DispatchList {
@@ -180,8 +189,8 @@ struct DispatchList {
 };
 
 struct Plan {
-  // Regions are numbered in this order: those that every plan has, one for each feed, and those of
-  // the session's VariableLayout.
+  // Regions are numbered in this order: those that every plan has, one for each feed, those of the
+  // session's VariableLayout, and one for each form.
   static constexpr RegionId kConstantsRegion = 1;
   static constexpr RegionId kArenaRegion = 2;
   static constexpr RegionId kFirstFeedRegion = 3;
@@ -189,6 +198,8 @@ struct Plan {
   RegionId layout_region(int region) const {
     return kFirstFeedRegion + static_cast<RegionId>(feeds.size()) + region;
   }
+  int num_layout_regions = 0;
+  RegionId form_region(int form) const { return layout_region(num_layout_regions) + form; }
   int num_regions = 0;
 
   std::vector<Instruction> instructions;
@@ -198,6 +209,7 @@ struct Plan {
   std::vector<PlannedCollective> collectives;
   std::vector<int32_t> late;  // the collectives that the next run finishes, in order
   std::vector<PlannedControl> controls;
+  std::vector<PlannedForm> forms;
   std::vector<PlannedFeed> feeds;
   std::vector<PlannedFetch> fetches;
   std::vector<std::string> node_names;  // `dense/MatMul`
@@ -214,6 +226,7 @@ struct Plan {
   int64_t flops = 0;                  // of matrix products and convolutions
   std::vector<int64_t> kernel_flops;  // the same, by kernel
   int64_t copied_to_buckets = 0;      // bytes copied to form operands of collectives
+  int64_t form_bytes() const;         // of all forms
   bool fails_on_data = false;         // whether any kernel can reject its input data
 
   // The memory that each instruction accesses.

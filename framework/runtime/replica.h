@@ -21,6 +21,7 @@
 #include "framework/runtime/bound_collective.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/device.h"
+#include "framework/runtime/forms.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/run_progress.h"
 #include "framework/runtime/step_transfers.h"
@@ -59,6 +60,10 @@ class Replica {
 
   // Sets the log in which the replica records its collectives.
   void set_collective_log(std::shared_ptr<CollectiveLog> log) { collective_log_ = std::move(log); }
+
+  // Sets the forms that this replica shares with others. Without it, every run makes its forms
+  // anew, because nothing records writes.
+  void set_forms(std::shared_ptr<Forms> forms) { forms_ = std::move(forms); }
 
   // Registers the gradients' memory, which collectives reduce in place, with the communicator.
   absl::Status RegisterGradients();
@@ -102,6 +107,7 @@ class Replica {
   Communicator* communicator_ = nullptr;
   bool shares_variables_ = false;  // with other processes
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
+  std::shared_ptr<Forms> forms_;                    // may be null
   std::vector<std::shared_ptr<std::byte>> layout_;  // the memory of regions_
   // Shared by all plans: grows to the largest size that a Run has needed.
   std::shared_ptr<std::byte> arena_;
@@ -200,6 +206,12 @@ class BoundPlan {
   std::byte* Address(const Operand& operand) const {
     return kernel_bases_[operand.region] + operand.offset;
   }
+  const std::byte* SourceOf(const PlannedForm& planned) const {
+    return planned.variable < 0 ? planned.constant.raw()
+                                : bases_[planned.source.region] + planned.source.offset;
+  }
+  // Makes the forms that are stale.
+  absl::Status RefreshForms();
   absl::Status RunControl(const Instruction& instruction);
   absl::Status RunInside(const BoundPlan& outer, std::byte* arena, uint64_t iteration);
   void SetArguments(const BoundPlan& outer, const Operand* arguments);
@@ -219,6 +231,9 @@ class BoundPlan {
   std::vector<std::unique_ptr<BoundCollective>> collectives_;  // for plan_->collectives
   std::vector<const Collective*> announced_;                   // the same, in start order
   std::vector<std::shared_ptr<std::byte>> owned_;
+  std::shared_ptr<Forms> forms_store_;
+  std::vector<std::shared_ptr<Form>> forms_;  // for plan_->forms
+  uint64_t refreshed_at_ = 0;                 // Forms::writes() when all forms were up to date
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // for plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run
   StepParams params_;

@@ -115,12 +115,13 @@ void RunnerPool::ReturnInTurn(StepRunner* runner, bool is_exclusive) {
 }
 
 bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
+  const int64_t available = options_.max_bytes - options_.shared_bytes();
   const auto others_have = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     int64_t sum = &runner != first_.get() ? first_->reserved_bytes() : 0;
     for (const auto& other : others_) sum += other.get() != &runner ? other->reserved_bytes() : 0;
     return sum;
   };
-  if (bytes <= options_.max_bytes - others_have()) return true;
+  if (bytes <= available - others_have()) return true;
   const auto free = [&](StepRunner& other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (&other != &runner && !IsLent(other)) other.FreeMemory();
   };
@@ -128,7 +129,7 @@ bool RunnerPool::MakeRoom(const StepRunner& runner, int64_t bytes) {
   for (const auto& other : others_) free(*other);
   // A run may always proceed if it is the only one in progress.
   const int64_t beside = others_have();
-  return beside == 0 || bytes <= options_.max_bytes - beside;
+  return beside == 0 || bytes <= available - beside;
 }
 
 absl::Status RunnerPool::ReserveMore(StepRunner& runner, int64_t bytes) {

@@ -61,6 +61,8 @@ class RunnerPool {
     absl::Duration timeout = absl::Minutes(10);  // for each wait
     // Limit for the total memory of all runners (StepRunner::reserved_bytes).
     int64_t max_bytes = int64_t{1} << 60;
+    // Returns how much of `max_bytes` memory that all runners share occupies.
+    std::function<int64_t()> shared_bytes = [] { return int64_t{0}; };
   };
   // `make` creates further runners on demand, on the thread that needs one.
   RunnerPool(std::unique_ptr<StepRunner> first, MakeRunner make, const Options& options);

@@ -135,7 +135,8 @@ absl::Status Session::Initialize(SessionBackend& backend) {
           .max_runners = can_share_session ? max_runs : 1,
           .refuse_others = connection_->has_other_workers(),
           .timeout = options_.step_timeout,
-          .max_bytes = options_.max_bytes - VariableBytes(variables_->layout(), ranks.size())});
+          .max_bytes = options_.max_bytes - VariableBytes(variables_->layout(), ranks.size()),
+          .shared_bytes = [forms = variables_->forms()] { return forms->bytes(); }});
   return InitializeVariables();
 }
 
@@ -162,11 +163,13 @@ absl::StatusOr<std::unique_ptr<StepRunner>> Session::CloneRunner() {
   MF_ASSIGN_OR_RETURN(std::shared_ptr<LocalReplicas> replicas,
                       LocalReplicas::Create(std::move(devices), ranks, layout(),
                                             first.layout_memory(), {.pin_threads = false}));
+  replicas->first().set_forms(variables_->forms());
   return NewRunner(std::move(replicas));
 }
 
 int Session::num_local_replicas() const { return replicas_->size(); }
 int Session::world_size() const { return connection_->topology().world_size(); }
+const Forms& Session::forms() const { return *variables_->forms(); }
 const VariableLayout& Session::layout() const { return variables_->layout(); }
 
 int64_t Session::variable_bytes() const {

@@ -47,6 +47,7 @@
 namespace mirrorflow {
 
 class Connection;       // framework/workers/connection.h
+class Forms;            // framework/runtime/forms.h
 class LocalReplicas;    // framework/workers/local_replicas.h
 class RankExchange;     // framework/workers/rank_exchange.h
 class RunnerLease;      // framework/session/runner_pool.h
@@ -173,6 +174,7 @@ class Session {
   int64_t reserved_bytes() const;
 
   // For tools, tests and higher layers (mirrorflow_debug.h).
+  const Forms& forms() const;
   const VariableLayout& layout() const;
   const Connection& connection() const { return *connection_; }
   uint64_t seed() const { return options_.seed; }

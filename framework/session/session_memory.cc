@@ -68,6 +68,7 @@ absl::Status CheckStepMemory(const VariableLayout& layout,
   for (const std::shared_ptr<const Plan>& plan : plans) {
     Add(plan->arena_bytes, &total);
     Add(plan->constants_bytes, &total);
+    Add(plan->form_bytes(), &total);
   }
   return CheckTotal(total, max_bytes, "this step and its fetches need too much memory",
                     LargestValues(*plans[0]));

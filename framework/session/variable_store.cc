@@ -37,7 +37,10 @@ VariableStore::VariableStore(std::unique_ptr<const VariableLayout> layout, RankE
       replicas_(exchange.replicas()),
       connection_(exchange.connection()),
       sharing_(sharing),
-      states_(layout_->variables().size()) {}
+      states_(layout_->variables().size()),
+      forms_(std::make_shared<Forms>(states_.size())) {
+  for (const auto& replica : replicas_) replica->set_forms(forms_);
+}
 
 absl::StatusOr<int> VariableStore::Find(absl::string_view name) const {
   const int v = layout_->Find(name);
@@ -49,11 +52,17 @@ absl::StatusOr<int> VariableStore::Find(absl::string_view name) const {
 }
 
 void VariableStore::MarkSet(absl::Span<const int> variables) {
-  for (const int v : variables) states_[v] = State::kSet;
+  for (const int v : variables) {
+    states_[v] = State::kSet;
+    forms_->MarkWritten(v);
+  }
 }
 
 void VariableStore::MarkIndeterminate(absl::Span<const int> variables, const absl::Status& cause) {
-  for (const int v : variables) states_[v] = State::kIndeterminate;
+  for (const int v : variables) {
+    states_[v] = State::kIndeterminate;
+    forms_->MarkWritten(v);
+  }
   indeterminate_cause_ = std::string(cause.message());
 }
 
@@ -243,6 +252,7 @@ absl::Status VariableStore::AssignPartsFromWorker0(int v, absl::Span<const Varia
           replica->device().CopyIn(value.raw(), AddressOf(variable, *replica), value.bytes()));
     }
   }
+  forms_->MarkWritten(v);
   return absl::OkStatus();
 }
 
@@ -275,6 +285,7 @@ absl::Status VariableStore::AgreeOnInitial(MonotonicTime deadline) {
 }
 
 absl::Status VariableStore::TakeValuesOfRank0(absl::Span<const int> variables) {
+  for (const int v : variables) forms_->MarkWritten(v);
   MF_RETURN_IF_ERROR(exchange_.OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
     for (const int variable : variables) {
       const VariableInfo& v = info(variable);

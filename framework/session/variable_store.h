@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/tensor.h"
+#include "framework/runtime/forms.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/variable_part.h"
 #include "framework/workers/rank_exchange.h"
@@ -40,6 +41,9 @@ class VariableStore {
   // hold the regions of `layout`.
   VariableStore(std::unique_ptr<const VariableLayout> layout, RankExchange& exchange,
                 const Sharing& sharing);
+
+  // The forms of the variables. They are stale after every change of a variable.
+  const std::shared_ptr<Forms>& forms() const { return forms_; }
 
   const VariableLayout& layout() const { return *layout_; }
   const VariableInfo& info(int variable) const { return layout_->variables()[variable]; }
@@ -122,6 +126,7 @@ class VariableStore {
   const Connection& connection_;
   const Sharing sharing_;
   std::vector<std::atomic<State>> states_;
+  const std::shared_ptr<Forms> forms_;
   std::set<int> initial_;
   std::string indeterminate_cause_;  // the last error that left variables indeterminate
 };

@@ -184,7 +184,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
   switch (dtype) {
     case DT_FLOAT:
-      plan = OneDnnConvolution(part, g);
+      plan = OneDnnConvolution(part, g, c.changes_rarely(1));
       if (!absl::IsUnimplemented(plan.status())) break;
       plan = ByProducts<float>(part, g, out_elements);
       if (plan.ok() && g.bias) {

@@ -115,7 +115,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const int64_t elements = c.output_shape(0).num_elements();
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("not by oneDNN");
   if (c.output_dtype(0) == DT_FLOAT && !shapes.AnyEmpty()) {
-    plan = OneDnnConvolution(part, AsConvolution(g));
+    plan = OneDnnConvolution(part, AsConvolution(g), c.changes_rarely(1));
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {

@@ -118,7 +118,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   } else if (c.output_dtype(0) == DT_FLOAT && flops >= kMinLargeFlops &&
              (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1)) {
     // OneDnnProduct broadcasts only operands that are a single matrix.
-    plan = OneDnnProduct(g);
+    plan = OneDnnProduct(g, c.changes_rarely(1));
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(SignedTypes(), c.output_dtype(0),

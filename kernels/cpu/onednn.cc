@@ -380,10 +380,10 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
                      in * out * g.h.size * g.w.size});
 }
 
-// Returns a primitive that copies a filter from layout `from` to layout `to`, or null if the
-// layouts are equal.
-absl::StatusOr<PrimitivePtr> FilterReorder(const std::string& key, const memory::desc& from,
-                                           const memory::desc& to) {
+// Returns a primitive that copies a matrix or filter from layout `from` to layout `to`, or null if
+// the layouts are equal.
+absl::StatusOr<PrimitivePtr> Reorder(const std::string& key, const memory::desc& from,
+                                     const memory::desc& to) {
   if (from == to) return PrimitivePtr();
   return Cached(key, [&] {
     const dnnl::reorder::primitive_desc pd(Engine(), from, Engine(), to, Attributes());
@@ -393,24 +393,64 @@ absl::StatusOr<PrimitivePtr> FilterReorder(const std::string& key, const memory:
   });
 }
 
+// Identifies a layout, so that kernels for different batch sizes share a form. Returns `otherwise`
+// for a layout that oneDNN does not describe by strides and blocks.
+std::string LayoutKey(const memory::desc& desc, const std::string& otherwise) {
+  const dnnl_memory_desc_t& d = desc.data;
+  if (d.format_kind != dnnl_blocked || d.extra.flags != dnnl_memory_extra_flag_none) {
+    return otherwise;
+  }
+  const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
+  std::string key = "blocked";
+  for (int i = 0; i < d.ndims; ++i) {
+    absl::StrAppend(&key, " ", d.dims[i], "/", d.padded_dims[i], "*", blocks.strides[i]);
+  }
+  for (int i = 0; i < blocks.inner_nblks; ++i) {
+    absl::StrAppend(&key, " ", blocks.inner_blks[i], "@", blocks.inner_idxs[i]);
+  }
+  return key;
+}
+
+// Returns the form of input 1 that `reorder` makes. `key` identifies the kernel, and `transposed`
+// means that the operand is stored as the transpose of what oneDNN describes.
+OperandForm FormOf(const std::string& key, const PrimitivePtr& reorder, bool transposed) {
+  Scratch scratch;
+  scratch.Add(reorder->desc(2));
+  const int64_t bytes = scratch.bytes();
+  return {.input = 1,
+          .key = absl::StrCat(LayoutKey(reorder->desc(1), key), transposed ? " transposed" : ""),
+          .bytes = static_cast<int64_t>(reorder->desc(1).get_size()),
+          .scratch_bytes = bytes,
+          .make = MakeKernel([reorder, bytes](const KernelArgs& args, Lane& lane) {
+            return reorder->Run(
+                lane, {args.input<float>(0), args.output<float>(0), Scratch::Start(args, bytes)});
+          })};
+}
+
 // Returns a kernel that converts the filter (input 1) to oneDNN's layout, then runs `primitive` on
 // input `input`, the filter, output 0 and the bias (input 2), if the geometry has one.
+// If `keeps_filter` is true, the kernel expects the converted filter as a form instead.
 absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
-                                               const PrimitivePtr& primitive, int input) {
+                                               const PrimitivePtr& primitive, int input,
+                                               bool keeps_filter) {
   const memory::desc plain = PlainFilter(g);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                      FilterReorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
+                      Reorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
+  const bool has_form = keeps_filter && reorder != nullptr;
+  const bool reorders = !has_form && reorder != nullptr;
   Scratch scratch;
-  const int64_t filter = scratch.Add(primitive->desc(1));
-  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
+  const int64_t filter = reorders ? scratch.Add(primitive->desc(1)) : 0;
+  const int64_t reorder_pad = reorders ? scratch.Add(reorder->desc(2)) : 0;
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   const bool bias = g.bias;
+  std::vector<OperandForm> forms;
+  if (has_form) forms.push_back(FormOf(key, reorder, /*transposed=*/false));
   return KernelPlan{
       .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
         std::byte* const start = Scratch::Start(args, bytes);
         const void* weights = args.input<float>(1);
-        if (reorder != nullptr) {
+        if (reorders) {
           MF_RETURN_IF_ERROR(reorder->Run(lane, {weights, start + filter, start + reorder_pad}));
           weights = start + filter;
         }
@@ -419,30 +459,42 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
         if (!bias) return primitive->Run(lane, {in, weights, out, start + pad});
         return primitive->Run(lane, {in, weights, out, start + pad, args.input<float>(2)});
       }),
-      .scratch_bytes = bytes};
+      .scratch_bytes = bytes,
+      .forms = std::move(forms)};
 }
 
 }  // namespace
 
-absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
+absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b) {
   const double m = g.m, n = g.n, k = g.k;
   const int64_t batch = std::max(g.batch_a, g.batch_b);
   const bool batched = batch > 1;
   MF_RETURN_IF_ERROR(CheckSizes({g.batch_a * m * k, g.batch_b * k * n, batch * m * n}));
-  const std::string key = absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ",
-                                       g.transpose_b, " ", g.batch_a, " ", g.batch_b, " ", g.bias);
+  const bool may_pack = keeps_b && !batched;
+  const std::string key =
+      absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ", g.transpose_b, " ",
+                   g.batch_a, " ", g.batch_b, " ", g.bias, may_pack ? " packed" : "");
+  const memory::desc plain_b = FloatMatrices(batched, g.batch_b, g.k, g.n, g.transpose_b);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr product, Cached(key, [&] {
         const memory::desc a = FloatMatrices(batched, g.batch_a, g.m, g.k, g.transpose_a);
-        const memory::desc b = FloatMatrices(batched, g.batch_b, g.k, g.n, g.transpose_b);
+        const memory::desc b =
+            may_pack ? memory::desc({g.k, g.n}, memory::data_type::f32, memory::format_tag::any)
+                     : plain_b;
         const memory::desc out = FloatMatrices(batched, batch, g.m, g.n, false);
         const memory::desc bias = FloatBias(g.bias, {1, g.n}, memory::format_tag::ab);
         const dnnl::matmul::primitive_desc pd({a, b, bias, out}, Attributes(), Engine());
-        std::vector<Primitive::Arg> args = {
-            {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, out}, Scratchpad(pd)};
+        std::vector<Primitive::Arg> args = {{DNNL_ARG_SRC, a},
+                                            {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                            {DNNL_ARG_DST, out},
+                                            Scratchpad(pd)};
         if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
         return std::make_shared<const Primitive>(dnnl::matmul(pd), std::move(args));
       }));
+  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
+                      Reorder(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
+  std::vector<OperandForm> forms;
+  if (reorder != nullptr) forms.push_back(FormOf(key, reorder, g.transpose_b));
   Scratch scratch;
   scratch.Add(product->desc(3));
   const int64_t bytes = scratch.bytes();
@@ -454,12 +506,13 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
         if (!bias) return product->Run(lane, {a, b, out, scratch});
         return product->Run(lane, {a, b, out, scratch, args.input<float>(2)});
       }),
-      .scratch_bytes = bytes};
+      .scratch_bytes = bytes,
+      .forms = std::move(forms)};
 }
 
 namespace {
 
-absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& g) {
+absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& g, bool keeps_filter) {
   const std::string key = Key("convolution", g);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
@@ -473,10 +526,11 @@ absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& g) {
         if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
         return std::make_shared<const Primitive>(dnnl::convolution_forward(pd), std::move(args));
       }));
-  return WithReorderedFilter(g, key, primitive, /*input=*/0);
+  return WithReorderedFilter(g, key, primitive, /*input=*/0, keeps_filter);
 }
 
-absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g) {
+absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g,
+                                                    bool keeps_filter) {
   const std::string key = Key("convolution backprop input", g);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive, Cached(key, [&] {
                         const Convolution c(g);
@@ -488,7 +542,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g
                                                         {DNNL_ARG_DIFF_SRC, c.images},
                                                         Scratchpad(pd)});
                       }));
-  return WithReorderedFilter(g, key, primitive, /*input=*/2);
+  return WithReorderedFilter(g, key, primitive, /*input=*/2, keeps_filter);
 }
 
 absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& g) {
@@ -506,7 +560,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
       }));
   const memory::desc plain = PlainFilter(g);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                      FilterReorder(absl::StrCat("reorder for ", key), primitive->desc(1), plain));
+                      Reorder(absl::StrCat("reorder for ", key), primitive->desc(1), plain));
   Scratch scratch;
   const int64_t filter = scratch.Add(primitive->desc(1));
   const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
@@ -526,13 +580,14 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
 
 }  // namespace
 
-absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g) {
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
+                                             bool keeps_filter) {
   MF_RETURN_IF_ERROR(CheckSizes(g));
   switch (part) {
     case ConvolutionPart::kForward:
-      return ConvolutionForward(g);
+      return ConvolutionForward(g, keeps_filter);
     case ConvolutionPart::kBackpropInput:
-      return ConvolutionBackpropInput(g);
+      return ConvolutionBackpropInput(g, keeps_filter);
     case ConvolutionPart::kBackpropFilter:
       return ConvolutionBackpropFilter(g);
   }

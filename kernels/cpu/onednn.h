@@ -31,13 +31,15 @@ struct ProductGeometry {
   int64_t batch_b = 1;
   bool bias = false;  // input 2 [n] is added to every row; not for batches
 };
-absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
+// If `keeps_b` is true, the kernel reads input 1 in a form (OperandForm), unless it is a batch.
+absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b);
 
 // Returns a kernel that computes `part` in output 0: the convolution of the images (input 0) with
 // the filter (input 1); the gradient with respect to the images, from the filter and the output
 // gradient (input 2); or the gradient with respect to the filter, from the images and the output
-// gradient.
-absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g);
+// gradient. If `keeps_filter` is true, the kernel reads the filter in a form (OperandForm).
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
+                                             bool keeps_filter);
 
 // Limits oneDNN to `instruction_set`, a value of ONEDNN_MAX_CPU_ISA. Returns false if the value is
 // unknown, or if oneDNN has already chosen an instruction set.

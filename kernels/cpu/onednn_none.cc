@@ -10,8 +10,8 @@ absl::Status NotLinked() { return absl::UnimplementedError("built without oneDNN
 
 }  // namespace
 
-absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry&) { return NotLinked(); }
-absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&) {
+absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry&, bool) { return NotLinked(); }
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&, bool) {
   return NotLinked();
 }
 

@@ -96,6 +96,8 @@ void PrintMemory(const Plan& plan, const VariableLayout& layout) {
   PrintLine(absl::StrFormat("  %-40s %d bytes, %d values, live peak %d bytes", "arena",
                             plan.arena_bytes, plan.num_arena_values, plan.live_bytes));
   PrintLine(absl::StrFormat("  %-40s %d bytes", "constants", plan.constants_bytes));
+  PrintLine(absl::StrFormat("  %-40s %d bytes, %d in the layouts of kernels", "forms",
+                            plan.form_bytes(), plan.forms.size()));
   for (const LayoutRegion& region : layout.regions()) {
     PrintLine(absl::StrFormat("  %-40s %d bytes", region.name, region.bytes));
   }
@@ -127,9 +129,10 @@ void PrintTotals(const Plan& plan, const VariableLayout& layout) {
   for (const PlannedCollective& c : plan.collectives) sent += c.bytes();
   std::printf(
       "memory per replica: %.2f MB = %.2f variables and gradients + %.2f intermediate values + "
-      "%.2f constants\n",
-      Megabytes(variables + plan.arena_bytes + plan.constants_bytes), Megabytes(variables),
-      Megabytes(plan.arena_bytes), Megabytes(plan.constants_bytes));
+      "%.2f constants + %.2f forms\n",
+      Megabytes(variables + plan.arena_bytes + plan.constants_bytes + plan.form_bytes()),
+      Megabytes(variables), Megabytes(plan.arena_bytes), Megabytes(plan.constants_bytes),
+      Megabytes(plan.form_bytes()));
   std::printf("collectives: %d per step, %.2f MB\n", static_cast<int>(plan.collectives.size()),
               Megabytes(sent));
 }

@@ -29,12 +29,18 @@ class Assigner {
   }
 
  private:
+  bool ReadsForm(const Node& node, int input) const {
+    const std::vector<OperandForm>& forms = s_.kernel_plans[node.id()].forms;
+    return std::any_of(forms.begin(), forms.end(),
+                       [input](const OperandForm& form) { return form.input == input; });
+  }
+
   // Returns true if the value is needed at run time. A static operand is not: it is read when the
   // plan is made.
   bool IsOperand(const Output& output) const {
     for (const Use& use : output.node->uses()) {
       if (use.slot != Use::kControl && use.user->input(use.slot) == output &&
-          !use.user->is_static_input(use.slot)) {
+          !use.user->is_static_input(use.slot) && !ReadsForm(*use.user, use.slot)) {
         return true;
       }
     }

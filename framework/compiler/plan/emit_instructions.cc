@@ -2,9 +2,12 @@
 #include "framework/compiler/plan/emit_instructions.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "framework/compiler/plan/emit_collectives.h"
+#include "framework/compiler/plan/form_source.h"
 #include "framework/compiler/plan/plan_writer.h"
 
 namespace mirrorflow {
@@ -57,8 +60,10 @@ class Emitter {
   void EmitKernel(const Node& node) {
     KernelPlan& kernel = s_.kernel_plans[node.id()];
     if (kernel.flops > 0) collectives_.FinishUpdates();
+    std::map<int, int> forms;
+    for (OperandForm& form : kernel.forms) forms[form.input] = AddForm(node, std::move(form));
     EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_.kernels.size()),
-                kernel.scratch_bytes);
+                kernel.scratch_bytes, forms);
     plan_.kernels.push_back(std::move(kernel.kernel));
     plan_.kernel_flops.push_back(kernel.flops);
   }
@@ -81,8 +86,34 @@ class Emitter {
     plan_.controls.push_back(std::move(control));
   }
 
-  // Emits an instruction with the node's inputs, outputs and scratch as operands.
-  void EmitCompute(const Node& node, InstructionKind kind, int32_t index, int64_t scratch_bytes) {
+  // Adds a form to the plan, unless another kernel reads the same one. Returns its storage.
+  int AddForm(const Node& node, OperandForm form) {
+    const FormSource source = *sources_.Find(node.input(form.input));
+    for (size_t i = 0; i < forms_.size(); ++i) {
+      if (forms_[i].source == source && plan_.forms[i].form.key == form.key) {
+        return forms_[i].storage;
+      }
+    }
+    PlannedForm planned = {.form = std::move(form), .variable = source.variable};
+    if (source.constant != nullptr) {
+      planned.constant = s_.values().at(source.constant->output(0)).constant;
+    } else {
+      const VariableInfo& variable = s_.layout->variables()[source.variable];
+      planned.source = {plan_.layout_region(variable.region), variable.offset};
+    }
+    const int storage =
+        s_.storage.Add({.bytes = planned.form.bytes,
+                        .region = plan_.form_region(static_cast<int>(plan_.forms.size())),
+                        .pinned = true});
+    plan_.forms.push_back(std::move(planned));
+    forms_.push_back({source, storage});
+    return storage;
+  }
+
+  // Emits an instruction with the node's inputs, outputs and scratch as operands. `forms` holds the
+  // storage of each input that the kernel reads in a form.
+  void EmitCompute(const Node& node, InstructionKind kind, int32_t index, int64_t scratch_bytes,
+                   const std::map<int, int>& forms = {}) {
     const Instruction instruction{.kind = kind,
                                   .index = index,
                                   .first_operand = writer_.NextOperand(),
@@ -91,7 +122,10 @@ class Emitter {
                                   .node = writer_.AddName(node)};
     StorageUses uses;
     for (int i = 0; i < node.num_inputs(); ++i) {
-      const int storage = node.is_static_input(i) ? -1 : s_.storage.of(node.input(i));
+      const auto form = forms.find(i);
+      const int storage = form != forms.end()       ? form->second
+                          : node.is_static_input(i) ? -1
+                                                    : s_.storage.of(node.input(i));
       writer_.AddOperand(storage);
       if (storage < 0) continue;
       uses.push_back({storage, false});
@@ -107,7 +141,14 @@ class Emitter {
     writer_.Append(instruction, uses);
   }
 
+  struct EmittedForm {
+    FormSource source;
+    int storage;
+  };
+
   PlanState& s_;
+  const FormSources sources_{s_};
+  std::vector<EmittedForm> forms_;  // for plan_.forms
   Plan& plan_;
   PlanWriter writer_;
   EmitCollectives collectives_;

@@ -284,8 +284,7 @@ absl::StatusOr<bool> PlanMemory::Run(PlanState& s) {
       Place(s.storage, &access.operand);
     }
   }
-  plan.num_regions =
-      plan.layout_region(s.layout != nullptr ? static_cast<int>(s.layout->regions().size()) : 0);
+  plan.num_regions = plan.form_region(static_cast<int>(plan.forms.size()));
   // The bodies of branches and loops run on a single thread.
   plan.dispatch = MakeDispatchList(plan, s.traits.inline_lanes || s.is_body);
   return true;

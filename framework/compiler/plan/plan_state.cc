@@ -34,6 +34,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   facts = program.facts;
   device_type = device.type;
   plan->axis_rows = rows;
+  plan->num_layout_regions = layout != nullptr ? static_cast<int>(layout->regions().size()) : 0;
   for (const Axis& axis : axes) plan->axis_sizes.push_back(axis.size);
   for (const auto& [id, functions] : program.bodies) {
     for (size_t i = 0; i < functions.size(); ++i) {
