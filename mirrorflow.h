@@ -3,6 +3,10 @@
 // Mirrorflow's public API: build a graph, choose a strategy, run steps. Two other headers are
 // public: mirrorflow_extend.h, for user-defined ops, kernels and passes, and mirrorflow_debug.h,
 // for inspecting compiled steps. Bazel visibility keeps all other headers private.
+//
+// To read the headers in order, start with framework/graph/scope.h (graphs), then ops/ops.h and
+// train/ (what a graph can contain), distribute/strategy/strategy.h (devices) and
+// framework/session/session.h (steps and variables). docs/glossary.md defines the terms.
 #ifndef MIRRORFLOW_MIRRORFLOW_H_
 #define MIRRORFLOW_MIRRORFLOW_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise binary ops with NumPy broadcasting: arithmetic, comparisons and logic. The table in
-// binary.cc lists the formula, dtypes, linearity and gradient of each op.
+// Element-wise binary ops with NumPy broadcasting: arithmetic, comparisons and logic.
+// docs/ops/binary.md lists the formula, dtypes and gradient of each op.
 #ifndef MIRRORFLOW_OPS_BINARY_H_
 #define MIRRORFLOW_OPS_BINARY_H_
 

@@ -34,7 +34,7 @@ struct BroadcastGradientArgsOutputs {
 // BroadcastGradientArgs: for two shapes that broadcast, the dimensions along which the gradient of
 // the first operand (r0) and of the second operand (r1) must be summed. For equal shapes, r0 and r1
 // are empty.
-// Shapes:   s0 and s1 are vectors, constant when the plan is compiled; r0 and r1 are vectors with
+// Shapes:   s0 and s1 are vectors, known when the step is compiled; r0 and r1 are vectors with
 //           one element per dimension to sum.
 // Errors:   InvalidArgument if the shapes do not broadcast.
 BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1);

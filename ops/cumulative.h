@@ -19,8 +19,8 @@ struct CumulativeOptions {
   bool reverse = false;    // accumulates from the last element to the first
 };
 
-// Shapes:   x has rank 1 or more; the result has the same shape. `axis` is a scalar, constant when
-//           the plan is compiled; a negative axis counts from the end.
+// Shapes:   x has rank 1 or more; the result has the same shape. `axis` is a scalar, known when
+//           the step is compiled; a negative axis counts from the end.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8; integers wrap around.
 // Errors:   InvalidArgument for an axis out of range.
 // Sharding: gathers along the axis.

@@ -13,7 +13,7 @@ namespace ops {
 
 // DynamicStitch: y[indices[k][i…], b…] = data[k][i…, b…]; if an index occurs more than once, its
 // last row wins.
-// Shapes:   the indices are constant when the plan is compiled; y has (largest index + 1) rows.
+// Shapes:   the indices are known when the step is compiled; y has (largest index + 1) rows.
 //           Rows that no index names are 0.
 Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
                      absl::Span<const Output> data);

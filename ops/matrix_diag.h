@@ -51,7 +51,7 @@ struct MatrixDiagOptions {
 // Gradient: MatrixDiagPart.
 Output MatrixDiag(const Scope& scope, Output diagonal);
 // MatrixDiagV3: a matrix with the given diagonals, and with `padding_value`, a scalar, elsewhere.
-// Operands: k, num_rows and num_cols are constant when the plan is compiled; a size of -1 means the
+// Operands: k, num_rows and num_cols are known when the step is compiled; a size of -1 means the
 //           smallest possible size.
 Output MatrixDiagV3(const Scope& scope, Output diagonal, Output k, Output num_rows, Output num_cols,
                     Output padding_value, const MatrixDiagOptions& options = {});
@@ -68,8 +68,8 @@ Output MatrixSetDiagV3(const Scope& scope, Output input, Output diagonal, Output
                        const MatrixDiagOptions& options = {});
 
 // MatrixBandPart: the input with zeros outside `num_lower` diagonals below the main one and
-// `num_upper` above it; a negative count keeps all diagonals on that side. Both counts are constant
-// when the plan is compiled.
+// `num_upper` above it; a negative count keeps all diagonals on that side. Both counts are known
+// when the step is compiled.
 Output MatrixBandPart(const Scope& scope, Output input, Output num_lower, Output num_upper);
 
 }  // namespace ops

@@ -21,7 +21,7 @@ struct RandomOptions {
   int64_t seed2 = 0;
 };
 
-// Shapes:   shape [R], constant when a plan is made.
+// Shapes:   shape [R], known when the step is compiled.
 // Dtypes:   half, bfloat16, float, double.
 // Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for the normal distribution. The
 //           values differ from TensorFlow's.
@@ -37,7 +37,8 @@ Output TruncatedNormal(const Scope& scope, Output shape, DataType dtype,
 
 // Dropout: sets each element of x to 0 with probability `rate`, and divides all other elements by 1
 // - rate. Like TensorFlow's tf.nn.dropout, it is built from other ops. The mask does not depend on
-// the number of replicas.
+// the number of replicas. It stays in the graph during evaluation; ForInference (train/inference.h)
+// removes it.
 // Dtypes:   half, bfloat16, float, double.
 // Errors:   InvalidArgument unless 0 <= rate < 1. A rate of 0 returns x itself.
 Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& options = {});

@@ -24,7 +24,7 @@ inline constexpr char kMean[] = "Mean";
 inline constexpr char kSum[] = "Sum";
 
 // The dimensions to reduce; negative ones count from the end. They are either C++ integers, such as
-// `{0, -1}`, or an output, an integer scalar or vector that is constant when a plan is made. The
+// `{0, -1}`, or an output, an integer scalar or vector that is known when the step is compiled. The
 // default is all dimensions; `{}` reduces none.
 class ReductionAxes {
  public:

@@ -17,7 +17,7 @@ namespace ops {
 // elements at one position of all blocks form one output image.
 // Shapes:   input [N,S…,rest], block_shape [M], paddings [M,2] -> [N·∏block, (S+paddings)/block…,
 //           rest]; image b·N+n holds the elements at position b of the blocks of image n.
-//           block_shape and paddings are constant when a plan is made.
+//           block_shape and paddings are known when the step is compiled.
 // Errors:   InvalidArgument if the padded dimensions are not multiples of the block dimensions.
 // Gradient: BatchToSpaceND.
 Output SpaceToBatchND(const Scope& scope, Output input, Output block_shape, Output paddings);

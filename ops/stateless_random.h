@@ -25,7 +25,7 @@ KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed);
 // StatelessRandomGetAlg: the number of the algorithm, which is 1 (Philox).
 Output StatelessRandomGetAlg(const Scope& scope);
 
-// Shapes:   shape [R], constant when a plan is made; seed [2], int32 or int64; alg, minval and
+// Shapes:   shape [R], known when the step is compiled; seed [2], int32 or int64; alg, minval and
 //           maxval are scalars.
 // Errors:   InvalidArgument at run time if alg is neither 1 (Philox) nor 3 (automatic), or if
 //           minval is not below maxval.

@@ -61,7 +61,7 @@ struct StridedSliceOptions {
 
 // StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative indices count from the
 // end.
-// Shapes:   begin, end, strides [N], constant when a plan is made.
+// Shapes:   begin, end, strides [N], known when the step is compiled.
 // Errors:   InvalidArgument for a stride of 0 or an index out of range; ranges are clamped to the
 //           dimension.
 // Gradient: StridedSliceGrad.

@@ -16,7 +16,7 @@ namespace ops {
 inline constexpr char kTranspose[] = "Transpose";  // for passes that match this op
 
 // Transpose: y[i[perm[0]], i[perm[1]], …] = x[i[0], i[1], …].
-// Shapes:   perm [R], a permutation of 0 … R-1, constant when a plan is made.
+// Shapes:   perm [R], a permutation of 0 … R-1, known when the step is compiled.
 // Gradient: dy transposed by the inverse permutation.
 Output Transpose(const Scope& scope, Output x, Output perm);
 Output Transpose(const Scope& scope, Output x, absl::Span<const int64_t> perm);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// JoinOptions: how a worker of MultiWorkerMirroredStrategy joins the others.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 
@@ -32,7 +34,7 @@ struct JoinOptions {
   // The secret that all workers of the cluster share; default: the one in the cluster's
   // secret_file. Without it, every process that can reach the coordination service is trusted.
   std::string secret = "";
-  // Required to run without a secret, unless the service is on the loopback device.
+  // Must be true to run without a secret, unless the service is on the loopback device.
   bool insecure = false;
   // Distinguishes jobs that have the same secret or none. Default: the cluster's job, or empty with
   // an external coordinator, which does not have the cluster's job.

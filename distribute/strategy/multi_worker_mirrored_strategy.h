@@ -34,8 +34,10 @@ struct WorkerReplicas;  // distribute/cluster/join_cluster.h
 class MultiWorkerMirroredStrategy final : public Strategy {
  public:
   struct Options {
+    // The addresses of all workers, and this worker's index (cluster_resolver.h).
     Cluster cluster;
     MirroredStrategy::Options replicas;  // this worker's replicas
+    // How this worker joins the others: secrets, timeouts and transport.
     JoinOptions join = {};
     // Whether to end the process, with exit code 4, if it hangs and does not react when the cluster
     // fails: after JoinOptions::heartbeat_timeout if it is inside a step, and after

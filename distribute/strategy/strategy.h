@@ -2,11 +2,16 @@
 //
 // Strategy: takes a program that is written for one device and the global batch, and runs it on
 // several devices. OneDeviceStrategy runs it on one device. MirroredStrategy runs it on every local
-// device in lockstep, with equal copies of all variables.
+// device in lockstep, with equal copies of all variables. MultiWorkerMirroredStrategy
+// (multi_worker_mirrored_strategy.h) does so on the devices of several workers.
 //
 //   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = 2}));
-//   { auto mirrored = strategy->scope(); … }              // variables created in here belong to it
+//   { auto mirrored = strategy->scope(); … }  // variables created in this block belong to it
 //   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+//
+// A *replica* is one running copy of the program, on one device. Its *rank* is its index among the
+// replicas of all workers. A *worker* is a process, which can run several replicas. (PyTorch calls
+// a process a rank.)
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
 
@@ -36,6 +41,7 @@ class Strategy {
 
   // Returns the replicas of all workers. The reference is valid until Rejoin.
   virtual const Topology& topology() const = 0;
+  // Returns the number of replicas of all workers, which other frameworks call the world size.
   int num_replicas_in_sync() const { return topology().world_size(); }
   // Returns the index of this process among the workers. Worker 0 writes files and reports results.
   virtual int worker() const { return 0; }
@@ -44,14 +50,16 @@ class Strategy {
   // text form of graphs use it.
   const std::string& name() const { return name_; }
 
-  // Returns a scope object. Variables created on this thread during its lifetime belong to this
-  // strategy: only its sessions accept them.
+  // Returns a guard. Variables that this thread creates during the guard's lifetime belong to this
+  // strategy: only its sessions accept them. The guard is unrelated to the class Scope, which adds
+  // nodes to a graph.
   [[nodiscard]] CreationScope scope() const { return CreationScope(name_); }
 
   // Returns a session that runs steps of a snapshot of `graph`. Initialises the variables once,
-  // with equal values on all replicas. Returns any error that occurred while the graph was built,
-  // and InvalidArgument for a variable that does not belong to this strategy. Variables of graphs
-  // that were read from files belong to every strategy.
+  // with equal values on all replicas. Variables of graphs that were read from files belong to
+  // every strategy. Returns any error that occurred while the graph was built, InvalidArgument for
+  // a variable that does not belong to this strategy, and ResourceExhausted if the variables do not
+  // fit into memory or `max_bytes`.
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
   // Returns the batches of one epoch of `dataset`. A Dataset produces them ahead of time on a
@@ -63,10 +71,12 @@ class Strategy {
   DistributedDataset Distribute(const BatchProvider& dataset, int64_t epoch = 0,
                                 const DistributeOptions& options = {}) const;
 
-  // Reduces the replicas' values to their sum, mean, maximum or minimum, in rank order. All values
-  // must have the same shape and dtype: a floating-point type, int32 or int64.
+  // Reduces the replicas' values to their sum, mean, maximum or minimum, in rank order. Returns
+  // InvalidArgument if there are no values, or if they differ in shape or dtype. The dtype must be
+  // a floating-point type, int32 or int64.
   static absl::StatusOr<Tensor> Reduce(Reduction reduction, absl::Span<const Tensor> per_replica);
-  // Concatenates the replicas' values along dimension `axis`.
+  // Concatenates the replicas' values along dimension `axis`. Returns InvalidArgument if there are
+  // no values, if `axis` is not in [0, rank), or if they differ in dtype or in any other dimension.
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
 
   // For RunWithRejoin, which calls AwaitOtherWorkers and Rejoin.
@@ -106,21 +116,23 @@ class OneDeviceStrategy final : public Strategy {
   struct Options {
     std::string device = "CPU:0";  // or `GPU:0`, …
     uint64_t seed = 0;             // for random ops without a seed attribute
-    // A step that takes longer fails.
+    // A step that takes longer fails. Default: 10 minutes.
     absl::Duration step_timeout = SessionOptions().step_timeout;
-    // Memory limit for variables and runs in progress, in bytes.
+    // Memory limit for variables and runs in progress, in bytes. Default: 2^60, in effect unlimited.
     int64_t max_bytes = SessionOptions().max_bytes;
     // Capacity of a session's LRU cache of compiled steps. Each set of feed shapes takes one entry.
+    // Default: 128.
     int max_cached_steps = SessionOptions().max_cached_steps;
     // On a CPU, the maximum number of concurrent runs of steps that write no variables; 0: one per
     // CPU that the process may use. Further runs wait, for at most `step_timeout`.
     int max_concurrent_runs = SessionOptions().max_concurrent_runs;
-    // On GPUs, replays a step that has run before as CUDA graphs.
+    // If true, a step that has run before is replayed as CUDA graphs. Only for GPUs.
     bool capture_steps = true;
     CompileOptions compile = {};
     // The user's own ops, kernels and passes; borrowed.
     const Extensions* extensions = nullptr;
   };
+  // Returns InvalidArgument for an invalid option, and an error if the device does not exist.
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create();
 
@@ -146,8 +158,9 @@ class MirroredStrategy final : public Strategy {
     // The number of CPU replicas if no device is named; at least 1. By default, one per core, at
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
-    // Size limit of a gradient bucket, which one all-reduce carries. 0 selects 512 KiB on CPUs, 16
-    // MiB on GPUs, and between hosts a size that depends on the cost of the link.
+    // Size limit of a gradient bucket, which one all-reduce carries, in bytes. With 0, the default,
+    // it is 512 KiB on CPUs, 16 MiB on GPUs, and between hosts a size that depends on the cost of
+    // the link.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // for random ops without a seed attribute
     // How long a collective waits for other replicas, and how long a step may take, before they
@@ -155,20 +168,21 @@ class MirroredStrategy final : public Strategy {
     // minutes.
     std::optional<absl::Duration> collective_timeout = std::nullopt;
     std::optional<absl::Duration> step_timeout = std::nullopt;
-    bool pin_threads = true;                         // pins each replica to its own cores
-    int64_t max_bytes = SessionOptions().max_bytes;  // memory limit for variables and one step
-    // Capacity of a session's LRU cache of compiled steps. Each combination of feed shapes and
-    // replica rows takes one entry.
+    bool pin_threads = true;  // if true, each replica is pinned to its own cores
+    // Memory limit for variables and one step, in bytes. Default: 2^60, in effect unlimited.
+    int64_t max_bytes = SessionOptions().max_bytes;
+    // Capacity of a session's LRU cache of compiled steps. Each set of feed shapes takes one entry,
+    // and so does each set of RunOptions::replica_rows. Default: 128.
     int max_cached_steps = SessionOptions().max_cached_steps;
-    // On GPUs, replays a step that has run before as CUDA graphs.
+    // If true, a step that has run before is replayed as CUDA graphs. Only for GPUs.
     bool capture_steps = true;
-    // On GPUs, captures a step and its collectives as a single graph; otherwise graphs end at
-    // collectives. Default: true if each worker has one GPU. NVIDIA warns that this can hang if a
-    // process uses several GPUs; `step_timeout` ends such a step. A traced step does not run as a
-    // graph, so all workers must trace the same steps.
+    // If true, a step and its collectives are captured as a single CUDA graph; if false, graphs end
+    // at collectives. Only for GPUs. Default: true if each worker has one GPU. NVIDIA warns that
+    // this can hang if a process uses several GPUs; `step_timeout` ends such a step. A traced step
+    // does not run as a graph, so all workers must trace the same steps.
     std::optional<bool> capture_collectives = std::nullopt;
-    // On GPUs, makes NCCL reduce in a fixed order. All other computation is reproducible in any
-    // case, unless `compile.kernels.autotune` is set.
+    // If true, NCCL reduces in a fixed order. Only for GPUs. All other computation is reproducible
+    // in any case, unless `compile.kernels.autotune` is set.
     bool deterministic = false;
     CompileOptions compile = {};
     // The user's own ops, kernels and passes; borrowed.
@@ -182,6 +196,7 @@ class MirroredStrategy final : public Strategy {
     // Returns the options of the strategy's sessions. `step_timeout` must be set.
     SessionOptions ForSessions() const;
   };
+  // Returns InvalidArgument for an invalid option, and an error if a device does not exist.
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();
 

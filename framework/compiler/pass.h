@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pass: one step of the compiler. It declares the facts that it needs, establishes and invalidates,
-// so that a Pipeline can check the order.
+// Pass: one transformation of the compiler, which has two halves. The first half turns a step's
+// graph into a program, with global shapes and collectives; the second turns a program into a plan
+// for one type of device. A pass declares the facts that it needs, establishes and invalidates, so
+// that a Pipeline can check the order. User-defined passes run in the first half.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 
@@ -17,10 +19,12 @@ namespace mirrorflow {
 class PassInfo {
  public:
   virtual ~PassInfo() = default;
-  virtual absl::string_view name() const = 0;  // the stem of the pass's file
-  virtual Facts needs() const { return 0; }    // facts that must hold before Run
-  virtual Facts gives() const { return 0; }    // facts that hold after Run
-  virtual Facts ends() const { return 0; }     // facts that no longer hold after Run
+  // Returns a unique name in snake case, such as `fold_constants`. In Mirrorflow's own passes, it
+  // is also the name of the file.
+  virtual absl::string_view name() const = 0;
+  virtual Facts needs() const { return 0; }  // facts that must hold before Run
+  virtual Facts gives() const { return 0; }  // facts that hold after Run
+  virtual Facts ends() const { return 0; }   // facts that no longer hold after Run
   // Whether the program has the same meaning without the pass, so that
   // CompileOptions::disabled_passes may list it.
   virtual bool optional() const { return false; }

@@ -110,9 +110,11 @@ class Tensor {
     return *value;
   }
 
-  // Returns a view of the same memory with another shape, which must have the same element count.
+  // Returns a view of the same memory with another shape. Terminates the process if the element
+  // counts differ.
   Tensor Reshaped(const Shape& shape) const;
-  // Returns a view of rows [begin, end) of the leading dimension. Requires rank >= 1.
+  // Returns a view of rows [begin, end) of the leading dimension. Terminates the process if
+  // they are out of range.
   Tensor Rows(int64_t begin, int64_t end) const;
   // Returns a copy with its own memory.
   absl::StatusOr<Tensor> Clone() const;

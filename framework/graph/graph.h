@@ -105,7 +105,7 @@ class Node {
 
   // Returns the input index of argument `name`'s first tensor, or -1 if it has none.
   int input_index(absl::string_view name) const;
-  // Returns whether input i must be a constant when a plan is made.
+  // Returns whether input i must be a known when the step is compiled.
   bool is_static_input(int i) const { return static_inputs_[i]; }
 
   std::string CallString() const;   // `name = Op(in0, in1:1, ^control)`

@@ -2,6 +2,9 @@
 //
 // Reads and writes graph files. The name determines the format: `.pbtxt` and `.pb.txt` are
 // GraphDefs as text, other `.txt` files the text form, and all others binary GraphDefs.
+//
+//   MF_ASSIGN_OR_RETURN(Graph graph, ReadGraphFile("model.pb", AllOps()));
+//   const Node* logits = graph.FindNode("logits");  // null if the graph has no such node
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_FILE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_FILE_H_
 

@@ -33,8 +33,8 @@ struct ArgDef {
   std::string type_attr;
   std::string number_attr;
   std::string type_list_attr;
-  // True for an input whose value must be known when a plan is made (a shape, an axis). Kernels
-  // receive it as a constant, not as an operand.
+  // True for an input whose value must be known when the step is compiled (a shape, an axis).
+  // Kernels receive it as a constant, not as an operand.
   bool is_static = false;
 };
 

@@ -33,19 +33,28 @@ class OpBuilder {
  public:
   OpBuilder(OpRegistry* registry, OpDef* def) : registry_(registry), def_(def) {}
 
+  // Describes what the op computes, for docs/ops. Required.
   OpBuilder& Doc(absl::string_view text);
   OpBuilder& Input(absl::string_view spec);
-  // Adds an input whose value must be constant when a plan is made.
+  // Adds an input whose value must be known when the step is compiled.
   OpBuilder& StaticInput(absl::string_view spec);
   OpBuilder& Output(absl::string_view spec);
   OpBuilder& Attr(absl::string_view spec);
+  // Sets flags such as kView (op_def.h).
   OpBuilder& Traits(uint32_t traits);
+  // Marks an op that the compiler treats specially, such as a variable read (op_def.h).
   OpBuilder& Role(OpRole role);
+  // Infers the output shapes (shape_inference.h). Required.
   OpBuilder& Shape(ShapeFn fn);
+  // States how the op works on sharded operands (sharding.h). Required, unless Gathers is called.
   OpBuilder& Sharding(ShardingFn fn);
+  // States that the op needs whole operands on every replica, and why.
   OpBuilder& Gathers(absl::string_view because);
+  // Adds the gradient's nodes to the graph (gradients.h). Required, unless NoGradient is called.
   OpBuilder& Gradient(GradientFn fn);
+  // States that the op has no gradient, and why.
   OpBuilder& NoGradient(absl::string_view because);
+  // Expresses the op in terms of other ops. The compiler then replaces its nodes.
   OpBuilder& Expand(ExpandFn fn);
   // Marks the op as an optimizer update that applies the gradient in input `gradient` to variable
   // 0.

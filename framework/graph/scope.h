@@ -5,8 +5,15 @@
 // builder, and NewSession returns it with the node's name. After an error, builders add no nodes
 // and return invalid outputs.
 //
+// The builders in ops/ take a scope as their first argument:
+//
 //   Scope root(&graph);
-//   Output y = root.SubScope("dense").Build(ops, "MatMul").Input(x).Input(w).One();
+//   Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 4});
+//   Output y = ops::Relu(root.SubScope("layer"), x);  // the node `layer/Relu`
+//
+// Scope::Build adds a node of any op, also of one without a builder:
+//
+//   Output z = root.Build(AllOps(), "Neg").Input(y).One();
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SCOPE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SCOPE_H_
 
@@ -37,6 +44,7 @@ class Scope {
   // Returns a scope whose node names get the prefix `name/`, made unique among the sub-scopes of
   // this scope's prefix.
   Scope SubScope(absl::string_view name) const;
+  // Returns a scope whose new nodes run after `operations`, like tf.control_dependencies.
   Scope WithControlDependencies(absl::Span<const Operation> operations) const;
   // Returns a scope whose new nodes get the control inputs of `node`.
   Scope WithControlInputsOf(const Node& node) const;

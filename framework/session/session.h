@@ -14,6 +14,15 @@
 // first runs with a new set of feed shapes; an LRU cache keeps up to
 // SessionOptions::max_cached_steps compiled steps.
 //
+// If a step fails while it updates variables, the variables that it writes are *indeterminate*:
+// they cannot be read until they are assigned, or until a step overwrites them without reading
+// them.
+//
+// A variable is *synchronised on write* if all replicas' copies are equal after every step, as
+// weights are. A variable that is *synchronised on read*, such as a metric's counter, has a
+// different part on each replica, and its value is the sum of the parts (VariableSynchronization,
+// train/variable.h).
+//
 // A session with one worker is thread-safe. On a single CPU replica, steps that write no variables
 // run concurrently, each with its own memory for intermediate values. Steps that write variables,
 // and calls such as ReadVariable and AssignVariable, are exclusive: they wait for the runs in
@@ -82,7 +91,9 @@ class Session {
 
   // Prepares a step that takes `feeds`, returns `fetches` and runs `targets`, all from the
   // session's graph. All workers must prepare and run the same steps. Before a step first runs, the
-  // workers compare its compiled form; if they differ, the error quotes the difference.
+  // workers compare its compiled form; if they differ, the error quotes the difference. Returns
+  // InvalidArgument for an output or operation of another graph, for a feed that is named twice,
+  // and for a local fetch that is not a fetch.
   absl::StatusOr<Step> Prepare(absl::Span<const Output> feeds, absl::Span<const Output> fetches,
                                absl::Span<const Operation> targets = {},
                                const PrepareOptions& options = {});
@@ -108,9 +119,6 @@ class Session {
   // Like step(), but counts runs of steps that write no variables.
   uint64_t reading_step() const;
   void SetReadingStep(uint64_t step);
-
-  // If a step fails while it updates variables, the variables that it writes are indeterminate
-  // until they are assigned, or until a step overwrites them without reading them.
 
   // Returns the names of all variables, sorted.
   std::vector<std::string> VariableNames() const;

@@ -53,9 +53,9 @@ struct RunOptions {
   // The feeds of the next Run, if known. They are prefetched to the devices while this step
   // computes, and must not change until that Run.
   absl::Span<const Tensor> next_feeds = {};
-  // Split feeds hold only the rows of this worker's replicas, not the global batch. Without
-  // `replica_rows`, every replica of every worker then has as many rows as each replica of this
-  // worker.
+  // If true, split feeds hold only the rows of this worker's replicas, not the global batch.
+  // Without `replica_rows`, every replica of every worker then has as many rows as each replica of
+  // this worker.
   bool local_feeds = false;
 };
 
@@ -70,8 +70,8 @@ class Step {
   // Runs one step on all replicas. `feeds` are global values, in the order of Session::Prepare's
   // `feeds`. After an error, the variables that the step writes are unchanged, or indeterminate if
   // it had started to write them. Returns FailedPrecondition if the step reads a variable that is
-  // indeterminate or not initialised, or if the session has several workers and another thread is
-  // using it.
+  // indeterminate (see session.h) or not initialised, or if the session has several workers and
+  // another thread is using it.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
   absl::StatusOr<StepOutputs> Run(std::initializer_list<Tensor> feeds,
                                   const RunOptions& options = {}) {

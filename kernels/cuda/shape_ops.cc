@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose values are mostly known when the plan is made: Shape and related ops, Const, ListDiff,
-// BroadcastArgs, BroadcastGradientArgs, Fill, Range and LinSpace. Most are constants in a plan;
-// their kernels are for nodes that run outside a plan.
+// Ops whose values are mostly known when the step is compiled: Shape and related ops, Const,
+// ListDiff, BroadcastArgs, BroadcastGradientArgs, Fill, Range and LinSpace. Most are constants in a
+// plan; their kernels are for nodes that run outside a plan.
 #include <string>
 #include <vector>
 

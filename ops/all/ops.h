@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Includes the builders of all ops, which are in namespace mirrorflow::ops.
+// Includes the builders of all ops, which are in namespace mirrorflow::ops. A builder adds nodes to
+// the scope's graph and returns their outputs. It has the name of its op, in TensorFlow's spelling.
+// Errors that its comment lists, like all errors of builders, are recorded in the graph: the
+// builder then returns an invalid output, builders that take an invalid output add nothing, and
+// NewSession returns the first error. Errors "at run time" fail the step instead. docs/ops has a
+// page for each header.
 #ifndef MIRRORFLOW_OPS_ALL_OPS_H_
 #define MIRRORFLOW_OPS_ALL_OPS_H_
 
