@@ -43,9 +43,9 @@ struct VariableInfo {
   bool may_overflow = false;  // kMayOverflowAttr
   NodeId handle = 0;          // one of its VarHandleOps in the session's graph
   std::string initializer;    // the node that computes the initial value; may be empty
-  // Synchronised on read, not on write: the value is the sum over the replicas.
+  // Whether it is synchronised on read, not on write: its value is then the sum over the replicas.
   bool on_read = false;
-  // Only optimizers write it, so the replicas of a process can share one copy.
+  // Whether only optimizers write it, so that the replicas of a process can share one copy.
   bool can_share = false;
 
   int64_t bytes() const { return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype)); }

@@ -7,7 +7,8 @@
 //     return GpuElementwise(c, "x0 / (1 + exp(-x0))");
 //   });
 //
-// Builds without CUDA make no plans for GPUs, and these functions return Unimplemented.
+// In builds without CUDA, no plan is ever compiled for a GPU, and these functions return
+// Unimplemented.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 

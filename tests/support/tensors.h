@@ -54,8 +54,9 @@ class Random {
 // [0, limit).
 Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit = 2);
 
-// Returns `count` tensors that add up to `tensor`, up to rounding. Only the first has elements that
-// are not finite. Terms of an integer lie between 0 and the integer.
+// Returns `count` tensors whose sum is `tensor`, up to rounding. Only the first contains the
+// elements that are not finite. If an element is an integer, each of its terms is between 0 and the
+// element.
 std::vector<Tensor> RandomParts(const Tensor& tensor, int count, Random* random);
 
 }  // namespace mirrorflow

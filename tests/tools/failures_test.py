@@ -15,7 +15,7 @@ import unittest
 import programs
 from programs import CLUSTER, USAGE, free_port
 
-SECONDS = 60  # no job takes that long; more is a hang
+SECONDS = 60  # far longer than any job takes
 HEARTBEAT = 2
 # An idle machine takes one second more than the timeouts.
 SLACK = 8

@@ -19,13 +19,14 @@ namespace mirrorflow {
 
 struct LaunchOptions {
   std::vector<Placement> workers;  // the most workers that the job can have
-  // An elastic job starts and restarts with the workers of the hosts that answer, if these are at
-  // least `min_workers`. Other jobs need all workers.
+  // If true, the job starts and restarts with the workers of the hosts that answer, provided that
+  // they are at least `min_workers`. If false, it needs all workers.
   bool is_elastic = false;
   int min_workers = 1;
   std::vector<std::string> command;  // each worker's command
   std::string directory;             // where workers run
-  // The words of a command that runs another command on a host; `{host}` stands for its name.
+  // The words of a command that runs another command on a host. `{host}` stands for the host's
+  // name.
   std::vector<std::string> remote_shell;
   // Variables to send to other hosts even if their names would exclude them.
   std::set<std::string> forwarded_variables;

@@ -167,9 +167,10 @@ absl::Status InferAndFold::CheckStatic(const Compilation& c, const Node& node) c
   for (int i = 0; i < node.num_outputs(); ++i) {
     const Shape& shape = c.values().shape(node.output(i));
     if (!shape.IsFullyDefined()) {
-      return absl::UnimplementedError(
-          absl::StrCat(OpAndName(node), ": the shape of output ", i, " depends on data, got ",
-                       shape.ToString(), "; only shapes known before the step runs are supported"));
+      return absl::UnimplementedError(absl::StrCat(
+          OpAndName(node), ": the shape of output ", i,
+          " depends on data; expected a shape that is known before the step runs, got ",
+          shape.ToString()));
     }
   }
   return absl::OkStatus();

@@ -47,8 +47,8 @@ class Assigner {
     return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
   }
 
-  // Returns the kernel output from which `value` results through views, if any, or an invalid
-  // output if anything else uses that output or a view in between.
+  // If `value` is a view of a kernel's output, or that output itself, returns the output. Returns
+  // an invalid output if anything else uses the output or a view in between.
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {

@@ -6,10 +6,10 @@
 // collective is also in flight, or when no other node is left, so a rank seldom waits for other
 // ranks.
 //
-// An update's gate (a finite loss) must not delay the collectives that wait for it. If the next
-// collective is blocked only on earlier collectives, the nodes in between therefore run after the
-// next long kernel. Nodes that follow a collective (updates) run before other nodes, which frees
-// gradients while they are in cache.
+// Some collectives wait for the gate of an update, which is itself the result of a collective (the
+// loss is finite on all ranks). If the next collective waits only for such results, the nodes in
+// between run after the next long kernel, so that the rank need not wait for the gate. Updates run
+// as soon as their collective has finished, while the gradients are still in cache.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_
 

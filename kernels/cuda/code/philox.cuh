@@ -54,7 +54,7 @@ struct Shard {
 template <int64 kRuns, int64 kLength, int64 kStride, typename T, typename Make>
 __device__ inline void Generate(const Shard<kRuns, kLength, kStride>& shard, T* out, Make make) {
   constexpr int kGroup = kPerBlock<Value<T>>;
-  constexpr int64 kMaxGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can overlap
+  constexpr int64 kMaxGroups = (kLength + kGroup - 2) / kGroup + 1;  // that one run overlaps
   // A type that can count the elements of all groups, including the unused ones in the last block.
   using Slot = Index<kRuns * kMaxGroups * kGroup + kThreads * kGroup>;
   constexpr Slot kGroups = kMaxGroups;

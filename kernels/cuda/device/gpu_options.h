@@ -20,8 +20,8 @@ class CollectiveMemory {
 };
 
 struct GpuOptions {
-  // From the second run on, runs the repeating parts of a step as CUDA graphs: one graph for the
-  // whole step, or one for each stretch between two collectives.
+  // If true, all runs but the first execute the repeating parts of a step as CUDA graphs: one for
+  // the whole step, or one for each stretch between two collectives.
   bool capture_steps = true;
   // Allocates the gradients that collectives reduce. Null means cudaMalloc. Must
   // outlive the device.
