@@ -96,7 +96,8 @@ absl::Status DiagShape(ShapeContext& c) {  // for MatrixDiag and MatrixDiagV3
   Shape output = BatchOf(diagonal, diagonal_dims);
   const int64_t number = diagonal.dim(output.rank()), length = diagonal.dim(diagonal.rank() - 1);
   if (!band->single() && number != kUnknownDim && number != band->upper - band->lower + 1) {
-    return absl::InvalidArgumentError(absl::StrCat("expected ", band->upper - band->lower + 1,
+    return absl::InvalidArgumentError(absl::StrCat("diagonal must hold ",
+                                                   band->upper - band->lower + 1,
                                                    " diagonals, got ", diagonal.ToString()));
   }
   int64_t rows = kUnknownDim, columns = kUnknownDim;

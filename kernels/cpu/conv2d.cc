@@ -40,7 +40,7 @@ int64_t GroupOut(const Geometry& g) { return g.out_channels / g.groups; }
 int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * GroupIn(g); }
 
 // Calls copy(row, offset, pixel) for each pixel under a window. In matrix row `row`, the elements
-// from `offset` on correspond to one group's channels of pixel `pixel`.
+// starting at `offset` correspond to one group's channels of pixel `pixel`.
 template <typename Fn>
 void ForEachPixel(const Geometry& g, Fn copy) {
   for (int64_t y = 0; y < g.h.out; ++y) {

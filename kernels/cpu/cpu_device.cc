@@ -82,7 +82,8 @@ int NumUsableCores(const Cgroup& cgroup) {
   std::set<std::pair<int, int>> cores;
   for (const int cpu : UsableCpus()) {
     const int package = Topology(cpu, "physical_package_id"), core = Topology(cpu, "core_id");
-    cores.emplace(package, core >= 0 ? core : -1 - cpu);  // unknown: count the CPU as a core
+    // If the core is unknown, counts the CPU as a core.
+    cores.emplace(package, core >= 0 ? core : -1 - cpu);
   }
   return std::clamp(static_cast<int>(cores.size()), 1, NumUsableCpus(cgroup));
 }

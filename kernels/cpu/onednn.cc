@@ -37,10 +37,10 @@ namespace {
 
 using dnnl::memory;
 
-// Limits OpenMP to one thread during its lifetime. A primitive keeps the thread count with which it
-// was created, and some primitives read the count again when they run, so this limit must hold both
-// when a primitive is created and when it runs. A replica is one thread; an OpenMP team would
-// compete with other replicas for cores.
+// Limits OpenMP to one thread during its lifetime. A primitive keeps the thread count that was set
+// when it was created, and some primitives read the count again when they run, so this limit must
+// be active both when a primitive is created and when it runs. A replica is one thread; an OpenMP
+// team would compete with other replicas for cores.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {

@@ -69,9 +69,9 @@ absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_vi
   MF_ASSIGN_OR_RETURN(const std::string does_once, FindInside(body, AllOps(), once));
   if (!does_once.empty()) {
     return absl::UnimplementedError(
-        absl::StrCat(branch, " writes a variable or draws random numbers, in ", does_once,
-                     "; the gradient recomputes the branch and would repeat this; move it "
-                     "outside the branch"));
+        absl::StrCat(branch, " writes a variable or draws random numbers in ", does_once,
+                     ", and the gradient, which recomputes the branch, would do so again; move the "
+                     "node outside the branch"));
   }
   const Scope scope(&body.graph);
   std::vector<Output> ys, grad_ys;

@@ -74,8 +74,7 @@ absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Outp
   if (op == ops::kAssignAddVariable) return ops::AddV2(scope, before, write.input(1));
   if (op == ops::kAssignSubVariable) return ops::Sub(scope, before, write.input(1));
   return absl::UnimplementedError(absl::StrCat(
-      OpAndName(write),
-      " updates a variable inside a branch or loop; only these ops can write one there: ",
+      OpAndName(write), " cannot update a variable inside a branch or loop; expected ",
       ops::kAssignVariable, ", ", ops::kAssignAddVariable, " or ", ops::kAssignSubVariable));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form to which LowerTensorLists lowers a list, a tensor and a length, and the list ops
+// The lowered form of a list (LowerTensorLists), which is a tensor and a length, and the list ops
 // expressed as ops on tensors.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_

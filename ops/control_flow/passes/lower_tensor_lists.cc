@@ -75,7 +75,7 @@ class Lowering {
     return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlInputsOf(node);
   }
 
-  // Returns the capacity with which the list must be created.
+  // Returns the capacity to create the list with.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
     if (node.op().name == ops::kEmptyTensorList) {
       const Tensor& max = c_.values().at(node.input(1)).constant;
