@@ -298,7 +298,7 @@ bool IsStretched(const Shape& a, const Shape& b) {
   return false;
 }
 
-TEST_P(EveryOp, HasCasesThatBroadcastEachOperandIfAnyDoes) {
+TEST_P(EveryOp, HasCasesThatBroadcastEachOperandIfOpBroadcasts) {
   if (!op().has(kElementwise)) return;
   std::map<int, bool> is_stretched;
   bool differ = false;

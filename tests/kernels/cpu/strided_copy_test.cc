@@ -121,7 +121,7 @@ TEST(StridedCopy, WithoutElementsOutputIsUnchanged) {
   StridedCopy(DT_FLOAT, {{0, 1, 1}}).Run(nullptr, nullptr);
 }
 
-TEST(CopyKernel, ElementsWithoutSizeAreError) {
+TEST(CopyKernel, DtypeWithoutFixedSizeIsError) {
   EXPECT_THAT(CopyKernel(DT_STRING, {}).status(),
               IsError(absl::StatusCode::kUnimplemented, "no kernel", "dtype string"));
 }

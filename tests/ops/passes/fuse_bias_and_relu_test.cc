@@ -138,7 +138,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// The fused layer is a newer node than those of its gradients, so the text lists it after them.
+// The fused layer is created after the nodes of its gradients, so the text lists it after them.
 constexpr char kLayer[] = R"(
 x = Placeholder() {dtype=float, shape=<6,4>}
 w = Placeholder() {dtype=float, shape=<4,5>}

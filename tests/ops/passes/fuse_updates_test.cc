@@ -240,7 +240,7 @@ v = ResourceApplyGradientDescent(b, rate, x) {T=float}
 )";
   EXPECT_EQ(Updates(alike, {"u", "v"}, /*bucket_bytes=*/16).size(), 2);
   EXPECT_EQ(Updates(alike, {"u", "v"}).size(), 1);
-  // They are not merged either if the device lacks such kernels.
+  // Without kernels for merged updates, these updates are not merged, either.
   EXPECT_EQ(Updates(alike, {"u", "v"}, 1 << 20, KernelRegistry()).size(), 2);
 }
 

@@ -34,7 +34,7 @@ _MODULES = modules(
     "top_k",
 )
 _MOST_ELEMENTS = 64
-# TensorFlow has no gradient, or none is needed.
+# Ops that have no gradient in TensorFlow, or that need none.
 _WITHOUT = {
     "Assert",
     "Bitcast",
@@ -104,7 +104,7 @@ def _in_double(one_case):
 
 
 def cases():
-    """The float cases, converted to double, because there are fewer double cases."""
+    """Yields the float cases, converted to double, because the families have few double cases."""
     for module in _MODULES:
         yield from map(_in_double, filter(_has_gradient, module.cases()))
 

@@ -42,7 +42,7 @@ def _condition(shape):
 
 
 def cases():
-    """All ways to broadcast for float, two for the other types."""
+    """Yields all ways to broadcast for float, and two for the other types."""
     for dtype in ALL:
         for condition, then, otherwise in _SHAPES if dtype == "float" else _SHAPES[:2]:
             operands = sample(dtype, then), sample(dtype, otherwise, seed=1)
