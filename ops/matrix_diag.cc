@@ -42,8 +42,8 @@ bool IsLeftAligned(absl::string_view align, int64_t k) {
 
 namespace {
 
-// Returns the band in operand i: the main diagonal if the operand does not exist, or nullopt if it
-// is unknown.
+// Returns the band in operand i: the main diagonal if the operand does not exist, or nullopt if the
+// operand is not yet known.
 absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int i) {
   if (i >= c.num_inputs()) return std::optional<DiagonalBand>(DiagonalBand());
   if (c.input(i).unknown_rank()) return std::optional<DiagonalBand>();

@@ -76,8 +76,8 @@ absl::StatusOr<ShardingRule> SliceSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(term, ",.,.->", term), {0});
 }
 
-// Returns the constant value of an operand, or an empty tensor if it is not known while the graph
-// is built.
+// Returns the constant value of an operand, or an empty tensor if the value is not known while the
+// graph is built.
 const Tensor& ConstantOf(const Scope& s, const Output& value) {
   return s.graph().values().at(value).constant;
 }

@@ -168,7 +168,8 @@ absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
                     .scratch_bytes = matrix_bytes};
 }
 
-// Makes the kernel for empty operands. It fills the output, which may itself be empty, with zeros.
+// Makes the kernel for empty operands. The kernel fills the output, which may itself be empty, with
+// zeros.
 KernelPlan Zeros(int64_t bytes) {
   return {.kernel = MakeKernel(
               [bytes](const KernelArgs& args) { std::memset(args.output<char>(0), 0, bytes); })};

@@ -65,7 +65,7 @@ class CpuDevice final : public Device {
   InlineLane lane_;
 };
 
-// Returns an entry of the CPU topology that Linux reports, or -1 if it is missing.
+// Returns an entry of the CPU topology that Linux reports, or -1 if the entry is missing.
 int Topology(int cpu, absl::string_view what) {
   std::ifstream file(absl::StrCat("/sys/devices/system/cpu/cpu", cpu, "/topology/", what));
   int value = -1;

@@ -215,8 +215,8 @@ using PrimitivePtr = std::shared_ptr<const Primitive>;
 // recompiling a model is fast. Each holds tens of kilobytes of generated code.
 constexpr size_t kRecentPrimitives = 256;
 
-// Returns the primitive called `key`, which all plans of this process share. If it does not exist,
-// creates it and removes expired entries from the table.
+// Returns the primitive called `key`, which all plans of this process share. If the primitive does
+// not exist, creates it and removes expired entries from the table.
 absl::StatusOr<PrimitivePtr> Cached(const std::string& key,
                                     absl::FunctionRef<PrimitivePtr()> make) {
   struct Cache {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that oneDNN computes: float products and convolutions. They use only the thread that runs
-// the kernel. OneDnnProduct and OneDnnConvolution return Unimplemented if oneDNN has no
+// Kernels that oneDNN computes: float products and convolutions. The kernels use only the thread
+// that runs them. OneDnnProduct and OneDnnConvolution return Unimplemented if oneDNN has no
 // implementation, and callers fall back to other code. In a build without oneDNN, which links
 // onednn_none.cc instead of onednn.cc, they always return Unimplemented.
 //

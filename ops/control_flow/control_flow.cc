@@ -57,8 +57,8 @@ absl::Status WhileShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns the gradient of one branch, a function of the node's inputs and of each valid dy. It has
-// one result for each input that has a gradient.
+// Returns the gradient of one branch, a function of the node's inputs and of each valid dy. The
+// function has one result for each input that has a gradient.
 absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_view branch) {
   const absl::Span<const Output> inputs = c.op.inputs().subspan(1);
   const std::string name = absl::StrCat(c.op.name(), "_", branch, "_grad");
@@ -225,7 +225,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
   return built;
 }
 
-// Returns a shape with the dimensions on which `a` and `b` agree; all others are unknown.
+// Returns a shape with the dimensions that are equal in `a` and `b`; all others are unknown.
 mirrorflow::Shape CommonShape(const mirrorflow::Shape& a, const mirrorflow::Shape& b) {
   if (a.unknown_rank() || b.unknown_rank() || a.rank() != b.rank()) {
     return mirrorflow::Shape::UnknownRank();

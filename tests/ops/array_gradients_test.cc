@@ -2,7 +2,7 @@
 //
 // Tests the gradients of array ops when shapes are unknown while the graph is built. The nodes
 // differ from those for known shapes, but the values must be equal. tests/ops/op_test.cc compares
-// the latter with central differences.
+// the values for known shapes with central differences.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"

@@ -131,7 +131,7 @@ def _deep(x, w):
 # no further gradient. Therefore the graph without gradients is also stored.
 _NESTED = ("branching", "first_branch", "second_branch", "nested", "loop_in_branch", "deep")
 
-# By name.
+# Maps each name to a function that builds the graph's result.
 _LOOPS = {
     "counted": lambda x, w: _counted(x, w),
     "counted_with_maximum": lambda x, w: _counted(x, w, maximum_iterations=_TIMES + 2),

@@ -257,7 +257,7 @@ _BATCHES = (4, 5, 2)
 
 
 def _metric(name, metric, rows, weighted, **options):
-    """Returns a case with the result after each of three batches. `rows(count, seed)` makes each."""
+    """Returns a case with the results after each of three batches, made by `rows(count, seed)`."""
     lines = []
     for seed, count in enumerate(_BATCHES):
         batch = rows(count, seed)

@@ -139,7 +139,7 @@ def _rmsprop(variable, gradient):
         epsilon=tf.constant(1e-3), grad=gradient)
 
 
-# By name: the model, the shape of one input, the update of one variable.
+# Maps each name to the model, the shape of one input and the update of one variable.
 _V1 = {
     "linear_gradient_descent": (_linear, [6], _gradient_descent),
     "mlp_momentum": (_mlp, [7], _momentum),
@@ -294,7 +294,7 @@ def _export_keras(generator, make_model, shape, make_optimizer, updates=1):
     return graph_def, feeds, loss, loss
 
 
-# Both kinds.
+# Both kinds of graphs.
 
 
 def _read_and_assign_ops(graph):

@@ -115,8 +115,8 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
   return absl::OkStatus();
 }
 
-// The remaining budget. It is limited because functions that run functions can multiply without
-// bound, and passes recurse into each of them.
+// The remaining budget for bodies. A limit is needed because functions that run functions can
+// multiply without bound, and passes recurse into each of them.
 struct Budget {
   int bodies = 1 << 14;                     // bodies that may still be instantiated
   int depth = 64;                           // further levels of nesting
@@ -351,7 +351,7 @@ class Functionalizer {
   std::vector<Lifted> variables_;
 };
 
-// Inlines the branch that an If takes if it is known. Returns whether it is known.
+// Inlines the branch that an If takes if the branch is known. Returns whether it is known.
 absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
   const Tensor predicate = KnownValue(c, node->input(0));
   if (predicate.dtype() != DT_BOOL || predicate.shape().rank() != 0) return false;

@@ -24,7 +24,8 @@ struct ListRows {
 Output LengthOf(const Scope& scope, const ListRows& list);
 int64_t CapacityOf(const Scope& scope, const ListRows& list);
 
-// Returns zeros for `capacity` elements of shape `element`, of which the first `length` exist.
+// Returns a list with zeros in all of its `capacity` elements of shape `element`. The first
+// `length` elements exist.
 ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Shape& element,
                   int64_t length);
 

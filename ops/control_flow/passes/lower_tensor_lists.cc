@@ -221,7 +221,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Returns the value of an optional in `list` or, if it is a tensor, in `value`.
+  // Sets `list` to the value of an optional. If the value is a tensor, sets `value` instead.
   absl::Status GetValue(const Scope& scope, const Node& node, ListParts* list, Output* value) {
     const Output result = node.output(0);
     const ListInfo& have = all_.at(node.input(0));

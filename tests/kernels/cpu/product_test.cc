@@ -87,8 +87,8 @@ TEST(ProductTest, MatchesDefinitionForAllShapes) {
   }
 }
 
-// The shapes cover several blocks of columns, of which the last is narrow, and several blocks of k
-// and of rows.
+// The shapes cover several blocks of columns (the last one is narrow) and several blocks of k and
+// of rows.
 TEST(ProductTest, MatchesDefinitionForLargeMatrices) {
   ExpectProducts(13, 2048 + 21, 3);
   ExpectProducts(17, 700, 100);

@@ -122,7 +122,7 @@ TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
   EXPECT_EQ(Fused(layer, 3), 0);
 }
 
-// Returns kernels that make the device support fused nodes. They never run;
+// Returns kernels that make the device support fused nodes. The kernels never run;
 // tests/cuda/strategy_test.cc checks what real ones compute.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {

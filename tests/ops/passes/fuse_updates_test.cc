@@ -155,7 +155,7 @@ TEST(FuseUpdatesTest, ReplicasShareRowsIfFewAndReduceGradientIfMany) {
   }
 }
 
-// Returns kernels that make the device support merged updates. They never run;
+// Returns kernels that make the device support merged updates. The kernels never run;
 // tests/cuda/session_test.cc checks what real ones compute.
 const KernelRegistry& KernelsOfBuckets() {
   static const KernelRegistry* const registry = [] {

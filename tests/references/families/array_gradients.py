@@ -66,7 +66,7 @@ def _differs_in_tensorflow(one_case):
         return arrays[-1].dtype == "int64"
     if one_case.op == "GatherNd":
         return arrays[1].ndim < 2 or arrays[1].shape[-1] == 0
-    if one_case.op == "Tile":  # its gradient has twice the rank, and ours is at most 8
+    if one_case.op == "Tile":  # its gradient doubles the rank, which must be at most 8
         return arrays[0].ndim > 4
     if one_case.op == "TopKV2":
         return one_case.attributes.get("index_type") == np.int64

@@ -54,7 +54,7 @@ def _in_nchw(one_case):
 
 
 def _infinities():
-    """Yields infinities, but not NaN, which TensorFlow treats as the maximum only if it is first."""
+    """Yields infinities but not NaN, which TensorFlow treats as the maximum only if it is first."""
     images = np.zeros([1, 2, 4, 1])
     images[0, 0, 0, 0], images[0, 1, 3, 0] = -float("inf"), float("inf")
     for dtype in ("float", "double"):

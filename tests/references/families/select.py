@@ -8,7 +8,7 @@ import numpy as np
 from case import case
 from tensors import ALL, REDUCED, sample, tensor
 
-# Shapes of the condition, of the values where it holds, and of the others.
+# Shapes of the condition, and of the values where it is true and where it is false.
 _SHAPES = (
     ([2, 3], [2, 3], [2, 3]),
     ([2, 1], [3], [2, 3]),
