@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
 struct Blocks {
   std::vector<int64_t> sizes;
   std::vector<int64_t> margins;  // paddings or crops, before and after each dimension
-  int64_t count = 1;             // number of positions in a block
+  int64_t count = 1;             // positions in a block
 };
 
 // Reads the sizes and margins of the blocks. Returns nullopt if they are not known.

@@ -196,7 +196,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
       plan = ByProducts<double>(part, g, out_elements);
       break;
     case DT_INT32:
-      plan = ByProducts<uint32_t>(part, g, out_elements);  // unsigned: wraps around
+      plan = ByProducts<uint32_t>(part, g, out_elements);  // unsigned arithmetic wraps around
       break;
     default:
       break;

@@ -117,7 +117,7 @@ class Primitive {
   static inline std::atomic<uint64_t> num_made_{0};
 
   const int slot_ = OperandSlots::Get().Take();
-  const uint64_t number_ = ++num_made_;  // unique in this process, from 1
+  const uint64_t number_ = ++num_made_;  // unique in this process, starting at 1
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
 };

@@ -6,7 +6,7 @@
 //     weights. The result is large and dominates the run time. It is computed in one pass, in tiles
 //     that stay in registers, and is never stored if it only updates a variable.
 //   - Any product on processors with vectors of 8 floats. On these, oneDNN 2.6 reads a matrix with
-//     aligned rows in place, at two thirds of the speed or less (docs/benchmarks.md).
+//     aligned rows in place and is at most two thirds as fast (docs/benchmarks.md).
 //
 // Blocks of both operands are packed first, as in Goto and van de Geijn, "Anatomy of
 // High-Performance Matrix Multiplication" (2008). The bits of a result element do not depend on

@@ -301,7 +301,7 @@ absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
   values.insert(values.end(), inputs.begin(), inputs.end());
   const auto continues = [&](const Scope& s, absl::Span<const Output> args) {
     std::vector<Output> results = cond(s, args.subspan(1));
-    if (results.size() != 1) return results;  // an error
+    if (results.size() != 1) return results;  // While reports the error
     const Output below = Less(s, args[0], ScalarConst(s, DT_INT32, static_cast<double>(limit)));
     return std::vector<Output>{LogicalAnd(s, below, results[0])};
   };

@@ -116,7 +116,7 @@ TEST(ProductTest, AccumulatesDeepProductInSeveralPasses) {
 }
 
 // Replicas that divide a batch must compute the same bits as a single replica.
-TEST(ProductTest, RowsBitsDoNotDependOnOtherRows) {
+TEST(ProductTest, BitsOfRowDoNotDependOnOtherRows) {
   const int64_t m = 29, n = 75, k = 530;
   const std::vector<float> a = Numbers(m * k, 1), b = Numbers(k * n, 2);
   const ProductTerm all = {{a.data(), k, 1}, {b.data(), n, 1}, k};

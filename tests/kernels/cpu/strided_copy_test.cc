@@ -115,7 +115,7 @@ TEST(StridedCopy, CopiesBoxes) {
   }
 }
 
-TEST(StridedCopy, WithoutElementsOutputIsUnchanged) {
+TEST(StridedCopy, CopyOfNoElementsLeavesOutputUnchanged) {
   Expect(DT_FLOAT, {{0, 1, 1}});
   Expect(DT_FLOAT, {{3, 0, 0}, {0, 1, 1}, {4, 5, 6}});
   StridedCopy(DT_FLOAT, {{0, 1, 1}}).Run(nullptr, nullptr);

@@ -143,7 +143,7 @@ TEST(FuseUpdatesTest, ProductThatReadsVariableIsNotFused) {
 
 // If the rows are smaller than the gradient, replicas read each other's rows instead of reducing
 // the gradient.
-TEST(FuseUpdatesTest, ReplicasShareRowsIfFewAndReduceGradientIfMany) {
+TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceGradientOfManyRows) {
   const Layer layer(nullptr);
   for (const int64_t rows : {kRows, 10 * kRows}) {
     const auto two = Train(layer, 2, true, rows), one = Train(layer, 1, true, rows);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TopKV2, with equal elements; without NaN, for which TensorFlow has no order."""
+"""TopKV2, with equal elements but without NaN, which TensorFlow does not order."""
 
 from case import case
 from literals import NUMPY_TYPES
