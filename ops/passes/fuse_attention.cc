@@ -60,8 +60,8 @@ class Finder {
  public:
   explicit Finder(const Compilation& c) : c_(c) {}
 
-  // Finds the attention that consists of `softmax`, which computes the weights, and `last`, which
-  // multiplies the weights by the values.
+  // Finds the attention whose weights `softmax` computes. `last` multiplies these weights by the
+  // values.
   std::optional<Attention> Find(Node* softmax, Node* last) const {
     Attention a;
     a.weights = softmax;
@@ -145,8 +145,8 @@ class Finder {
     return std::nullopt;
   }
 
-  // Returns the constant factor that the node multiplies its other operand by, or nullopt if the
-  // node is not such a product.
+  // Returns the constant factor that the node multiplies its other operand by, or nullopt if it has
+  // no such factor.
   std::optional<double> Scale(const Node& node) const {
     if (!IsFree(node)) return std::nullopt;
     if (Is(node, ops::kMul)) {

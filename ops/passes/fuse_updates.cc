@@ -128,8 +128,8 @@ absl::StatusOr<bool> FuseProducts(Compilation& c) {
 // into the kernel parameters.
 constexpr size_t kMaxUpdates = 64;
 
-// Returns the name of the variable that the value shares memory with, or an empty string if the
-// value has its own memory.
+// Returns the name of the variable that the value shares memory with, or an empty string if it
+// shares no variable's memory.
 std::string VariableRead(const Output& value) {
   const Output& read = StripViews(value);
   if (read.node->op().role != OpRole::kRead) return "";

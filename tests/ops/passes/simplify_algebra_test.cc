@@ -235,7 +235,7 @@ d = Identity(x) {T=float}
             "-> a c");
 }
 
-TEST(SimplifyAlgebraTest, ReachesFixedPointTogetherWithCommonSubexpressions) {
+TEST(SimplifyAlgebraTest, BecomesStableTogetherWithCommonSubexpressions) {
   const auto step = ParseStep(R"(
 x = Placeholder() {dtype=float, shape=<2,3>}
 flat = Const() {dtype=int32, value=int32<1>{6}}
