@@ -27,7 +27,7 @@ Bound ConstantOf(const Compilation& c, const Output& value) {
   return (*numbers)[0];
 }
 
-// Returns which of the body's arguments `value` is, or -1 if it is not an argument.
+// Returns the index of `value` among the body's arguments, or -1 if it is not an argument.
 int ArgumentOf(const Compilation& body, const Output& value) {
   const auto at = std::find(body.feeds.begin(), body.feeds.end(), StripViews(value));
   return at != body.feeds.end() ? static_cast<int>(at - body.feeds.begin()) : -1;
