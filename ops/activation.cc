@@ -71,8 +71,8 @@ struct GradRow {
   const char* attr = nullptr;
 };
 
-// Wraps `fn`, which returns the gradients of `gradients` and v, {d gradients, dv} = fn(scope,
-// gradients, v, g), where g is the gradient of backprops.
+// Wraps fn(scope, gradients, v, g), which returns the gradients of `gradients` and v. `g` is the
+// gradient of backprops.
 template <typename Fn>
 constexpr GradientFn GradsOfGrad(Fn) {
   return [](const GradContext& c) -> Grads {
@@ -83,7 +83,7 @@ constexpr GradientFn GradsOfGrad(Fn) {
 using Pair = std::vector<Output>;
 
 // Returns `value` where `outputs` is negative, else 0. The slope of Elu and Selu depends on the
-// output only where it is negative: there, it is the output plus a constant.
+// output only where the output is negative: there, the slope is the output plus a constant.
 Output WhereNegative(S s, Output outputs, Output value) {
   const Output negative = ops::Less(s, outputs, ops::ScalarConst(s, outputs.dtype(), 0));
   return ops::SelectV2(s, negative, value, ops::ZerosLike(s, outputs));

@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// Merges `shape` with the shapes of the inputs from `first` on, and sets it as the shape of output
-// 0.
+// Merges `shape` with the shapes of all inputs starting at `first`, and sets the result as the
+// shape of output 0.
 absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
   for (int i = first; i < c.num_inputs(); ++i) {
     const absl::StatusOr<Shape> merged = shape.MergeWith(c.input(i));

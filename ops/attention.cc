@@ -108,8 +108,8 @@ absl::Status AttentionGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns `,` and the mask's term, or an empty string if there is no input `i`. Dimensions along
-// which the mask broadcasts must not be sharded.
+// Returns `,` and the mask's term, or an empty string if input `i` does not exist. Dimensions that
+// the mask is broadcast along must not be sharded.
 std::string MaskTerm(const ShardContext& c, int i) {
   if (i >= c.num_inputs()) return "";
   const Shape &mask = c.input(i), &rows = c.input(0);
@@ -348,9 +348,10 @@ AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output 
     const mirrorflow::Shape& shape = scope.shape(q);
     const int64_t depth = shape.unknown_rank() || shape.rank() != 4 ? kUnknownDim : shape.dim(3);
     if (depth == kUnknownDim) {
-      scope.Fail(absl::InvalidArgumentError(absl::StrCat(
-          kScaledDotProductAttention,
-          ": set a scale or make the last dimension of q known; got shape ", shape.ToString())));
+      scope.Fail(absl::InvalidArgumentError(
+          absl::StrCat(kScaledDotProductAttention,
+                       ": the last dimension of q must be known unless a scale is set, got shape ",
+                       shape.ToString())));
       return {};
     }
     scaled.scale = static_cast<float>(1 / std::sqrt(std::max<double>(depth, 1)));

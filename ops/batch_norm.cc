@@ -119,7 +119,7 @@ absl::StatusOr<ShardingRule> BatchNormGradSharding(const ShardContext& c) {
 
 // Building blocks of both decompositions. Images have the dtype of the statistics; means and
 // variances are vectors with one element per channel. Normalize and its gradient are the two ops in
-// inference mode, in which the statistics are inputs, so they need no collective.
+// inference mode. The statistics are then inputs, so no collective is needed.
 class Decomposition {
  public:
   static absl::StatusOr<Decomposition> Create(const Scope& scope, const Node& node, Output images) {

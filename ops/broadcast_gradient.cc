@@ -55,7 +55,7 @@ absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) 
   return ShardingRule{.dims = "*,*->.,."};
 }
 
-// The dimensions of the result along which an operand was broadcast.
+// The dimensions of the result that an operand was broadcast along.
 struct BroadcastDims {
   std::vector<int64_t> missing;  // leading dimensions that the operand lacks
   std::vector<int64_t> ones;     // dimensions of size 1 in the operand

@@ -104,8 +104,7 @@ void RegisterCollectives(OpRegistry& ops) {
       .Input("value: T")
       .Output("part: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
-      // Stateful ops are not folded; this op must not be, because a constant is the same on every
-      // replica.
+      // The op is stateful so that it is not folded: a constant would be the same on every replica.
       .Traits(kStateful | kPerReplica | kOwnOp | kView)
       .Shape(SameShapes)
       .Sharding(LocalPartSharding)

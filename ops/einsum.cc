@@ -49,7 +49,7 @@ std::string Letters(absl::string_view term) {
   return letters;
 }
 
-// Returns the term in which labels for `rank` dimensions replace the ellipsis.
+// Returns the term with the ellipsis replaced by labels for `rank` dimensions.
 std::string WithDigits(std::string term, int rank) {
   const size_t at = term.find(kEllipsis);
   if (at == std::string::npos) return term;
@@ -129,8 +129,8 @@ absl::StatusOr<ShardingRule> EinsumSharding(const ShardContext& c) {
                       .linearity = Linearity::kMulti};
 }
 
-// Sums `value` over the dimensions of `...` along which `x` was broadcast. `term` is the term of
-// `value` as written, in which `...` stands for the same dimensions as in the result.
+// Sums `value` over the dimensions of `...` that `x` was broadcast along. `term` is the term of
+// `value` as written; its `...` stands for the same dimensions as in the result.
 absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term, Output value,
                                    const Output& x) {
   const ShapeTable& values = c.scope.graph().values();
@@ -163,7 +163,7 @@ absl::StatusOr<Output> OperandGrad(const GradContext& c, const std::vector<std::
   const Output x = c.op.input(k);
   const std::string &dy_term = terms.back(), &x_term = terms[k];
   const std::string others = is_sole ? dy_term : absl::StrCat(dy_term, ",", terms[1 - k]);
-  // Keeps the dimensions of `...` along which x was broadcast; SumEllipsis sums over them at the
+  // Keeps the dimensions of `...` that x was broadcast along; SumEllipsis sums over them at the
   // end.
   const bool broadcasts = HasEllipsis(others);
   const std::string wanted =
@@ -228,7 +228,7 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
   if (widest > 0 && !HasEllipsis(written.back())) {
     return absl::InvalidArgumentError(
         absl::StrCat("the result of '", equation,
-                     "' must also have '...', because it stands for at least one dimension"));
+                     "' must also have '...', because '...' stands for at least one dimension"));
   }
   for (const char label : terms.output) {
     const bool known = std::any_of(terms.inputs.begin(), terms.inputs.end(), [&](const auto& term) {

@@ -27,7 +27,7 @@ absl::Status BinaryShape(ShapeContext& c) {
     if (!both.ok()) return both.status();
     c.set_output(0, *both);
   } else if (!both.ok()) {
-    c.set_output(0, Shape());  // operands that do not broadcast give a single bool, for unequal
+    c.set_output(0, Shape());  // operands that do not broadcast compare unequal as a whole
   } else if (x.IsFullyDefined() && y.IsFullyDefined()) {
     c.set_output(0, *both);
   }

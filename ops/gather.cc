@@ -31,8 +31,8 @@ namespace {
 
 // --- GatherV2 --------------------------------------------------------------------------------
 
-// Returns how many leading dimensions params and indices share. Attribute batch_dims specifies it;
-// a negative value counts from the rank of the indices.
+// Returns how many leading dimensions params and indices share. Attribute batch_dims specifies the
+// count; a negative value is relative to the rank of the indices.
 absl::StatusOr<int> BatchDims(const Node& node, const Shape& indices) {
   const int64_t given = node.attr<int64_t>("batch_dims");
   const int64_t batch = given < 0 ? given + indices.rank() : given;
@@ -153,8 +153,8 @@ Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batc
   return ops::Transpose(s, ops::Reshape(s, sum, dims), in_place);
 }
 
-// Adds each row of dy to the row of params from which it was read. UnsortedSegmentSum requires the
-// row dimensions to come first.
+// Adds each row of dy to the row of params that the corresponding output row was read from.
+// UnsortedSegmentSum requires the row dimensions to come first.
 absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output params = c.op.input(0), indices = c.op.input(1);

@@ -41,7 +41,7 @@ class Formulas {
   }
   Output LogisticDensity(Output cdf) const { return Times(cdf, Minus(Number(1), cdf)); }
 
-  // Return twice the argument of the tanh, and the derivatives of that.
+  // Return twice the argument of the tanh, and the derivatives of that number.
   Output Exponent() const {
     return Times(x_, Plus(Number(2 * kRoot), Times(2 * kRoot * kCubic, Squared())));
   }

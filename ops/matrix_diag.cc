@@ -42,8 +42,8 @@ bool IsLeftAligned(absl::string_view align, int64_t k) {
 
 namespace {
 
-// Returns the band in operand i: the main diagonal if the operand does not exist, or nullopt if it
-// is unknown.
+// Returns the band in operand i: the main diagonal if the operand does not exist, or nullopt if the
+// operand is not yet known.
 absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int i) {
   if (i >= c.num_inputs()) return std::optional<DiagonalBand>(DiagonalBand());
   if (c.input(i).unknown_rank()) return std::optional<DiagonalBand>();
@@ -96,7 +96,8 @@ absl::Status DiagShape(ShapeContext& c) {  // for MatrixDiag and MatrixDiagV3
   Shape output = BatchOf(diagonal, diagonal_dims);
   const int64_t number = diagonal.dim(output.rank()), length = diagonal.dim(diagonal.rank() - 1);
   if (!band->single() && number != kUnknownDim && number != band->upper - band->lower + 1) {
-    return absl::InvalidArgumentError(absl::StrCat("expected ", band->upper - band->lower + 1,
+    return absl::InvalidArgumentError(absl::StrCat("diagonal must hold ",
+                                                   band->upper - band->lower + 1,
                                                    " diagonals, got ", diagonal.ToString()));
   }
   int64_t rows = kUnknownDim, columns = kUnknownDim;

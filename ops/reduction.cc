@@ -250,7 +250,7 @@ struct Row {
   const char* name;
   const char* doc;
   ShardingFn sharding;
-  GradientFn gradient = nullptr;  // null: the op takes bool
+  GradientFn gradient = nullptr;  // null if the op takes bool
   ShapeFn shape = ReductionShape;
   ExpandFn expand = nullptr;
 };

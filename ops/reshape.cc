@@ -96,7 +96,7 @@ absl::Status ReshapeShape(ShapeContext& c) {
 // the outermost dimension are contiguous runs of elements on both sides, so that dimension has a
 // letter; the other dimensions must not be sharded. Dimensions of size 1 form no group. They are
 // paired, in order, with the size-1 dimensions of the other side: a sharded dimension of size 1 is
-// entirely on one replica, whatever its position.
+// entirely on one replica, regardless of its position.
 std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& out) {
   std::pair<std::string, std::string> terms(DotsFor(in), DotsFor(out));
   char letter = 'a';

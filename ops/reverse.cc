@@ -25,7 +25,7 @@ absl::Status ReverseShape(ShapeContext& c) {
     MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, tensor.rank()));
     if (reversed[axis]) {
       return absl::InvalidArgumentError(
-          absl::StrCat("axis lists dimension ", axis, " twice; list each dimension once"));
+          absl::StrCat("axis must list each dimension once, got dimension ", axis, " twice"));
     }
     reversed[axis] = true;
   }

@@ -94,7 +94,7 @@ absl::StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
       const double size = std::ceil((limit - start) / delta);
       if (size < std::ldexp(1.0, 62)) return static_cast<int64_t>(size);
     } else {
-      // Uses unsigned arithmetic, in which the distance between two signed numbers always fits.
+      // Uses unsigned arithmetic, where the distance between two signed numbers always fits.
       const uint64_t from = start, to = limit, by = delta;
       const uint64_t distance = delta > 0 ? to - from : from - to, step = delta > 0 ? by : -by;
       const uint64_t size = distance / step + (distance % step != 0);

@@ -30,10 +30,10 @@ absl::StatusOr<int64_t> SlicedSize(int64_t dim, std::optional<int64_t> begin,
   const bool inside = from >= 0 && wanted >= -1 &&
                       (!dim_known || (from <= dim && (wanted == -1 || wanted <= dim - from)));
   if (!inside) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("begin and size of dimension ", d, " exceed it; expected at most ",
-                     dim_known ? absl::StrCat(dim) : "?", " elements, got ", wanted,
-                     " (from index ", from, ")"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "begin and size of dimension ", d, " must select elements inside it; expected at most ",
+        dim_known ? absl::StrCat(dim) : "?", " elements, got ", wanted, " (from index ", from,
+        ")"));
   }
   if (wanted != -1) return wanted;
   return size.has_value() && begin.has_value() && dim_known ? dim - from : kUnknownDim;
@@ -76,8 +76,8 @@ absl::StatusOr<ShardingRule> SliceSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(term, ",.,.->", term), {0});
 }
 
-// Returns the constant value of an operand, or an empty tensor if it is not known while the graph
-// is built.
+// Returns the constant value of an operand, or an empty tensor if the value is not known while the
+// graph is built.
 const Tensor& ConstantOf(const Scope& s, const Output& value) {
   return s.graph().values().at(value).constant;
 }

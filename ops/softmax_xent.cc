@@ -76,8 +76,8 @@ Output Logits(const GradContext& c) {
   return ops::BroadcastTo(c.scope, features, ops::ShapeOperand(c.scope, backprop));
 }
 
-// Returns the gradient of `features`, in the shape of backprop, or an invalid output if there is
-// none.
+// Returns the gradient of `features`, in the shape of backprop, or an invalid output if `features`
+// has none.
 Output FeaturesGradient(const GradContext& c) {
   const Scope& s = c.scope;
   const Output dloss = c.dy[0], dbackprop = c.dy[1];

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMaxNumber = int64_t{1} << 30;
 
 // Returns operand i, a [rows] or [rows,2] tensor of integers from `min_number` to kMaxNumber, or
-// nullopt if it is not known.
+// nullopt if the operand is not yet known.
 absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& c, int i, int rank,
                                                             int64_t min_number) {
   MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, rank));
@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
 struct Blocks {
   std::vector<int64_t> sizes;
   std::vector<int64_t> margins;  // paddings or crops, before and after each dimension
-  int64_t count = 1;             // number of positions in a block
+  int64_t count = 1;             // positions in a block
 };
 
 // Reads the sizes and margins of the blocks. Returns nullopt if they are not known.

@@ -37,7 +37,7 @@ absl::StatusOr<Sizes> EqualSizes(int64_t dim, int n) {
       absl::StrCat("the dimension must be divisible by num_split ", n, ", got size ", dim));
 }
 
-// Returns `given`, in which a -1 is replaced with the remainder of `dim` if `dim` is known.
+// Returns `given` with a -1 replaced by the remainder of `dim` if `dim` is known.
 absl::StatusOr<Sizes> GivenSizes(int64_t dim, absl::Span<const int64_t> given) {
   Sizes sizes(given.begin(), given.end());
   int64_t sum = 0, *rest = nullptr;

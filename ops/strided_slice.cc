@@ -62,7 +62,7 @@ absl::StatusOr<Dim> ReadRange(int64_t size, std::optional<int64_t> begin,
     dim.whole = stride == 1 && begin.value_or(0) == 0 && !end.has_value();
     return dim;
   }
-  // Bounds are clamped to the positions at which a slice can begin or end.
+  // Bounds are clamped to the positions where a slice can begin or end.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   auto cut = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + size : bound, low, high); };
   const int64_t from = begin.has_value() ? cut(*begin) : stride > 0 ? low : high;
@@ -138,8 +138,8 @@ namespace {
 // The masks have one bit per entry.
 constexpr int64_t kMaxEntries = 32;
 
-// Resolves the entries in inputs `first` to `first` + 2 against `input`; returns nullopt if its
-// rank or the number of entries is unknown.
+// Resolves the entries in inputs `first` to `first` + 2 against `input`. Returns nullopt if the
+// rank of `input` or the number of entries is unknown.
 absl::StatusOr<std::optional<StridedSliceSpec>> InferSpec(const ShapeContext& c, const Shape& input,
                                                           int first) {
   Shape vector = Shape::UnknownDims(1);

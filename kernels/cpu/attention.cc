@@ -35,7 +35,7 @@ struct Problem {
   int64_t batch, heads, queries, keys, depth, value_depth;
   double scale;
   bool causal;
-  bool heads_inside;                  // the rows of one head are not adjacent
+  bool heads_inside;                  // if true, the rows of one head are not adjacent
   std::array<int64_t, 4> mask_steps;  // 0 where the mask is broadcast
 
   // Reads the sizes of a node whose q is input `first`.
@@ -83,8 +83,8 @@ struct Tile {
 };
 
 // Computes scores = scale * q · kᵀ + mask, with -infinity where a key is not visible. `q` and `k`
-// point to the head's first rows, and `mask`, which may be null, to the mask value of its first
-// query-key pair.
+// point to the head's first rows, and `mask`, which may be null, to the mask value of the head's
+// first query-key pair.
 template <typename T>
 void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T* mask, T* scores) {
   Rows<T> s(scores, t.queries, t.keys);

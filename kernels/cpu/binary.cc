@@ -129,7 +129,7 @@ void RegisterBinaryCpu(KernelRegistry& kernels) {
   add("LessEqual", Binary(kNumeric, [](auto x, auto y) { return x <= y; }));
   add("LogicalAnd", Binary(BoolTypes(), [](bool x, bool y) -> bool { return x & y; }));
   add("LogicalOr", Binary(BoolTypes(), [](bool x, bool y) -> bool { return x | y; }));
-  // A NaN operand wins: both tests fail if only y is NaN, and the second holds if x is NaN.
+  // A NaN operand wins: both tests fail if only y is NaN, and the second succeeds if x is NaN.
   add("Maximum", Binary(kNumeric, [](auto x, auto y) { return x > y || x != x ? x : y; }));
   add("Minimum", Binary(kNumeric, [](auto x, auto y) { return x < y || x != x ? x : y; }));
   add("Mod", Binary(kSigned, TruncateMod()));

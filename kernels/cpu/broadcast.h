@@ -3,7 +3,7 @@
 // BroadcastLoop iterates over the operands of a broadcast, run by run. A run is contiguous in the
 // output; each operand either advances along the run or stays at one element.
 //
-// Adjacent dimensions in which the same operands move are merged. Equal shapes, a scalar or a row
+// Adjacent dimensions where the same operands move are merged. Equal shapes, a scalar or a row
 // vector therefore give one or a few long runs.
 #ifndef MIRRORFLOW_KERNELS_CPU_BROADCAST_H_
 #define MIRRORFLOW_KERNELS_CPU_BROADCAST_H_

@@ -40,7 +40,7 @@ int64_t GroupOut(const Geometry& g) { return g.out_channels / g.groups; }
 int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * GroupIn(g); }
 
 // Calls copy(row, offset, pixel) for each pixel under a window. In matrix row `row`, the elements
-// from `offset` on correspond to one group's channels of pixel `pixel`.
+// starting at `offset` correspond to one group's channels of pixel `pixel`.
 template <typename Fn>
 void ForEachPixel(const Geometry& g, Fn copy) {
   for (int64_t y = 0; y < g.h.out; ++y) {
@@ -168,7 +168,8 @@ absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
                     .scratch_bytes = matrix_bytes};
 }
 
-// Makes the kernel for empty operands. It fills the output, which may itself be empty, with zeros.
+// Makes the kernel for empty operands. The kernel fills the output, which may itself be empty, with
+// zeros.
 KernelPlan Zeros(int64_t bytes) {
   return {.kernel = MakeKernel(
               [bytes](const KernelArgs& args) { std::memset(args.output<char>(0), 0, bytes); })};
@@ -195,7 +196,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
       plan = ByProducts<double>(part, g, out_elements);
       break;
     case DT_INT32:
-      plan = ByProducts<uint32_t>(part, g, out_elements);  // unsigned: wraps around
+      plan = ByProducts<uint32_t>(part, g, out_elements);  // unsigned arithmetic wraps around
       break;
     default:
       break;

@@ -65,7 +65,7 @@ class CpuDevice final : public Device {
   InlineLane lane_;
 };
 
-// Returns an entry of the CPU topology that Linux reports, or -1 if it is missing.
+// Returns an entry of the CPU topology that Linux reports, or -1 if the entry is missing.
 int Topology(int cpu, absl::string_view what) {
   std::ifstream file(absl::StrCat("/sys/devices/system/cpu/cpu", cpu, "/topology/", what));
   int value = -1;
@@ -82,7 +82,8 @@ int NumUsableCores(const Cgroup& cgroup) {
   std::set<std::pair<int, int>> cores;
   for (const int cpu : UsableCpus()) {
     const int package = Topology(cpu, "physical_package_id"), core = Topology(cpu, "core_id");
-    cores.emplace(package, core >= 0 ? core : -1 - cpu);  // unknown: count the CPU as a core
+    // If the core is unknown, counts the CPU as a core.
+    cores.emplace(package, core >= 0 ? core : -1 - cpu);
   }
   return std::clamp(static_cast<int>(cores.size()), 1, NumUsableCpus(cgroup));
 }

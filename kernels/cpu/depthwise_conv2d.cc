@@ -113,7 +113,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                       .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
                       .nchw = attrs.layout.nchw()};
   const int64_t elements = c.output_shape(0).num_elements();
-  absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("not by oneDNN");
+  absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   if (c.output_dtype(0) == DT_FLOAT && !shapes.AnyEmpty()) {
     plan = OneDnnConvolution(part, AsConvolution(g), c.changes_rarely(1));
   }

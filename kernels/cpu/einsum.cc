@@ -36,7 +36,7 @@ void ForEach(absl::Span<const Loop> loops, std::array<int64_t, 3> at, Run run) {
 struct Contraction {
   std::vector<Loop> kept;    // loops over the labels of the result
   std::vector<Loop> summed;  // loops over all other labels
-  int64_t elements;          // number of elements in the result
+  int64_t elements;          // element count of the result
 };
 
 Contraction ContractionOf(const KernelContext& c, const EinsumTerms& terms) {

@@ -54,7 +54,8 @@ void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float*
   Product{{&term, 1}, g.m, g.n}.Store(out, bias);
 }
 
-// The overhead of Product or oneDNN is about the time in which Eigen computes this many operations.
+// Smaller products go to Eigen, because the overhead of Product or oneDNN is about the time that
+// Eigen needs for this many operations.
 constexpr double kMinLargeFlops = 65536;
 
 // Returns the batch dimensions: all but the last two.
@@ -125,7 +126,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
                    [&]<typename T>(TypeTag<T>) { return ForEachMatrix<T>(c, g, EigenProduct<T>); });
     if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
   }
-  // Double precision holds every count below 2^53, and no product of sizes overflows it.
+  // Double precision is exact for every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;
 }

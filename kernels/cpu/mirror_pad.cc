@@ -53,7 +53,7 @@ int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length,
 }
 
 // Splits the terms into those of the outer dimensions and those of the innermost dimension. A
-// scalar counts as a row of one element.
+// scalar is treated as a row of one element.
 std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> SplitTerms(
     const OffsetTerms& terms) {
   static constexpr int64_t kOrigin[] = {0};

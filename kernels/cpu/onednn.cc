@@ -37,10 +37,10 @@ namespace {
 
 using dnnl::memory;
 
-// Limits OpenMP to one thread during its lifetime. A primitive keeps the thread count with which it
-// was created, and some primitives read the count again when they run, so this limit must hold both
-// when a primitive is created and when it runs. A replica is one thread; an OpenMP team would
-// compete with other replicas for cores.
+// Limits OpenMP to one thread during its lifetime. A primitive keeps the thread count that was set
+// when it was created, and some primitives read the count again when they run, so this limit must
+// be active both when a primitive is created and when it runs. A replica is one thread; an OpenMP
+// team would compete with other replicas for cores.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {
@@ -117,7 +117,7 @@ class Primitive {
   static inline std::atomic<uint64_t> num_made_{0};
 
   const int slot_ = OperandSlots::Get().Take();
-  const uint64_t number_ = ++num_made_;  // unique in this process, from 1
+  const uint64_t number_ = ++num_made_;  // unique in this process, starting at 1
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
 };
@@ -215,8 +215,8 @@ using PrimitivePtr = std::shared_ptr<const Primitive>;
 // recompiling a model is fast. Each holds tens of kilobytes of generated code.
 constexpr size_t kRecentPrimitives = 256;
 
-// Returns the primitive called `key`, which all plans of this process share. If it does not exist,
-// creates it and removes expired entries from the table.
+// Returns the primitive called `key`, which all plans of this process share. If the primitive does
+// not exist, creates it and removes expired entries from the table.
 absl::StatusOr<PrimitivePtr> Cached(const std::string& key,
                                     absl::FunctionRef<PrimitivePtr()> make) {
   struct Cache {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that oneDNN computes: float products and convolutions. They use only the thread that runs
-// the kernel. OneDnnProduct and OneDnnConvolution return Unimplemented if oneDNN has no
+// Kernels that oneDNN computes: float products and convolutions. The kernels use only the thread
+// that runs them. OneDnnProduct and OneDnnConvolution return Unimplemented if oneDNN has no
 // implementation, and callers fall back to other code. In a build without oneDNN, which links
-// onednn_none.cc instead of onednn.cc, they always do.
+// onednn_none.cc instead of onednn.cc, they always return Unimplemented.
 //
 // All functions require that no dimension is 0.
 #ifndef MIRRORFLOW_KERNELS_CPU_ONEDNN_H_
@@ -29,7 +29,7 @@ struct ProductGeometry {
   bool transpose_b;
   int64_t batch_a = 1;
   int64_t batch_b = 1;
-  bool bias = false;  // input 2 [n] is added to every row; not for batches
+  bool bias = false;  // if true, adds input 2 [n] to every row; not for batches
 };
 // If `keeps_b` is true, the kernel reads input 1 in a form (OperandForm), unless it is a batch.
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b);

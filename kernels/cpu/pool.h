@@ -16,7 +16,7 @@
 
 namespace mirrorflow {
 
-// Sizes of images with adjacent channels. An NCHW image counts as one image per channel.
+// Sizes of images with adjacent channels. An NCHW image is treated as one image per channel.
 struct PoolGeometry {
   int64_t batch;
   int64_t channels;

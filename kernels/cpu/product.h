@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Product multiplies large float matrices in two cases in which other libraries are slow (see
+// Product multiplies large float matrices in two cases where other libraries are slow (see
 // IsFastest()):
 //   - A transposed matrix times another, both with few rows, such as the gradient of a layer's
 //     weights. The result is large and dominates the run time. It is computed in one pass, in tiles
 //     that stay in registers, and is never stored if it only updates a variable.
 //   - Any product on processors with vectors of 8 floats. On these, oneDNN 2.6 reads a matrix with
-//     aligned rows in place, at two thirds of the speed or less (docs/benchmarks.md).
+//     aligned rows in place and is at most two thirds as fast (docs/benchmarks.md).
 //
 // Blocks of both operands are packed first, as in Goto and van de Geijn, "Anatomy of
 // High-Performance Matrix Multiplication" (2008). The bits of a result element do not depend on
@@ -43,8 +43,8 @@ struct Product {
   int64_t m;
   int64_t n;
 
-  // Returns whether Product is the fastest way to compute a large product of this size.
-  // `transposed` means that a is transposed and b is not.
+  // Returns whether Product is the fastest way to compute a large product of this size. If
+  // `transposed` is true, a is transposed and b is not.
   static bool IsFastest(int64_t m, int64_t n, int64_t k, bool transposed);
 
   // Sets out = product + bias. `bias` has n floats or is null.
@@ -53,8 +53,8 @@ struct Product {
   void Subtract(float alpha, float* out) const;
 
   // Calls use(at, values, count) for all elements of the product, [at, at + count) at a time, while
-  // they are in the cache. `scratch` has PieceFloats() floats. Requires that the k of all terms sum
-  // to at most kMaxDepthOfPieces.
+  // they are in the cache. `scratch` has PieceFloats() floats. Requires that the sum of k over all
+  // terms is at most kMaxDepthOfPieces.
   void ForEachPiece(float* scratch,
                     absl::FunctionRef<void(int64_t, const float*, int64_t)> use) const;
   static int64_t PieceFloats();

@@ -22,8 +22,8 @@
 
 namespace mirrorflow {
 
-// Base of the reductions below. A is the type in which they compute. Take() transforms each element
-// before it is combined.
+// Base of the reductions below. They compute in type A. Take() transforms each element before it is
+// combined.
 template <typename A>
 struct OfElements {
   static constexpr bool kTakeIsIdentity = true;

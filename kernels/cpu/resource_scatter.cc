@@ -14,7 +14,7 @@ struct Rows {
   int64_t count;  // indices
   int64_t limit;  // rows of the variable
   int64_t size;   // elements per row
-  bool one;       // a single scalar updates all rows
+  bool one;       // if true, a single scalar updates all rows
 };
 
 absl::StatusOr<Rows> RowsOf(const KernelContext& c) {

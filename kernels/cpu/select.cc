@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Computes a run in which each element has its own condition. Always reads both operands, so the
+// Computes a run where each element has its own condition. Always reads both operands, so the
 // selection needs no branch. Reads conditions as bytes, which the compiler widens to vectors of
 // masks.
 template <bool kThenMoves, bool kElseMoves, typename T>

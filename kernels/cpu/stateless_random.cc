@@ -3,7 +3,7 @@
 // Stateless random ops on the CPU, whose numbers match TensorFlow's bit for bit. A key and a
 // counter identify a Philox stream. Elements are drawn in groups, each from its own position in the
 // stream. A group is the output of one block, except for truncated normal numbers: they reserve
-// further blocks, from which rejected elements are redrawn.
+// further blocks for redrawing rejected elements.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -191,7 +191,7 @@ void GenerateReduced(DataType dtype, const Distribution& distribution, const Str
 
 constexpr int32_t kPhilox = 1, kAutomatic = 3;
 
-// Reads the stream from which an op draws. The stream's operands are either two seeds, or a key, a
+// Reads the stream that an op draws from. The stream's operands are either two seeds, or a key, a
 // counter and an algorithm. The op's other operands begin at next().
 class StreamOperands {
  public:

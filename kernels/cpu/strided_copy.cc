@@ -21,8 +21,8 @@ struct [[gnu::may_alias]] Bits128 {
   uint64_t low, high;
 };
 
-// Calls inner(in, out) for each combination of outer loop indices, with the addresses at which it
-// begins.
+// Calls inner(in, out) for each combination of outer loop indices, with the addresses where the
+// inner loop begins.
 template <typename T, typename Inner>
 void ForEachRun(absl::Span<const Dim> outer, const T* in, T* out, const Inner& inner) {
   if (outer.empty()) return inner(in, out);

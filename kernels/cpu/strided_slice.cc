@@ -28,8 +28,9 @@ absl::StatusOr<Loops> LoopsOf(const KernelContext& c, const Shape& whole, const 
                       ReadStridedSlice(whole, static_cast<int>(values[0].size()), values[0],
                                        values[1], values[2], StridedSliceMasks::Of(c.node())));
   if (spec.output_shape() != slice) {
-    return absl::InternalError(absl::StrCat(
-        "expected a slice of shape ", spec.output_shape().ToString(), ", got ", slice.ToString()));
+    return absl::InternalError(absl::StrCat("wrong shape of the slice; expected ",
+                                            spec.output_shape().ToString(), ", got ",
+                                            slice.ToString()));
   }
   Loops loops;
   const std::vector<int64_t> whole_strides = StridesOf(whole);

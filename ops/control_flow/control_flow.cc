@@ -57,8 +57,8 @@ absl::Status WhileShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Returns the gradient of one branch, a function of the node's inputs and of each valid dy. It has
-// one result for each input that has a gradient.
+// Returns the gradient of one branch, a function of the node's inputs and of each valid dy. The
+// function has one result for each input that has a gradient.
 absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_view branch) {
   const absl::Span<const Output> inputs = c.op.inputs().subspan(1);
   const std::string name = absl::StrCat(c.op.name(), "_", branch, "_grad");
@@ -69,9 +69,9 @@ absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_vi
   MF_ASSIGN_OR_RETURN(const std::string does_once, FindInside(body, AllOps(), once));
   if (!does_once.empty()) {
     return absl::UnimplementedError(
-        absl::StrCat(branch, " writes a variable or draws random numbers, in ", does_once,
-                     "; the gradient recomputes the branch and would repeat this; move it "
-                     "outside the branch"));
+        absl::StrCat(branch, " writes a variable or draws random numbers in ", does_once,
+                     ", and the gradient, which recomputes the branch, would do so again; move the "
+                     "node outside the branch"));
   }
   const Scope scope(&body.graph);
   std::vector<Output> ys, grad_ys;
@@ -225,7 +225,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
   return built;
 }
 
-// Returns a shape with the dimensions on which `a` and `b` agree; all others are unknown.
+// Returns a shape with the dimensions that are equal in `a` and `b`; all others are unknown.
 mirrorflow::Shape CommonShape(const mirrorflow::Shape& a, const mirrorflow::Shape& b) {
   if (a.unknown_rank() || b.unknown_rank() || a.rank() != b.rank()) {
     return mirrorflow::Shape::UnknownRank();
@@ -301,7 +301,7 @@ absl::StatusOr<std::vector<Output>> TryLimitedWhile(const Scope& scope,
   values.insert(values.end(), inputs.begin(), inputs.end());
   const auto continues = [&](const Scope& s, absl::Span<const Output> args) {
     std::vector<Output> results = cond(s, args.subspan(1));
-    if (results.size() != 1) return results;  // an error
+    if (results.size() != 1) return results;  // While reports the error
     const Output below = Less(s, args[0], ScalarConst(s, DT_INT32, static_cast<double>(limit)));
     return std::vector<Output>{LogicalAnd(s, below, results[0])};
   };

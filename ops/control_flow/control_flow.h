@@ -47,7 +47,8 @@ std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output>
                        FunctionBuilder then_branch, FunctionBuilder else_branch);
 
 struct WhileOptions {
-  std::optional<int64_t> maximum_iterations;  // the loop then ends whatever `cond` returns
+  // If set, the loop ends after this many iterations even if `cond` is still true.
+  std::optional<int64_t> maximum_iterations;
 };
 
 // While (StatelessWhile if neither function has state): starting with `inputs`, repeats values =

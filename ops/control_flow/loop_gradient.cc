@@ -64,15 +64,16 @@ class LoopDifferentiator {
     const auto writes = [](const OpDef& op) { return op.role == OpRole::kWrite; };
     MF_ASSIGN_OR_RETURN(const std::string writer, FindInside(forward_, AllOps(), writes));
     if (!writer.empty()) {
-      return absl::UnimplementedError(absl::StrCat(
-          "body writes a variable, in ", writer,
-          "; for a gradient, return the value from the body and assign it after the loop"));
+      return absl::UnimplementedError(
+          absl::StrCat("body writes a variable in ", writer,
+                       ", so the loop has no gradient; return the value from the body and assign "
+                       "it after the loop"));
     }
     const auto draws = [](const OpDef& op) { return op.has(kRandom); };
     MF_ASSIGN_OR_RETURN(const std::string random, FindInside(forward_, AllOps(), draws));
     random_inside_ = !random.empty();
     if (!random_inside_) return absl::OkStatus();
-    // Only one loop with histories can replace this one; a second one would draw different random
+    // Only one loop with histories can replace this loop; a second one would draw different random
     // numbers.
     for (const Use& use : loop_.input(0).node->uses()) {
       const Node& other = *use.user;
@@ -82,8 +83,8 @@ class LoopDifferentiator {
           std::equal(loop_.inputs().begin(), loop_.inputs().end(), other.inputs().begin());
       if (!is_instead) continue;
       return absl::UnimplementedError(
-          absl::StrCat("a second gradient of a loop that draws random numbers, in ", random,
-                       "; call Gradients once, with all differentiated values in ys"));
+          absl::StrCat("cannot build a second gradient of a loop that draws random numbers in ",
+                       random, "; call Gradients once, with all differentiated values in ys"));
     }
     return absl::OkStatus();
   }
@@ -91,8 +92,8 @@ class LoopDifferentiator {
   bool IsHandle(int i) const { return loop_.input(i).dtype() == DT_RESOURCE; }
   bool Differentiates(int i) const { return TakesGradient(graph_, loop_.input(i)); }
 
-  // Adds the body's gradient to backward_. For each value that has a gradient, it maps the gradient
-  // after an iteration to the gradient before it.
+  // Adds the body's gradient to backward_. For each value that has a gradient, the body's gradient
+  // maps the gradient after an iteration to the gradient before that iteration.
   absl::Status DifferentiateBody() {
     first_gradient_ = backward_.graph.id_limit();
     const Scope scope(&backward_.graph);

@@ -15,11 +15,12 @@ namespace mirrorflow {
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
 
-// Builds the gradient of While as TensorFlow does. The forward loop keeps histories: lists to which
-// each iteration pushes the values that the body's gradient needs. A second loop with as many
-// iterations pops them, so it runs backward. Of the body, only inner loops are recomputed, so that
-// no history is a list of lists. Unimplemented if the body, or a function that it runs, writes a
-// variable, or if a recomputed loop draws random numbers, because they would differ.
+// Builds the gradient of While as TensorFlow does. The forward loop keeps histories: in each
+// iteration, it appends the values that the body's gradient needs to lists. A second loop, with the
+// same number of iterations, pops these values and therefore runs backward. Only the inner loops of
+// the body are recomputed, so that no history is a list of lists. Returns Unimplemented if the
+// body, or a function that it runs, writes a variable, or if a recomputed loop draws random
+// numbers, because the numbers would differ.
 absl::StatusOr<std::vector<Output>> LoopGradient(const GradContext& c);
 
 }  // namespace mirrorflow

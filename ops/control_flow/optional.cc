@@ -74,8 +74,8 @@ absl::Status GetValueShape(ShapeContext& c) {
   }
   if (found >= 0 && FindKind(absl::MakeSpan(kinds).subspan(found + 1), said, 0) >= 0) {
     return absl::UnimplementedError(absl::StrCat(
-        "the optional can hold different tensors of ", DataTypeName(said.dtype),
-        "; set output_shapes so that it distinguishes them, got ", said.element.ToString()));
+        "the optional can hold several tensors of ", DataTypeName(said.dtype),
+        "; expected output_shapes that only one of them matches, got ", said.element.ToString()));
   }
   if (found < 0) {
     c.set_output(0, said.element);

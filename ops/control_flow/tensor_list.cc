@@ -474,8 +474,8 @@ void RegisterTensorList(OpRegistry& ops) {
 namespace ops {
 namespace {
 
-// Returns `shape` as a constant in which -1 is an unknown dimension, and the scalar -1 an unknown
-// rank.
+// Returns `shape` as a constant. An element of -1 is an unknown dimension, and the scalar -1 is an
+// unknown rank.
 Output ElementShapeConst(const Scope& named, const mirrorflow::Shape& shape) {
   const Scope scope = named.WithName("");  // the name belongs to the list op
   if (shape.unknown_rank()) return ScalarConst(scope, DT_INT32, -1);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow's lists of tensors, in which loops carry their histories. A list is an immutable value
-// of dtype variant: ops that set, push or pop an element return a new list. All elements have the
-// same dtype and shape. In a plan, a list is a plain tensor with one row per element, and a length
-// (LowerTensorLists), so its maximum length must be known. It follows from `num_elements` or
-// `max_num_elements`, from the tensor that the list is made from, or from the maximum number of
-// iterations of the loop that pushes. Lists cannot be fed or fetched.
+// TensorFlow's lists of tensors, which loops use to keep histories. A list is an immutable value of
+// dtype variant: ops that set, push or pop an element return a new list. All elements have the same
+// dtype and shape. In a plan, a list is a plain tensor with one row per element, and a length
+// (LowerTensorLists), so its maximum length must be known. The maximum length follows from
+// `num_elements` or `max_num_elements`, from the tensor that the list is made from, or from the
+// maximum number of iterations of the loop that pushes. Lists cannot be fed or fetched.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 
@@ -36,7 +36,7 @@ inline constexpr char kTensorListScatterIntoExistingList[] = "TensorListScatterI
 
 // EmptyTensorList: an empty list. `element_shape` may be partially known.
 struct EmptyTensorListOptions {
-  int64_t max_num_elements = -1;  // -1: the number that the loop can push
+  int64_t max_num_elements = -1;  // -1: as many as the loop can push
 };
 Output EmptyTensorList(const Scope& scope, DataType element_dtype,
                        const mirrorflow::Shape& element_shape,
@@ -49,7 +49,7 @@ Output TensorListReserve(const Scope& scope, DataType element_dtype, Output elem
 // TensorListFromTensor: a list of the rows of `tensor`. TensorListStack is the inverse.
 Output TensorListFromTensor(const Scope& scope, Output tensor);
 struct TensorListStackOptions {
-  int64_t num_elements = -1;  // the required length; -1: any
+  int64_t num_elements = -1;  // the required length, or -1 for any length
 };
 Output TensorListStack(const Scope& scope, Output list, DataType element_dtype,
                        const TensorListStackOptions& options = {});

@@ -3,10 +3,10 @@
 // ElideAttentionTransposes: removes the transposes around attention. A product writes all of a
 // token's heads next to one another, [batch, n, heads, d], but attention takes [batch, heads, n,
 // d]. If q, k and v are transposes between these layouts, the pass sets the op's attribute
-// `heads_inside`, so that it reads the products' layout directly. The results are transposed back
-// for users that need the original layout, but the usual user is the inverse transpose, which is
-// also removed. The gradient op is treated in the same way. Results may round differently, because
-// CPU products of non-adjacent rows sum in a different order.
+// `heads_inside`, so that the op reads the products' layout directly. The results are transposed
+// back for users that need the original layout, but the usual user is the inverse transpose, which
+// is also removed. The gradient op is treated in the same way. Results may round differently,
+// because CPU products of non-adjacent rows sum in a different order.
 #ifndef MIRRORFLOW_OPS_PASSES_ELIDE_ATTENTION_TRANSPOSES_H_
 #define MIRRORFLOW_OPS_PASSES_ELIDE_ATTENTION_TRANSPOSES_H_
 

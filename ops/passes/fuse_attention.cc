@@ -60,7 +60,7 @@ class Finder {
  public:
   explicit Finder(const Compilation& c) : c_(c) {}
 
-  // Finds the attention in which `softmax` computes the weights and `last` multiplies them by the
+  // Finds the attention whose weights `softmax` computes. `last` multiplies these weights by the
   // values.
   std::optional<Attention> Find(Node* softmax, Node* last) const {
     Attention a;
@@ -86,8 +86,8 @@ class Finder {
     return Fits(a) ? std::make_optional(a) : std::nullopt;
   }
 
-  // Finds the gradient. Returns nullopt if anything other than it and the product with the values
-  // uses the weights.
+  // Finds the gradient. Returns nullopt if anything other than the gradient and the product with
+  // the values uses the weights.
   std::optional<Gradient> FindGradient(const Attention& a) const {
     Gradient g;
     const Output weights = a.weights->output(0);
@@ -145,7 +145,8 @@ class Finder {
     return std::nullopt;
   }
 
-  // Returns the factor by which the node multiplies its other operand.
+  // Returns the constant factor that the node multiplies its other operand by, or nullopt if it has
+  // no such factor.
   std::optional<double> Scale(const Node& node) const {
     if (!IsFree(node)) return std::nullopt;
     if (Is(node, ops::kMul)) {
@@ -249,7 +250,7 @@ absl::Status Fuse(Compilation& c, const Attention& a, const std::optional<Gradie
 }
 
 // Returns the node that multiplies the weights, which `softmax` computes, by the values, or null if
-// there is none.
+// no such node exists.
 Node* FindValues(const Node& softmax) {
   for (const Use& use : softmax.uses()) {
     if (use.slot == 0 && IsProduct(*use.user, false, false)) return use.user;

@@ -40,16 +40,16 @@ bool AddsToProduct(const Compilation& c, const Node& add) {
       (product.op().name != ops::kConv2D || product.attr<std::string>("data_format") != "NHWC")) {
     return false;
   }
-  // Each replica adds the bias to its own rows or to the whole value. To a partial sum, it would be
-  // added once per replica.
+  // Each replica adds the bias to its own rows or to the whole value. In a partial sum, the bias
+  // would be added once per replica.
   return (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) && IsForOne(c, value) &&
          c.HasKernel(ops::WithBias(product.op().name)) &&
          AsPartial(c.shardings.at(value)) == nullptr &&
          c.values().shape(product.input(1)).num_elements() > 0;
 }
 
-// Returns the op that fuses `relu` with the preceding product with bias, or an empty string if
-// there is none.
+// Returns the op that fuses `relu` with the preceding product with bias, or an empty string if no
+// such op exists.
 std::string OpWithRelu(const Compilation& c, const Node& relu) {
   if (relu.op().name != ops::kRelu || !IsForOne(c, relu.input(0))) return "";
   for (const char* product : {ops::kMatMul, ops::kConv2D}) {
@@ -105,7 +105,7 @@ struct Layer {
   Node* bias_grad;  // BiasAddGrad of `relu_grad`
 };
 
-// Returns the BiasAddGrad that sums the rows of `value`, or null if there is none.
+// Returns the BiasAddGrad that sums the rows of `value`, or null if no such node exists.
 Node* BiasGradOf(const Output& value) {
   for (const Use& use : value.node->uses()) {
     if (use.slot == 0 && use.user->op().name == ops::kBiasAddGrad &&
@@ -117,7 +117,7 @@ Node* BiasGradOf(const Output& value) {
   return nullptr;
 }
 
-// Returns the size of the dimension over which a MatMul sums.
+// Returns the size of the dimension that a MatMul sums over.
 int64_t InnerSize(const Compilation& c, const Node& product) {
   return c.values().shape(product.input(0)).dim(product.attr<bool>("transpose_a") ? 0 : 1);
 }

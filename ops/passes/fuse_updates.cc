@@ -128,7 +128,8 @@ absl::StatusOr<bool> FuseProducts(Compilation& c) {
 // into the kernel parameters.
 constexpr size_t kMaxUpdates = 64;
 
-// Returns the variable whose memory the value shares, or an empty string if there is none.
+// Returns the name of the variable that the value shares memory with, or an empty string if it
+// shares no variable's memory.
 std::string VariableRead(const Output& value) {
   const Output& read = StripViews(value);
   if (read.node->op().role != OpRole::kRead) return "";
@@ -158,8 +159,8 @@ bool Meet(const std::vector<std::string>& a, const std::vector<std::string>& b) 
   return absl::c_any_of(a, [&](const std::string& name) { return absl::c_linear_search(b, name); });
 }
 
-// The interval, in the order of collectives, in which a node can run: after one collective and
-// before another.
+// The interval, in the order of collectives, where a node can run: after one collective and before
+// another.
 struct Window {
   int after = -1;
   int before = std::numeric_limits<int>::max();
@@ -294,8 +295,8 @@ absl::StatusOr<bool> JoinBuckets(Compilation& c) {
   if (absl::c_count_if(c.graph.Nodes(), may_join) < 2) return false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   Grouping grouping(c, order);
-  // Marks nodes that follow a write: such an update might have to wait for another update in its
-  // group.
+  // Marks nodes that follow a write: an update that follows a write might have to wait for another
+  // update in its group.
   std::vector<char> after_write(c.graph.id_limit(), 0);
   for (Node* node : order) {
     const auto is_write_or_after = [&](const Node* before) {

@@ -98,7 +98,7 @@ class Expansion {
     return size;
   }
 
-  // Sums over the labels that only operand `i` has. Returns false if there are none.
+  // Sums over the labels that only operand `i` has. Returns false if it has no such labels.
   bool SumAlone(int i, const std::string& other) {
     std::string& term = terms_.inputs[i];
     std::vector<int64_t> alone;

@@ -79,8 +79,8 @@ class Mixing {
   }
   bool IsLow(const Output& value) const { return made_of_low_.contains(value); }
 
-  // Returns whether an operand was computed in the lower dtype, and every other operand was also,
-  // or is small.
+  // Returns whether at least one operand was computed in the lower dtype, and every other operand
+  // either was too or is small.
   bool HasLowOperands(const Node& node) const {
     int64_t largest_low = -1, largest_other = 0;
     for (int i = 0; i < node.num_inputs(); ++i) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MixedPrecision: with CompileOptions::compute_dtype = DT_BFLOAT16 or DT_HALF, float products,
-// convolutions and attention compute in that type, in which GPUs are many times faster. So do ops
-// that preserve the precision of such results. Everything else remains in float: variables, values
-// that are reduced over the replicas, losses, updates. bfloat16 has the range of float, so losses
-// need no scaling; with half, they do (MinimizeOptions::loss_scale). The choice of ops follows
-// TensorFlow (auto_mixed_precision_lists.h). Variables are cast when they are used, as in Keras's
-// "mixed_bfloat16" and "mixed_float16" and in PyTorch's autocast.
+// convolutions and attention compute in that type, because GPUs are many times faster in it. So do
+// ops that preserve the precision of such results. Everything else remains in float: variables,
+// values that are reduced over the replicas, losses, updates. bfloat16 has the range of float, so
+// losses need no scaling; with half, they need it (MinimizeOptions::loss_scale). The choice of ops
+// follows TensorFlow (auto_mixed_precision_lists.h). Variables are cast when they are used, as in
+// Keras's "mixed_bfloat16" and "mixed_float16" and in PyTorch's autocast.
 #ifndef MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_
 #define MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_
 

@@ -113,9 +113,9 @@ Output ReduceNothing(Compilation& c, const Node& node) {
   return axes.has_value() && axes.num_elements() == 0 ? node.input(0) : Output();
 }
 
-// An operand with which an op returns its other operand. The sign of 0 matters in sums: -0 + 0 is
-// 0, and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. Products with 0 have no rule,
-// because NaN * 0 is NaN.
+// An operand that makes an op return its other operand. The sign of 0 matters in sums: -0 + 0 is 0,
+// and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. Products with 0 have no rule, because
+// NaN * 0 is NaN.
 struct Neutral {
   const char* op;
   double number;
@@ -142,7 +142,8 @@ using Rule = Output (*)(Compilation&, const Node&);
 constexpr Rule kRules[] = {View, Transpose, Cast, NegOfNeg, ReduceNothing, NeutralOperand};
 
 // Returns the first rule's result that has the shape and dtype of the node's output. A rule's
-// result may lack them, because a neutral operand can also broadcast the other operand.
+// result may have a different shape, because a neutral operand can also broadcast the other
+// operand.
 Output Simplified(Compilation& c, const Node& node) {
   const Output output = node.output(0);
   for (const Rule rule : kRules) {
@@ -169,8 +170,8 @@ absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   return true;
 }
 
-// The inputs of an IdentityN replace its outputs; nodes that waited for it wait for all of its
-// inputs.
+// The inputs of an IdentityN replace its outputs; nodes that waited for the IdentityN wait for all
+// of its inputs.
 absl::StatusOr<bool> PassOn(Compilation& c, Node* node) {
   if (!Is(*node, ops::kIdentityN) || !IsFree(*node)) return false;
   std::vector<Operation> all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the gradients of array ops if shapes are unknown while the graph is built. The nodes differ
-// from those for known shapes, but the values must be equal. tests/ops/op_test.cc compares the
-// latter with central differences.
+// Tests the gradients of array ops when shapes are unknown while the graph is built. The nodes
+// differ from those for known shapes, but the values must be equal. tests/ops/op_test.cc compares
+// the values for known shapes with central differences.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
@@ -173,7 +173,7 @@ const Row kRows[] = {
 
 class ArrayGradient : public ::testing::TestWithParam<Row> {
  protected:
-  // Returns dx for a fixed x and dy, from a graph in which x is a placeholder with shape `shape`.
+  // Returns dx for a fixed x and dy, from a graph where x is a placeholder with shape `shape`.
   Tensor GradientKnowing(const Shape& shape) {
     Graph graph;
     const Scope root(&graph);

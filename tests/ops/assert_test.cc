@@ -122,7 +122,7 @@ absl::StatusOr<Graph> GraphOf(absl::string_view data) {
   text.replace(text.find("DATA"), 4, std::string(data));
   proto::GraphDef def;
   if (!google::protobuf::TextFormat::ParseFromString(text, &def)) {
-    return absl::InternalError("no GraphDef");
+    return absl::InternalError("the text is not a GraphDef");
   }
   return FromGraphDef(def, AllOps());
 }
@@ -133,7 +133,7 @@ absl::StatusOr<std::vector<Tensor>> RunGuarded(const Graph& graph, const Tensor&
   return (*session)->Run({{graph.FindNode("x")->output(0), x}}, {graph.FindNode("y")->output(0)});
 }
 
-TEST(Assert, StepSucceedsIfConditionHolds) {
+TEST(Assert, StepSucceedsIfConditionIsTrue) {
   for (const char* data : {kTextAlone, kTextAndTensor}) {
     const auto graph = GraphOf(data);
     ASSERT_TRUE(graph.ok()) << graph.status();

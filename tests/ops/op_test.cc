@@ -97,11 +97,11 @@ constexpr SilentAttribute kSilentAttributes[] = {
     {"Bitcast", "T", "includes types that no kernel computes in"},
     {"Bitcast", "type", "includes types that no kernel computes in"},
     {"Cast", "Truncate", "rejected where it matters"},
-    {"FusedBatchNormGradV3", "T", "TensorFlow has no double; ours is for checks"},
-    {"FusedBatchNormGradV3", "U", "TensorFlow has no double; ours is for checks"},
+    {"FusedBatchNormGradV3", "T", "TensorFlow lacks double; Mirrorflow has it for checks"},
+    {"FusedBatchNormGradV3", "U", "TensorFlow lacks double; Mirrorflow has it for checks"},
     {"FusedBatchNormGradV3", "data_format", "TensorFlow has no kernel for NDHWC on a CPU"},
-    {"FusedBatchNormV3", "T", "TensorFlow has no double; ours is for checks"},
-    {"FusedBatchNormV3", "U", "TensorFlow has no double; ours is for checks"},
+    {"FusedBatchNormV3", "T", "TensorFlow lacks double; Mirrorflow has it for checks"},
+    {"FusedBatchNormV3", "U", "TensorFlow lacks double; Mirrorflow has it for checks"},
     {"MaxPool", "data_format", "NCHW_VECT_C is rejected"},
     {"MaxPoolGrad", "data_format", "NCHW_VECT_C is rejected"},
 };
@@ -111,8 +111,7 @@ bool IsHandle(const AttrValue& value) {
   return value == AttrValue(DT_RESOURCE) || value == AttrValue(DT_VARIANT);
 }
 
-// A type in an op's schema for which TensorFlow has no CPU kernel, so there are no reference
-// values.
+// A type in an op's schema that TensorFlow has no CPU kernel for, so no reference values exist.
 struct WithoutNumbers {
   const char* op;
   DataType dtype;
@@ -298,7 +297,7 @@ bool IsStretched(const Shape& a, const Shape& b) {
   return false;
 }
 
-TEST_P(EveryOp, HasCasesThatBroadcastEachOperandIfAnyDoes) {
+TEST_P(EveryOp, HasCasesThatBroadcastEachOperandIfOpBroadcasts) {
   if (!op().has(kElementwise)) return;
   std::map<int, bool> is_stretched;
   bool differ = false;

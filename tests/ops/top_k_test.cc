@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests which arguments TopKV2 rejects and where it sorts NaN. TensorFlow does not define the
-// latter.
+// Tests which arguments TopKV2 rejects and where it sorts NaN, which TensorFlow does not define.
 #include "ops/top_k.h"
 
 #include <cmath>

@@ -11,7 +11,7 @@
 //   * With `in_double`, all floating-point computation is in double precision. Random ops still
 //     draw in their own dtype, so the numbers are the same.
 //
-// It does not run collectives. Not thread-safe.
+// The interpreter does not run collectives and is not thread-safe.
 #ifndef MIRRORFLOW_TESTS_ORACLE_INTERPRETER_H_
 #define MIRRORFLOW_TESTS_ORACLE_INTERPRETER_H_
 

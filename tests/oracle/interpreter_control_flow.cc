@@ -29,8 +29,8 @@ absl::StatusOr<bool> Holds(const Tensor& predicate) {
 
 }  // namespace
 
-// Calls a function. `args` are the node's inputs from the function's first argument on, where
-// handles have no value. The function reads and updates `variables`.
+// Calls a function. `args` are the node's inputs that become the function's arguments; handles have
+// no value. The function reads and updates `variables`.
 absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Call(
     const Node& node, absl::string_view function, std::vector<Tensor> args,
     const StepParams& params, std::map<std::string, Tensor>* variables) const {

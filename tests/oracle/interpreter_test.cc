@@ -124,8 +124,8 @@ TEST_F(InterpreterTest, ReadsSeeOnlyWritesOrderedBeforeThem) {
 }
 
 TEST_F(InterpreterTest, CrossOrderedReadsSeeValuesFromBeforeStep) {
-  // Each read depends on the write of the other variable but not on that of its own. No order of
-  // these four nodes runs both reads before both writes.
+  // Each read depends on the write of the other variable but not on the write of its own variable.
+  // No order of these four nodes runs both reads before both writes.
   const Output a = Variable("a"), b = Variable("b");
   const Operation write_a = ops::AssignVariableOp(root_, a, Const(10));
   const Operation write_b = ops::AssignVariableOp(root_, b, Const(20));

@@ -44,7 +44,7 @@ def case(op, *operands, fails=False, **attributes):
 
 
 def in_nchw(one_case, images=(0,), sizes=(), outputs=(0,)):
-    """Returns the case with channels first, computed in NHWC, since most CPU kernels lack NCHW."""
+    """Returns the case with channels first. It is computed in NHWC: most CPU kernels lack NCHW."""
     return dataclasses.replace(one_case, channels_first=ChannelsFirst(images, sizes, outputs))
 
 
@@ -58,7 +58,7 @@ class Result:
     after: list
 
 
-# One thread and no graph rewriting: the op's own kernel runs, always in the same order.
+# With one thread and no graph rewriting, the op's own kernel runs, always in the same order.
 SESSION_CONFIG = tf.compat.v1.ConfigProto(
     intra_op_parallelism_threads=1,
     inter_op_parallelism_threads=1,
@@ -179,7 +179,7 @@ def _as_nchw(images, result):
 
 
 def _attributes(op_def, node_def):
-    """Lists the types, the attributes without a default, and those that differ from their default."""
+    """Lists the types, and the other attributes that have no default or differ from it."""
     definitions = {attr.name: attr for attr in op_def.attr}
     said = []
     for name, value in sorted(node_def.attr.items()):

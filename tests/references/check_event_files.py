@@ -26,7 +26,7 @@ try:
     from tensorboard import data_compat
     from tensorboard.compat.proto import summary_pb2
 except ImportError:
-    print("SKIPPED: no module tensorboard; expected pip install tensorboard")
+    print("SKIPPED: tensorboard is not installed; run pip install tensorboard")
     sys.exit(0)
 import numpy as np
 

@@ -4,9 +4,9 @@
 
 Usage: check_keras_models.py MIRRORFLOW [MODEL...]
 
-Each model gets random weights and is saved as a SavedModel, from which `mirrorflow run` gets only
-the graph and the weights. Prints the difference from Keras' result. Fails if it exceeds 1e-4 of the
-largest number in that result, or if a model does not run. Run it by hand, because it needs
+Each model gets random weights and is saved as a SavedModel, and `mirrorflow run` gets only the
+graph and the weights from it. Prints the difference from Keras' result. Fails if it exceeds 1e-4 of
+the largest number in that result, or if a model does not run. Run it by hand, because it needs
 TensorFlow 2.21, Keras 3 and safetensors from PyPI.
 """
 
@@ -42,7 +42,7 @@ def sequence(shape, *steps):
 
 
 def transformer():
-    """One encoder block over tokens."""
+    """Returns a model with one encoder block over tokens."""
     tokens = keras.Input([16], dtype="int32")
     x = layers.Embedding(50, 32)(tokens)
     x = layers.LayerNormalization()(x + layers.MultiHeadAttention(4, 8)(x, x))

@@ -47,7 +47,7 @@ def _half(x):
 
 
 class _Compress:
-    """Error feedback around a rounding."""
+    """Rounds gradients, and adds the rounding error of each step to the next step."""
 
     def __init__(self, rounded):
         self.rounded, self.error = rounded, {}

@@ -68,7 +68,7 @@ def _graph(one_case, known):
                 names.append(tf.identity(tf.convert_to_tensor(grad), name=f"grad{k}").op.name)
         graph_def = tf1.graph_util.extract_sub_graph(graph.as_graph_def(), names)
         if graph_def.library.function:
-            raise ValueError("a branch for unknown shapes")
+            raise ValueError("the gradient branches on unknown shapes")
         definitions = {op.type: op.op_def for op in graph.get_operations()}
         for node in graph_def.node:
             _without_defaults(node, definitions[node.op])
@@ -94,7 +94,7 @@ def _add(index, graph_def, to):
 
 
 def _graph_of(one_case, index):
-    """Declares as little of the shapes as TensorFlow allows: some gradients need ranks, or branch."""
+    """Builds the graph with minimal shape information; some gradients need ranks, or branch."""
     for known in ("ranks", "sizes") if index % 2 == 0 else ("nothing", "ranks", "sizes"):
         try:
             return _graph(one_case, known)

@@ -34,7 +34,7 @@ def _counted(x, w, **options):
 
 
 def _bounded(x, w):
-    """Stops before the bound, depending on the data."""
+    """Stops before the maximum number of iterations, depending on the data."""
     _, h = tf.while_loop(lambda i, h: tf.reduce_sum(h * h) < 4.0,
                          lambda i, h: (i + 1, h * 1.3 + 0.1 * tf.matmul(x, w)),
                          (tf.constant(0), x * 0.1), maximum_iterations=20)
@@ -65,7 +65,7 @@ def _scan(x, w):
 
 
 def _backward_scan(x, w):
-    """Reads what it wrote in reverse order, twice, without maximum_iterations."""
+    """Reads the elements that it wrote, in reverse order and twice, without maximum_iterations."""
     array = tf.TensorArray(tf.float32, _TIMES, clear_after_read=False).unstack(
         tf.stack([x, x * x, x + 1.0, x - 1.0, -x]))
 
@@ -93,7 +93,7 @@ def _nested(x, w):
 
 
 def _conditional(x, w, negated):
-    """A branch in a branch; the gradient keeps the values of both as optionals."""
+    """Nests a branch in a branch; the gradient keeps the values of both as optionals."""
     def inner(h):
         return tf.cond(tf.reduce_sum(h * h) > 1.0, lambda: tf.tanh(h) * tf.exp(h),
                        lambda: tf.sin(h))
@@ -104,13 +104,13 @@ def _conditional(x, w, negated):
 
 
 def _loop_in_branch(x, w):
-    """Stops depending on the data; the gradient keeps lists as optionals."""
+    """Runs loops in a branch; the gradient keeps their lists as optionals."""
     return tf.cond(tf.reduce_sum(x * x) > 0.0, lambda: _bounded(x, w) + _counted(x, w),
                    lambda: tf.matmul(x, w))
 
 
 def _deep(x, w):
-    """A branch in three nested loops, each bounded by the counter of the one around it."""
+    """Runs a branch in three nested loops, each bounded by the counter of the enclosing loop."""
     def cell(k, h):
         return tf.cond(tf.equal(k % 2, 0), lambda: _cell(x, h, w), lambda: h * h - x)
 
@@ -131,7 +131,7 @@ def _deep(x, w):
 # no further gradient. Therefore the graph without gradients is also stored.
 _NESTED = ("branching", "first_branch", "second_branch", "nested", "loop_in_branch", "deep")
 
-# By name.
+# Maps each name to a function that builds the graph's result.
 _LOOPS = {
     "counted": lambda x, w: _counted(x, w),
     "counted_with_maximum": lambda x, w: _counted(x, w, maximum_iterations=_TIMES + 2),

@@ -244,7 +244,7 @@ def _ctcs():
     yield _loss("ctc", "CTC", logits, labels.astype(np.int64), _weights([4]))
     yield _loss("ctc", "CTC", logits, labels, _weights([4]), reduction="none")
     yield _loss("ctc", "CTC", logits, labels, reduction="sum")
-    # Exactly as many steps as the labels need: three, with a blank between equal ones.
+    # Exactly as many steps as the labels need: three, with a blank between equal labels.
     yield _loss("ctc", "CTC", logits[:2, :3], labels[:2])
     yield _loss("ctc", "CTC", logits[:1, :1], labels[2:3, :1])
     long = sample("float", [2, 24, 6], low=-12, high=12)
@@ -257,7 +257,7 @@ _BATCHES = (4, 5, 2)
 
 
 def _metric(name, metric, rows, weighted, **options):
-    """Returns a case with the result after each of three batches. `rows(count, seed)` makes one."""
+    """Returns a case with the results after each of three batches, made by `rows(count, seed)`."""
     lines = []
     for seed, count in enumerate(_BATCHES):
         batch = rows(count, seed)
@@ -404,7 +404,7 @@ def _areas():
 
 
 class _ConfusionMatrix:
-    """Keras has only the function, not a metric class."""
+    """Computes a confusion matrix. Keras has only a function for it, not a metric class."""
 
     def __init__(self):
         self._sum = np.zeros([4, 4])

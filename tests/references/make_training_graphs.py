@@ -139,7 +139,7 @@ def _rmsprop(variable, gradient):
         epsilon=tf.constant(1e-3), grad=gradient)
 
 
-# By name: the model, the shape of one input, the update of one variable.
+# Maps each name to the model, the shape of one input and the update of one variable.
 _V1 = {
     "linear_gradient_descent": (_linear, [6], _gradient_descent),
     "mlp_momentum": (_mlp, [7], _momentum),
@@ -179,7 +179,7 @@ def _keras_mlp():
 
 
 def _keras_dropout():
-    """Two masks, each from a seed that is a variable and changes with every call."""
+    """Returns a model that draws two masks, each from a seed variable that every call changes."""
     return keras.Sequential([
         keras.Input([7]), keras.layers.Dropout(0.2, seed=5),
         keras.layers.Dense(8, activation="relu"), keras.layers.Dropout(0.4, seed=3),
@@ -187,7 +187,7 @@ def _keras_dropout():
 
 
 def _keras_noise():
-    """Normal noise, and a mask that replaces values with a value far from 0."""
+    """Returns a model with normal noise, and a mask that replaces values with one far from 0."""
     return keras.Sequential([
         keras.Input([7]), keras.layers.GaussianNoise(0.5, seed=11), keras.layers.Dense(8),
         keras.layers.AlphaDropout(0.3, seed=2), keras.layers.Dense(_CLASSES)])
@@ -200,13 +200,13 @@ def _keras_cnn():
 
 
 def _keras_recurrent(layer):
-    """Not unrolled: TensorFlow turns it into a loop with lists of tensors."""
+    """Returns a recurrent model, which TensorFlow turns into a loop with lists of tensors."""
     return lambda: keras.Sequential(
         [keras.Input([6, 3]), layer(5, unroll=False), keras.layers.Dense(_CLASSES)])
 
 
 def _accumulating_sgd():
-    """Updates the variables in every second step, in a branch."""
+    """Returns an optimizer that updates the variables in every second step, in a branch."""
     return keras.optimizers.SGD(0.1, momentum=0.9, gradient_accumulation_steps=2)
 
 
@@ -251,7 +251,7 @@ def _training_step(model, optimizer, shape, updates):
         @tf.function(input_signature=[tf.TensorSpec([None, *shape], tf.float32, name="inputs"),
                                       tf.TensorSpec([None], tf.int32, name="labels")])
         def step(self, inputs, labels):
-            """One step of training."""
+            """Runs one step of training."""
             if updates == 1:
                 return {"loss": self.update(inputs, labels)}
             loss = tf.constant(0.0)
@@ -260,7 +260,7 @@ def _training_step(model, optimizer, shape, updates):
             return {"loss": loss}
 
         def update(self, inputs, labels):
-            """One update of all variables; returns the loss before it."""
+            """Updates all variables; returns the loss before the update."""
             with tf.GradientTape() as tape:
                 loss = loss_fn(labels, model(inputs, training=True))
             gradients = tape.gradient(loss, model.trainable_variables)
@@ -294,7 +294,7 @@ def _export_keras(generator, make_model, shape, make_optimizer, updates=1):
     return graph_def, feeds, loss, loss
 
 
-# Both kinds.
+# Both kinds of graphs.
 
 
 def _read_and_assign_ops(graph):

@@ -152,7 +152,7 @@ def _scores(q, k, scale, causal, mask):
 
 
 def _attention(dtype, q, k, v, dy, scale, causal=False, mask=None, heads_inside=False):
-    """In the operands, heads are dimension 1; in the cases, `heads_inside` says where they are."""
+    """Yields both ops. Arguments have heads as dimension 1; `heads_inside` selects their layout."""
     wide = _wide(dtype)
     attributes = {"T": dtype, "U": wide, "scale": scale, "causal": causal}
     if heads_inside:
@@ -247,7 +247,7 @@ def _attentions():
 
 
 def _large(dtype, depth, value_depth, causal, mask=None, queries=70, heads_inside=False):
-    """Several tiles; the results are compared with double-precision results."""
+    """Yields operands of several tiles; tests compare the results with double-precision results."""
     wide = _wide(dtype)
     # The sums of the gradient are random, so its weights can be large; they must not overflow half.
     scale = 0.0625 if dtype in REDUCED else 0.5

@@ -40,7 +40,7 @@ def sample(dtype, shape, seed=0, low=None, high=None):
 
 
 def nonzero(dtype, shape, seed=0):
-    """Like `sample`, with ones instead of zeros, for use as divisors."""
+    """Returns the values of `sample`, with ones instead of zeros, for use as divisors."""
     values = sample(dtype, shape, seed)
     values[values == 0] = 1
     return values

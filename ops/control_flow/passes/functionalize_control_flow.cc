@@ -74,8 +74,7 @@ absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Outp
   if (op == ops::kAssignAddVariable) return ops::AddV2(scope, before, write.input(1));
   if (op == ops::kAssignSubVariable) return ops::Sub(scope, before, write.input(1));
   return absl::UnimplementedError(absl::StrCat(
-      OpAndName(write),
-      " updates a variable inside a branch or loop; only these ops can write one there: ",
+      OpAndName(write), " cannot update a variable inside a branch or loop; expected ",
       ops::kAssignVariable, ", ", ops::kAssignAddVariable, " or ", ops::kAssignSubVariable));
 }
 
@@ -116,8 +115,8 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
   return absl::OkStatus();
 }
 
-// The remaining budget. It is limited because functions that run functions can multiply without
-// bound, and passes recurse into each of them.
+// The remaining budget for bodies. A limit is needed because functions that run functions can
+// multiply without bound, and passes recurse into each of them.
 struct Budget {
   int bodies = 1 << 14;                     // bodies that may still be instantiated
   int depth = 64;                           // further levels of nesting
@@ -352,7 +351,7 @@ class Functionalizer {
   std::vector<Lifted> variables_;
 };
 
-// Inlines the branch that an If takes if it is known. Returns whether it is known.
+// Inlines the branch that an If takes if the branch is known. Returns whether it is known.
 absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
   const Tensor predicate = KnownValue(c, node->input(0));
   if (predicate.dtype() != DT_BOOL || predicate.shape().rank() != 0) return false;

@@ -21,8 +21,9 @@ absl::Status CheckVariables(const FunctionBody& body) {
     const bool is_given = std::any_of(body.args.begin(), body.args.end(),
                                       [&](const Output& arg) { return arg.node == node; });
     if (is_given) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        "a branch can use only variables that are passed to it, got '", VariableName(*node), "'"));
+    return absl::UnimplementedError(
+        absl::StrCat("a branch can use only variables that are passed to it; variable '",
+                     VariableName(*node), "' is not"));
   }
   return absl::OkStatus();
 }

@@ -22,8 +22,8 @@ struct Enclosing {
   int64_t visits = int64_t{1} << 28;    // how many more nodes queries may visit
 };
 
-// Replaces `node`, which queries whether a variable is initialised, with a constant. Unimplemented
-// if the variables' states before the step are unknown.
+// Replaces `node`, which queries whether a variable is initialised, with a constant. Returns
+// Unimplemented if the variables' states before the step are unknown.
 absl::Status AnswerHasValue(Compilation& c, Node* node, Enclosing& around);
 
 // Replaces an If with the nodes of `body`, the branch that it takes.

@@ -13,8 +13,8 @@ namespace mirrorflow {
 
 inline bool IsList(const Output& value) { return value.dtype() == DT_VARIANT; }
 
-// The element shape and maximum length of each list, including lists in bodies. They also cover all
-// lists that are later made from it, because those share its rows.
+// The element shape and maximum length of each list, including lists in bodies. Each entry also
+// covers all lists that are later made from the list, because they share its rows.
 using ListsByValue = absl::flat_hash_map<Output, ListInfo>;
 
 absl::StatusOr<ListsByValue> FindLists(const Compilation& c);

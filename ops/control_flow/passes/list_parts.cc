@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether the length must be passed along with the list, because it is not fixed or the
-// list has several kinds.
+// Returns whether the length must be passed along with the list, because the length is not fixed or
+// the list has several kinds.
 bool Varies(const ListInfo& info) { return info.length < 0 || !info.others.empty(); }
 
 }  // namespace

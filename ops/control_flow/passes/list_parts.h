@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form to which LowerTensorLists lowers a list of one or more kinds (ListInfo): one ListRows
-// per kind.
+// The lowered form (LowerTensorLists) of a list of one or more kinds (ListInfo): one ListRows per
+// kind.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 
@@ -16,7 +16,7 @@ namespace mirrorflow {
 // One entry per kind, in the order of ListInfo::kinds().
 using ListParts = std::vector<ListRows>;
 
-// Returns zeros for up to `capacity` elements that do not exist yet, and may never exist.
+// Returns zeros for up to `capacity` elements that do not exist yet, and may never exist. Returns
 // Unimplemented if the maximum number of elements is unknown.
 absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_t capacity,
                                 int64_t length);

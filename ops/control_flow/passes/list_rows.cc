@@ -105,7 +105,7 @@ ListRows InnerLengths(const ListRows& list, size_t k) {
   return {.rows = list.inner[k], .length = list.length, .fixed = list.fixed};
 }
 
-// Returns the list, resized to a capacity of exactly `capacity` elements, its maximum length.
+// Returns the list with a capacity of exactly `capacity` elements, which is its maximum length.
 ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   if (CapacityOf(scope, list) <= capacity) return WithRoom(scope, list, capacity);
   ListRows fit = list;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form to which LowerTensorLists lowers a list, a tensor and a length, and the list ops
+// The lowered form of a list (LowerTensorLists), which is a tensor and a length, and the list ops
 // expressed as ops on tensors.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
@@ -24,7 +24,8 @@ struct ListRows {
 Output LengthOf(const Scope& scope, const ListRows& list);
 int64_t CapacityOf(const Scope& scope, const ListRows& list);
 
-// Returns zeros for `capacity` elements of shape `element`, of which the first `length` exist.
+// Returns a list with zeros in all of its `capacity` elements of shape `element`. The first
+// `length` elements exist.
 ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Shape& element,
                   int64_t length);
 

@@ -27,7 +27,7 @@ Bound ConstantOf(const Compilation& c, const Output& value) {
   return (*numbers)[0];
 }
 
-// Returns the index of the body's argument that `value` is, or -1 if it is not an argument.
+// Returns the index of `value` among the body's arguments, or -1 if it is not an argument.
 int ArgumentOf(const Compilation& body, const Output& value) {
   const auto at = std::find(body.feeds.begin(), body.feeds.end(), StripViews(value));
   return at != body.feeds.end() ? static_cast<int>(at - body.feeds.begin()) : -1;
@@ -98,8 +98,8 @@ Bound BoundOf(const Compilation& c, const Node& loop, int& visits) {
   return BoundOfPredicate(c, loop, c.bodies.at(loop.id())[0]->fetches[0], visits);
 }
 
-// Returns an upper bound of `value`, or nullopt unless it is a constant or the final value of a
-// bounded loop's counter.
+// Returns an upper bound of `value` if it is a constant or the final value of a bounded loop's
+// counter, and nullopt otherwise.
 Bound UpperBound(const Compilation& c, const Output& value, int& visits) {
   const Bound constant = ConstantOf(c, value);
   if (constant.has_value()) return constant;

@@ -8,9 +8,10 @@
 
 namespace mirrorflow {
 
-// Returns the maximum number of iterations of the loop, or nullopt if unknown. It is known if the
-// condition, alone or under LogicalAnd, compares a counter, to which the body adds a constant, with
-// a value that has an upper bound. The values in the loop's bodies must already have been inferred.
+// Returns the maximum number of iterations of the loop, or nullopt if the number is unknown. It is
+// known if the condition, alone or under LogicalAnd, compares a counter that the body increments by
+// a constant with a value that has an upper bound. The values in the loop's bodies must already
+// have been inferred.
 std::optional<int64_t> LoopBound(const Compilation& c, const Node& loop);
 
 }  // namespace mirrorflow

@@ -75,7 +75,7 @@ class Lowering {
     return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlInputsOf(node);
   }
 
-  // Returns the capacity with which the list must be created.
+  // Returns the capacity to create the list with.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
     if (node.op().name == ops::kEmptyTensorList) {
       const Tensor& max = c_.values().at(node.input(1)).constant;
@@ -221,7 +221,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Returns the value of an optional in `list` or, if it is a tensor, in `value`.
+  // Sets `list` to the value of an optional. If the value is a tensor, sets `value` instead.
   absl::Status GetValue(const Scope& scope, const Node& node, ListParts* list, Output* value) {
     const Output result = node.output(0);
     const ListInfo& have = all_.at(node.input(0));

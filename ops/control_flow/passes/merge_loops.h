@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// Replaces each loop with the equivalent loop that also keeps histories for a gradient, if there is
-// one (ops/control_flow/loop_gradient.h). Returns whether it replaced any.
+// Replaces each loop with the equivalent loop that also keeps histories for a gradient, if such a
+// loop exists (ops/control_flow/loop_gradient.h). Returns whether it replaced any.
 bool MergeLoops(Compilation& c);
 
 }  // namespace mirrorflow

@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // A window with a NaN pixel must give NaN. Otherwise, the loss would look finite.
-TEST(MaxPool, ResultIsNaNIfAnyPixelIs) {
+TEST(MaxPool, ResultIsNaNIfAnyPixelIsNaN) {
   for (int64_t pixel = 0; pixel < 4; ++pixel) {
     for (const int64_t c : {int64_t{0}, kChannels - 1}) {
       Tensor images = *Tensor::Allocate(DT_FLOAT, {1, 2, 2, kChannels});

@@ -87,8 +87,8 @@ TEST(ProductTest, MatchesDefinitionForAllShapes) {
   }
 }
 
-// The shapes cover several blocks of columns, of which the last is narrow, and several blocks of k
-// and of rows.
+// The shapes cover several blocks of columns (the last one is narrow) and several blocks of k and
+// of rows.
 TEST(ProductTest, MatchesDefinitionForLargeMatrices) {
   ExpectProducts(13, 2048 + 21, 3);
   ExpectProducts(17, 700, 100);
@@ -116,7 +116,7 @@ TEST(ProductTest, AccumulatesDeepProductInSeveralPasses) {
 }
 
 // Replicas that divide a batch must compute the same bits as a single replica.
-TEST(ProductTest, RowsBitsDoNotDependOnOtherRows) {
+TEST(ProductTest, BitsOfRowDoNotDependOnOtherRows) {
   const int64_t m = 29, n = 75, k = 530;
   const std::vector<float> a = Numbers(m * k, 1), b = Numbers(k * n, 2);
   const ProductTerm all = {{a.data(), k, 1}, {b.data(), n, 1}, k};

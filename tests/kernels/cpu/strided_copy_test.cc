@@ -115,13 +115,13 @@ TEST(StridedCopy, CopiesBoxes) {
   }
 }
 
-TEST(StridedCopy, WithoutElementsOutputIsUnchanged) {
+TEST(StridedCopy, CopyOfNoElementsLeavesOutputUnchanged) {
   Expect(DT_FLOAT, {{0, 1, 1}});
   Expect(DT_FLOAT, {{3, 0, 0}, {0, 1, 1}, {4, 5, 6}});
   StridedCopy(DT_FLOAT, {{0, 1, 1}}).Run(nullptr, nullptr);
 }
 
-TEST(CopyKernel, ElementsWithoutSizeAreError) {
+TEST(CopyKernel, DtypeWithoutFixedSizeIsError) {
   EXPECT_THAT(CopyKernel(DT_STRING, {}).status(),
               IsError(absl::StatusCode::kUnimplemented, "no kernel", "dtype string"));
 }

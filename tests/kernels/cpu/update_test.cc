@@ -38,7 +38,7 @@ struct State {
 template <typename T>
 class UpdateTest : public ::testing::Test {
  protected:
-  // `apply(state, first, n)` updates the n elements from `first` on.
+  // `apply(state, first, n)` updates the n elements that start at `first`.
   template <typename Apply>
   void ExpectTheSameInAnyPieces(Apply apply) {
     State<T> whole(1);

@@ -122,7 +122,7 @@ TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
   EXPECT_EQ(Fused(layer, 3), 0);
 }
 
-// Returns kernels that make the device support fused nodes. They never run;
+// Returns kernels that make the device support fused nodes. The kernels never run;
 // tests/cuda/strategy_test.cc checks what real ones compute.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
@@ -138,7 +138,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// The fused layer is a newer node than those of its gradients, so the text lists it after them.
+// The fused layer is created after the nodes of its gradients, so the text lists it after them.
 constexpr char kLayer[] = R"(
 x = Placeholder() {dtype=float, shape=<6,4>}
 w = Placeholder() {dtype=float, shape=<4,5>}

@@ -143,7 +143,7 @@ TEST(FuseUpdatesTest, ProductThatReadsVariableIsNotFused) {
 
 // If the rows are smaller than the gradient, replicas read each other's rows instead of reducing
 // the gradient.
-TEST(FuseUpdatesTest, ReplicasShareRowsIfFewAndReduceGradientIfMany) {
+TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceGradientOfManyRows) {
   const Layer layer(nullptr);
   for (const int64_t rows : {kRows, 10 * kRows}) {
     const auto two = Train(layer, 2, true, rows), one = Train(layer, 1, true, rows);
@@ -155,7 +155,7 @@ TEST(FuseUpdatesTest, ReplicasShareRowsIfFewAndReduceGradientIfMany) {
   }
 }
 
-// Returns kernels that make the device support merged updates. They never run;
+// Returns kernels that make the device support merged updates. The kernels never run;
 // tests/cuda/session_test.cc checks what real ones compute.
 const KernelRegistry& KernelsOfBuckets() {
   static const KernelRegistry* const registry = [] {
@@ -240,7 +240,7 @@ v = ResourceApplyGradientDescent(b, rate, x) {T=float}
 )";
   EXPECT_EQ(Updates(alike, {"u", "v"}, /*bucket_bytes=*/16).size(), 2);
   EXPECT_EQ(Updates(alike, {"u", "v"}).size(), 1);
-  // They are not merged either if the device lacks such kernels.
+  // Without kernels for merged updates, these updates are not merged, either.
   EXPECT_EQ(Updates(alike, {"u", "v"}, 1 << 20, KernelRegistry()).size(), 2);
 }
 

@@ -136,7 +136,7 @@ r = MatMul(a, b2) {T=float, transpose_a=true}
 )";
 
 // Returns the step's text after the pass, which must be idempotent. The step feeds a and b, and c
-// if the text contains it. It fetches y, and z if the text contains it.
+// if the text defines c. It fetches y, and z if the text defines z.
 std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
   StepNames names = {.feeds = {{"a", {2, 8}}, {"b", {2, 9}}}, .fetches = {"y"}};
   if (text.find("c = Placeholder") != std::string::npos) names.feeds.push_back({"c", c});

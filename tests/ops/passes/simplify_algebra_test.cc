@@ -163,12 +163,12 @@ of_one = Sum(x, first) {T=float}
             "-> x x of_one");
 }
 
-// Says whether the pass replaces `op` of x and `number` with x.
+// Whether the pass replaces `op` applied to x and `number` with x.
 struct NeutralRow {
   const char* op;
   const char* dtype;
   const char* number;
-  bool left;  // the number is the left operand
+  bool left;  // if true, the number is the left operand
   bool dropped;
 };
 

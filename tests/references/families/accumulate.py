@@ -6,7 +6,7 @@ from tensors import NUMERIC, sample, tensor
 
 
 def cases():
-    """One to nine operands."""
+    """Yields cases with one to nine operands."""
     for dtype in NUMERIC:
         for shape, count in (([2, 3], 3), ([], 2), ([5], 1), ([0, 3], 2), ([2, 2], 9)):
             pieces = [sample(dtype, shape, seed=seed) for seed in range(count)]

@@ -16,7 +16,7 @@ _OPS = {
     "Softplus": FLOATING,
     "Softsign": FLOATING,
 }
-# In half and bfloat16, TensorFlow rounds after each step of the other ops.
+# The ops that TensorFlow rounds only once in half and bfloat16. It rounds each step of the others.
 _ROUNDED_ONCE = ("Elu", "LeakyRelu", "Relu6", "Selu")
 _ALPHAS = (0.0, 0.5, 1.5)
 
@@ -52,7 +52,7 @@ def _gradients(op, dtype):
 
 
 def cases():
-    """Each op and its gradient op."""
+    """Yields cases of each op and its gradient op."""
     for op, dtypes in _OPS.items():
         for dtype in dtypes:
             yield from _activations(op, dtype)

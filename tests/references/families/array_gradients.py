@@ -34,7 +34,7 @@ _MODULES = modules(
     "top_k",
 )
 _MOST_ELEMENTS = 64
-# TensorFlow has no gradient, or none is needed.
+# Ops that have no gradient in TensorFlow, or that need none.
 _WITHOUT = {
     "Assert",
     "Bitcast",
@@ -66,7 +66,7 @@ def _differs_in_tensorflow(one_case):
         return arrays[-1].dtype == "int64"
     if one_case.op == "GatherNd":
         return arrays[1].ndim < 2 or arrays[1].shape[-1] == 0
-    if one_case.op == "Tile":  # its gradient has twice the rank, and ours is at most 8
+    if one_case.op == "Tile":  # its gradient doubles the rank, which must be at most 8
         return arrays[0].ndim > 4
     if one_case.op == "TopKV2":
         return one_case.attributes.get("index_type") == np.int64
@@ -104,7 +104,7 @@ def _in_double(one_case):
 
 
 def cases():
-    """The float cases, converted to double, because there are fewer double cases."""
+    """Yields the float cases, converted to double, because the families have few double cases."""
     for module in _MODULES:
         yield from map(_in_double, filter(_has_gradient, module.cases()))
 

@@ -6,7 +6,7 @@ from tensors import sample, tensor
 
 
 def cases():
-    """Conditions that hold and conditions that do not."""
+    """Yields cases with true and with false conditions."""
     data = [sample("float", [2, 3]), sample("int32", [])]
     yield case("Assert", tensor("bool", True), data)
     yield case("Assert", tensor("bool", False), [sample("float", [0, 2])], fails=True)

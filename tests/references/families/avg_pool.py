@@ -22,7 +22,7 @@ _POOLINGS = (
 
 
 def _pooling(images, window, strides, padding):
-    """The pooling and its gradient."""
+    """Yields the pooling and its gradient, each with its image operands."""
     attributes = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
     yield case("AvgPool", images, **attributes), {}
     (result,) = compute("AvgPool", images, **attributes)
@@ -32,7 +32,7 @@ def _pooling(images, window, strides, padding):
 
 
 def cases():
-    """All poolings in both layouts, and special values."""
+    """Yields all poolings in both layouts, and special values."""
     for dtype in FLOATING:
         for shape, *pooling in _POOLINGS:
             for one_case, images in _pooling(sample(dtype, shape), *pooling):

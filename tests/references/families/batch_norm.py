@@ -9,7 +9,7 @@ _NCHW = [0, 3, 1, 2]
 
 
 def _vectors(channels):
-    """Scale, offset, mean, variance."""
+    """Returns scale, offset, mean and variance."""
     return (
         sample("float", [channels], seed=1),
         sample("float", [channels], seed=2),
@@ -47,7 +47,7 @@ def _training():
     yield _norm(sample("float", [2, 1, 2, 3, 2]), 2, data_format="NDHWC")
     yield _norm(sample("float", [2, 3, 1, 2, 9]), 3, data_format="NCDHW")
     yield _grad([2, 3, 1, 2, 9], 3, data_format="NCDHW")
-    # Cases with no rows, with no moving average, and with special values.
+    # Cases without rows, without a moving average, and with special values.
     empty = sample("float", [0])
     for shape in ([2, 2, 2, 2], [0, 2, 2, 2]):
         yield case("FusedBatchNormV3", sample("float", shape), *_vectors(2)[:2], empty, empty)
@@ -72,6 +72,6 @@ def _inference():
 
 
 def cases():
-    """Ordinary shapes, then corner cases."""
+    """Yields ordinary shapes, then corner cases."""
     yield from _training()
     yield from _inference()

@@ -20,7 +20,7 @@ def _has_gradient(one_case):
 
 
 def cases():
-    """Training and inference, with and without a moving average, channels last and first."""
+    """Yields training and inference, with and without a moving average, in both layouts."""
     yield from filter(_has_gradient, batch_norm.cases())
 
 

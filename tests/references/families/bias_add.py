@@ -10,7 +10,7 @@ _NCHW = ([2, 3, 2, 2], [2, 3, 5], [1, 2, 1, 2, 3], [2, 17, 1, 1], [0, 3, 2, 2], 
 
 
 def cases():
-    """All shapes for float, the first two for the other types."""
+    """Yields all shapes for float, and the first two for the other types."""
     for dtype in NUMERIC:
         for shape in _SHAPES if dtype == "float" else _SHAPES[:2]:
             yield case("BiasAdd", sample(dtype, shape), sample(dtype, shape[-1:], seed=1))

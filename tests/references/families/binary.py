@@ -38,7 +38,7 @@ _OPS = {
 }
 _INTEGER_DIVISIONS = ("Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod")
 
-# All ways to broadcast, for the first element type of an op; the first few, for other types.
+# All ways to broadcast. They are used for an op's first element type; other types use only some.
 _SHAPES = (
     ([2, 3], [2, 3]),
     ([2, 1], [1, 3]),
@@ -73,7 +73,7 @@ _INTEGER_POWERS = ([-7, -2, -1, 0, 1, 2, 7], [0, 1, 2, 3, 8])
 
 
 def _operands(op, dtype, left, right):
-    """Random operands at which the op is well defined."""
+    """Returns random operands that the op is well defined for."""
     if op == "Pow" and dtype in FLOATING:
         return sample(dtype, left, low=0.1, high=3), sample(dtype, right, seed=1)
     if op == "Pow":
@@ -91,7 +91,7 @@ def _all_pairs(op, dtype):
 
 
 def _refused():
-    """Integer operands without a result: the kernel reports an error and the process survives."""
+    """Yields integer operands without a result: the kernel must fail without ending the process."""
     for dtype in INTEGER:
         for op in _INTEGER_DIVISIONS:
             if dtype not in _OPS[op]:
@@ -102,7 +102,7 @@ def _refused():
 
 
 def cases():
-    """Broadcasting of every kind, then all pairs of special values."""
+    """Yields every kind of broadcasting, then all pairs of special values."""
     for op, dtypes in _OPS.items():
         for dtype in dtypes:
             for left, right in _SHAPES if dtype == dtypes[0] else _FEW_SHAPES:

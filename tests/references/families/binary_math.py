@@ -44,7 +44,7 @@ def _approximate_equal(dtype):
 
 
 def cases():
-    """Broadcasting, then all pairs of special values."""
+    """Yields cases that broadcast, then all pairs of special values."""
     for dtype in FLOATING:
         for op, ((low, high), (other_low, other_high)) in _RANGES.items():
             for left, right in _SHAPES:

@@ -23,7 +23,7 @@ _BITS = {
 
 
 def cases():
-    """Broadcasting, then all pairs of special values."""
+    """Yields cases that broadcast, then all pairs of special values."""
     for dtype in INTEGER:
         special = tensor(dtype, _SPECIAL[dtype])
         for op in (*_OPS, *_SHIFTS):

@@ -34,7 +34,7 @@ def _values(source, target):
 
 
 def cases():
-    """A vector and an empty matrix for each pair, and one scalar."""
+    """Yields a vector and an empty matrix for each pair of types, and one scalar."""
     for source in ALL:
         for target in ALL:
             numpy_type = NUMPY_TYPES[target]

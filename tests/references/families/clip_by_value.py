@@ -22,7 +22,7 @@ _SPECIAL = [-_INF, -5, -1, -0.0, 0, 1, 3, _INF, _NAN]
 
 
 def cases():
-    """All shapes of bounds for float, two for the other types; special values."""
+    """Yields all shapes of bounds for float, two for the other types, and special values."""
     for dtype in NUMERIC:
         for shape, low, high in _SHAPES if dtype == "float" else _SHAPES[:2]:
             bounds = sample(dtype, low, 1, 0, 1), sample(dtype, high, 2, 2, 3)

@@ -37,7 +37,7 @@ _GROUPED = (
     ([0, 4, 4, 4], [2, 2, 2, 2], (1, 1), "VALID"),
 )
 
-# The same with explicit paddings and dilations.
+# Convolutions with explicit paddings and dilations.
 _EXPLICIT = (
     ([1, 5, 5, 2], [3, 3, 2, 2], (1, 1), [0, 0, 1, 1, 1, 1, 0, 0]),
     ([2, 4, 5, 1], [3, 2, 1, 3], (2, 1), [0, 0, 2, 0, 0, 3, 0, 0]),
@@ -61,7 +61,7 @@ def _explicit(dtype, images_shape, filter_shape, strides, paddings):
 
 
 def _grouped(dtype, images_shape, filter_shape, strides, padding):
-    """Only the convolution: TensorFlow has no gradients for groups on a CPU."""
+    """Yields only the convolution, because TensorFlow has no gradients for groups on a CPU."""
     yield case(
         "Conv2D",
         sample(dtype, images_shape),
@@ -72,7 +72,7 @@ def _grouped(dtype, images_shape, filter_shape, strides, padding):
 
 
 def _dilated(dtype, images_shape, filter_shape, strides, padding, dilations):
-    """Only the convolution: TensorFlow has no dilated gradients on a CPU."""
+    """Yields only the convolution, because TensorFlow has no dilated gradients on a CPU."""
     yield case(
         "Conv2D",
         sample(dtype, images_shape),
@@ -83,7 +83,7 @@ def _dilated(dtype, images_shape, filter_shape, strides, padding, dilations):
     )
 
 
-# By op: the operands that are images, and those that are image sizes.
+# The operands of each op that are images, and those that are image sizes.
 _IMAGES = {
     "Conv2D": {},
     "Conv2DBackpropInput": {"images": (2,), "sizes": (0,)},
@@ -96,7 +96,7 @@ def _in_nchw(one_case):
 
 
 def _convolution(dtype, images_shape, filter_shape, strides, padding, **more):
-    """The convolution and its gradients for one output gradient."""
+    """Yields the convolution and its gradients for one output gradient."""
     attributes = {"strides": [1, *strides, 1], "padding": padding, **more}
     images = sample(dtype, images_shape)
     kernel = sample(dtype, filter_shape, seed=1)
@@ -113,7 +113,7 @@ def _convolution(dtype, images_shape, filter_shape, strides, padding, **more):
 
 
 def cases():
-    """All convolutions for float, some for double and int32 (which has no filter gradient)."""
+    """Yields all convolutions for float, some for double and int32 (without a filter gradient)."""
     for convolution in _CONVOLUTIONS:
         yield from _convolution("float", *convolution)
     for convolution in _CONVOLUTIONS[:4]:

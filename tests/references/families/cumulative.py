@@ -27,7 +27,7 @@ def _ways():
 
 
 def cases():
-    """Every variant along every axis for float, along the first axis for other types."""
+    """Yields each variant along every axis for float, and along the first axis for other types."""
     for op in ("Cumsum", "Cumprod"):
         for dtype in NUMERIC:
             for index, (shape, axis) in enumerate(_AXES if dtype == "float" else _AXES[:1]):

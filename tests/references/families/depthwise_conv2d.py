@@ -24,7 +24,7 @@ _FORWARD = "DepthwiseConv2dNative"
 
 
 def _convolution(dtype, images_shape, filter_shape, stride, padding, **more):
-    """The convolution and its gradients, with the operands and results that are images."""
+    """Yields the convolution and its gradients, each with its image operands and results."""
     attributes = {"strides": [1, stride, stride, 1], "padding": padding, **more}
     images = sample(dtype, images_shape)
     kernel = sample(dtype, filter_shape, seed=1)
@@ -49,7 +49,7 @@ def _all(dtype):
 
 
 def cases():
-    """All convolutions in both layouts."""
+    """Yields all convolutions in both layouts."""
     for dtype in FLOATING:
         for one_case, images in _all(dtype):
             yield one_case

@@ -54,7 +54,7 @@ def _einsum(dtype, equation, *shapes):
 
 
 def cases():
-    """Every equation for float, some for other types; non-finite values."""
+    """Yields every equation for float, some equations for other types, and non-finite values."""
     for row in (*_EQUATIONS, *_EMPTY):
         yield _einsum("float", *row)
     for dtype in (*FLOATING[1:], *SIGNED):

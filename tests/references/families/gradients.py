@@ -19,7 +19,7 @@ _MODULES = modules(
     "unary_math",
 )
 _MOST_ELEMENTS = 100
-# TensorFlow has no gradient, or one without numbers.
+# Ops that have no gradient in TensorFlow, or a gradient without numbers.
 _WITHOUT = {"SoftsignGrad", "Mod", "TruncateMod", "StopGradient"}
 
 # TensorFlow's gradients of these ops do not support axes of int64.
@@ -31,7 +31,7 @@ def _has_gradient(one_case):
     if one_case.op in _WITH_INT32_AXES and any(array.dtype == "int64" for array in arrays):
         return False
     if one_case.op == "Prod" and not np.isfinite(arrays[0]).all():
-        return False  # Mirrorflow's divides by the element, TensorFlow's multiplies all others
+        return False  # Mirrorflow divides by the element, and TensorFlow multiplies all others
     return (
         not one_case.fails
         and one_case.op not in _WITHOUT
@@ -42,7 +42,7 @@ def _has_gradient(one_case):
 
 
 def cases():
-    """The cases in double."""
+    """Yields the double cases of the other families."""
     for module in _MODULES:
         yield from filter(_has_gradient, module.cases())
 

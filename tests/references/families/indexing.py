@@ -82,7 +82,7 @@ def _out_of_range(index_type):
 
 
 def cases():
-    """All of each table for float, some rows for the other types; indices out of range."""
+    """Yields all rows for float, some rows for the other types, and indices out of range."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         yield from _gathers(dtype, rows)

@@ -49,7 +49,7 @@ def _stitch(dtype, indices, dims):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types."""
+    """Yields all rows of each table for float, and the first two rows for the other types."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         for index, (shapes, axis) in enumerate(_CONCATS[rows]):

@@ -53,7 +53,7 @@ def _with_static_operand(op, dtype, table):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types."""
+    """Yields all rows of each table for float, and the first two rows for the other types."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         yield from _with_static_operand("Reshape", dtype, _RESHAPES[rows])

@@ -66,7 +66,7 @@ def _batch_products():
 
 
 def cases():
-    """All sizes and transposes for float, some for the other types."""
+    """Yields all sizes and transposes for float, and some for the other types."""
     for transposes in _TRANSPOSES:
         for sizes in (*_SIZES, *_EMPTY_SIZES):
             yield _product("float", sizes, *transposes)

@@ -76,7 +76,7 @@ def _of_type(dtype):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; cases that must fail."""
+    """Yields all rows for float, the first two rows for other types, and cases that must fail."""
     for dtype in ALL:
         yield from _of_type(dtype)
     zero, matrix = tensor("float", 0), sample("float", [2, 3])

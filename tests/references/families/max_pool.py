@@ -25,7 +25,7 @@ _POOLINGS = (
 
 
 def _pooling(images, window, strides, padding, **more):
-    """The pooling and its gradient."""
+    """Yields the pooling and its gradients."""
     attributes = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
     attributes.update(more)
     yield case("MaxPool", images, **attributes)
@@ -38,7 +38,7 @@ def _pooling(images, window, strides, padding, **more):
 
 
 def _explicit_paddings(dtype):
-    """Paddings in TensorFlow's form: before and after each dimension."""
+    """Yields explicit paddings in TensorFlow's form: before and after each dimension."""
     for shape, window, strides, paddings in (
         ([1, 4, 5, 2], (2, 2), (2, 2), [0, 0, 1, 0, 0, 1, 0, 0]),
         ([2, 4, 4, 1], (3, 2), (1, 2), [0, 0, 2, 1, 1, 1, 0, 0]),
@@ -54,7 +54,7 @@ def _in_nchw(one_case):
 
 
 def _infinities():
-    """No NaN, which TensorFlow treats as the maximum only if it comes first."""
+    """Yields infinities but not NaN, which TensorFlow treats as the maximum only if it is first."""
     images = np.zeros([1, 2, 4, 1])
     images[0, 0, 0, 0], images[0, 1, 3, 0] = -float("inf"), float("inf")
     for dtype in ("float", "double"):
@@ -63,7 +63,7 @@ def _infinities():
 
 
 def cases():
-    """Random images, then images that are mostly ties; some with channels first."""
+    """Yields random images, then images that are mostly ties; some have channels first."""
     yield from map(_in_nchw, _explicit_paddings("float"))
     yield from _explicit_paddings("double")
     for shape, *pooling in (_POOLINGS[0], _POOLINGS[2], _POOLINGS[8], _POOLINGS[-1]):

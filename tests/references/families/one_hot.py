@@ -20,7 +20,7 @@ _ROWS = (
 
 
 def cases():
-    """All rows for float, two for the other types; indices out of range."""
+    """Yields all rows for float, two rows for the other types, and indices out of range."""
     for dtype in ALL:
         for index, (shape, depth, axis) in enumerate(_ROWS if dtype == "float" else _ROWS[:2]):
             index_type = ("int64", "int32", "uint8")[index % 3]

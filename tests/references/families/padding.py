@@ -37,7 +37,7 @@ def _mirrored(dtype, index_type, shape, paddings, mode):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; cases that must fail."""
+    """Yields all rows for float, the first two rows for other types, and cases that must fail."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         for index, (shape, paddings) in enumerate(_PADDINGS[rows]):

@@ -50,7 +50,7 @@ def _identities(dtype):
 
 
 def cases():
-    """Every type; cases that must fail."""
+    """Yields cases of every type, and cases that must fail."""
     for dtype in ALL:
         yield from _identities(dtype)
         rows = slice(None) if dtype == "float" else slice(2)

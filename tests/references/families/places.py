@@ -103,7 +103,7 @@ def _lists(dtype):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; cases that must fail."""
+    """Yields all rows for float, the first two rows for other types, and cases that must fail."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         yield from _nested(dtype, _PLACES[rows])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""half and bfloat16 for ops without a case in reduced_precision.txt: a case in float each."""
+"""half and bfloat16, for ops without a case in reduced_precision.txt: one float case per op."""
 
 import dataclasses
 
@@ -100,7 +100,7 @@ def _fits(one_case):
 
 
 def cases():
-    """The first case of each op whose operands are numbers."""
+    """Yields the first case of each op whose operands are numbers."""
     for module, ops in _OPS.items():
         left = set(ops)
         for one_case in filter(_fits, module.cases()):

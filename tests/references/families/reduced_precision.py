@@ -26,7 +26,7 @@ _UNARY_GRADIENTS = ("ReluGrad", "SigmoidGrad", "TanhGrad", "RsqrtGrad", "SqrtGra
 
 
 def _conversions(dtype):
-    """Casts to and from every type; halfway cases from double and int64."""
+    """Yields casts to and from every type, and halfway cases from double and int64."""
     for other in (*ALL, *REDUCED):
         target = NUMPY_TYPES[other]
         if other == "uint8":
@@ -64,7 +64,7 @@ def _elementwise(dtype):
         yield case(op, sample(dtype, [3, 1]), nonzero(dtype, [], seed=1))
     for op in _UNARY_GRADIENTS:
         yield case(op, sample(dtype, [17], low=0.2, high=0.9), sample(dtype, [17], seed=1))
-    # TensorFlow rounds after each step of these, so no step of the operands needs rounding.
+    # TensorFlow rounds each step of these ops, so the operands are chosen to need no rounding.
     few, fewer = sample("int32", [2, 9]), sample("int32", [9], seed=1)
     yield case("SquaredDifference", tensor(dtype, few / 4), tensor(dtype, fewer / 2))
     yield case("AddN", [tensor(dtype, few / 4), tensor(dtype, few / 8), tensor(dtype, few)])
@@ -144,7 +144,7 @@ def _variables(dtype):
 
 
 def cases():
-    """Every family in both types."""
+    """Yields the cases of every family in both types."""
     for dtype in REDUCED:
         for family in (_conversions, _elementwise, _reductions, _networks, _moves, _variables):
             yield from family(dtype)

@@ -100,7 +100,7 @@ def _l2_loss(dtype):
 
 
 def cases():
-    """Every kind of axes for float, a few for other types; empty operands for all."""
+    """Yields all kinds of axes for float, a few for other types, and empty operands for all."""
     for op in _OPS:
         for dtype in NUMERIC:
             yield from _reductions(op, dtype)

@@ -25,7 +25,7 @@ def _scatters(op, dtype, rows):
 
 
 def cases():
-    """All rows for float, two for the other types; a scalar for all rows; cases that must fail."""
+    """Yields all rows for float, two for other types, scalar updates, and cases that must fail."""
     for op in _OPS:
         for dtype in ALL if op == "Update" else NUMERIC:
             yield from _scatters(op, dtype, _ROWS if dtype == "float" else _ROWS[:2])

@@ -8,7 +8,7 @@ import numpy as np
 from case import case
 from tensors import ALL, REDUCED, sample, tensor
 
-# Shapes of the condition, of the values where it holds, and of the others.
+# Shapes of the condition, and of the values where it is true and where it is false.
 _SHAPES = (
     ([2, 3], [2, 3], [2, 3]),
     ([2, 1], [3], [2, 3]),
@@ -42,7 +42,7 @@ def _condition(shape):
 
 
 def cases():
-    """All ways to broadcast for float, two for the other types."""
+    """Yields all ways to broadcast for float, and two for the other types."""
     for dtype in ALL:
         for condition, then, otherwise in _SHAPES if dtype == "float" else _SHAPES[:2]:
             operands = sample(dtype, then), sample(dtype, otherwise, seed=1)

@@ -79,7 +79,7 @@ def _to_shapes(dtype, rows):
 
 
 def cases():
-    """All of each table for float, some rows for the other types."""
+    """Yields all rows of each table for float, and some rows for the other types."""
     yield from _of_shapes("float")
     for dtype in ALL[1:]:
         yield case("Shape", sample(dtype, [2, 3]))

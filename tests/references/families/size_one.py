@@ -63,7 +63,7 @@ def _in_shape(one_case, shape):
 
 
 def _elementwise():
-    """The first case of each op."""
+    """Yields the first case of each op."""
     seen = set()
     for module in _MODULES:
         for one_case in filter(_has_equal_shapes, module.cases()):
@@ -183,6 +183,6 @@ def _pooling():
 
 
 def cases():
-    """Rows and columns for every op that takes a matrix."""
+    """Yields rows and columns for every op that takes a matrix."""
     for family in (_elementwise, _broadcasts, _reductions, _chosen, _arranged, _diagonals, _pooling):
         yield from family()

@@ -30,7 +30,7 @@ _PADDINGS = (
     ([], np.zeros([0, 2])),
 )
 
-# Operand shape, begin, end, strides, masks (bit i is about entry i).
+# Operand shape, begin, end, strides, masks (bit i applies to entry i).
 _STRIDED = (
     ([3, 4], [0, 1], [2, 3], [1, 1], {}),
     ([7], [6], [0], [-2], {}),
@@ -65,7 +65,7 @@ _STRIDED = (
 
 
 def _strided(dtype, index_type, shape, begin, end, strides, masks):
-    """The slice, and the gradient that puts the slice's result back."""
+    """Yields the slice, and the gradient that puts the slice's result back."""
     bounds = [tensor(index_type, values) for values in (begin, end, strides)]
     yield case("StridedSlice", sample(dtype, shape), *bounds, **masks)
     (result,) = compute("StridedSlice", sample(dtype, shape), *bounds, **masks)
@@ -74,7 +74,7 @@ def _strided(dtype, index_type, shape, begin, end, strides, masks):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types."""
+    """Yields all rows of each table for float, and the first two rows for the other types."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         for index, (shape, begin, size) in enumerate(_SLICES[rows]):

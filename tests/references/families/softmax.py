@@ -25,7 +25,7 @@ _BROADCASTS = (
 
 
 def _distributions(dtype, shape):
-    """Labels that sum to exactly 1, so TensorFlow's gradient is the gradient of its loss."""
+    """Returns labels that sum to exactly 1, so TensorFlow's gradient is that of its loss."""
     labels = np.zeros(shape)
     labels[..., 0] += 0.25
     labels[..., shape[-1] // 2] += 0.5
@@ -55,7 +55,7 @@ def _entropies(dtype, label_type):
 
 
 def cases():
-    """Ordinary and extreme logits; labels in and out of range."""
+    """Yields ordinary and extreme logits, and labels in and out of range."""
     for dtype in FLOATING:
         for shape in _SHAPES:
             yield case("Softmax", sample(dtype, shape))

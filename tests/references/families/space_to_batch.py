@@ -30,7 +30,7 @@ _BATCHES = (
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; cases that must fail."""
+    """Yields all rows for float, the first two rows for other types, and cases that must fail."""
     for dtype in NUMERIC:
         rows = slice(None) if dtype == "float" else slice(2)
         for op, table in (("SpaceToBatchND", _SPACES[rows]), ("BatchToSpaceND", _BATCHES[rows])):

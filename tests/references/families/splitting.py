@@ -38,7 +38,7 @@ _CONCATENATIONS = (
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; cases that must fail."""
+    """Yields all rows for float, the first two rows for other types, and cases that must fail."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         for shape, axis, number in _SPLITS[rows]:

@@ -43,7 +43,7 @@ def _stream(index):
 
 
 def _of_both(op, dtype, rows, *more):
-    """The op with seeds and the op with a key, in each shape."""
+    """Yields the op with seeds and the op with a key, in each shape."""
     says = {} if more else {"dtype": NUMPY_TYPES[dtype]}
     for index, shape in enumerate(rows):
         yield case(op, _shape(index // 2, shape), _seed(index), *more, **says)
@@ -86,6 +86,6 @@ def _wrong():
 
 
 def cases():
-    """Every op in every type and shape; streams that wrap around; cases that must fail."""
+    """Yields every op, type and shape, streams that wrap around, and cases that must fail."""
     for family in (_streams, _floats, _integers, _wrong):
         yield from family()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TopKV2, with equal elements; without NaN, for which TensorFlow has no order."""
+"""TopKV2, with equal elements but without NaN, which TensorFlow does not order."""
 
 from case import case
 from literals import NUMPY_TYPES
@@ -21,7 +21,7 @@ _INF = float("inf")
 
 
 def cases():
-    """All rows for float and int32, some for the other types; ties and infinite values."""
+    """Yields all rows for float and int32, some for the other types, ties, and infinite values."""
     for dtype in (*NUMERIC, *REDUCED):
         for index, (shape, k) in enumerate(_ROWS if dtype in ("float", "int32") else _ROWS[:3]):
             yield case("TopKV2", sample(dtype, shape), tensor(INDEX[index % 2], k),

@@ -40,7 +40,7 @@ _OPS = {
     "ZerosLike": ALL,
 }
 
-# The range of the random values where [-3, 3] would mostly give NaN.
+# Ops that mostly give NaN for random values in [-3, 3], and the ranges that are used instead.
 _RANGES = {"Log": (0.01, 20), "Log1p": (-0.9, 20), "Rsqrt": (0.01, 20), "Sqrt": (0, 20)}
 
 _FLOATS = [-_INF, -20, -2.5, -1, -0.5, -0.0, 0, 0.25, 1, 1.5, 2.5, 20, _INF, _NAN]
@@ -55,7 +55,7 @@ _SPECIAL = {
 
 
 def cases():
-    """Special values, a vector with a tail, a scalar and an empty matrix for each op."""
+    """Yields special values, a vector with a tail, a scalar and an empty matrix for each op."""
     for op, dtypes in _OPS.items():
         low, high = _RANGES.get(op, (None, None))
         for dtype in dtypes:

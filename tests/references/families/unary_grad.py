@@ -40,7 +40,7 @@ def _relu_grad():
 
 
 def cases():
-    """Ordinary, empty and boundary operands."""
+    """Yields cases with ordinary, empty and boundary operands."""
     yield from _relu_grad()
     for op, (low, high) in _OF_RESULT.items():
         yield from _result_grads(op, low, high)

@@ -34,7 +34,7 @@ def _special(op, dtype):
 
 
 def cases():
-    """Special values, a vector with a tail, a scalar and an empty matrix for each op."""
+    """Yields special values, a vector with a tail, a scalar and an empty matrix for each op."""
     for op, (low, high) in _RANGES.items():
         for dtype in FLOATING:
             yield case(op, _special(op, dtype))

@@ -75,7 +75,7 @@ def _keras_momentum(dtype, shape):
 
 
 def _adam(dtype, shape):
-    """The first update, with empty slots, and the third one."""
+    """Yields the first update, with slots of zeros, and the third update."""
     gradient = sample(dtype, shape, seed=1)
     empty = np.zeros_like(gradient)
     moments = (sample(dtype, shape, seed=2), sample(dtype, shape, seed=3, low=0.01, high=2))
@@ -105,7 +105,7 @@ def _shapes():
 
 
 def cases():
-    """Every shape and type of each op."""
+    """Yields every shape and type of each op."""
     yield from _shapes()
     for dtype in ALL:
         yield from _assignments(dtype)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 @dataclasses.dataclass
 class Case:
-    """A layer on inputs of these shapes; ((7, 3), 5) stands for integers below 5."""
+    """A layer on inputs of these shapes. ((7, 3), 5) has shape (7, 3) and integers below 5."""
 
     name: str
     make: Callable  # returns the layer

@@ -15,7 +15,7 @@ def _triple(layer, x):
 
 
 def _masked(layer, x, mask):
-    """Softmax of half of x where the mask is positive."""
+    """Calls the softmax layer on half of x where the mask is positive."""
     return layer(0.5 * x, mask > 0)
 
 

@@ -13,7 +13,7 @@ _MASKED = ((7, 5, 6), ((7, 5, 5), 4))
 
 _on_itself = lambda layer, x: layer(x, x)
 _causal = lambda layer, x: layer(x, x, use_causal_mask=True)
-# Scores make Keras use its own products, which allow values to have a different width from keys.
+# If asked for scores, Keras uses its own products, which allow values and keys to differ in width.
 _with_key = lambda layer, *x: layer(*x, return_attention_scores=True)[0]
 _masked = lambda layer, x, mask: layer(x, x, attention_mask=mask > 0)
 _masked_and_causal = lambda layer, x, mask: layer(

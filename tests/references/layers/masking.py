@@ -21,7 +21,7 @@ _with_states = lambda layer, *x: keras.ops.concatenate(_from_state(layer, *x), -
 
 
 def _marked(value):
-    """Returns a call to the layer on x, whose masked steps have this value."""
+    """Returns a function that calls the layer on x with this value in all masked steps."""
     return lambda layer, x, steps: layer(keras.ops.where(steps[..., None] > 0, x, value))
 
 

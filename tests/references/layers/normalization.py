@@ -24,7 +24,7 @@ CASES = [
         _IMAGES,
         _in_training,
     ),
-    # The moving variances are operands from -1 on.
+    # The moving variances are operands in [-1, 1), so epsilon must exceed 1.
     Case(
         "batch_normalization_in_inference",
         lambda: layers.BatchNormalization(epsilon=1.5),

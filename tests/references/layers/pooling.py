@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling, of windows and of everything."""
+"""Pooling over windows and over all positions."""
 
 from keras import layers, ops
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent layers in training, with fixed factors instead of those that dropout draws.
 
-The factors of x are [batch, factors, in], those of the state [batch, gates, units].
+The factors of x are [batch, factors, in]; those of the state are [batch, gates, units].
 """
 
 import tensorflow as tf
