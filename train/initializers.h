@@ -39,7 +39,7 @@ Initializer TruncatedNormal(double stddev = 0.05, double mean = 0);
 // Draws from the uniform distribution on [minval, maxval), where minval <= maxval.
 Initializer RandomUniform(double minval = -0.05, double maxval = 0.05);
 
-// What VarianceScaling divides the variance by: the fan-in, the fan-out or their mean. A matrix
+// The divisor of the variance in VarianceScaling: the fan-in, the fan-out or their mean. A matrix
 // [in, out] has fan-in `in` and fan-out `out`; for a filter [height, width, in, out], both are
 // multiplied by height * width.
 enum class Fan { kIn, kOut, kAverage };

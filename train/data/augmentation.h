@@ -30,8 +30,8 @@ struct FlipOptions {
   uint64_t seed = 1;
   int component = 0;
 };
-// Mirrors the image with probability 1/2: left to right (kHorizontal), top to bottom (kVertical), or
-// in both directions independently. Source: Keras' RandomFlip.
+// Mirrors the image with probability 1/2: left to right (kHorizontal), top to bottom (kVertical),
+// or in both directions independently. Source: Keras' RandomFlip.
 RowFunction RandomFlip(const FlipOptions& options = {});
 
 struct CropOptions {
@@ -40,8 +40,8 @@ struct CropOptions {
   int component = 0;
 };
 // Crops a random rectangle of this size in pixels. Source: torchvision's RandomCrop.
-// Errors: InvalidArgument if the padded image is smaller than the rectangle, or if a size is outside
-// [0, 2^20].
+// Errors: InvalidArgument if the padded image is smaller than the rectangle, or if a size is
+// outside [0, 2^20].
 RowFunction RandomCrop(int64_t height, int64_t width, const CropOptions& options = {});
 
 struct AugmentOptions {

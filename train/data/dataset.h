@@ -54,9 +54,9 @@ struct BatchOptions {
 };
 
 struct ShuffleOptions {
-  // Each element is chosen at random from a buffer of this many elements. 0: from all elements, whose
-  // number must then be known. The buffer holds the values of rows that an earlier stage has read,
-  // otherwise only their indices.
+  // Each element is chosen at random from a buffer of this many elements. 0: from all elements,
+  // whose number must then be known. The buffer holds the values of rows that an earlier stage has
+  // read, otherwise only their indices.
   int64_t buffer_size = 0;
 };
 
@@ -133,8 +133,8 @@ class Dataset final : public BatchProvider {
   // with the shortest dataset.
   static Dataset Zip(std::vector<Dataset> datasets);
 
-  // Applies `function` to each row, for example to decode or augment it. It changes the row in place
-  // and can change the number of components: `[](Row* row) -> absl::Status { … }`.
+  // Applies `function` to each row, for example to decode or augment it. It changes the row in
+  // place and can change the number of components: `[](Row* row) -> absl::Status { … }`.
   Dataset Map(RowFunction function, const MapOptions& options = {}) const;
   // Keeps the rows for which `keep` returns true.
   Dataset Filter(RowPredicate keep) const;
@@ -151,10 +151,11 @@ class Dataset final : public BatchProvider {
   // Keeps the rows of the first complete pass over the preceding stages in memory. All later passes
   // and iterators return the same rows.
   Dataset Cache() const;
-  // Like Cache() above, in a file. If the file exists, passes read it; otherwise, the first complete
-  // pass writes it. Remove the file when the preceding stages change. All processes on a host can
-  // share the file. The rows need not fit in memory, unless a later Shuffle() without a buffer_size
-  // holds all of them. The iterator returns DataLoss if the file is damaged or not a cache.
+  // Like Cache() above, in a file. If the file exists, passes read it; otherwise, the first
+  // complete pass writes it. Remove the file when the preceding stages change. All processes on a
+  // host can share the file. The rows need not fit in memory, unless a later Shuffle() without a
+  // buffer_size holds all of them. The iterator returns DataLoss if the file is damaged or not a
+  // cache.
   Dataset Cache(const std::string& path) const;
   // Skips up to `limit` rows per pass that cannot be read or mapped because of DataLoss or
   // InvalidArgument, and logs how many it skipped. The iterator returns the error of the next such
@@ -170,8 +171,8 @@ class Dataset final : public BatchProvider {
   Dataset Batch(int64_t rows, BatchOptions options = {}) const;
   // Like Batch(), but first pads rows of different shapes as `padding` specifies (padding.h).
   Dataset PaddedBatch(int64_t rows, const Padding& padding = {}, BatchOptions options = {}) const;
-  // Repeats the dataset `count` times. For the preceding stages, each repetition is a separate pass:
-  // Shuffle(1).Repeat(2) has two different orders.
+  // Repeats the dataset `count` times. For the preceding stages, each repetition is a separate
+  // pass: Shuffle(1).Repeat(2) has two different orders.
   Dataset Repeat(int64_t count = kForever) const;
   // Keeps only the first `count` elements.
   Dataset Take(int64_t count) const;
@@ -180,9 +181,9 @@ class Dataset final : public BatchProvider {
   // Keeps the element at `index`, from 0, of each group of `num_shards` elements. Not needed for
   // distribution: a strategy gives each worker its rows.
   Dataset Shard(int64_t num_shards, int64_t index) const;
-  // Sets how many batches a background thread of the iterator assembles ahead. Without this call, it
-  // is 1; 0 assembles each batch on demand. Prefetch() applies to the finished batches, wherever it
-  // is called in the pipeline.
+  // Sets how many batches a background thread of the iterator assembles ahead. Without this call,
+  // it is 1; 0 assembles each batch on demand. Prefetch() applies to the finished batches, wherever
+  // it is called in the pipeline.
   Dataset Prefetch(int batches) const;
 
   const absl::Status& status() const;
@@ -199,9 +200,9 @@ class Dataset final : public BatchProvider {
   std::string ToString() const;
 
   // Returns an iterator that runs the pipeline once. Iterators for the same epoch return the same
-  // batches. A training loop that creates one iterator per epoch, and passes the epoch's number from
-  // 0, gets the same batches as with Repeat(). The iterator copies only the rows of `shard` into its
-  // batches.
+  // batches. A training loop that creates one iterator per epoch, and passes the epoch's number
+  // from 0, gets the same batches as with Repeat(). The iterator copies only the rows of `shard`
+  // into its batches.
   std::unique_ptr<BatchSource> MakeIterator(int64_t epoch, const BatchShard& shard) const override;
   std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0) const;
   // Like MakeIterator(), but also computes a fingerprint. The workers compare their fingerprints to

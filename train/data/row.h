@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows: the elements of a dataset before Batch(), and the types of functions that create, change and
-// choose them. Pipeline stages pass on references to rows. A row is read when a stage needs its
+// Rows: the elements of a dataset before Batch(), and the types of functions that create, change
+// and choose them. Pipeline stages pass on references to rows. A row is read when a stage needs its
 // value, at the latest when its batch is assembled.
 #ifndef MIRRORFLOW_TRAIN_DATA_ROW_H_
 #define MIRRORFLOW_TRAIN_DATA_ROW_H_
@@ -54,8 +54,8 @@ class RowReader {
 };
 
 // The function that Map() applies to each row. It changes the row in place. It is a callable
-// `absl::Status(Row*)`, or `absl::Status(const RowId&, Row*)` if it also depends on the pass and the
-// row index. Several threads can call it concurrently.
+// `absl::Status(Row*)`, or `absl::Status(const RowId&, Row*)` if it also depends on the pass and
+// the row index. Several threads can call it concurrently.
 class RowFunction {
  public:
   template <typename F>

@@ -10,8 +10,8 @@
 //   Dataset::FromImageFolder("flowers", {.height = 224, .width = 224, .channels = 3})
 //
 // Errors: Dataset::status() or the iterator's Next() returns NotFound if a file does not exist, the
-// system's error if it cannot be read, InvalidArgument if the options do not match it, and DataLoss,
-// naming the file, the record and the field, if it is damaged.
+// system's error if it cannot be read, InvalidArgument if the options do not match it, and
+// DataLoss, naming the file, the record and the field, if it is damaged.
 #ifndef MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 #define MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 
@@ -31,8 +31,8 @@ struct CsvSource {
   // vector of all other columns. If empty, each column is a scalar component.
   std::string label = "";
   // Which columns to read, and how to parse them. The whole file is parsed before the first row is
-  // returned, by csv.num_threads threads, and the columns are kept in memory. All files that match a
-  // pattern must have the same columns.
+  // returned, by csv.num_threads threads, and the columns are kept in memory. All files that match
+  // a pattern must have the same columns.
   CsvOptions csv = {};
 };
 

@@ -18,9 +18,9 @@ namespace layers {
 struct MaskOptions {
   bool causal = false;  // if true, query i attends only to keys 0 to i
   // A value that is broadcast to the shape of the scaled logits, [batch, heads, n, m], and added to
-  //   them: 0 keeps a query-key pair, a large negative number such as -1e9 masks it out. Use
-  //   [batch, 1, 1, m] to mask out padding keys. At least one key must remain for each query;
-  //   otherwise, the query's attention weights are undefined.
+  // them: 0 keeps a query-key pair, a large negative number such as -1e9 masks it out. Use [batch,
+  // 1, 1, m] to mask out padding keys. At least one key must remain for each query; otherwise, the
+  // query's attention weights are undefined.
   Output mask = {};
 };
 

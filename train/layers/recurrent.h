@@ -107,7 +107,8 @@ struct GRUOptions {
   bool return_sequences = false;
   bool go_backwards = false;
   bool unroll = false;
-  // What the reset gate r scales: h · recurrent_kernel + bias[1] if true, as in cuDNN; h if false.
+  // If true, the reset gate r scales h · recurrent_kernel + bias[1], as in cuDNN. If false, it
+  // scales h.
   bool reset_after = true;
   std::vector<Output> initial_state = {};  // h [batch, units]; if empty, zeros
   Output mask = {};

@@ -97,7 +97,8 @@ struct CategoricalFocalOptions {
 // Categorical focal loss: -sum(alpha (1 - p)^gamma y log p) over the classes, with p as in
 // CategoricalCrossentropy.
 // Shapes:   as for CategoricalCrossentropy.
-// Errors:   as for CategoricalCrossentropy, and InvalidArgument if alpha or gamma is negative or not
+// Errors:   as for CategoricalCrossentropy, and InvalidArgument if alpha or gamma is negative or
+// not
 //           finite.
 // Source:   as for BinaryFocalCrossentropy.
 Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -118,8 +119,8 @@ Output KLDivergence(const Scope& scope, Output predictions, Output labels,
 // Errors:   InvalidArgument if the shapes differ.
 Output Hinge(const Scope& scope, Output predictions, Output labels,
              const LossOptions& options = {});
-// Squared hinge loss: max(1 - y p, 0)², averaged over the last dimension. Labels, shapes and errors:
-// as for Hinge.
+// Squared hinge loss: max(1 - y p, 0)², averaged over the last dimension. Labels, shapes and
+// errors: as for Hinge.
 Output SquaredHinge(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});
 

@@ -11,8 +11,8 @@
 // (SparseSoftmaxCrossEntropy, CTC). Neither is broadcast to the other's shape. With `.reduction =
 // LossReduction::kNone`, a loss returns one value per example, for metrics::Mean.
 //
-// Errors: a loss that cannot be built records its error in the graph, returns an invalid Output, and
-// makes Strategy::NewSession fail, like a layer (train/layers/layers.h).
+// Errors: a loss that cannot be built records its error in the graph, returns an invalid Output,
+// and makes Strategy::NewSession fail, like a layer (train/layers/layers.h).
 #ifndef MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 #define MIRRORFLOW_TRAIN_LOSSES_LOSSES_H_
 

@@ -34,8 +34,8 @@ struct LossOptions {
 // Fails the scope with InvalidArgument. Returns an invalid output.
 Output FailLoss(const Scope& scope, absl::string_view what, absl::string_view why);
 
-// Returns whether the known dimensions of both shapes are equal. If not, fails the scope; otherwise,
-// the values might be broadcast.
+// Returns whether the known dimensions of both shapes are equal. If not, fails the scope;
+// otherwise, the values might be broadcast.
 bool CheckEqualShapes(const Scope& scope, absl::string_view what, const Output& predictions,
                       const Output& labels);
 // Does the same for labels without the last dimension of the predictions, [batch, …, classes].

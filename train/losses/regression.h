@@ -38,8 +38,8 @@ Output MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Outpu
 // log(cosh(e)), computed without overflow
 Output LogCosh(const Scope& scope, Output predictions, Output labels,
                const LossOptions& options = {});
-// p - y log(p + epsilon), the negative log likelihood of a Poisson distribution with mean p, without
-// terms that depend only on y
+// p - y log(p + epsilon), the negative log likelihood of a Poisson distribution with mean p,
+// without terms that depend only on y
 Output Poisson(const Scope& scope, Output predictions, Output labels,
                const LossOptions& options = {});
 

@@ -63,7 +63,8 @@ struct FBetaScoreOptions {
 // (1 + beta²) * precision * recall / (beta² * precision + recall) over all batches.
 // Shapes:   predictions and labels [batch, classes] -> a float scalar, or [classes] with kNone.
 //           Labels are 0 or 1, of any numeric dtype.
-// Errors:   InvalidArgument for other shapes, if the number of classes is unknown, and for a beta or
+// Errors:   InvalidArgument for other shapes, if the number of classes is unknown, and for a beta
+// or
 //           threshold that is out of range.
 Metric FBetaScore(const Scope& scope, Output predictions, Output labels,
                   const FBetaScoreOptions& options = {});

@@ -2,7 +2,8 @@
 //
 // Adagrad and Adadelta, which divide gradients by the square root of their accumulated squares.
 //
-// Errors: InvalidArgument from Minimize if an option is negative or not finite, or if rho is above 1.
+// Errors: InvalidArgument from Minimize if an option is negative or not finite, or if rho is
+// above 1.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_ADAGRAD_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_ADAGRAD_H_
 

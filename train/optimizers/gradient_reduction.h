@@ -40,10 +40,10 @@ class GradientReduction {
   DataType dtype() const;
 
   // Creates a variable that carries a value to the next step, as part of the optimizer's state.
-  //   With kOnRead, each replica stores its own part of a sum: Variable::value is that sum as a
-  //   partial value, and ops::LocalPart(value) is this replica's part. A checkpoint contains the
-  //   sum. When the checkpoint is loaded, replica 0 receives the whole sum, regardless of the
-  //   number of replicas.
+  // With kOnRead, each replica stores its own part of a sum: Variable::value is that sum as a
+  // partial value, and ops::LocalPart(value) is this replica's part. A checkpoint contains the sum.
+  // When the checkpoint is loaded, replica 0 receives the whole sum, regardless of the number of
+  // replicas.
   Variable State(absl::string_view name, const Shape& shape, const Initializer& initializer,
                  DataType dtype,
                  VariableSynchronization synchronization = VariableSynchronization::kOnWrite);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LearningRate: the learning rate of an optimizer. It is a constant, or a schedule that computes the
-// rate from the step number.
+// LearningRate: the learning rate of an optimizer. It is a constant, or a schedule that computes
+// the rate from the step number.
 //
 //   Momentum({.learning_rate = 0.1})
 //   Momentum({.learning_rate = schedules::OneCycle({.max_learning_rate = 0.1, .total_steps = n})})

@@ -85,17 +85,18 @@ struct MinimizeOptions {
   // Multiplies the learning rate of a variable's update and weight decay by the multiplier of the
   // first entry that contains the variable.
   std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
-  // Whether to keep a moving average of each updated variable (moving_average.h). After each update,
+  // Whether to keep a moving average of each updated variable (moving_average.h). After each
+  // update,
   //   average = ema_momentum * average + (1 - ema_momentum) * variable.
-  // After the first update, the average is the variable itself. If ema_overwrite_frequency is N > 0,
-  // every Nth update also overwrites the variable with its average.
+  // After the first update, the average is the variable itself. If ema_overwrite_frequency is N >
+  // 0, every Nth update also overwrites the variable with its average.
   bool use_ema = false;
   double ema_momentum = 0.99;
   int64_t ema_overwrite_frequency = 0;
-  // Only for Minimize. If this is N > 1, every Nth step makes one update with the mean gradient over
-  // the rows of N batches, as for one large batch. The other steps change no trainable variable and
-  // reduce no gradients (Keras' gradient_accumulation_steps). If the loss of any of the N steps is
-  // not finite, all N steps are discarded. Cannot be combined with `reduce`.
+  // Only for Minimize. If this is N > 1, every Nth step makes one update with the mean gradient
+  // over the rows of N batches, as for one large batch. The other steps change no trainable
+  // variable and reduce no gradients (Keras' gradient_accumulation_steps). If the loss of any of
+  // the N steps is not finite, all N steps are discarded. Cannot be combined with `reduce`.
   int64_t accumulate_steps = 1;
   // A scalar that weights each accumulated step: the number of rows or tokens over which its loss
   // is averaged. Defaults to dimension 0 of the loss's first placeholder whose dimension 0 is

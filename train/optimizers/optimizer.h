@@ -40,9 +40,9 @@ class Optimizer {
 
   // Adds the gradients of `loss`, and operations that update the variables and the moving averages
   // of the layers that compute `loss`. `loss` is a float scalar, the mean over the global batch. A
-  // step that runs the result updates all variables or, if the loss is not finite, none: the loss is
-  // reduced over the replicas before the first update.
-  // Errors: InvalidArgument if the loss is not a scalar, if it depends on none of the variables
+  // step that runs the result updates all variables or, if the loss is not finite, none: the loss
+  // is reduced over the replicas before the first update. Errors: InvalidArgument if the loss is
+  // not a scalar, if it depends on none of the variables
   //         through ops with a gradient, or if an option is out of range or conflicts with another.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
@@ -52,9 +52,9 @@ class Optimizer {
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
   // Passes each gradient through `reduce`, a communication hook. A gradient can be a partial value,
-  //   as ComputeGradients returns it, or be read from an accumulator, which is a kOnRead variable.
-  //   A step that applies the results must also run the updates, which change nothing if `gate` (a
-  //   bool scalar; may be invalid) is false.
+  // as ComputeGradients returns it, or be read from an accumulator, which is a kOnRead variable. A
+  // step that applies the results must also run the updates, which change nothing if `gate` (a bool
+  // scalar; may be invalid) is false.
   // Errors: InvalidArgument, naming the variable, if a result's dtype or shape differs from the
   //         gradient's; and, when a step is prepared for several replicas, if a result is not equal
   //         on all of them.
@@ -62,10 +62,10 @@ class Optimizer {
                                           absl::Span<const GradientAndVariable> gradients,
                                           const GradientReducer& reduce, Output gate = Output());
   // Reduces and clips the gradients according to `options`, and updates their variables and the
-  //   moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
-  //   scalar; may be invalid) is false changes nothing. Ignores the options that are only for
-  //   Minimize, and `options.variables`. Schedules, and everything else that depends on the step
-  //   number, use the variable train/global_step, which counts the updates.
+  // moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
+  // scalar; may be invalid) is false changes nothing. Ignores the options that are only for
+  // Minimize, and `options.variables`. Schedules, and everything else that depends on the step
+  // number, use the variable train/global_step, which counts the updates.
   // Errors: InvalidArgument if an option is out of range, or if a gradient, a variable or the gate
   //         belongs to another graph.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
@@ -80,13 +80,13 @@ class Optimizer {
         numbers_(std::move(numbers)) {}
 
   // Outputs that the updates of all variables share, created once. Each optimizer defines their
-  //   order, except that the first is always the learning rate, in the variables' dtype. In the
-  //   Shared that Update receives, the learning rate is multiplied by the variable's multiplier
-  //   (MinimizeOptions::learning_rate_multipliers).
+  // order, except that the first is always the learning rate, in the variables' dtype. In the
+  // Shared that Update receives, the learning rate is multiplied by the variable's multiplier
+  // (MinimizeOptions::learning_rate_multipliers).
   using Shared = std::vector<Output>;
   // Adds the values that the updates of all variables share. `step` is 1 in the first step and has
-  //   the learning rate's dtype; it is invalid unless counts_steps(). By default, only the learning
-  //   rate is shared.
+  // the learning rate's dtype; it is invalid unless counts_steps(). By default, only the learning
+  // rate is shared.
   virtual Shared Prepare(const Scope& scope, Output learning_rate, Output step) const;
   // Adds to `update` the operations that write a variable and its slots.
   virtual void Update(VariableUpdate& update, const Shared& shared) const = 0;

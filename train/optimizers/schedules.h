@@ -31,10 +31,9 @@ struct OneCycleOptions {
   double final_div_factor = 1e4;  // the last rate is the first one / final_div_factor
 };
 
-// Rises to max_learning_rate and then falls to the last rate, each along half a cosine. Stays at the
-// last rate after total_steps.
-// Source: Smith and Topin, "Super-convergence", 2018; PyTorch's OneCycleLR (two phases, without its
-// momentum cycle).
+// Rises to max_learning_rate and then falls to the last rate, each along half a cosine. Stays at
+// the last rate after total_steps. Source: Smith and Topin, "Super-convergence", 2018; PyTorch's
+// OneCycleLR (two phases, without its momentum cycle).
 LearningRateSchedule OneCycle(const OneCycleOptions& options);
 
 struct PiecewiseConstantOptions {
@@ -94,9 +93,9 @@ struct PolynomialDecayOptions {
   int64_t decay_steps = 0;  // at least 1
   double end_learning_rate = 0.0001;
   double power = 1;
-  // What happens after decay_steps. If true, the next multiple of decay_steps replaces decay_steps
-  // in the formula: the rate rises again, and decays until that step. If false, the rate stays at
-  // end_learning_rate.
+  // If true, the next multiple of decay_steps replaces decay_steps in the formula once `step` has
+  // passed it: the rate rises again, and decays until that step. If false, the rate stays at
+  // end_learning_rate after decay_steps.
   bool cycle = false;
 };
 
