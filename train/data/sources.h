@@ -9,9 +9,9 @@
 //                                        FixedLenFeature{.name = "label", .dtype = DT_INT64}}})
 //   Dataset::FromImageFolder("flowers", {.height = 224, .width = 224, .channels = 3})
 //
-// Errors: Dataset::status() or the iterator's Next() returns NotFound if a file does not exist, the
-// system's error if it cannot be read, InvalidArgument if the options do not match it, and
-// DataLoss, naming the file, the record and the field, if it is damaged.
+// Errors, from Dataset::status() or the iterator's Next(): NotFound if a file does not exist; the
+// system's error if it cannot be read; InvalidArgument if the options do not match it. DataLoss,
+// naming the file, the record and the field, if it is damaged.
 #ifndef MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 #define MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 

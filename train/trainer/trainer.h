@@ -109,10 +109,10 @@ struct TrainResult {
 class Trainer {
  public:
   // Opens a session for `graph` and adds inference forms to the graph. The strategy must outlive
-  // the trainer. Returns the first error that occurred while the graph was built, the errors of
-  // Strategy::NewSession, and InvalidArgument if the model has no inputs, if its loss is not a
-  // float scalar, or if a metric's result is not a float or double scalar. (To fetch a result that
-  // is not a scalar, such as a confusion matrix, prepare a step with session().)
+  // the trainer. Returns the first error that occurred while the graph was built, and the errors
+  // of Strategy::NewSession. Returns InvalidArgument if the model has no inputs, if its loss is not
+  // a float scalar, or if a metric's result is not a float or double scalar. (To fetch a result
+  // that is not a scalar, such as a confusion matrix, prepare a step with session().)
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Strategy& strategy, Graph& graph,
                                                          const Model& model);
 
