@@ -106,8 +106,9 @@ absl::Status CheckHeader(const std::string& path, const CheckpointFile& expected
   }
   const uint64_t size = expected.header_bytes;
   if (size > std::min(file.size(), kMaxHeaderBytes)) {
-    return absl::DataLossError(absl::StrCat(path, ": header: expected at most ", file.size(),
-                                            " bytes, got a manifest that specifies ", size));
+    return absl::DataLossError(
+        absl::StrCat(path, ": wrong header size in the manifest; expected at most ", file.size(),
+                     " bytes, got ", size));
   }
   std::string header(size, '\0');
   MF_RETURN_IF_ERROR(file.Read(0, size, header.data()));

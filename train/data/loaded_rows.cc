@@ -40,7 +40,8 @@ class Source final : public RowStream {
     if (at_end_) return false;
     if (row.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "row ", number, ": the source filled no components; expected at least one, got none"));
+          "row ", number,
+          ": the source returned a row without components; expected at least one, got none"));
     }
     rows->push_back(NewRow(epoch_, number, std::move(row)));
     return true;

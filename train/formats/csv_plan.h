@@ -21,7 +21,8 @@ namespace mirrorflow {
 struct CsvColumnPlan {
   std::string name;
   DataType dtype = DT_INVALID;  // DT_INVALID: the column is not read
-  bool inferred = false;        // starts as int64; becomes float at the first other number
+  // Whether the dtype starts as int64 and becomes float at the first other number.
+  bool inferred = false;
   std::optional<double> missing;
   absl::flat_hash_map<std::string, int32_t> vocabulary;  // if not empty, fields are text
   std::optional<int32_t> unknown;

@@ -28,7 +28,7 @@ constexpr uint32_t kBytesList = 1, kFloatList = 2, kInt64List = 3;
 
 absl::Status NotAnExample(absl::string_view expected) {
   return absl::DataLossError(
-      absl::StrCat("not a tf.train.Example; expected ", expected, ", got other or damaged bytes"));
+      absl::StrCat("not a tf.train.Example, or damaged; expected ", expected, ", got other bytes"));
 }
 
 uint32_t ListOf(DataType dtype) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GzipReader: reads a file sequentially, and inflates it if it is compressed. Its first two bytes,
-// not its name, identify it as gzip; a zlib stream must be declared by the caller. Inflates only
-// the bytes that the caller requests.
+// GzipReader: reads a file sequentially, and inflates it if it is compressed. The file's first two
+// bytes, not its name, identify it as gzip; the caller must say if it is a zlib stream. Inflates
+// only the bytes that the caller requests.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 

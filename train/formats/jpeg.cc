@@ -20,8 +20,8 @@
 namespace mirrorflow {
 namespace {
 
-// An upper bound: with the shortest codes, one bit for a block of 8 x 8 pixels, a byte produces
-// fewer pixels.
+// An upper bound: even if every block of 8 x 8 pixels takes only one bit, which is the shortest
+// code, a byte encodes fewer pixels.
 constexpr int64_t kMaxPixelsPerByte = 1024;
 // Each scan of a progressive image visits all blocks, even without data. Encoders write about ten.
 constexpr int kMaxScans = 500;

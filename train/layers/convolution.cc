@@ -80,7 +80,7 @@ bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank
                      absl::string_view padding, Size2D strides) {
   if (!CheckSize(s, layer, "strides", strides)) return false;
   if (padding != "VALID" && padding != "SAME") {
-    Fail(s, absl::StrCat(layer, ": padding must be VALID or SAME, got ", padding));
+    Fail(s, absl::StrCat(layer, ": unknown padding; expected VALID or SAME, got ", padding));
     return false;
   }
   return CheckExamples(s, x, rank, layer);

@@ -22,8 +22,8 @@ struct BatchSum {
   Output of_batch;
 };
 
-// Values that a metric only compares, casts or selects by. A NaN in them would not show in the
-// sums, so Accumulate checks them.
+// Values that a metric only compares or casts, or that only select other values. A NaN in them
+// would not appear in the sums, so Accumulate checks them.
 struct NanSources {
   // Values with the shape of the weights, possibly with additional dimensions. Integers have no
   // NaN.

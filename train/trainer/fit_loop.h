@@ -31,7 +31,7 @@ class Trainer::Loop {
  private:
   using Stage = FitState::Stage;
 
-  // Restores the state from the checkpoint to which FitOptions::start refers.
+  // Restores the state from the checkpoint that FitOptions::start refers to.
   absl::Status Resume();
   absl::Status CheckDataset(const StateDict& state) const;
   absl::Status Train();

@@ -155,7 +155,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
       const auto at = std::find(model.inputs.begin(), model.inputs.end(), input);
       if (at == model.inputs.end()) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "trainer: prediction_inputs must be a subset of inputs, got ", input.ToString()));
+            "trainer: prediction_inputs: expected only outputs that are in inputs, got ",
+            input.ToString()));
       }
       trainer->predicted_from_.push_back(at - model.inputs.begin());
     }

@@ -180,7 +180,8 @@ std::string RunMonitor::Metrics() {
     return static_cast<double>(value.load(std::memory_order_relaxed));
   };
   PrometheusText text(LabelsOf(options_));
-  text.AddGauge("mirrorflow_ready", "1 if /readyz answers 200, else 0.", WhyNotReady().empty());
+  text.AddGauge("mirrorflow_ready", "1 if /readyz answers 200, otherwise 0.",
+                WhyNotReady().empty());
   text.AddGauge("mirrorflow_workers", "Number of workers in the job.", options_.num_workers);
   text.AddCounter("mirrorflow_restarts_total",
                   "Restarts of the job before this process, as counted by its launcher.",
