@@ -356,8 +356,7 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
 Dataset Dataset::Cache() const {
   return Then("", [](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
     if (rows.is_endless)
-      return Error(
-          "Cache() never completes a pass; expected a finite dataset, got an endless Repeat()");
+      return Error("Cache(): expected a finite dataset, got an endless Repeat()");
     const std::optional<int64_t> size = rows.size;
     return std::move(rows).AppendToValues(
         "Cache()",
@@ -371,8 +370,7 @@ Dataset Dataset::Cache() const {
 Dataset Dataset::Cache(const std::string& path) const {
   return Then("", [path](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
     if (rows.is_endless)
-      return Error(
-          "Cache() never completes a pass; expected a finite dataset, got an endless Repeat()");
+      return Error("Cache(): expected a finite dataset, got an endless Repeat()");
     const auto& [worker, num_workers, batch] = rows.shard;
     const std::string of_shard = absl::StrCat(".", worker, "-of-", num_workers);
     const std::optional<int64_t> size = rows.size;
@@ -427,8 +425,7 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
     if (!rows.size) {
       return Error(
           "Shuffle() of a dataset of unknown size; expected a buffer_size of at least 1, got 0 "
-          "(all "
-          "elements)");
+          "(all elements)");
     }
     // The shuffle stores a row reference, an offset and an index per element. After a huge
     // Repeat(), these may not fit in memory.

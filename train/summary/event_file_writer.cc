@@ -95,8 +95,7 @@ EventFileWriter::EventFileWriter(std::unique_ptr<TfRecordWriter> file,
 
 absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Open(
     absl::string_view log_dir, const EventFileOptions& options) {
-  if (log_dir.empty())
-    return absl::InvalidArgumentError("event file: log_dir is empty; expected a directory path");
+  if (log_dir.empty()) return absl::InvalidArgumentError("event file: log_dir is empty");
   if (options.max_queue_bytes == 0) {
     return absl::InvalidArgumentError(
         "event file: max_queue_bytes out of range; expected above 0, got 0");
