@@ -50,9 +50,8 @@ struct TrainingPosition {
 
 // The treatment of existing checkpoints by Restore.
 enum class Resume {
-  // Resumes from the newest checkpoint, and fails if it is damaged. If there is no checkpoint,
-  // starts
-  // from scratch.
+  // Resumes from the newest checkpoint, and fails if it is damaged. Starts from scratch if there is
+  // no checkpoint.
   kAuto,
   kLatestValid,  // resumes from the newest undamaged checkpoint; fails if there is none
   kNever,        // starts from scratch; fails if there are checkpoints
@@ -65,8 +64,8 @@ class CheckpointManager {
     int keep = 2;           // how many checkpoints to keep; at least 2
     Resume resume = Resume::kAuto;
     // After this many consecutive failed saves, at least 1, Save returns ResourceExhausted. Before
-    // that, Save only logs a failure, such as a full disk; but two kinds of failures end training
-    // at once (see Save).
+    // that, Save only logs a failure, such as a full disk. It returns OutOfRange and Aborted after
+    // the first failure (see Save).
     int max_failed_saves = 3;
     // Settings, by name, that must be equal when training resumes, such as the batch size.
     std::map<std::string, std::string> settings = {};

@@ -25,7 +25,8 @@ namespace mirrorflow {
 // Writes every variable that has a value, including optimizer state, and Session::step(). All
 // workers must call this, because the value of a metric's variable is a sum over all workers
 // (VariableSynchronization::kOnRead). Only worker 0 writes the file. A crash leaves either the old
-// or the new file. Errors: the system's error if the file cannot be written, on worker 0.
+// or the new file.
+// Errors: on worker 0, the system's error if the file cannot be written.
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
 // Sets `contents` to what SaveVariables writes. Reuses the memory of tensors that `contents` has

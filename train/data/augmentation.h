@@ -31,7 +31,8 @@ struct FlipOptions {
   int component = 0;
 };
 // Mirrors the image with probability 1/2: left to right (kHorizontal), top to bottom (kVertical),
-// or in both directions independently. Source: Keras' RandomFlip.
+// or in both directions independently.
+// Source: Keras' RandomFlip.
 RowFunction RandomFlip(const FlipOptions& options = {});
 
 struct CropOptions {
@@ -39,9 +40,10 @@ struct CropOptions {
   uint64_t seed = 2;
   int component = 0;
 };
-// Crops a random rectangle of this size in pixels. Source: torchvision's RandomCrop.
+// Crops a random rectangle of this size in pixels.
 // Errors: InvalidArgument if the padded image is smaller than the rectangle, or if a size is
 // outside [0, 2^20].
+// Source: torchvision's RandomCrop.
 RowFunction RandomCrop(int64_t height, int64_t width, const CropOptions& options = {});
 
 struct AugmentOptions {

@@ -15,10 +15,9 @@ namespace mirrorflow {
 namespace {
 
 // The checksum of a batch covers at most this much of it. Without the limit, every worker of a
-// large cluster would read the whole batch.
+// large cluster would read the whole batch. All rows are assumed to be as large as the first row.
 constexpr int64_t kRowsOfChecksum = 128;
-constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // assuming that all rows are as large as
-                                                         // the first row
+constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;
 // The checksum of the last batch is omitted if more than this many rows precede it: skipping is
 // slow, especially across many passes of Repeat().
 constexpr int64_t kMaxRowsToSkip = int64_t{1} << 24;

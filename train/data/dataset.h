@@ -133,13 +133,14 @@ class Dataset final : public BatchProvider {
   // with the shortest dataset.
   static Dataset Zip(std::vector<Dataset> datasets);
 
-  // Applies `function` to each row, for example to decode or augment it. It changes the row in
-  // place and can change the number of components: `[](Row* row) -> absl::Status { … }`.
+  // Applies `function` to each row, for example to decode or augment it. The function changes the
+  // row in place, and can also change the number of components:
+  // `[](Row* row) -> absl::Status { … }`.
   Dataset Map(RowFunction function, const MapOptions& options = {}) const;
   // Keeps the rows for which `keep` returns true.
   Dataset Filter(RowPredicate keep) const;
   // Calls `open` on each row to open a dataset, such as the lines of a file that the row names, and
-  // takes rows from several of these datasets in turn. They must not be batched.
+  // takes rows from several of these datasets in turn. The datasets must not be batched.
   Dataset Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> open,
                      const InterleaveOptions& options = {}) const;
   // Appends the rows of `other` to those of this dataset. Both must be unbatched, and this dataset

@@ -8,8 +8,8 @@
 //   })
 //
 // An image is a tensor [height, width, channels] of uint8 or float. Results do not share the
-// image's memory. Except for Rescale and Normalize, they have its dtype; uint8 values are rounded
-// and clipped to [0, 255].
+// image's memory. Except for Rescale and Normalize, they have the image's dtype; uint8 values are
+// rounded and clipped to [0, 255].
 //
 // Errors: InvalidArgument if the image has a different rank or dtype, if a number is NaN or
 // infinite, if a height or width is outside [0, 2^20], or if an offset is outside [-2^20, 2^20].

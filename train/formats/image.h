@@ -32,11 +32,11 @@ struct ImageHeader {
   int64_t height = 0, width = 0, channels = 0;  // the size if decoded with default options
 };
 
-// Decode an image file in memory. Return DataLoss for bytes that are not such an image, or are
-// damaged or truncated; InvalidArgument for invalid options; and ResourceExhausted for an image
-// with more than max_pixels. 16-bit samples are reduced to their upper 8 bits. The pixels are those
-// of libpng, and of libjpeg-turbo with its accurate integer DCT and smooth chroma upsampling,
-// turned upright.
+// These functions decode an image file in memory. They return DataLoss for bytes that are not such
+// an image, or are damaged or truncated; InvalidArgument for invalid options; and ResourceExhausted
+// for an image with more than max_pixels pixels. 16-bit samples are reduced to their upper 8 bits.
+// The pixels are those of libpng, and of libjpeg-turbo with its accurate integer DCT and smooth
+// chroma upsampling, turned upright.
 absl::StatusOr<Tensor> DecodePng(absl::string_view bytes, const ImageOptions& options = {});
 absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& options = {});
 // Decodes an image that its first bytes identify as PNG or JPEG. Returns InvalidArgument for other

@@ -165,7 +165,7 @@ struct Conv2DTransposeOptions {
 
 // Conv2DTranspose: y = activation(g + bias). g is what the gradient of a Conv2D with this kernel
 //                  returns for the Conv2D's input if the gradient of its result is x. With strides
-//                  2, for example, the layer doubles the height and the width of an image.
+//                  2 and padding SAME, for example, height and width are doubled.
 // Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [height, width,
 //           filters, in], bias [filters]. h' is
 //             VALID: (h - 1) * stride + size + padding; `padding` defaults to max(size, stride) -

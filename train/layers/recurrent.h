@@ -50,8 +50,8 @@ struct SimpleRNNOptions {
   bool go_backwards = false;  // whether to start with the last element; y is also in that order
   bool unroll = false;        // whether to add a copy of the step per element, instead of a loop
   std::vector<Output> initial_state = {};  // h [batch, units]; if empty, zeros
-  Output mask = {};                        // see Padding above, as zero_output_for_mask
-  bool zero_output_for_mask = false;
+  Output mask = {};                        // see Padding above
+  bool zero_output_for_mask = false;       // see Padding above
   std::string name = "simple_rnn";
 };
 

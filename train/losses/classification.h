@@ -98,8 +98,7 @@ struct CategoricalFocalOptions {
 // CategoricalCrossentropy.
 // Shapes:   as for CategoricalCrossentropy.
 // Errors:   as for CategoricalCrossentropy, and InvalidArgument if alpha or gamma is negative or
-// not
-//           finite.
+//           not finite.
 // Source:   as for BinaryFocalCrossentropy.
 Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                     const CategoricalFocalOptions& options = {});

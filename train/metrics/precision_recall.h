@@ -64,8 +64,7 @@ struct FBetaScoreOptions {
 // Shapes:   predictions and labels [batch, classes] -> a float scalar, or [classes] with kNone.
 //           Labels are 0 or 1, of any numeric dtype.
 // Errors:   InvalidArgument for other shapes, if the number of classes is unknown, and for a beta
-// or
-//           threshold that is out of range.
+//           or threshold that is out of range.
 Metric FBetaScore(const Scope& scope, Output predictions, Output labels,
                   const FBetaScoreOptions& options = {});
 

@@ -6,8 +6,9 @@
 
 namespace mirrorflow {
 
-// Follow the regularised leader (FTRL): an L1 penalty that sets many elements to exactly 0. With
-// p = -learning_rate_power and l2 = l2_regularization_strength + beta / (2 * learning_rate):
+// Follow the regularised leader (FTRL), for sparse models: with an l1_regularization_strength above
+// 0, many elements become exactly 0. With p = -learning_rate_power and
+// l2 = l2_regularization_strength + beta / (2 * learning_rate):
 //   g = gradient + 2 * l2_shrinkage_regularization_strength * variable
 //   n' = n + gradient²
 //   linear += g - (n'^p - n^p) / learning_rate * variable

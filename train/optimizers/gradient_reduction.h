@@ -29,12 +29,12 @@ class GradientReduction {
   GradientReduction(const Scope& scope, Output gradient, Output variable, Output gate)
       : scope_(scope), gradient_(gradient), variable_(variable), gate_(gate) {}
 
-  // A scope named after the variable.
+  // Returns a scope named after the variable.
   const Scope& scope() const { return scope_; }
-  // The gradient of the global batch's mean loss, as a partial sum: the replicas' parts add up to
-  // it. With one replica, it is the whole gradient.
+  // Returns the gradient of the global batch's mean loss, as a partial sum: the replicas' parts add
+  // up to it. With one replica, it is the whole gradient.
   const Output& gradient() const { return gradient_; }
-  // The variable's handle, its shape and its dtype.
+  // These functions return the variable's handle, its shape and its dtype.
   const Output& variable() const { return variable_; }
   const Shape& shape() const;
   DataType dtype() const;
@@ -52,7 +52,7 @@ class GradientReduction {
   // to `state.value`. If `next` is per-replica, pass LocalPart(state.value).
   void Update(const Variable& state, Output next, Output before = Output());
 
-  // The operations that perform the updates.
+  // Returns the operations that perform the updates.
   const std::vector<Operation>& updates() const { return updates_; }
 
  private:

@@ -29,7 +29,7 @@ class LearningRate {
       : schedule_(std::move(schedule)) {}
 
   double value() const { return value_; }
-  // Empty if the rate is a constant.
+  // Returns the schedule; it is empty if the rate is a constant.
   const LearningRateSchedule& schedule() const { return schedule_; }
 
  private:

@@ -85,8 +85,8 @@ struct MinimizeOptions {
   // Multiplies the learning rate of a variable's update and weight decay by the multiplier of the
   // first entry that contains the variable.
   std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
-  // Whether to keep a moving average of each updated variable (moving_average.h). After each
-  // update,
+  // Whether to keep a moving average of each updated variable (moving_average.h). Each update then
+  // also sets
   //   average = ema_momentum * average + (1 - ema_momentum) * variable.
   // After the first update, the average is the variable itself. If ema_overwrite_frequency is N >
   // 0, every Nth update also overwrites the variable with its average.

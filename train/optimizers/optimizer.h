@@ -41,8 +41,8 @@ class Optimizer {
   // Adds the gradients of `loss`, and operations that update the variables and the moving averages
   // of the layers that compute `loss`. `loss` is a float scalar, the mean over the global batch. A
   // step that runs the result updates all variables or, if the loss is not finite, none: the loss
-  // is reduced over the replicas before the first update. Errors: InvalidArgument if the loss is
-  // not a scalar, if it depends on none of the variables
+  // is reduced over the replicas before the first update.
+  // Errors: InvalidArgument if the loss is not a scalar, if it depends on none of the variables
   //         through ops with a gradient, or if an option is out of range or conflicts with another.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 

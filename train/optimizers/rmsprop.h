@@ -10,8 +10,8 @@ namespace mirrorflow {
 //   rms = rho * rms + (1 - rho) * gradient²
 //   accumulator = momentum * accumulator + learning_rate * gradient / sqrt(rms + epsilon)
 //   variable -= accumulator
-// With `centered`, rms - mean² + epsilon, an estimate of the variance, replaces rms + epsilon,
-// where
+// With `centered`, rms - mean² + epsilon, an estimate of the variance, replaces rms + epsilon.
+// Here,
 //   mean = rho * mean + (1 - rho) * gradient.
 // Errors: InvalidArgument from Minimize if `rho` or `momentum` is outside [0, 1], or if epsilon is
 // negative or not finite.

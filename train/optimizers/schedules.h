@@ -32,8 +32,9 @@ struct OneCycleOptions {
 };
 
 // Rises to max_learning_rate and then falls to the last rate, each along half a cosine. Stays at
-// the last rate after total_steps. Source: Smith and Topin, "Super-convergence", 2018; PyTorch's
-// OneCycleLR (two phases, without its momentum cycle).
+// the last rate after total_steps.
+// Source: Smith and Topin, "Super-convergence", 2018; PyTorch's OneCycleLR (two phases, without its
+// momentum cycle).
 LearningRateSchedule OneCycle(const OneCycleOptions& options);
 
 struct PiecewiseConstantOptions {

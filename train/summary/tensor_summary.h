@@ -15,7 +15,8 @@ namespace mirrorflow {
 // and the largest element. Intervals are [lower, upper); the last one includes its upper end. If
 // all elements are equal, the result has one bucket; if there are no finite elements, it has no
 // bucket. Returns InvalidArgument if `buckets` is less than 1, or for a dtype whose elements are
-// not real numbers. Source: tf.summary.histogram (TensorBoard, plugins/histogram/summary_v2.py).
+// not real numbers.
+// Source: tf.summary.histogram (TensorBoard, plugins/histogram/summary_v2.py).
 absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets);
 
 // Encodes an image as PNG. `data_format` is the order of the dimensions: `HWC`, `CHW` or `HW`. The

@@ -37,8 +37,8 @@ struct TrainingState {
   Session& session;
   int64_t epochs = 0;                           // FitOptions::epochs
   std::optional<int64_t> steps_per_epoch = {};  // unset if the dataset's size is unknown
-  // Whether this run saves checkpoints. If so, a callback that writes a log must be able to
-  // continue it in a run that resumes from one of them.
+  // Whether FitOptions::checkpoints is set. If so, a callback that writes a log must be able to
+  // continue it in a run that resumes from a checkpoint.
   bool has_checkpoints = false;
   TrainingPosition position = {};               // how far training has progressed
   float loss = 0;                               // loss of the last step

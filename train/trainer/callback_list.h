@@ -21,7 +21,7 @@ class CallbackList {
  public:
   using Event = absl::Status (Callback::*)(TrainingState&);
 
-  // The callbacks must outlive the list. InvalidArgument if a callback is null.
+  // The callbacks must outlive the list. Returns InvalidArgument if a callback is null.
   static absl::StatusOr<CallbackList> Create(absl::Span<Callback* const> callbacks);
   CallbackList() = default;
 

@@ -117,8 +117,7 @@ class Trainer {
                                                          const Model& model);
 
   // Trains the model. The dataset must be batched; its components feed the model's inputs, in
-  // order. Also returns the errors of callbacks, of the dataset and of lost workers. Errors of its
-  // own:
+  // order. Returns errors of callbacks, of the dataset and of lost workers, and:
   //   InvalidArgument: an option is out of range, the dataset is empty or not batched, or
   //     `options.start` does not fit the checkpoint.
   //   OutOfRange, naming the step: the loss is not finite. That step leaves the variables that
