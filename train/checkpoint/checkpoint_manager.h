@@ -107,7 +107,7 @@ class CheckpointManager {
   // caller needs in order to resume; only worker 0's `state` is saved.
   //
   // First waits until worker 0 has finished the previous save. If that save has failed, logs its
-  // error and continues, except in three cases, in which this call returns an error and saves
+  // error and continues, with three exceptions. For these, this call returns an error and saves
   // nothing:
   //   OutOfRange: variables that an optimizer updates, or its state, were not finite (WaitForSave).
   //   Aborted: another job has taken over the directory.

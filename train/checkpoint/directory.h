@@ -43,8 +43,8 @@ class CheckpointDirectory {
   // checkpoint of that step. Like RemoveObsolete, returns LostDirectoryError if the directory now
   // has another owner.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
-  // Declares that training continues from `step`, and marks all later checkpoints as abandoned.
-  // They are damaged.
+  // Declares that training continues from `step`, and marks the later checkpoints that exist now as
+  // abandoned: they are damaged.
   absl::Status Abandon(int64_t step);
   // Removes the abandoned checkpoints, and all but the newest `keep` checkpoints up to `step`. Must
   // be called after the checkpoint of `step` was committed. Keeps later checkpoints, which belong

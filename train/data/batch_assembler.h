@@ -17,7 +17,7 @@ namespace mirrorflow {
 // rows and the checksums of the first and last batch.
 struct FingerprintTask {
   std::shared_ptr<DatasetFingerprint> fingerprint;
-  int64_t epoch = 0;            // the epoch for which `order` was started
+  int64_t epoch = 0;            // the epoch that `order` was started with
   std::optional<int64_t> size;  // number of batches; set only if skipping to the last one is cheap
 };
 

@@ -24,7 +24,7 @@ struct ImageOptions {
   // is allocated.
   int64_t max_pixels = int64_t{1} << 28;
   // If false, a photo is turned upright according to its EXIF data, and has the height and width
-  // that ImageSize() returns. If true, its pixels stay in the order in which the file has them.
+  // that ImageSize() returns. If true, its pixels keep the file's order.
   bool ignore_orientation = false;
 };
 

@@ -91,9 +91,8 @@ struct GroupQueryAttentionOptions {
   std::string name = "grouped_query_attention";
 };
 
-// GroupQueryAttention: MultiHeadAttention in which each group of num_query_heads /
-//                      num_key_value_heads consecutive query heads uses the same head of keys and
-//                      values.
+// GroupQueryAttention: MultiHeadAttention with fewer heads of keys and values: each of them is used
+//                      by num_query_heads / num_key_value_heads consecutive query heads.
 // Shapes:    query [batch, n, in], value and key [batch, m, …] -> [batch, n, in].
 // Variables: as in MultiHeadAttention, with head_dim for key_dim and value_dim, and with
 //            num_key_value_heads heads in the variables of key and value.

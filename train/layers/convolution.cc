@@ -86,8 +86,8 @@ bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank
   return CheckExamples(s, x, rank, layer);
 }
 
-// Returns how many rows or columns the result has. As in Keras, output_padding also changes the
-// size to which padding SAME adds it.
+// Returns how many rows or columns the result has. With padding SAME, the size that output_padding
+// is added to differs from the size without output_padding, as in Keras.
 int64_t TransposedSize(int64_t in, int64_t kernel, int64_t stride, bool same,
                        std::optional<int64_t> output_padding) {
   if (same && !output_padding) return in * stride;

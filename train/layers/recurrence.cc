@@ -25,8 +25,8 @@ Output Integer(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT32, static_cast<double>(value));
 }
 
-// Returns the states after `element`. Where `kept` is false, the states do not change. An invalid
-// `kept` counts as true everywhere.
+// Returns the states after `element`. Where `kept` is false, the states do not change. If `kept` is
+// invalid, it is treated as true everywhere.
 Outputs Next(const Scope& s, Output element, Output kept, Args states, Args weights,
              RecurrentStep step) {
   Outputs next = step(s, element, states, weights);

@@ -138,8 +138,8 @@ struct BidirectionalOptions {
 
 namespace internal {
 
-// Merges the results of both directions. `backward` is in the order in which the backward layer
-// runs its steps; if `sequences` is true, it is reversed first.
+// Merges the results of both directions. `backward` is in the step order of the backward layer. If
+// `sequences` is true, both are sequences, and `backward` is reversed first.
 Output MergeDirections(const Scope& scope, Output forward, Output backward, bool sequences,
                        const BidirectionalOptions& options);
 

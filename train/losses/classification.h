@@ -113,7 +113,7 @@ Output KLDivergence(const Scope& scope, Output predictions, Output labels,
 // Margin losses. Here, p is a score of any magnitude, not a probability.
 //
 // Hinge loss: max(1 - y p, 0), averaged over the last dimension. Labels are -1 or 1; a label of 0
-// counts as -1.
+// means -1.
 // Shapes:   predictions and labels [batch, …] -> scalar.
 // Errors:   InvalidArgument if the shapes differ.
 Output Hinge(const Scope& scope, Output predictions, Output labels,

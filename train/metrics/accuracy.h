@@ -46,8 +46,8 @@ struct TopKAccuracyOptions {
   std::string name = "";  // empty: the metric's own name
 };
 
-// The fraction of predictions in which fewer than k elements are larger than the element at the
-// label, and no element is infinite.
+// The fraction of predictions with fewer than k elements that are larger than the element at the
+// label, and without infinite elements.
 // Shapes:   as for SparseCategoricalAccuracy and CategoricalAccuracy.
 // Errors:   InvalidArgument for other shapes, if the number of classes is unknown, and for k < 1.
 Metric SparseTopKCategoricalAccuracy(const Scope& scope, Output predictions, Output labels,

@@ -13,7 +13,7 @@ namespace mirrorflow {
 namespace metrics {
 
 // The mean of all values in all batches: sum(values * weights) / sum(weights), a float; 0 before
-// the first value. A scalar, such as a loss, counts as one value per step.
+// the first value. A scalar, such as a loss, is one value per step.
 // Shapes:   values of any shape; with sample_weight, their rank must be known.
 // Errors:   InvalidArgument if the shape of sample_weight does not match (MetricOptions).
 // Source:   Keras.

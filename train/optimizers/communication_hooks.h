@@ -88,9 +88,9 @@ GradientReducer PowerSGD(const PowerSGDOptions& options = {});
 // N x_r, where N is the number of replicas: the gradient of the mean loss over its own rows, if all
 // replicas have the same number of rows. A replica without a partner (if N is not a power of two)
 // keeps its gradient, and so does one whose partner's gradient is zero. With one replica, the
-// gradient is unchanged; otherwise the result depends on N. A reduce-scatter, in which each replica
-// receives N - 1 times the variable's bytes, gives each replica an equal shard of every replica's
-// gradient; an all-gather then collects the shards of the result.
+// gradient is unchanged; otherwise, the result depends on N. A reduce-scatter gives each replica an
+// equal shard of every replica's gradient; for this, each replica receives N - 1 times the
+// variable's bytes. An all-gather then collects the shards of the result.
 // Source: Maleki et al., "Scaling distributed training with adaptive summation", 2020 (Horovod's
 // op=Adasum).
 GradientReducer Adasum();

@@ -25,7 +25,7 @@ namespace mirrorflow {
 
 class GradientReduction {
  public:
-  // `gate` is a bool scalar, or invalid. A step in which it is false changes no state.
+  // `gate` is a bool scalar, or invalid. If it is false in a step, the step changes no state.
   GradientReduction(const Scope& scope, Output gradient, Output variable, Output gate)
       : scope_(scope), gradient_(gradient), variable_(variable), gate_(gate) {}
 

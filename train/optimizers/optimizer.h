@@ -62,8 +62,8 @@ class Optimizer {
                                           absl::Span<const GradientAndVariable> gradients,
                                           const GradientReducer& reduce, Output gate = Output());
   // Reduces and clips the gradients according to `options`, and updates their variables and the
-  // moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
-  // scalar; may be invalid) is false changes nothing. Ignores the options that are only for
+  // moving averages of the layers (BatchNorm) that compute them. If `gate` (a bool scalar; may be
+  // invalid) is false in a step, the step changes nothing. Ignores the options that are only for
   // Minimize, and `options.variables`. Schedules, and everything else that depends on the step
   // number, use the variable train/global_step, which counts the updates.
   // Errors: InvalidArgument if an option is out of range, or if a gradient, a variable or the gate

@@ -26,7 +26,7 @@ namespace mirrorflow::schedules {
 struct OneCycleOptions {
   double max_learning_rate = 0.1;
   int64_t total_steps = 0;        // at least 1
-  double warmup_fraction = 0.3;   // the part of total_steps in which the rate rises; 0 to 1
+  double warmup_fraction = 0.3;   // how much of total_steps, from 0 to 1, the rate rises
   double div_factor = 25;         // the first rate is max_learning_rate / div_factor
   double final_div_factor = 1e4;  // the last rate is the first one / final_div_factor
 };

@@ -32,7 +32,7 @@ Variable CreateOptimizerState(
 
 class VariableUpdate {
  public:
-  // `gate` is a bool scalar, or invalid. A step in which it is false writes nothing.
+  // `gate` is a bool scalar, or invalid. If it is false in a step, the step writes nothing.
   VariableUpdate(const Scope& scope, const GradientAndVariable& gv, Output gate)
       : scope_(scope), write_scope_(scope), gv_(gv), gate_(gate) {}
 

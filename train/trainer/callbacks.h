@@ -96,8 +96,8 @@ struct ReduceLROnPlateauOptions {
   MonitorMode mode = MonitorMode::kAuto;
   std::string variable = "learning_rate";  // the name of the schedules::Adjustable
 };
-// Multiplies the learning rate by `factor`, in [0, 1), after `patience` epochs in which the
-// monitored metric has not improved, down to `min_lr`. Also adds the rate to the logs, as
+// Multiplies the learning rate by `factor`, in [0, 1), after `patience` epochs without an
+// improvement of the monitored metric, down to `min_lr`. Also adds the rate to the logs, as
 // `learning_rate`. The optimizer's learning rate must be a schedules::Adjustable; otherwise, Fit
 // returns InvalidArgument.
 class ReduceLROnPlateau final : public Callback {

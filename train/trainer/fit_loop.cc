@@ -82,7 +82,7 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   const absl::Status trained = Train();
   is_training_ = false;
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
-  // Save before OnTrainEnd, in which callbacks can replace the variables.
+  // Save before OnTrainEnd, because callbacks can replace the variables in it.
   result_.last_save = SaveLast();
   // A numeric error means that the variables are unusable.
   if (IsNumericError(result_.last_save)) return result_.last_save;

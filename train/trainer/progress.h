@@ -8,7 +8,7 @@
 //
 // Rates are means over the current epoch and count the examples of all replicas. They exclude the
 // run's first step, which compiles and warms up. A metric that becomes NaN or infinite is reported
-// immediately. A step after which nothing is displayed costs one clock reading and no allocation.
+// immediately. If a call of Step displays nothing, it costs one clock reading and no allocation.
 //
 // Not thread-safe. Call Start first, then BeginEpoch, Step …, EndEpoch for each epoch, and Finish
 // last.

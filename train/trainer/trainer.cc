@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   MF_ASSIGN_OR_RETURN(trainer->train_, session.Prepare(model.inputs, {model.loss}, updates));
   MF_ASSIGN_OR_RETURN(trainer->evaluate_, session.Prepare(model.inputs, {loss}, evaluations));
   if (!results.empty()) {
-    // Read and reset in one step, in which reads precede writes. With a separate reset, one worker
+    // Read and reset in one step; its reads precede its writes. With a separate reset, one worker
     // could end its session after the reset while another worker still runs it. That worker's reset
     // would fail, although it does not communicate.
     MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results, resets));

@@ -62,7 +62,7 @@ struct FitOptions {
   // validation.
   std::optional<Dataset> validation = std::nullopt;
   int64_t validation_steps = 0;
-  // The callbacks, in the order in which they are called. They must outlive Fit.
+  // Objects whose methods Fit calls during training, in this order. They must outlive Fit.
   std::vector<Callback*> callbacks = {};
   // Called after each step with the step's index, from 1, and the loss. If it returns an error,
   // training ends.
