@@ -64,8 +64,8 @@ absl::Status CheckSum(absl::string_view path, absl::string_view what, uint32_t e
       "%s: %s: damaged; expected a checksum of %08x, got %08x", path, what, expected, got));
 }
 
-// Adds to the error what has replaced a checkpoint's file, such as a Git LFS pointer. The code
-// remains DataLoss, because the checkpoint is damaged either way.
+// Adds to the error what kind of file has replaced a checkpoint's file, such as a Git LFS pointer.
+// The code remains DataLoss, because the checkpoint is damaged in any case.
 absl::Status Replaced(const absl::Status& error, const std::string& path) {
   static constexpr FileKind kKinds[] = {FileKind::kJson, FileKind::kSafetensors, FileKind::kText};
   return absl::DataLossError(

@@ -34,7 +34,7 @@ class Source final : public RowStream {
     if (at_end_) return false;
     Row row;
     absl::StatusOr<bool> more = source_->Next(&row);
-    const int64_t number = next_++;  // failed rows also count, so that other rows keep their index
+    const int64_t number = next_++;  // also counts failed rows, so that other rows keep their index
     if (!more.ok()) return Annotate(more.status(), absl::StrCat("row ", number));
     at_end_ = !*more;
     if (at_end_) return false;

@@ -205,7 +205,7 @@ class RecordParser {
   }
 
  private:
-  std::shared_ptr<const ExampleParser> examples_;  // null: rows of bytes
+  std::shared_ptr<const ExampleParser> examples_;  // null if a row is the bytes of a record
 };
 
 // Reads the records of files, one file after another.

@@ -129,8 +129,8 @@ class CsvReader {
   absl::Status CheckKind(absl::string_view start) const;
   // Reads the header, or counts the fields of the first record.
   absl::StatusOr<std::vector<std::string>> ReadNames();
-  // Rejects a header that swallows further lines, because their ends are not recognised. `unquoted`
-  // is the text of its unquoted fields. Sets no_rows_.
+  // Rejects a header that contains further lines because their line ends are not recognised.
+  // `unquoted` is the text of its unquoted fields. Sets no_rows_.
   absl::Status CheckHeader(absl::string_view header, absl::string_view unquoted);
   // Sets delimiter_hint_ from the first record and the one at `next`.
   void FindOtherDelimiter(absl::string_view first, const char* next);

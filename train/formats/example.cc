@@ -50,7 +50,8 @@ struct Values {
   absl::InlinedVector<WireField, 1> parts;
 };
 
-// Finds and counts the values. If a feature has several lists, the last one counts, as in protobuf.
+// Finds and counts the values. If a feature has several lists, the last one is used, as in
+// protobuf.
 absl::Status Locate(absl::string_view feature, Values* values) {
   WireReader lists(feature);
   for (WireField list; lists.Next(&list);) {

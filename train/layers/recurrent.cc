@@ -64,7 +64,7 @@ Outputs InitialStates(const Scope& s, Output x, int64_t units, Args given, size_
   return Outputs(num_states, zeros);
 }
 
-// Returns `count` scaled dropout masks [batch, rest…], which all steps share.
+// Returns `count` scaled dropout masks [batch, rest…], which are the same for all steps.
 Outputs DropoutMasks(const Scope& s, Output x, absl::Span<const int64_t> rest, double rate,
                      int64_t count) {
   const Output ones = ops::Fill(s, BatchShape(s, x, rest), ops::ScalarConst(s, x.dtype(), 1));

@@ -36,7 +36,7 @@ bool CheckClasses(const Scope& s, absl::string_view what, const Output& predicti
   return false;
 }
 
-// Builds a top-k accuracy. `labels` are class indices. `compared`: see WeightedMean.
+// Builds a top-k accuracy. `labels` are class indices. `compared` is passed to WeightedMean.
 Metric TopK(const Scope& s, absl::string_view what, Output predictions, Output labels,
             const std::vector<Output>& compared, const TopKAccuracyOptions& options) {
   if (options.k < 1) {

@@ -18,7 +18,7 @@ namespace mirrorflow {
 namespace metrics {
 namespace {
 
-constexpr int64_t kMaxClasses = 30000;  // class pairs must be countable in int32
+constexpr int64_t kMaxClasses = 30000;  // so that an int32 can number all pairs of classes
 
 Output Integer(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT64, static_cast<double>(value));

@@ -104,7 +104,7 @@ absl::Status Trainer::Loop::BeginInferenceStep() {
 absl::Status Trainer::Loop::Resume() {
   fit_.has_begun_epoch = options_.start.batch > 0;
   const CheckpointManager* const checkpoints = options_.checkpoints;
-  // Checkpoints that older builds or custom training loops have written lack this state.
+  // Checkpoints from older builds and from custom training loops do not have this state.
   if (checkpoints == nullptr || !checkpoints->state().Has(absl::StrCat(kFit, "stage"))) {
     return absl::OkStatus();
   }

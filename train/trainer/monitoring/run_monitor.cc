@@ -156,8 +156,8 @@ std::string RunMonitor::WhyNotReady() {
   return ForTerminal(absl::StrCat(kWaiting, waiting_));
 }
 
-// Caches the text, because clients can request it at any rate, and where the coordination service
-// runs, a report visits the state of every worker.
+// Caches the text: clients can request it at any rate, and in the process that runs the
+// coordination service, a report visits the state of every worker.
 std::string RunMonitor::StateText() {
   MutexLock lock(&state_mutex_);
   const MonotonicTime now = MonotonicTime::Now();
