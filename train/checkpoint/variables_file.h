@@ -45,7 +45,7 @@ struct LoadOptions {
   // If true, and `strict` is also true, the file must have tensors for optimizer state and
   // counters, which training needs in order to resume.
   bool all_state = false;
-  // If set, the file must have only these variables, instead of all model variables, and tensors
+  // If set, these variables must be in the file, instead of all model variables, and tensors
   // without a variable are ignored: for a session that uses part of a graph. Other variables are
   // loaded if the file has them with the right dtype and shape.
   std::optional<std::set<std::string>> required = std::nullopt;

@@ -46,7 +46,7 @@ struct TFRecordSource {
 };
 
 struct ImageFolderSource {
-  // The size that images are resized to, in pixels. 0 keeps the image's own height or width.
+  // The size that images are resized to, in pixels. If both are 0, images keep their own sizes.
   int64_t height = 0;
   int64_t width = 0;
   int channels = 3;  // see ImageOptions::channels (train/formats/image.h)
