@@ -229,7 +229,7 @@ class BatchAssembler final : public BatchSource {
     if (row.size() != rows_[0].size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("dataset: wrong number of components in a row; expected ", rows_[0].size(),
-                       " as in the first row of its batch, got ", row.size()));
+                       " components as in the first row of its batch, got ", row.size()));
     }
     for (size_t c = 0; c < row.size(); ++c) {
       if (row[c].dtype() == rows_[0][c].dtype()) continue;

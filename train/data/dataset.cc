@@ -424,8 +424,8 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
     }
     if (!rows.size) {
       return Error(
-          "Shuffle() of a dataset of unknown size; expected a buffer_size of at least 1, got 0 "
-          "(all elements)");
+          "Shuffle() requires a buffer_size, because the dataset's size is unknown; expected at "
+          "least 1, got 0 (all elements)");
     }
     // The shuffle stores a row reference, an offset and an index per element. After a huge
     // Repeat(), these may not fit in memory.

@@ -203,7 +203,7 @@ absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width
   MF_RETURN_IF_ERROR(CheckSides(height, width));
   if (image.num_elements() == 0 && height * width > 0) {
     return absl::InvalidArgumentError(
-        "image: cannot resize an image without pixels; expected at least one");
+        "image: cannot resize an image without pixels; expected at least one, got none");
   }
   // The input pixels on either side of an output pixel, and the weight of the second one.
   struct Between {

@@ -188,7 +188,7 @@ Output MaskedSoftmax(const Scope& scope, Output logits, double scale, const Mask
   if (!CheckNumbers(s, "softmax", {{"scale", scale, kAnyNumber}})) return Output();
   if (options.causal && !EndsKnown(s, logits, 2, 2)) {
     return Fail(s, absl::StrCat(
-                       "softmax: causal mask of unknown size; expected two known last dimensions, ",
+                       "softmax: causal mask of unknown size; expected known last two dimensions, ",
                        "got shape ", s.shape(logits).ToString()));
   }
   const DataType dtype = logits.dtype();

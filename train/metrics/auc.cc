@@ -114,8 +114,7 @@ Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptio
   if (!CheckEqualShapes(s, "auc", predictions, labels)) return {};
   if (options.num_thresholds < 2) {
     FailLoss(s, "auc",
-             absl::StrCat("num_thresholds out of range; expected at least 2, got ",
-                          options.num_thresholds));
+             absl::StrCat("expected at least two thresholds, got ", options.num_thresholds));
     return {};
   }
   if (options.from_logits) predictions = ops::Sigmoid(s, predictions);

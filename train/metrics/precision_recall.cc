@@ -31,18 +31,17 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
                   const ThresholdOptions& options) {
   for (const double threshold : options.thresholds) {
     if (threshold >= 0 && threshold <= 1) continue;
-    FailLoss(s, what, absl::StrCat("threshold out of range; expected 0 to 1, got ", threshold));
+    FailLoss(s, what, absl::StrCat("thresholds out of range; expected 0 to 1, got ", threshold));
     return false;
   }
   if (!options.top_k.has_value() && !options.class_id.has_value()) return true;
   const int64_t classes = shape.rank() < 2 ? 0 : shape.dim(shape.rank() - 1);
   const int64_t k = options.top_k.value_or(1), id = options.class_id.value_or(0);
   if (k >= 1 && k <= classes && id >= 0 && id < classes) return true;
-  FailLoss(
-      s, what,
-      absl::StrCat("top_k or class_id does not fit the predictions; expected a last dimension of "
-                   "at least ",
-                   k, " and above ", id, ", got shape ", shape.ToString()));
+  FailLoss(s, what,
+           absl::StrCat("top_k or class_id does not fit the predictions; expected a known last "
+                        "dimension, at least top_k and above class_id, for ",
+                        k, " and ", id, ", got ", shape.ToString()));
   return false;
 }
 

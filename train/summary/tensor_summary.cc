@@ -86,7 +86,7 @@ absl::StatusOr<Size> SizeOf(const Tensor& image, absl::string_view data_format) 
   const Size size = {dim('H'), dim('W'), dim('C')};
   if (size.channels < 1 || size.channels > 4) {
     return absl::InvalidArgumentError(
-        absl::StrCat("wrong channel count of an image with data_format ", data_format,
+        absl::StrCat("wrong number of channels in an image with data_format ", data_format,
                      "; expected 1 to 4, got ", size.channels, " in ", image.TypeString()));
   }
   if (size.height < 1 || size.width < 1 || size.height > kMaxPixels / size.width) {
@@ -109,8 +109,9 @@ absl::StatusOr<std::vector<uint8_t>> BytesOf(const Tensor& image) {
     });
   }
   if (static_cast<int64_t>(bytes.size()) != image.num_elements()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "wrong dtype of the image; expected uint8 or floating-point, got ", image.TypeString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("wrong dtype of the image; expected uint8, or floating-point in [0, 1], got ",
+                     image.TypeString()));
   }
   return bytes;
 }
@@ -147,8 +148,8 @@ absl::StatusOr<std::string> EncodePng(const Size& size, const std::vector<uint8_
 
 absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets) {
   if (buckets < 1 || buckets > kMaxBuckets) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buckets out of range; expected 1 to ", kMaxBuckets, ", got ", buckets));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "buckets out of range; expected a number in [1, ", kMaxBuckets, "], got ", buckets));
   }
   proto::HistogramProto histogram;
   if (!SetStatistics(values, &histogram)) {
