@@ -6,7 +6,7 @@
 //
 //   bazel run --config=opt //examples:char_gpt -- [FILE [STEPS [REPLICAS]]]
 //
-// By default it trains for 500 steps on this project's licence, with one replica per device. The
+// By default, it trains for 500 steps on this project's licence, with one replica per device. The
 // perplexity is measured on a tenth of the text, which is held out from training.
 #include <algorithm>
 #include <cstdio>

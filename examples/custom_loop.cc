@@ -26,8 +26,8 @@ struct Options {
   int64_t rows = 60'000;
 };
 
-// The focal loss (Lin et al., 2017): cross entropy in which an example counts less the more certain
-// the model is of it. A loss is written for the global batch; the strategy distributes it.
+// The focal loss (Lin et al., 2017): cross entropy that gives an example less weight the more
+// certain the model is of it. A loss is written for the global batch; the strategy distributes it.
 mf::Output FocalLoss(const mf::Scope& root, const mf::Output& logits, const mf::Output& labels) {
   const auto number = [&](double value) { return ops::ScalarConst(root, mf::DT_FLOAT, value); };
   const mf::Output one_hot =

@@ -6,8 +6,8 @@
 //
 //   bazel run --config=opt //examples:gan -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains for 10 epochs on all 60,000 images, with one replica per device. Prints both
-// losses, and the distance of the generated images from those of the test set before and after
+// By default, it trains for 10 epochs on all 60,000 images, with one replica per device. It prints
+// both losses, and the distance of the generated images from those of the test set before and after
 // training: the Fréchet distance (Dowson and Landau, 1982), computed as if all pixels were
 // normally distributed and independent.
 #include <cstdio>
@@ -40,7 +40,7 @@ mf::Output Generate(const mf::Scope& scope, const mf::Output& like) {
   return mf::layers::Dense(scope, x, kPixels, ops::Sigmoid);
 }
 
-// Returns the logit of each image being real.
+// Returns one logit per image; its sigmoid is the probability that the image is real.
 mf::Output Discriminate(const mf::Scope& scope, mf::Output x) {
   for (const int64_t units : {256, 128}) {
     x = mf::layers::LeakyReLU(scope, mf::layers::Dense(scope, x, units), 0.2);

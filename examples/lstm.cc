@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Classifies sequences with an LSTM: reads the images of Fashion-MNIST row by row, from top to
-// bottom, as sequences of 28 vectors of 28 numbers. Shows recurrent layers and gradient clipping,
-// which they need.
+// bottom, as sequences of 28 vectors of 28 numbers. Shows recurrent layers, and the gradient
+// clipping that they need.
 //
 //   bazel run --config=opt //examples:lstm -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains for 5 epochs on all 60,000 images, with one replica per device.
+// By default, it trains for 5 epochs on all 60,000 images, with one replica per device.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>

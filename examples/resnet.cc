@@ -6,8 +6,8 @@
 //
 //   bazel run --config=opt //examples:resnet -- [EPOCHS [REPLICAS [ROWS]]]
 //
-// By default it trains for 15 epochs on all 60,000 images, with one replica per device. It reaches
-// an accuracy of 0.935, in 20 minutes on two cores.
+// By default, it trains for 15 epochs on all 60,000 images, with one replica per device. It reaches
+// an accuracy of 0.935 in 20 minutes on two cores.
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -35,7 +35,8 @@ mf::Output ConvNorm(const mf::Scope& scope, mf::Output x, int64_t filters, int64
   return mf::layers::BatchNorm(scope, x, activation, {.momentum = 0.9, .epsilon = 1e-5});
 }
 
-// Builds two convolutions, the first of which can halve the image, and a shortcut around them.
+// Builds two convolutions and a shortcut around them. With strides of 2, the first convolution
+// halves the image.
 mf::Output ResidualBlock(const mf::Scope& scope, mf::Output x, int64_t filters, int64_t strides) {
   mf::Output residual = ConvNorm(scope, x, filters, 3, strides, mf::ops::Relu);
   residual = ConvNorm(scope, residual, filters, 3, 1, nullptr);
@@ -75,7 +76,7 @@ absl::Status Train(const Options& options) {
                       mf::FashionMnist::Open({.split = mf::Split::kTrain, .shape_images = true}));
   MF_ASSIGN_OR_RETURN(auto test,
                       mf::FashionMnist::Open({.split = mf::Split::kTest, .shape_images = true}));
-  // Each epoch sees every image at a different offset, possibly mirrored.
+  // In each epoch, every image has a different offset and may be mirrored.
   const mf::Dataset batches = images.Take(options.rows)
                                   .Shuffle(/*seed=*/1)
                                   .Map(mf::augment::RandomFlip())

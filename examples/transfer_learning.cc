@@ -86,8 +86,8 @@ absl::Status Train(const Options& options) {
   MF_ASSIGN_OR_RETURN(auto trainer, mf::Trainer::Create(*strategy, graph, model));
   size_t loaded = 0;
   if (options.weights != "none") {
-    // Not strict: the file has a head for other classes, and the model has a head that the file
-    // lacks.
+    // Do not use `strict`: the file has a head for other classes, and does not have the model's
+    // head.
     MF_ASSIGN_OR_RETURN(const mf::LoadReport report,
                         mf::LoadVariables(options.weights, trainer->session(), {.strict = false}));
     loaded = report.loaded.size();

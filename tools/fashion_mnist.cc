@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
   };
   if (name == "sgd") return std::make_unique<GradientDescent>(GradientDescent::Options{rate(0.2)});
   if (name == "momentum") {
-    // Normalised layers tolerate and need a higher rate.
+    // A network with normalised layers needs a higher rate, and tolerates it.
     const bool resnet = absl::GetFlag(FLAGS_model) == "resnet";
     return std::make_unique<Momentum>(Momentum::Options{rate(resnet ? 0.1 : 0.03)});
   }
@@ -202,8 +202,9 @@ struct Outcome {
   std::string error;   // for standard error
 };
 
-// Trains and tests the model; runs again after the loss of a worker. `metrics` can be null. Sets
-// `*code` to the program's exit code, even if the program was asked to end, which is not an error.
+// Trains and tests the model. RunWithRejoin calls it again after a worker has been lost. `metrics`
+// can be null. Sets `*code` to the program's exit code, also if the program was asked to end, which
+// is not an error.
 absl::Status TrainAndTest(const Strategy& strategy, const Data& data, LogFormat format,
                           MetricsServer* metrics, CleanupWatchdog& watchdog, Outcome* outcome,
                           ExitCode* code) {

@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// Rewrites outputs and operations. Copies each node that differs only once, however often it is
-// used.
+// Rewrites outputs and operations. Each node that differs is copied once, even if it is used
+// several times.
 class Copier {
  public:
   Copier(Graph& graph, const CopyOptions& options) : graph_(graph), options_(options) {}

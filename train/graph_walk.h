@@ -25,11 +25,11 @@ Output FindOutput(const Graph& graph, absl::string_view name);
 std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs);
 
 struct CopyOptions {
-  std::string prefix;  // copies are named `prefix/NAME`
+  std::string prefix;  // the copy of node NAME is named `prefix/NAME`
   // Returns the output that replaces output 0 of the node, or an invalid output to keep it.
   std::function<Output(const Node& node)> replacement;
-  // Modifies the attributes of a node's copy. Returns whether it modified any. Null keeps all
-  // attributes.
+  // Modifies the attributes of a node's copy, and returns whether it has modified any. If null, all
+  // attributes are kept.
   std::function<bool(AttrMap& attrs)> change_attrs = nullptr;
 };
 

@@ -4,7 +4,8 @@
 //
 //   layers::Dense(root, x, 128, ops::Relu, {.kernel_initializer = initializers::HeNormal()});
 //
-// Random values depend on the session's seed and on the variable's name.
+// Random values depend only on the session's seed and on the variable's name, so they are the same
+// on any number of replicas.
 #ifndef MIRRORFLOW_TRAIN_INITIALIZERS_H_
 #define MIRRORFLOW_TRAIN_INITIALIZERS_H_
 
@@ -14,32 +15,33 @@
 
 namespace mirrorflow {
 
-// Adds nodes that compute a variable's initial value, of the given shape and dtype, to a graph.
+// Adds nodes that compute a variable's initial value to a graph, and returns the value, which must
+// have the given shape and dtype.
 using Initializer = std::function<Output(const Scope&, const Shape&, DataType)>;
 
-// Arguments must be finite and in range. Otherwise, creating the variable fails with
-// InvalidArgument and names the argument.
+// Errors: if an argument is not finite or is out of range, creating the variable fails with
+// InvalidArgument, naming the argument.
 namespace initializers {
 
 Initializer Zeros();
 Initializer Ones();
-// Sets all elements to `value`, which can be infinite, for example as the start of a running
-// minimum, but not NaN.
+// Sets all elements to `value`. It can be infinite, for example as the start of a running minimum,
+// but not NaN.
 Initializer Constant(double value);
-// Sets the diagonal to `gain` and everything else to 0. InvalidArgument unless the variable is a
-// matrix.
+// Sets the diagonal of a matrix to `gain` and everything else to 0.
+// Errors:   InvalidArgument if the variable is not a matrix.
 Initializer Identity(double gain = 1);
 
 // Draws from the normal distribution with this mean and standard deviation (at least 0).
 Initializer RandomNormal(double stddev = 0.05, double mean = 0);
 // Like RandomNormal, but redraws values more than two standard deviations from the mean.
 Initializer TruncatedNormal(double stddev = 0.05, double mean = 0);
-// Draws uniformly from [minval, maxval), where minval <= maxval.
+// Draws from the uniform distribution on [minval, maxval), where minval <= maxval.
 Initializer RandomUniform(double minval = -0.05, double maxval = 0.05);
 
-// Which fan VarianceScaling divides by. A weight [in, out] has fan-in `in` and fan-out `out`; for a
-// filter [height, width, in, out], both are multiplied by height * width. `kAverage` is the mean of
-// fan-in and fan-out.
+// The divisor of the variance in VarianceScaling: the fan-in, the fan-out or their mean. A matrix
+// [in, out] has fan-in `in` and fan-out `out`; for a filter [height, width, in, out], both are
+// multiplied by height * width.
 enum class Fan { kIn, kOut, kAverage };
 enum class Distribution { kTruncatedNormal, kUntruncatedNormal, kUniform };
 
@@ -49,8 +51,9 @@ struct VarianceScalingOptions {
   Distribution distribution = Distribution::kTruncatedNormal;
 };
 
-// Draws random values with variance scale / fan: from a normal distribution, which may be truncated
-// at two standard deviations, or uniformly from [-limit, limit) with limit = sqrt(3 * scale / fan).
+// Draws random values with mean 0 and variance scale / fan, where the fan is selected by `mode`.
+// `distribution` selects a normal distribution, truncated at two standard deviations or not, or the
+// uniform distribution on [-limit, limit) with limit = sqrt(3 * scale / fan).
 // Errors:   InvalidArgument for a scale that is not positive.
 Initializer VarianceScaling(const VarianceScalingOptions& options = {});
 

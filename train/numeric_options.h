@@ -21,8 +21,8 @@ namespace mirrorflow {
 struct NumberRange {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool without_min = false;  // excludes `min` itself
-  bool without_max = false;  // excludes `max` itself
+  bool without_min = false;  // whether `min` itself is out of range
+  bool without_max = false;  // whether `max` itself is out of range
 };
 
 inline constexpr NumberRange kAnyNumber = {};

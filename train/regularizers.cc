@@ -68,7 +68,7 @@ Regularizer OrthogonalRegularizer(const OrthogonalOptions& options) {
     }
     const auto count = static_cast<double>(shape.dim(1 - along));
     const Output squares = ops::Sum(s, ops::Square(s, x), {along}, {.keep_dims = true});
-    // A zero vector counts as orthogonal to all others.
+    // A zero vector is treated as orthogonal to all others.
     const Output unit = ops::Mul(
         s, x, ops::Rsqrt(s, ops::Maximum(s, squares, ops::ScalarConst(s, x.dtype(), 1e-14))));
     const Output cosines =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regularizers penalise the values of variables. Add the penalty to the loss:
+// Regularizers compute a penalty from the values of variables, such as the sum of their squares.
+// Add the penalty to the loss before you pass the loss to Minimize:
 //
 //   loss = ops::AddV2(root, loss, RegularizationLoss(root, regularizers::L2(1e-4)));
 #ifndef MIRRORFLOW_TRAIN_REGULARIZERS_H_
@@ -15,11 +16,12 @@
 
 namespace mirrorflow {
 
-// Adds nodes that compute the penalty for `value`, a scalar, to a graph.
+// Adds nodes that compute the penalty for a variable's value to a graph. Returns the penalty, a
+// scalar.
 using Regularizer = std::function<Output(const Scope&, Output value)>;
 
-// Names and defaults are Keras'. Factors must be finite and at least 0; otherwise, applying the
-// regularizer fails with InvalidArgument.
+// Names and defaults are Keras'. Each comment gives the penalty for the value x.
+// Errors: InvalidArgument from RegularizationLoss if a factor is not finite or is negative.
 namespace regularizers {
 
 // l1 * sum(|x|)
@@ -36,10 +38,11 @@ Regularizer L1L2(const L1L2Options& options);
 
 struct OrthogonalOptions {
   double factor = 0.01;
-  bool columns = false;  // compares columns instead of rows
+  bool columns = false;  // whether to compare columns instead of rows
 };
-// factor * mean of |cos(a, b)| over all pairs of different rows a and b (or columns).
-// Errors:   InvalidArgument unless the value is a matrix with at least two rows (or columns).
+// factor * the mean of |cos(a, b)| over all pairs of different rows (or columns) a and b, where
+// cos(a, b) is the cosine of the angle between them.
+// Errors:   InvalidArgument unless the variable is a matrix with at least two rows (or columns).
 Regularizer OrthogonalRegularizer(const OrthogonalOptions& options = {});
 
 }  // namespace regularizers
@@ -55,9 +58,8 @@ struct RegularizationOptions {
   std::string name = "regularization";
 };
 
-// Returns the sum of the variables' penalties, a float scalar. Add it to the loss. Build the layers
-// before the call.
-// Errors:   InvalidArgument if there are no variables to penalise.
+// Returns the sum of the variables' penalties, a float scalar. Build the layers before the call.
+// Errors:   InvalidArgument if there are no variables to penalise, and those of the regularizer.
 Output RegularizationLoss(const Scope& scope, const Regularizer& regularizer,
                           const RegularizationOptions& options = {});
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Creates variables with initial values, and shares them between parts of a model.
+// Creates variables with initial values, and reuses them in several parts of a model.
+//
+//   const Variable scale = CreateVariable(root, "scale", {10}, initializers::Ones());
+//   Output y = ops::Mul(root, x, scale.value);
 #ifndef MIRRORFLOW_TRAIN_VARIABLE_H_
 #define MIRRORFLOW_TRAIN_VARIABLE_H_
 
@@ -22,8 +25,8 @@ inline constexpr char kNotTrainableAttr[] = "_not_trainable";
 inline constexpr char kNextValueAttr[] = "_next_value";
 
 struct Variable {
-  Output handle;
-  Output value;  // the value before the step
+  Output handle;  // identifies the variable in a graph; for update ops and MinimizeOptions
+  Output value;   // the value before the step
 };
 
 // The variables of a part of a model that is built several times (see VariableSharing).
@@ -34,10 +37,11 @@ struct SharedVariables {
 
 // When the replicas' copies of a variable are combined (see TensorFlow's VariableSynchronization).
 enum class VariableSynchronization {
-  kOnWrite,  // all copies are equal after every step
-  // Each replica adds to its own copy, and a read returns the sum of all copies (aggregation SUM).
-  // Meant for metrics and for gradients that are accumulated over several steps. Optimizers do not
-  // update such a variable; assign to it instead.
+  kOnWrite,  // all copies are equal after every step: a mirrored variable
+  // The variable is synchronised on read: each replica assigns to its own copy, without
+  // communication, and a read returns the sum of all copies (aggregation SUM). Meant for metrics
+  // and for gradients that are accumulated over several steps. Optimizers do not update such a
+  // variable.
   kOnRead,
 };
 
@@ -47,20 +51,32 @@ struct VariableOptions {
   VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
 };
 
-// Creates a variable named `name` in `scope`, which `initializer` initialises. The variable belongs
-// to the strategy whose scope() is active (framework/graph/creation_scope.h).
+// Creates a variable named `name` in `scope`, and initialises it with `initializer` when a session
+// is created. The variable belongs to the strategy whose scope() exists
+// (framework/graph/creation_scope.h). Returns invalid outputs, and fails the scope, if
+// `initializer` fails.
 Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape& shape,
                         const Initializer& initializer, DataType dtype = DT_FLOAT,
                         const VariableOptions& options = {});
 
 // Builds a part of a model several times with the same variables. Most code uses layers::Shared
-// instead. Create a VariableSharing with the same `shared` around each build. In the first build,
-// CreateVariable on this thread creates variables and records them in `shared`; in later builds, it
-// returns them in the same order. If a later build needs different variables, or creates variables
-// through another VariableSharing, the scope fails with InvalidArgument, naming `piece`.
+// instead. For each build, create a VariableSharing that exists during the build, always with the
+// same `shared`:
+//
+//   SharedVariables shared;
+//   for (const Output& input : {left, right}) {
+//     const VariableSharing sharing(scope, "encoder", &shared);
+//     codes.push_back(Encode(scope, input));  // calls CreateVariable
+//   }
+//
+// In the first build, CreateVariable on this thread creates variables and records them in `shared`.
+// In later builds, it returns them in the same order.
+// Errors: InvalidArgument, naming `piece`, if a later build needs different variables, or creates
+// variables through another VariableSharing.
 class [[nodiscard]] VariableSharing {
  public:
-  // `shared` must be empty for the first build, and must outlive this object.
+  // `piece` is the part's name in errors. `shared` must be empty for the first build, and must
+  // outlive this object.
   VariableSharing(const Scope& scope, absl::string_view piece, SharedVariables* shared);
   ~VariableSharing();
   VariableSharing(const VariableSharing&) = delete;

@@ -64,8 +64,8 @@ absl::Status CheckSum(absl::string_view path, absl::string_view what, uint32_t e
       "%s: %s: damaged; expected a checksum of %08x, got %08x", path, what, expected, got));
 }
 
-// Adds to the error what has replaced a checkpoint's file, such as a Git LFS pointer. The code
-// remains DataLoss, because the checkpoint is damaged either way.
+// Adds to the error what kind of file has replaced a checkpoint's file, such as a Git LFS pointer.
+// The code remains DataLoss, because the checkpoint is damaged in any case.
 absl::Status Replaced(const absl::Status& error, const std::string& path) {
   static constexpr FileKind kKinds[] = {FileKind::kJson, FileKind::kSafetensors, FileKind::kText};
   return absl::DataLossError(
@@ -106,8 +106,9 @@ absl::Status CheckHeader(const std::string& path, const CheckpointFile& expected
   }
   const uint64_t size = expected.header_bytes;
   if (size > std::min(file.size(), kMaxHeaderBytes)) {
-    return absl::DataLossError(absl::StrCat(path, ": header: expected at most ", file.size(),
-                                            " bytes, got a manifest that specifies ", size));
+    return absl::DataLossError(
+        absl::StrCat(path, ": wrong header size in the manifest; expected at most ", file.size(),
+                     " bytes, got ", size));
   }
   std::string header(size, '\0');
   MF_RETURN_IF_ERROR(file.Read(0, size, header.data()));

@@ -20,8 +20,8 @@ struct CheckpointContents {
   Safetensors state_tensors;
 };
 
-// Writes the files to the directory `path`, the manifest last, and makes them durable. The written
-// manifest describes the other files, whatever `data.manifest` says about them.
+// Writes the files to the directory `path`, the manifest last, and makes them durable. Describes
+// the other files in the written manifest; ignores what `data.manifest` says about them.
 absl::Status WriteCheckpointContents(const std::string& path, const CheckpointContents& data);
 
 // Reads and verifies the whole checkpoint `path`. Returns DataLoss, naming the file and the tensor,

@@ -87,7 +87,7 @@ absl::Status CheckSettings(const CheckpointManifest& saved, const CheckpointMani
   return absl::OkStatus();
 }
 
-// Returns the variables that training changes, whose values must be finite in a checkpoint.
+// Returns the variables that training changes. In a checkpoint, their values must be finite.
 std::vector<std::string> UpdatedVariables(const VariableLayout& layout) {
   std::vector<std::string> names;
   for (const VariableInfo& v : layout.variables()) {
@@ -161,7 +161,7 @@ absl::Status CheckParts(const CheckpointContents& data, const VariableLayout& la
 // Owns the checkpoint directory and the thread that writes to it.
 class CheckpointManager::Writer {
  public:
-  // `updated`: the variables whose values must be finite.
+  // `updated` has the variables whose values must be finite.
   Writer(const Options& options, std::unique_ptr<CheckpointDirectory> directory,
          std::vector<std::string> updated)
       : options_(options),
@@ -193,7 +193,7 @@ class CheckpointManager::Writer {
     return std::exchange(status_, absl::OkStatus());
   }
 
-  // Reads the checkpoint to resume from; nullopt for a fresh start.
+  // Returns the checkpoint to resume from, or nullopt to start from scratch.
   absl::StatusOr<std::optional<CheckpointContents>> Read() {
     MF_ASSIGN_OR_RETURN(std::vector<int64_t> steps, ListCheckpoints(directory_->path()));
     if (options_.resume == Resume::kNever && !steps.empty()) {
@@ -419,8 +419,8 @@ absl::Status CheckpointManager::TakeOver(const CheckpointManifest& manifest,
 
 absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
   CheckpointContents data;  // on worker 0
-  // Returns worker 0's message to the other workers: the manifest, or an empty string for a fresh
-  // start.
+  // Returns worker 0's message to the other workers: the manifest, or an empty string to start from
+  // scratch.
   const auto choose = [&]() -> absl::StatusOr<std::string> {
     MF_ASSIGN_OR_RETURN(std::optional<CheckpointContents> read, writer_->Read());
     if (!read.has_value()) return "";
@@ -506,8 +506,8 @@ absl::Status CheckpointManager::EndSave(absl::Status* saved) {
 absl::Status CheckpointManager::ToleratePreviousSave() {
   absl::Status saved;
   MF_RETURN_IF_ERROR(EndSave(&saved));
-  // Do not retry after these errors: the values stay non-finite, and the directory's new owner
-  // stays.
+  // Do not retry after these errors: the values would still not be finite, and the directory would
+  // still belong to its new owner.
   if (saved.ok() || IsNumericError(saved) || IsLostDirectory(saved)) return saved;
   if (failed_saves_ >= options_.max_failed_saves) {
     const absl::Status stopped = absl::ResourceExhaustedError(

@@ -45,7 +45,7 @@ FileReader CheckpointFolder() {
   return {"a checkpoint directory", FileReader::Use::kVariables, kKinds};
 }
 
-// Removes a directory whose name readers ignore.
+// Removes a directory. Its name must be one that readers ignore.
 absl::Status RemoveAll(const std::string& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A checkpoint directory. It has one subdirectory per checkpoint, such as `step-000000400`, and a
-// lock file. A checkpoint's name appears only once all of its contents are durable, and disappears
-// before any of them do, so a crash at any moment leaves only complete checkpoints.
+// lock file. A subdirectory gets its name only after all of its files are durable, and loses it
+// before any of them is removed, so a crash at any moment leaves only complete checkpoints.
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
 
@@ -29,8 +29,8 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& director
 class CheckpointDirectory {
  public:
   // Creates the directory if it is missing, makes this process its owner, checks that files can be
-  // created in it, and removes the leftovers of interrupted saves. Returns DeadlineExceeded, naming
-  // the owner, if another process still owns it at the timeout.
+  // created in it, and removes the leftover files of interrupted saves. Returns DeadlineExceeded,
+  // naming the owner, if another process still owns it at the timeout.
   static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(
       const std::string& path, const DirectoryLockOptions& lock_options = {});
   ~CheckpointDirectory();
@@ -43,8 +43,8 @@ class CheckpointDirectory {
   // checkpoint of that step. Like RemoveObsolete, returns LostDirectoryError if the directory now
   // has another owner.
   absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
-  // Declares that training continues from `step`, and marks the later checkpoints that exist now,
-  // which are damaged, as abandoned.
+  // Declares that training continues from `step`, and marks the later checkpoints that exist now as
+  // abandoned: they are damaged.
   absl::Status Abandon(int64_t step);
   // Removes the abandoned checkpoints, and all but the newest `keep` checkpoints up to `step`. Must
   // be called after the checkpoint of `step` was committed. Keeps later checkpoints, which belong

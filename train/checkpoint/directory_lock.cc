@@ -33,7 +33,7 @@ namespace {
 
 constexpr char kPayloadType[] = "mirrorflow/lost_directory";
 
-// How the text of an owner begins that has released the directory.
+// The start of the text of an owner that has released the directory.
 constexpr absl::string_view kReleased = "released by ";
 constexpr size_t kMaxTextBytes = 500;
 constexpr absl::Duration kPause = absl::Milliseconds(100);
@@ -69,8 +69,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Returns the line with which the owner states that it holds a flock on the file, on this boot and
-// device. Only processes with the same file system on the same boot of the same kernel can conclude
+// Returns the line that states that the owner holds a flock on the file, on this boot and device.
+// Only processes with the same file system on the same boot of the same kernel can conclude
 // from the flock whether the owner is alive. Returns an empty string if boot or device is unknown.
 std::string FlockLine(int fd) {
   const absl::StatusOr<std::string> boot = ReadText("/proc/sys/kernel/random/boot_id");
@@ -119,10 +119,10 @@ class DirectoryLock::OwnerFile {
     }
     if (absl::StartsWith(text, owner_)) return absl::OkStatus();
     return LostDirectoryError(absl::StrCat(directory_,
-                                           ": this process no longer owns it; its lock "
-                                           "file now contains '",
+                                           ": this process no longer owns the "
+                                           "directory; the lock file now contains '",
                                            Printable(FirstLine(text)),
-                                           "'; nothing in it was changed"));
+                                           "'; nothing in the directory was changed"));
   }
 
   absl::Status Renew() {
@@ -162,7 +162,8 @@ class DirectoryLock::OwnerFile {
     return SystemError(errno, absl::StrCat(path_, ": cannot rename"));
   }
 
-  // Overwrites the file from its start. The rest of a longer text remains, which no reader needs.
+  // Overwrites the file from its start. If the old text is longer, its end remains in the file; no
+  // reader needs it.
   absl::Status Write(const std::string& text) {
     const ssize_t written = pwrite(fd_, text.data(), text.size(), 0);
     if (written != static_cast<ssize_t>(text.size())) {

@@ -5,9 +5,10 @@
 //
 // The owner renews the file every few seconds. Another process can take over the directory once the
 // owner has released it, or has not renewed the file for half a minute. On the owner's host,
-// flock(2) shows sooner whether the owner has ended: it holds the lock while it runs, even if it is
-// paused. Across hosts, flock proves nothing: some file systems do not support it, some keep it
-// local to each host, and others still hold it for a host that has lost power.
+// flock(2) shows sooner whether the owner has ended: the owner holds a flock on the file while it
+// runs, even if it is paused. Between hosts, a flock proves nothing: some file systems do not
+// support it, some keep it local to each host, and others keep the flock of a host that has lost
+// power.
 //
 // An owner that was paused or cut off from the file system can lose the directory without noticing.
 // The file therefore contains a random id (a fencing token), which the owner checks before it

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StateDict: named values that an object keeps in addition to the session's variables (PyTorch's
-// state_dict). A checkpoint contains the values of the trainer and its callbacks.
+// StateDict: named values, such as counters, that an object must restore when training resumes, in
+// addition to the session's variables (PyTorch's state_dict). A checkpoint contains the values of
+// the trainer and its callbacks.
 //
 //   state.Set("best", best_);
 //   MF_RETURN_IF_ERROR(state.Get("best", &best_));
@@ -21,7 +22,8 @@ namespace mirrorflow {
 
 class StateDict {
  public:
-  // Sets an entry. After Restore, every worker has exactly the same number or text. Text can
+  // Sets an entry, replacing an earlier one with this name. A checkpoint stores numbers exactly;
+  // after CheckpointManager::Restore, every worker has the value that worker 0 saved. Text can
   // contain any bytes.
   template <std::floating_point T>
   void Set(absl::string_view name, T value) {
@@ -34,20 +36,20 @@ class StateDict {
   void Set(absl::string_view name, absl::string_view text);
   void Set(absl::string_view name, const char* text) { Set(name, absl::string_view(text)); }
   // Sets a tensor, and shares its memory, which must not change until the checkpoint has been
-  // written. Only worker 0 saves tensors, and only worker 0 gets them back. Use
-  // Session::AssignFromWorker0 to assign such values on every worker.
+  // written. Only worker 0 saves tensors, and only worker 0 gets them back: use
+  // Session::AssignFromWorker0 to assign them to variables on every worker.
   void Set(absl::string_view name, Tensor value);
 
   bool Has(absl::string_view name) const;
-  // Reads an entry. Returns NotFound, naming it, if it is missing, and InvalidArgument if it has
-  // another type. Leaves `value` unchanged on an error.
+  // Reads an entry. Returns NotFound if there is no entry `name`, and InvalidArgument if it has
+  // another type; both errors include the name. Leaves `value` unchanged on an error.
   absl::Status Get(absl::string_view name, double* value) const;
   absl::Status Get(absl::string_view name, int64_t* value) const;
   absl::Status Get(absl::string_view name, bool* value) const;
   absl::Status Get(absl::string_view name, std::string* text) const;
   absl::Status Get(absl::string_view name, Tensor* value) const;
 
-  // Adds the entries of `other`, and puts `prefix` before their names.
+  // Adds the entries of `other`, with `prefix` before their names.
   void Merge(absl::string_view prefix, const StateDict& other);
   // Returns the entries whose names begin with `prefix`, with the prefix removed.
   StateDict WithPrefix(absl::string_view prefix) const;

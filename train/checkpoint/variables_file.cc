@@ -136,7 +136,7 @@ class Matcher {
     for (const auto& [name, status] : contents_.unreadable) match(name);
   }
 
-  // Returns the names of the model variables, whose layer numbers may differ between session and
+  // Returns the names of the model variables. Their layer numbers may differ between session and
   // file.
   std::vector<std::string> names_of_session() const {
     std::vector<std::string> names;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves a session's variables, by name, and its step count to a .safetensors file, and loads them.
-// To save and resume the complete training state, use CheckpointManager.
+// Saves a session's variables, by name, and its step count to a .safetensors file, and loads them:
+// for inference, transfer learning, or use in Python. To save and resume the complete training
+// state, use CheckpointManager.
 //
 //   MF_RETURN_IF_ERROR(SaveVariables(*session, path));
 //   MF_RETURN_IF_ERROR(LoadVariables(path, *session).status());
@@ -22,38 +23,40 @@
 namespace mirrorflow {
 
 // Writes every variable that has a value, including optimizer state, and Session::step(). All
-// workers must call this, because it sums variables synchronised on read over the workers. Worker 0
-// writes the file.
+// workers must call this, because the value of a metric's variable is a sum over all workers
+// (VariableSynchronization::kOnRead). Only worker 0 writes the file. A crash leaves either the old
+// or the new file.
+// Errors: on worker 0, the system's error if the file cannot be written.
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
 // Sets `contents` to what SaveVariables writes. Reuses the memory of tensors that `contents` has
-// from an earlier call (Session::CopyVariable). All workers must call this, because it sums
-// variables synchronised on read. Only worker 0 gets tensors.
+// from an earlier call (Session::CopyVariable). All workers must call this, as for SaveVariables.
+// Only worker 0 gets tensors.
 absl::Status CollectVariables(Session& session, Safetensors* contents);
 
 struct LoadOptions {
-  // Requires a tensor for every model variable, and no other tensors. If false, variables without a
-  // tensor keep their values, and tensors without a variable are ignored.
+  // If true, the file must have a tensor for every model variable, and no other tensors. If false,
+  // variables without a tensor keep their values, and tensors without a variable are ignored.
   //
   // Model variables are those that layers create: weights, and state such as the moving averages of
   // batch normalisation. Optimizer state and metric counters are loaded if the file has them;
   // otherwise, they keep their values.
   bool strict = true;
-  // With `strict`, also requires tensors for optimizer state and counters, which resuming training
-  // needs.
+  // If true, and `strict` is also true, the file must have tensors for optimizer state and
+  // counters, which training needs in order to resume.
   bool all_state = false;
-  // Requires only these variables, instead of all model variables, and ignores tensors without a
-  // variable. For a session that uses part of a graph. Other variables are loaded if the file has
-  // them with the right type.
+  // If set, these variables must be in the file, instead of all model variables, and tensors
+  // without a variable are ignored: for a session that uses part of a graph. Other variables are
+  // loaded if the file has them with the right dtype and shape.
   std::optional<std::set<std::string>> required = std::nullopt;
   // Layers without an explicit name are numbered in order of creation: dense, dense_1, dense_2. If
-  // the session and the file do not have equally many such layers, the same number may refer to
-  // different layers. This is an error, even without `strict`, unless this option is set, which
-  // asserts that the numbers match.
+  // the session and the file have different numbers of such layers, the same name may refer to
+  // different layers, so loading fails, even without `strict`. If this option is true, loading
+  // assumes that equal names mean the same layer.
   bool trust_numbered_names = false;
 };
 
-// The names that LoadVariables matched, and those that it did not match. Each list is sorted.
+// Which variables LoadVariables has set, and which names have no counterpart. Each list is sorted.
 struct LoadReport {
   std::vector<std::string> loaded;
   std::vector<std::string> missing;     // model variables that the file lacks
@@ -65,17 +68,18 @@ struct LoadReport {
 
 // Sets the session's variables from the file atomically: concurrent runs see either all new values
 // or none. If the file has all variables, also restores the session's step, so training draws the
-// same random numbers as an uninterrupted run. Saved optimizer or metric state that the session
-// lacks is not counted as unexpected.
+// same random numbers as an uninterrupted run. Optimizer or metric state in the file that the
+// session does not have is ignored, and is not counted as unexpected.
 //
-// Returns InvalidArgument, and sets nothing, if dtypes or shapes differ, if `strict` is set and
-// names are missing or unexpected, if numbered names may refer to different layers, or if no tensor
-// matches a variable. Returns Unimplemented if a variable's tensor has an unsupported dtype, such
-// as an 8-bit float.
+// On an error, sets nothing. Returns the errors of ReadSafetensors; InvalidArgument if dtypes or
+// shapes differ, if `strict` is set and names are missing or unexpected, if numbered names may
+// refer to different layers, or if no tensor matches a variable; and Unimplemented if a variable's
+// tensor has an unsupported dtype, such as an 8-bit float.
 absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
                                          const LoadOptions& options = {});
 
-// Performs LoadVariables's checks on `contents`, the contents of the file `path`, but sets nothing.
+// Makes the checks of LoadVariables on `contents`, the contents of the file `path`, but sets
+// nothing.
 absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,
                                           const Session& session, const LoadOptions& options = {});
 

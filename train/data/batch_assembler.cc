@@ -15,10 +15,9 @@ namespace mirrorflow {
 namespace {
 
 // The checksum of a batch covers at most this much of it. Without the limit, every worker of a
-// large cluster would read the whole batch.
+// large cluster would read the whole batch. All rows are assumed to be as large as the first row.
 constexpr int64_t kRowsOfChecksum = 128;
-constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;  // assuming that all rows are as large as
-                                                         // the first row
+constexpr int64_t kBytesOfChecksum = int64_t{64} << 20;
 // The checksum of the last batch is omitted if more than this many rows precede it: skipping is
 // slow, especially across many passes of Repeat().
 constexpr int64_t kMaxRowsToSkip = int64_t{1} << 24;
@@ -229,14 +228,15 @@ class BatchAssembler final : public BatchSource {
     const Row& row = rows_[i];
     if (row.size() != rows_[0].size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("dataset: expected ", rows_[0].size(),
+          absl::StrCat("dataset: wrong number of components in a row; expected ", rows_[0].size(),
                        " components as in the first row of its batch, got ", row.size()));
     }
     for (size_t c = 0; c < row.size(); ++c) {
       if (row[c].dtype() == rows_[0][c].dtype()) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("dataset: component ", c, " of a row: expected ", rows_[0][c].TypeString(),
-                       " as in the first row of its batch, got ", row[c].TypeString()));
+          absl::StrCat("dataset: component ", c, " of a row has the wrong dtype; expected ",
+                       rows_[0][c].TypeString(), " as in the first row of its batch, got ",
+                       row[c].TypeString()));
     }
     return absl::OkStatus();
   }
@@ -265,9 +265,9 @@ class BatchAssembler final : public BatchSource {
           fits = free || got.dim(d) <= shapes[c].dim(d);
         }
         if (fits) continue;
-        return absl::InvalidArgumentError(
-            absl::StrCat("PaddedBatch(): component ", c, " of a row: expected at most ",
-                         shapes[c].ToString(), ", got ", got.ToString()));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "PaddedBatch(): component ", c, " of a row does not fit; expected at most ",
+            shapes[c].ToString(), ", got ", got.ToString()));
       }
     }
     return padded;

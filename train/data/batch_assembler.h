@@ -13,11 +13,11 @@
 
 namespace mirrorflow {
 
-// The task of completing a dataset's fingerprint, with the dtypes and shapes of the rows and the
-// checksums of the first and last batch.
+// A dataset's fingerprint that AssembleBatches must complete, with the dtypes and shapes of the
+// rows and the checksums of the first and last batch.
 struct FingerprintTask {
   std::shared_ptr<DatasetFingerprint> fingerprint;
-  int64_t epoch = 0;            // the epoch for which `order` was started
+  int64_t epoch = 0;            // the epoch that `order` was started with
   std::optional<int64_t> size;  // number of batches; set only if skipping to the last one is cheap
 };
 

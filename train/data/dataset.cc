@@ -269,7 +269,7 @@ Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> o
     const RowPipeline& rows = *dataset.Rows();
     if (rows.batched) {
       return absl::InvalidArgumentError(
-          "dataset: Interleave() cannot open batched datasets; expected rows, got batches");
+          "dataset: Interleave() opened a batched dataset; expected rows, got batches");
     }
     return rows.Values()();
   };
@@ -355,7 +355,8 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
 
 Dataset Dataset::Cache() const {
   return Then("", [](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (rows.is_endless) return Error("Cache() requires a finite dataset; got an endless Repeat()");
+    if (rows.is_endless)
+      return Error("Cache(): expected a finite dataset, got an endless Repeat()");
     const std::optional<int64_t> size = rows.size;
     return std::move(rows).AppendToValues(
         "Cache()",
@@ -368,7 +369,8 @@ Dataset Dataset::Cache() const {
 
 Dataset Dataset::Cache(const std::string& path) const {
   return Then("", [path](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (rows.is_endless) return Error("Cache() requires a finite dataset; got an endless Repeat()");
+    if (rows.is_endless)
+      return Error("Cache(): expected a finite dataset, got an endless Repeat()");
     const auto& [worker, num_workers, batch] = rows.shard;
     const std::string of_shard = absl::StrCat(".", worker, "-of-", num_workers);
     const std::optional<int64_t> size = rows.size;
@@ -417,12 +419,13 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
     }
     if (rows.is_endless) {
       return Error(
-          "Shuffle() without a buffer_size requires a finite dataset; got an endless Repeat()");
+          "Shuffle() without a buffer_size never ends; expected a finite dataset, got an endless "
+          "Repeat()");
     }
     if (!rows.size) {
       return Error(
-          "Shuffle() requires a buffer_size if the dataset's size is unknown; got 0 (all "
-          "elements)");
+          "Shuffle() requires a buffer_size, because the dataset's size is unknown; expected at "
+          "least 1, got 0 (all elements)");
     }
     // The shuffle stores a row reference, an offset and an index per element. After a huge
     // Repeat(), these may not fit in memory.

@@ -20,15 +20,16 @@ struct FashionMnist {
 
   struct Options {
     Split split = Split::kTrain;
-    // The directory that holds the files. If empty, $FASHION_MNIST_DIR or, if that is not set, the
-    // Debian package's directory.
+    // The directory with the four files, such as train-images-idx3-ubyte.gz. If empty,
+    // $FASHION_MNIST_DIR or, if that is not set, the Debian package's directory.
     std::string data_dir;
-    // Whether images have the shape [N,28,28,1], for convolutions, instead of [N,784].
+    // Whether an image has the shape [28,28,1], for convolutions, instead of [784].
     bool shape_images = false;
   };
 
-  // Returns a dataset of (images, labels): float images scaled to [0, 1], and int32 labels from 0
-  // to 9. The files can be gzip-compressed.
+  // Returns a dataset of rows {image, label}: a float image scaled to [0, 1], and an int32 label
+  // from 0 to 9. The files can be gzip-compressed. Returns NotFound if they do not exist, and
+  // DataLoss if they are damaged.
   static absl::StatusOr<Dataset> Open(const Options& options);
 };
 

@@ -18,8 +18,8 @@ class FileCache;
 std::shared_ptr<FileCache> CreateFileCache(std::string path);
 
 // Returns the file's rows, in order. If the file does not exist, returns the rows of `input`, and
-// the first complete pass writes the file. DataLoss, naming the file and the record, if the file is
-// damaged or not a cache.
+// the first complete pass writes the file. The stream's functions return DataLoss, naming the file
+// and the record, if the file is damaged or not a cache.
 std::unique_ptr<RowStream> CacheRowsInFile(std::unique_ptr<RowStream> input,
                                            std::shared_ptr<FileCache> cache);
 

@@ -26,8 +26,8 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
   using ListFiles = std::function<absl::StatusOr<Paths>()>;
   using ReadFiles = std::function<absl::StatusOr<RowPipeline>(const Paths& paths)>;
 
-  // `named`: the paths as the user passed them, which can be patterns. `list` expands the patterns,
-  // and `read` returns the rows of some of the files.
+  // `named` are the paths as the user passed them, which can be patterns. `list` expands the
+  // patterns, and `read` returns the rows of some of the files.
   static std::shared_ptr<const FileDataset> Create(Paths named, ListFiles list, ReadFiles read);
 
   std::shared_ptr<const DatasetBase> Then(RowStage stage) const override;
@@ -51,9 +51,9 @@ class FileDataset final : public DatasetBase, public std::enable_shared_from_thi
   mutable std::deque<std::pair<FileShard, absl::StatusOr<RowPipeline>>> made_ ABSL_GUARDED_BY(mu_);
 };
 
-// Describe files for DatasetFingerprint::files, by name or by size. Descriptions by size include
-// the names of files that are not in `named`: those files match a pattern, and their names
-// determine the order.
+// These functions describe files for DatasetFingerprint::files, by name or by size. Descriptions by
+// size include the names of files that are not in `named`: those files match a pattern, and their
+// names determine the order.
 std::string IdentityOfNames(const std::vector<std::string>& names);
 std::string IdentityOfFiles(const std::vector<std::string>& paths,
                             const std::vector<std::string>& named);

@@ -202,7 +202,8 @@ absl::StatusOr<Tensor> Resize(const Tensor& image, int64_t height, int64_t width
   MF_RETURN_IF_ERROR(CheckImage(image));
   MF_RETURN_IF_ERROR(CheckSides(height, width));
   if (image.num_elements() == 0 && height * width > 0) {
-    return absl::InvalidArgumentError("image: Resize() requires an image with pixels, got none");
+    return absl::InvalidArgumentError(
+        "image: cannot resize an image without pixels; expected at least one, got none");
   }
   // The input pixels on either side of an output pixel, and the weight of the second one.
   struct Between {

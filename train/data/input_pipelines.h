@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Includes input pipelines and ready-made datasets.
+// Includes everything for input pipelines: Dataset (dataset.h), the options of datasets that read
+// files (sources.h), functions for Dataset::Map (augmentation.h, image_ops.h), and a ready-made
+// dataset (fashion_mnist.h).
 #ifndef MIRRORFLOW_TRAIN_DATA_INPUT_PIPELINES_H_
 #define MIRRORFLOW_TRAIN_DATA_INPUT_PIPELINES_H_
 

@@ -34,13 +34,14 @@ class Source final : public RowStream {
     if (at_end_) return false;
     Row row;
     absl::StatusOr<bool> more = source_->Next(&row);
-    const int64_t number = next_++;  // failed rows also count, so that other rows keep their index
+    const int64_t number = next_++;  // also counts failed rows, so that other rows keep their index
     if (!more.ok()) return Annotate(more.status(), absl::StrCat("row ", number));
     at_end_ = !*more;
     if (at_end_) return false;
     if (row.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "row ", number, ": the source filled no components; expected at least one, got none"));
+          "row ", number,
+          ": the source returned a row without components; expected at least one, got none"));
     }
     rows->push_back(NewRow(epoch_, number, std::move(row)));
     return true;

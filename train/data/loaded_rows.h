@@ -19,8 +19,8 @@ std::unique_ptr<RowStream> SourceRows(OpenSource open);
 
 struct LoadRowsOptions {
   int num_threads = 1;
-  // How many rows per pass can fail. They are skipped, and a warning at the end of the pass reports
-  // how many.
+  // How many rows per pass may fail. Failed rows are skipped, and a warning at the end of the pass
+  // says how many.
   int64_t max_errors = 0;
 };
 // Returns the rows of `input`. `reader` reads the values of rows that have none.

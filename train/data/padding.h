@@ -10,12 +10,14 @@
 
 namespace mirrorflow {
 
-// How rows of different shapes form one batch: each row is padded at the end of its dimensions.
+// How Dataset::PaddedBatch makes a batch from rows of different shapes: it appends padding values
+// to each dimension of a row until the row has the padded shape. A row that is larger than the
+// padded shape is an error.
 struct Padding {
-  // The padded row shape of each component. An unknown dimension stands for the largest in the
-  // batch. Empty: all dimensions are unknown.
+  // The padded row shape of each component. An unknown dimension (-1) stands for the largest size
+  // in the batch. If empty, all dimensions are unknown.
   std::vector<Shape> padded_shapes = {};
-  // The padding value of each component, a scalar of the component's dtype. Empty: zeros.
+  // The padding value of each component, a scalar of the component's dtype. If empty, zeros.
   std::vector<Tensor> padding_values = {};
 
   // Returns whether a batch's shapes are independent of its rows.

@@ -81,9 +81,10 @@ class PrefetchSource final : public BatchSource {
   Mutex mu_;
   CondVar room_, filled_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  size_t ready_ ABSL_GUARDED_BY(mu_) = 0;  // how many slots have results, from slots_[begin_] on
-  size_t begin_ = 0;                       // accessed only by the reader
-  std::vector<Slot> slots_;                // a ring buffer
+  // How many slots have results, beginning with slots_[begin_].
+  size_t ready_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t begin_ = 0;         // accessed only by the reader
+  std::vector<Slot> slots_;  // a ring buffer
   std::thread thread_;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows are the elements of a dataset before Batch(). Pipeline stages pass on references to rows. A
-// row is read when a stage needs its value, at the latest when its batch is assembled.
+// Rows: the elements of a dataset before Batch(), and the types of functions that create, change
+// and choose them. Pipeline stages pass on references to rows. A row is read when a stage needs its
+// value, at the latest when its batch is assembled.
 #ifndef MIRRORFLOW_TRAIN_DATA_ROW_H_
 #define MIRRORFLOW_TRAIN_DATA_ROW_H_
 
@@ -20,8 +21,8 @@ namespace mirrorflow {
 // The components of a row, without the batch dimension.
 using Row = std::vector<Tensor>;
 
-// Identifies a row by its index in the source and by the pass over the source. The identity is the
-// same on every worker, and so are random changes that depend on it.
+// Identifies a row by its index in the source and by the pass over the source, both from 0. It is
+// the same on every worker, and so are random changes that depend on it.
 struct RowId {
   int64_t epoch = 0;
   int64_t row = 0;
@@ -52,8 +53,9 @@ class RowReader {
   virtual const std::vector<Tensor>* tensors() const { return nullptr; }
 };
 
-// The function that Map() applies to each row: a callable `absl::Status(Row*)`, or
-// `absl::Status(const RowId&, Row*)` if it also depends on the pass and the row index.
+// The function that Map() applies to each row. It changes the row in place. It is a callable
+// `absl::Status(Row*)`, or `absl::Status(const RowId&, Row*)` if it also depends on the pass and
+// the row index. Several threads can call it concurrently.
 class RowFunction {
  public:
   template <typename F>
@@ -70,18 +72,19 @@ class RowFunction {
   std::function<absl::Status(const RowId&, Row*)> apply_;
 };
 
-// A source that can only be read sequentially.
+// A source of rows that is read sequentially, for Dataset::FromSource.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Fills `row`. Returns false at the end of the source; it is not called after that.
+  // Fills `row` and returns true, or returns false at the end of the source; it is not called after
+  // that.
   virtual absl::StatusOr<bool> Next(Row* row) = 0;
   // Skips the next `count` rows, or all that remain, and returns how many it skipped. By default,
   // reads and discards them.
   virtual absl::StatusOr<int64_t> Skip(int64_t count);
 };
 
-// Opens a source for pass `epoch`.
+// Opens a source for a pass. `epoch` is the index of the pass, from 0.
 using OpenSource = std::function<absl::StatusOr<std::unique_ptr<RowSource>>(int64_t epoch)>;
 
 // Returns whether Filter() keeps a row.

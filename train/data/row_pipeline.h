@@ -33,8 +33,9 @@ struct RowPipeline {
   MakeStream stream;
   std::optional<int64_t> size;  // in elements; nullopt if unknown or infinite
   bool is_endless = false;
-  bool in_order = false;   // has all rows of a random-access source, in the source's order
-  bool skips_fast = true;  // skips elements without producing them
+  // Whether the stream has all rows of a random-access source, in the source's order.
+  bool in_order = false;
+  bool skips_fast = true;  // whether elements can be skipped without being produced
   bool batched = false;
   bool drop_remainder = false;
   std::optional<Padding> padding;

@@ -32,14 +32,14 @@ absl::StatusOr<int64_t> SkipByReading(RowStream& stream, int64_t count);
 
 // Returns rows 0, 1, …, count - 1.
 std::unique_ptr<RowStream> AllRows(int64_t count);
-// Returns every element of `input` once, in an order that depends only on the seed and the epoch;
-// it is the same on every machine. All orders are equally likely. `input` must be finite.
+// Returns every element of `input` once, in an order that depends only on the seed and the epoch,
+// so it is the same on every machine. All orders are equally likely. `input` must be finite.
 std::unique_ptr<RowStream> ShuffleRows(std::unique_ptr<RowStream> input, uint64_t seed);
 // Chooses each element at random from a buffer of `size` elements (tf.data's shuffle).
 std::unique_ptr<RowStream> ShuffleInBuffer(std::unique_ptr<RowStream> input, uint64_t seed,
                                            int64_t size);
-// Groups every `size` elements of `input` into one. If the last group is smaller, it is kept, or
-// dropped if `drop_remainder` is set.
+// Groups every `size` elements of `input` into one. If the last group is smaller, it is dropped if
+// `drop_remainder` is true, and kept otherwise.
 std::unique_ptr<RowStream> BatchRows(std::unique_ptr<RowStream> input, int64_t size,
                                      bool drop_remainder);
 // Returns `count` passes over `input`. In epoch e, pass i is epoch e * count + i of `input`. If

@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
     globfree(&found);
     if (result == GLOB_NOMATCH) {
       return absl::NotFoundError(
-          absl::StrCat(path, ": no file matches; expected at least one, got none"));
+          absl::StrCat(path, ": no file matches the pattern; expected at least one, got none"));
     }
     if (result != 0) return absl::UnavailableError(absl::StrCat(path, ": cannot be listed"));
     std::sort(matches.begin(), matches.end());
@@ -205,7 +205,7 @@ class RecordParser {
   }
 
  private:
-  std::shared_ptr<const ExampleParser> examples_;  // null: rows of bytes
+  std::shared_ptr<const ExampleParser> examples_;  // null if a row is the bytes of a record
 };
 
 // Reads the records of files, one file after another.

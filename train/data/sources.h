@@ -9,8 +9,9 @@
 //                                        FixedLenFeature{.name = "label", .dtype = DT_INT64}}})
 //   Dataset::FromImageFolder("flowers", {.height = 224, .width = 224, .channels = 3})
 //
-// Errors are returned by Dataset::status() or when a row is read: NotFound or another code if a
-// file cannot be read; DataLoss, naming the file, the record and the field, if it is damaged.
+// Errors, from Dataset::status() or the iterator's Next(): NotFound if a file does not exist; the
+// system's error if it cannot be read; InvalidArgument if the options do not match it. DataLoss,
+// naming the file, the record and the field, if it is damaged.
 #ifndef MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 #define MIRRORFLOW_TRAIN_DATA_SOURCES_H_
 
@@ -26,31 +27,33 @@
 namespace mirrorflow {
 
 struct CsvSource {
-  // The label column. Rows are then {features, label}, with a float vector of all other columns as
-  // `features`. If empty, each column is a scalar component.
+  // The name of the label column. Rows are then {features, label}, where `features` is a float
+  // vector of all other columns. If empty, each column is a scalar component.
   std::string label = "";
-  // Which columns to read, and how to parse them. `num_threads` threads parse the whole file at
-  // once, and it is held in memory. All files that match a pattern must have the same columns.
+  // Which columns to read, and how to parse them. The whole file is parsed before the first row is
+  // returned, by csv.num_threads threads, and the columns are kept in memory. All files that match
+  // a pattern must have the same columns.
   CsvOptions csv = {};
 };
 
 struct TFRecordSource {
-  // The components of a row. Empty: one component with the record's bytes, uint8 [n].
+  // The features of tf.train.Example records that are the components of a row. If empty, a row has
+  // one component with the record's bytes, uint8 [n].
   std::vector<ExampleFeature> features = {};
-  // Whether to locate all records first, so that they can be read in any order. Compressed files
-  // are always read sequentially.
+  // Whether to locate all records before the first is read, so that they can be read in any order.
+  // Compressed files are always read sequentially.
   bool random_access = true;
 };
 
 struct ImageFolderSource {
-  // The size to which images are resized. 0 keeps the file's size.
+  // The size that images are resized to, in pixels. If both are 0, images keep their own sizes.
   int64_t height = 0;
   int64_t width = 0;
-  int channels = 3;  // see ImageOptions::channels
-  // The class folders, in label order. Empty: all folders that are not hidden, in alphabetical
-  // order.
+  int channels = 3;  // see ImageOptions::channels (train/formats/image.h)
+  // The class folders. The label of an image is the index of its folder in this list. If empty, all
+  // folders that are not hidden, in alphabetical order.
   std::vector<std::string> classes = {};
-  bool ignore_orientation = false;  // see ImageOptions
+  bool ignore_orientation = false;  // see ImageOptions::ignore_orientation
 };
 
 // The image files in a folder with one subfolder per class.
@@ -61,9 +64,9 @@ struct ImageFolderFiles {
 };
 
 // Lists the .png, .jpg and .jpeg files in and below the class folders. Skips hidden files and
-// folders, whose names begin with a dot, and system folders such as __MACOSX and
-// @eaDir. NotFound if `directory` or one of `classes` does not exist; InvalidArgument if there are
-// no images or, with empty `classes`, if a folder has no images.
+// folders, whose names begin with a dot, and system folders such as __MACOSX and @eaDir. Returns
+// NotFound if `directory` or one of `classes` does not exist, and InvalidArgument if there are no
+// images or, with empty `classes`, if a folder has no images.
 absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
                                                  const std::vector<std::string>& classes = {});
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SplitMix64 generates the random numbers for the order and the augmentation of rows. Neither must
-// depend on the standard library, so std::shuffle and the standard distributions are not used:
-// their results differ between implementations. Source: Steele, Lea and Flood, "Fast splittable
-// pseudorandom number generators", OOPSLA 2014.
+// SplitMix64: generates the random numbers for the order and the augmentation of rows. They must be
+// the same with every standard library, so std::shuffle and the standard distributions are not
+// used: their results differ between implementations. Source: Steele, Lea and Flood, "Fast
+// splittable pseudorandom number generators", OOPSLA 2014.
 #ifndef MIRRORFLOW_TRAIN_DATA_SPLIT_MIX_H_
 #define MIRRORFLOW_TRAIN_DATA_SPLIT_MIX_H_
 

@@ -71,7 +71,7 @@ class Window final : public RowStream {
  private:
   const std::unique_ptr<RowStream> input_;
   const WindowRange range_;
-  std::deque<RowRef> rows_;  // the rows read so far, from the first row of the next window on
+  std::deque<RowRef> rows_;  // the rows read so far; the first is the first row of the next window
   int64_t to_skip_ = 0;      // how many rows to skip before the first row of the next window
   int64_t epoch_ = 0;
   int64_t next_ = 0;

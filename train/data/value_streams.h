@@ -21,7 +21,7 @@ namespace mirrorflow {
 std::unique_ptr<RowStream> FilterRows(std::unique_ptr<RowStream> input, RowPredicate keep);
 
 // Returns windows of rows, stacked along a new leading dimension. Drops windows that the end of the
-// input cuts short. Numbers its results from 0 in each pass.
+// input cuts short. Numbers the windows from 0 in each pass.
 std::unique_ptr<RowStream> WindowRows(std::unique_ptr<RowStream> input, const WindowRange& range);
 
 // The rows of a complete pass, which the dataset's iterators share.

@@ -129,8 +129,8 @@ class CsvReader {
   absl::Status CheckKind(absl::string_view start) const;
   // Reads the header, or counts the fields of the first record.
   absl::StatusOr<std::vector<std::string>> ReadNames();
-  // Rejects a header that swallows further lines, because their ends are not recognised. `unquoted`
-  // is the text of its unquoted fields. Sets no_rows_.
+  // Rejects a header that contains further lines because their line ends are not recognised.
+  // `unquoted` is the text of its unquoted fields. Sets no_rows_.
   absl::Status CheckHeader(absl::string_view header, absl::string_view unquoted);
   // Sets delimiter_hint_ from the first record and the one at `next`.
   void FindOtherDelimiter(absl::string_view first, const char* next);
@@ -151,7 +151,7 @@ class CsvReader {
   const char* end_ = nullptr;
   bool at_end_ = false;            // the buffer contains the end of the file
   bool ends_with_newline_ = true;  // the last line of the file has a line end
-  size_t held_ = 0;  // bytes held back at end_: a Ctrl-Z that may end the file, and all after it
+  size_t held_ = 0;  // bytes held back at end_: a Ctrl-Z that may end the file, and what follows
   uint64_t offset_ = 0;  // text offset of the first byte that is not in the buffer yet
   int64_t line_ = 1;     // line number at begin_
   // Appended to errors if the file has one column, but would have several with another delimiter.

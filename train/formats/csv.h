@@ -8,8 +8,9 @@
 //
 // Lines end with \n, \r\n or \r. A quoted field can contain delimiters, line ends and, if doubled,
 // quotes. Blank lines, a final Ctrl-Z and spaces around numbers are ignored. The text is UTF-8 or,
-// with a byte order mark, UTF-16. Any other control character or line separator outside quotes in
-// the header is an error, because otherwise a file with unknown line ends would look empty.
+// with a byte order mark, UTF-16. A header with any other control character or line separator
+// outside quotes is an error: its lines may end in a way that this reader does not know, and the
+// file would look empty.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 #define MIRRORFLOW_TRAIN_FORMATS_CSV_H_
 
@@ -24,18 +25,18 @@
 
 namespace mirrorflow {
 
-// A column to read. The file's header must contain `name` exactly once. If `name` is empty, `index`
-// selects the column, counting from 0.
+// A column to read. The file's header must contain `name` exactly once. If `name` is empty,
+// `index`, which counts from 0, selects the column.
 struct CsvColumn {
   std::string name;
   int index = -1;
-  // float, double, int32, int64 or bool (0, 1, or true and false in any case). DT_INVALID: int32
-  // for a column with a vocabulary; otherwise int64 if all fields of the column are integers, and
-  // float if they are numbers.
+  // float, double, int32, int64 or bool (0 or 1, or true or false in upper or lower case).
+  // DT_INVALID means an inferred dtype: int32 for a column with a vocabulary; otherwise int64 if
+  // all fields of the column are integers, and float if they are numbers.
   DataType dtype = DT_INVALID;
-  // The value for missing fields: those that are in CsvOptions::na_values. If unset, a missing
+  // The value for missing fields, which are those in CsvOptions::na_values. If unset, a missing
   // field is an error. A column of inferred dtype becomes float if a missing field needs a value
-  // like NaN.
+  // that is not an integer, such as NaN.
   std::optional<double> missing = std::nullopt;
   // If not empty, fields are text. A field's value is its index in this list, as int32 or int64.
   std::vector<std::string> vocabulary = {};
@@ -71,10 +72,10 @@ struct CsvTable {
   std::string first_bad_record;  // what is wrong with the first skipped record, and where it is
 };
 
-// Reads the whole file. Returns InvalidArgument for options that are invalid or do not match the
-// header, and for a file of another format, which the error names. Returns DataLoss for a file that
-// is not CSV or has more bad records than allowed: `path: line 7, column 'age': what; expected …,
-// got …`. Lines count from 1. A record can have at most 16 MiB.
+// Reads the whole file. Returns NotFound if it does not exist; InvalidArgument for options that are
+// invalid or do not match the header, and for a file of another format, which the error names; and
+// DataLoss for a file that is not CSV or has more bad records than allowed: `path: line 7, column
+// 'age': what; expected …, got …`. Lines count from 1. A record can have at most 16 MiB.
 absl::StatusOr<CsvTable> ReadCsv(absl::string_view path, const CsvOptions& options = {});
 
 }  // namespace mirrorflow

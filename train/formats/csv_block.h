@@ -41,7 +41,7 @@ class CsvBlock {
   // record.
   const char* begin() const { return begin_; }
   const char* end() const { return end_; }
-  // Whether the record at end() begins before `stop` but is incomplete.
+  // Returns whether the record at end() begins before `stop` but is incomplete.
   bool cut() const { return cut_; }
   int64_t num_rows() const { return row_; }
   int64_t num_lines() const { return lines_; }

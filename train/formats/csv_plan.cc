@@ -29,8 +29,8 @@ absl::StatusOr<size_t> Find(const CsvColumn& column, const std::vector<std::stri
   }
   if (std::find(found + 1, names.end(), column.name) != names.end()) {
     return Invalid(
-        absl::StrCat("several columns have the same name; select the column by index "
-                     "instead, got '",
+        absl::StrCat("several columns have the same name; select the column by its index; "
+                     "expected a unique name, got '",
                      Printable(column.name), "'"));
   }
   return found - names.begin();

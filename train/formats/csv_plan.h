@@ -20,8 +20,9 @@ namespace mirrorflow {
 // How to parse one column of the file.
 struct CsvColumnPlan {
   std::string name;
-  DataType dtype = DT_INVALID;  // DT_INVALID: the column is not read
-  bool inferred = false;        // starts as int64; becomes float at the first other number
+  DataType dtype = DT_INVALID;  // DT_INVALID if the column is not read
+  // Whether the dtype starts as int64 and becomes float at the first other number.
+  bool inferred = false;
   std::optional<double> missing;
   absl::flat_hash_map<std::string, int32_t> vocabulary;  // if not empty, fields are text
   std::optional<int32_t> unknown;
@@ -32,12 +33,12 @@ struct CsvPlan {
   std::vector<CsvColumnPlan> columns;  // all columns of the file
   std::vector<size_t> selected;        // indices in `columns` of the result's columns, in order
   absl::flat_hash_set<std::string> na_values;
-  int64_t max_bad_records;  // with one more, a block stops parsing
+  int64_t max_bad_records;  // a block stops parsing after one bad record more than this
 };
 
-// Check the options, and resolve them. Both return InvalidArgument for invalid options; the message
-// omits the path. CheckCsvOptions() checks what does not depend on the file, and must be called
-// first.
+// These functions check the options, and resolve them. Both return InvalidArgument for invalid
+// options; the message omits the path. CheckCsvOptions() checks what does not depend on the file,
+// and must be called first.
 absl::Status CheckCsvOptions(const CsvOptions& options);
 absl::StatusOr<CsvPlan> MakeCsvPlan(const CsvOptions& options,
                                     const std::vector<std::string>& names);

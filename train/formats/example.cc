@@ -28,7 +28,7 @@ constexpr uint32_t kBytesList = 1, kFloatList = 2, kInt64List = 3;
 
 absl::Status NotAnExample(absl::string_view expected) {
   return absl::DataLossError(
-      absl::StrCat("not a tf.train.Example; expected ", expected, ", got other or damaged bytes"));
+      absl::StrCat("not a tf.train.Example, or damaged; expected ", expected, ", got other bytes"));
 }
 
 uint32_t ListOf(DataType dtype) {
@@ -50,7 +50,8 @@ struct Values {
   absl::InlinedVector<WireField, 1> parts;
 };
 
-// Finds and counts the values. If a feature has several lists, the last one counts, as in protobuf.
+// Finds and counts the values. If a feature has several lists, the last one is used, as in
+// protobuf.
 absl::Status Locate(absl::string_view feature, Values* values) {
   WireReader lists(feature);
   for (WireField list; lists.Next(&list);) {

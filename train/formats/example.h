@@ -27,15 +27,16 @@ namespace mirrorflow {
 // A feature with the same number of values in every example (tf.io.FixedLenFeature).
 struct FixedLenFeature {
   std::string name;
-  // float, int64, or uint8 for a single byte string, such as an image file or raw pixels.
+  // float or int64; or uint8 for one byte string, such as an image file or raw pixels, as a tensor
+  // of its bytes.
   DataType dtype = DT_FLOAT;
-  // The tensor's shape. For a byte string, it can be {-1}, which allows any length.
+  // The shape of the tensor. For a byte string, it can be {-1}, which allows any length.
   Shape shape = {};
-  // The value for examples without the feature. If it has no value, such an example is an error.
+  // The tensor for examples without the feature. If it has no value, such an example is an error.
   Tensor default_value = {};
 };
 
-// A feature with any number of values (tf.io.VarLenFeature). Its tensor has shape [n]; n is 0 for
+// A feature with any number n of values (tf.io.VarLenFeature). Its tensor has shape [n]; n is 0 for
 // an example without the feature. The dtype must be float or int64.
 struct VarLenFeature {
   std::string name;

@@ -27,8 +27,8 @@ enum class Orientation {
 // Returns whether the file's rows are the columns of the upright image.
 constexpr bool SwapsSides(Orientation orientation) { return orientation >= Orientation::kLeftTop; }
 
-// Return the orientation of an image file in memory; kTopLeft for an image without an orientation,
-// and for damaged EXIF data.
+// These functions return the orientation of an image file in memory: kTopLeft for an image without
+// an orientation, and for damaged EXIF data.
 Orientation OrientationOfJpeg(absl::string_view bytes);
 Orientation OrientationOfPng(absl::string_view bytes);
 // Like the functions above. `tiff` is the contents of an EXIF segment: a TIFF header with its first

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GzipReader: reads a file sequentially, and inflates it if it is compressed. Its first two bytes,
-// not its name, identify it as gzip; a zlib stream must be declared by the caller. Inflates only
-// the bytes that the caller requests.
+// GzipReader: reads a file sequentially, and inflates it if it is compressed. The file's first two
+// bytes, not its name, identify it as gzip; the caller must say if it is a zlib stream. Inflates
+// only the bytes that the caller requests.
 #ifndef MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 #define MIRRORFLOW_TRAIN_FORMATS_GZIP_READER_H_
 
@@ -21,8 +21,8 @@ namespace mirrorflow {
 
 class GzipReader {
  public:
-  // kZlib: the file is a zlib stream, which has no magic number (RFC 1950). kPlain: the file is not
-  // compressed, even if it begins like gzip.
+  // With kZlib, the file must be a zlib stream, which has no magic number (RFC 1950). With kPlain,
+  // the file is read as it is, even if it begins like a gzip file.
   enum class Format { kPlainOrGzip, kPlain, kZlib };
   static absl::StatusOr<std::unique_ptr<GzipReader>> Open(absl::string_view path,
                                                           Format format = Format::kPlainOrGzip);
@@ -33,8 +33,8 @@ class GzipReader {
 
   const std::string& path() const { return file_.path(); }
   // Returns an upper bound on the total number of bytes that Read() can return: the size of a plain
-  // file, or 1032 times the size of a compressed file (deflate's limit). For use before allocating
-  // memory.
+  // file, or 1032 times the size of a compressed file (deflate's limit). Callers check it before
+  // they allocate memory.
   uint64_t max_bytes() const;
 
   // Reads the next `size` bytes into `out`. Returns how many bytes it read, which is fewer only at

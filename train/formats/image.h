@@ -17,14 +17,14 @@ struct ImageOptions {
   // RGB, 4 for RGB and alpha; palettes and CMYK become RGB). 1: grey, 0.299 R + 0.587 G + 0.114 B.
   // 3: RGB. With 1 and 3, alpha is dropped.
   int channels = 0;
-  // Decodes a JPEG file at 1/ratio of its size, rounded up, which takes less time: 1, 2, 4 or 8.
-  // Must be 1 for PNG.
+  // The height and width of a JPEG file are divided by this number, and rounded up, which makes
+  // decoding faster: 1, 2, 4 or 8. Must be 1 for PNG.
   int ratio = 1;
   // An image with more pixels (width times height in the file) is an error, detected before memory
   // is allocated.
   int64_t max_pixels = int64_t{1} << 28;
-  // Leaves a photo in sensor order. Otherwise, it is turned upright according to its EXIF data, and
-  // has the height and width that ImageSize() returns.
+  // If false, a photo is turned upright according to its EXIF data, and has the height and width
+  // that ImageSize() returns. If true, its pixels keep the file's order.
   bool ignore_orientation = false;
 };
 
@@ -32,11 +32,11 @@ struct ImageHeader {
   int64_t height = 0, width = 0, channels = 0;  // the size if decoded with default options
 };
 
-// Decode an image file in memory. Return DataLoss for bytes that are not such an image, or are
-// damaged or truncated; InvalidArgument for invalid options; and ResourceExhausted for an image
-// with more than max_pixels. 16-bit samples are reduced to their upper 8 bits. The pixels are those
-// of libpng, and of libjpeg-turbo with its accurate integer DCT and smooth chroma upsampling,
-// turned upright.
+// These functions decode an image file in memory. They return DataLoss for bytes that are not such
+// an image, or are damaged or truncated; InvalidArgument for invalid options; and ResourceExhausted
+// for an image with more than max_pixels pixels. 16-bit samples are reduced to their upper 8 bits.
+// The pixels are those of libpng, and of libjpeg-turbo with its accurate integer DCT and smooth
+// chroma upsampling, turned upright.
 absl::StatusOr<Tensor> DecodePng(absl::string_view bytes, const ImageOptions& options = {});
 absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& options = {});
 // Decodes an image that its first bytes identify as PNG or JPEG. Returns InvalidArgument for other

@@ -20,8 +20,8 @@
 namespace mirrorflow {
 namespace {
 
-// An upper bound: with the shortest codes, one bit for a block of 8 x 8 pixels, a byte produces
-// fewer pixels.
+// An upper bound: even if every block of 8 x 8 pixels takes only one bit, which is the shortest
+// code, a byte encodes fewer pixels.
 constexpr int64_t kMaxPixelsPerByte = 1024;
 // Each scan of a progressive image visits all blocks, even without data. Encoders write about ten.
 constexpr int kMaxScans = 500;
@@ -120,7 +120,8 @@ ImageHeader HeaderOf(const Decoder& decoder) {
   return {decoder.jpeg.image_height, decoder.jpeg.image_width, grey ? 1 : 3};
 }
 
-// Converts CMYK to RGB. `inverted`: the values are inverted, as Adobe programs write them.
+// Converts CMYK to RGB. If `inverted` is true, the values are inverted, as in files from Adobe
+// programs.
 absl::StatusOr<Tensor> ToRgb(const Tensor& cmyk, bool inverted) {
   MF_ASSIGN_OR_RETURN(Tensor rgb,
                       Tensor::Allocate(DT_UINT8, {cmyk.shape().dim(0), cmyk.shape().dim(1), 3}));

@@ -19,8 +19,8 @@ void SwapBytes(Tensor& tensor, size_t unit) {
   }
 }
 
-// Converts `columns` from column-major order, in which the first dimension is contiguous, to
-// row-major order.
+// Converts `columns` from column-major order (the first dimension is contiguous) to row-major
+// order.
 absl::StatusOr<Tensor> ToRowMajor(const Tensor& columns) {
   MF_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(columns.dtype(), columns.shape()));
   const size_t size = DataTypeSize(columns.dtype());

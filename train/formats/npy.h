@@ -19,17 +19,17 @@
 
 namespace mirrorflow {
 
-// Reads the array, and converts it to row-major order if necessary. Returns DataLoss, `path: what;
-// expected …, got …`, if the file violates the format, or is longer or shorter than its header
-// declares. Returns Unimplemented for elements that a tensor cannot hold: Python objects (loading
-// them would execute code), text, structured dtypes. Checks that the file is large enough before
-// allocating memory.
+// Reads the array of a file (numpy.load), and converts it to row-major order if necessary. Returns
+// NotFound if the file does not exist; DataLoss, `path: what; expected …, got …`, if it violates
+// the format, or is longer or shorter than its header declares; and Unimplemented for elements that
+// a tensor cannot hold: Python objects (loading them would execute code), text, structured dtypes.
+// Checks that the file is large enough before allocating memory.
 absl::StatusOr<Tensor> ReadNpy(absl::string_view path);
 
-// Like ReadNpy(), for arrays larger than memory: the tensor shares a read-only mapping of the file,
-// which the operating system reads on access. Arrays in another byte order, in column-major order
-// or at an unaligned offset are copied instead. A program that writes to the tensor is killed, and
-// so is a program that reads the tensor after the file was truncated.
+// Like ReadNpy(), also for arrays larger than memory: the tensor shares a read-only mapping of the
+// file, which the operating system reads on access. Arrays in another byte order, in column-major
+// order or at an unaligned offset are copied instead. A program that writes to the tensor is
+// killed, and so is a program that reads the tensor after the file was truncated.
 absl::StatusOr<Tensor> MapNpy(absl::string_view path);
 
 // Like MapNpy(), for the `size` bytes at `offset` of a larger file. But if the array cannot be
@@ -43,8 +43,8 @@ absl::StatusOr<Tensor> MapNpyPart(const InputFile& file, uint64_t offset, uint64
 absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
                                      absl::FunctionRef<absl::Status(size_t size, void* out)> read);
 
-// Atomically writes the same bytes as numpy.save. Returns Unimplemented for bfloat16, which NumPy
-// does not have (use a .safetensors file).
+// Writes a file, with the same bytes as numpy.save. A crash leaves either the old or the new file.
+// Returns Unimplemented for bfloat16, which NumPy does not have (use a .safetensors file).
 absl::Status WriteNpy(absl::string_view path, const Tensor& tensor);
 
 }  // namespace mirrorflow

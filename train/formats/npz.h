@@ -23,22 +23,23 @@ absl::StatusOr<std::vector<std::string>> NpzNames(absl::string_view path);
 // Returns all arrays by name. Errors begin with the path and the array's name. Returns DataLoss for
 // a file that violates the zip or npy format or has a wrong checksum, and Unimplemented for
 // elements that ReadNpy does not support, for compression other than deflate, and for encryption.
-// Never uses names as paths. Never allocates more memory than the file's contents, compressed or
-// not, can fill.
+// Never uses the archive's names as file paths. Never allocates more memory than the archive's
+// contents can fill after inflation.
 absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path);
 
-// Returns the arrays `names`, in this order. Other arrays in the file can be unreadable. Returns
-// NotFound for a name that is not in the file. Uncompressed arrays at an aligned offset share a
-// read-only mapping of the file (MapNpy), and their checksums are not verified.
+// Returns the arrays with these names, in this order. Other arrays in the file can be unreadable.
+// Returns NotFound for a name that is not in the file, and the errors of ReadNpz. Uncompressed
+// arrays at an aligned offset share a read-only mapping of the file (MapNpy), and their checksums
+// are not verified.
 absl::StatusOr<std::vector<Tensor>> MapNpz(absl::string_view path,
                                            const std::vector<std::string>& names);
 
-// Returns, by name, OK for each array that MapNpz can read, else the error. Opens the file only
-// once.
+// Returns a status for each array, by name: OK if MapNpz can read it, otherwise the error. Opens
+// the file only once.
 absl::StatusOr<std::map<std::string, absl::Status>> CheckNpz(absl::string_view path);
 
-// Atomically writes an uncompressed file that NumPy can read. Returns Unimplemented for bfloat16,
-// which NumPy does not have.
+// Writes an uncompressed file that NumPy can read. A crash leaves either the old or the new file.
+// Returns Unimplemented for bfloat16, which NumPy does not have.
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays);
 
 }  // namespace mirrorflow

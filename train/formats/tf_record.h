@@ -28,9 +28,9 @@ struct TfRecordOptions {
   uint64_t max_record_bytes = uint64_t{1} << 30;
 };
 
-// Reads the records in order. Errors are DataLoss, `path: record 3 at byte 120: what; expected …,
-// got …`. Records and bytes count from 0. In a compressed file, the byte is an offset in the
-// inflated contents.
+// Reads the records in order. If the file is damaged, returns DataLoss, `path: record 3 at byte
+// 120: what; expected …, got …`. Records and bytes count from 0. In a compressed file, the byte is
+// an offset in the inflated contents.
 class TfRecordReader {
  public:
   static absl::StatusOr<std::unique_ptr<TfRecordReader>> Open(absl::string_view path,

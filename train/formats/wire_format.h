@@ -63,7 +63,7 @@ class WireReader {
     return !damaged_;
   }
 
-  // Whether the last call returned false because of invalid bytes.
+  // Returns whether the last call returned false because of invalid bytes.
   bool damaged() const { return damaged_; }
 
  private:

@@ -51,8 +51,8 @@ class ZipEntryReader {
 
   // Reads the next `size` bytes into `out`. Returns DataLoss if fewer remain in the entry.
   absl::Status Read(size_t size, void* out);
-  // Must be called after the last byte. Returns DataLoss if the entry has more bytes or a wrong
-  // checksum.
+  // Must be called after the last byte has been read. Returns DataLoss if the entry has more bytes,
+  // or a wrong checksum.
   absl::Status Finish();
 
  private:

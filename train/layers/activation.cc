@@ -26,8 +26,9 @@ Output ReLU(const Scope& scope, Output x, const ReLUOptions& options) {
     return Output();
   }
   if (options.max_value && !(*options.max_value >= options.threshold)) {
-    return Fail(s, absl::StrCat("relu: max_value must be at least the threshold, got ",
-                                *options.max_value, " and ", options.threshold));
+    return Fail(s,
+                absl::StrCat("relu: max_value out of range; expected at least the threshold, got ",
+                             *options.max_value, " and threshold ", options.threshold));
   }
   const auto number = [&](double value) { return ops::ScalarConst(s, x.dtype(), value); };
   Output y;
@@ -68,8 +69,8 @@ Output PReLU(const Scope& scope, Output x, const PReLUOptions& options) {
   std::vector<int64_t> dims(shape.dims().begin() + 1, shape.dims().end());
   for (const int64_t axis : options.shared_axes) {
     if (axis < 1 || axis >= rank) {
-      return Fail(s, absl::StrCat(options.name, ": shared axes must be from 1 to ", rank - 1,
-                                  ", got ", axis));
+      return Fail(s, absl::StrCat(options.name, ": shared_axes out of range; expected 1 to ",
+                                  rank - 1, ", got ", axis));
     }
     dims[axis - 1] = 1;
   }
@@ -85,8 +86,10 @@ Output Softmax(const Scope& scope, Output x, int64_t axis) {
   const int rank = s.shape(x).unknown_rank() ? 0 : s.shape(x).rank();
   const int64_t dim = axis < 0 ? axis + rank : axis;
   if (dim < 1 || dim >= rank) {
-    return Fail(s, absl::StrCat("softmax: axis must be a dimension other than the batch in shape ",
-                                s.shape(x).ToString(), ", got ", axis));
+    return Fail(
+        s, absl::StrCat(
+               "softmax: axis out of range; expected a dimension other than the batch of shape ",
+               s.shape(x).ToString(), ", got ", axis));
   }
   std::vector<int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activation: the function that a layer applies to its result: an op such as ops::Relu, or any
-// callable that takes a scope and a value. This header also declares activation layers that have
-// options or variables.
+// Activation: the function that a layer applies to its result. It is an op such as ops::Relu, or
+// any callable that takes a scope and a value. A null Activation leaves the result unchanged. This
+// header also declares activation layers that have options or variables.
 //
 //   layers::Dense(scope, x, 128, ops::Relu);
 //   layers::Dense(scope, x, 128, [](const Scope& s, Output y) { return ops::LeakyRelu(s, y); });
@@ -41,39 +41,43 @@ class Activation {
   std::function<Output(const Scope&, Output)> apply_;
 };
 
-// The layers below fail the scope with InvalidArgument if an option is not finite, unless the
-// option's comment says otherwise.
+// The layers below return a value of x's shape.
+// Errors:   InvalidArgument if an option is not finite, unless the option's comment says otherwise.
 
 struct ReLUOptions {
-  std::optional<double> max_value = {};  // must be at least `threshold`; may be infinite
+  std::optional<double> max_value = {};  // at least `threshold`; may be infinite; unset: no limit
   double negative_slope = 0;
   double threshold = 0;
 };
 
-// ReLU: x where x >= threshold, negative_slope * (x - threshold) below; clipped to max_value.
+// ReLU: x where x >= threshold, negative_slope * (x - threshold) elsewhere. Results above max_value
+// are replaced by max_value.
 Output ReLU(const Scope& scope, Output x, const ReLUOptions& options = {});
 
-// LeakyReLU: x where x >= 0, negative_slope * x below.
+// LeakyReLU: x where x >= 0, negative_slope * x elsewhere.
 Output LeakyReLU(const Scope& scope, Output x, double negative_slope = 0.3);
 
-// ELU: x where x >= 0, alpha * (e^x - 1) below.
+// ELU: x where x >= 0, alpha * (e^x - 1) elsewhere.
 Output ELU(const Scope& scope, Output x, double alpha = 1);
 
 struct PReLUOptions {
   Initializer alpha_initializer = initializers::Zeros();
-  std::vector<int64_t> shared_axes = {};  // axes (from 1) along which all elements share a slope
+  // The dimensions along which all elements have the same slope. 0 is the batch, whose elements
+  // always do: for images, {1, 2} trains one slope per channel.
+  std::vector<int64_t> shared_axes = {};
   std::string name = "prelu";
 };
 
-// PReLU: x where x >= 0, alpha * x below, with trainable alpha.
+// PReLU: x where x >= 0, alpha * x elsewhere, with trainable slopes alpha.
 // Shapes:   x [batch, …]; variable alpha has x's shape without the batch, and size 1 along the
 //           shared axes.
 // Errors:   InvalidArgument if a dimension other than the batch is unknown, or if `shared_axes`
-//           names an axis that x does not have.
+//           contains a number outside [1, rank).
 // Source:   He et al., "Delving deep into rectifiers", 2015.
 Output PReLU(const Scope& scope, Output x, const PReLUOptions& options = {});
 
-// Softmax: softmax along dimension `axis`, which must not be the batch. -1 is the last dimension.
+// Softmax: exp(x) / sum(exp(x)), with the sum along dimension `axis`; -1 is the last dimension.
+// Errors:   InvalidArgument if x has no dimension `axis`, or if it is the batch.
 Output Softmax(const Scope& scope, Output x, int64_t axis = -1);
 
 }  // namespace layers

@@ -105,8 +105,8 @@ bool CheckInputs(const Scope& s, Output query, Output value, Output key, const H
     if (!CheckSize(s, layer, "head count or width", size)) return false;
   }
   if (heads.queries % heads.keys != 0) {
-    Fail(s, absl::StrCat(layer, ": num_query_heads must be a multiple of ", heads.keys, ", got ",
-                         heads.queries));
+    Fail(s, absl::StrCat(layer, ": num_query_heads out of range; expected a multiple of ",
+                         heads.keys, ", got ", heads.queries));
     return false;
   }
   if (s.shape(key).dim(1) != s.shape(value).dim(1)) {
@@ -187,8 +187,9 @@ Output MaskedSoftmax(const Scope& scope, Output logits, double scale, const Mask
   if (!s.ok()) return Output();
   if (!CheckNumbers(s, "softmax", {{"scale", scale, kAnyNumber}})) return Output();
   if (options.causal && !EndsKnown(s, logits, 2, 2)) {
-    return Fail(s, absl::StrCat("softmax: a causal mask requires known last two dimensions, ",
-                                "got shape ", s.shape(logits).ToString()));
+    return Fail(s, absl::StrCat(
+                       "softmax: causal mask of unknown size; expected known last two dimensions, ",
+                       "got shape ", s.shape(logits).ToString()));
   }
   const DataType dtype = logits.dtype();
   const Shape shape = s.shape(logits);

@@ -80,14 +80,14 @@ bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank
                      absl::string_view padding, Size2D strides) {
   if (!CheckSize(s, layer, "strides", strides)) return false;
   if (padding != "VALID" && padding != "SAME") {
-    Fail(s, absl::StrCat(layer, ": padding must be VALID or SAME, got ", padding));
+    Fail(s, absl::StrCat(layer, ": unknown padding; expected VALID or SAME, got ", padding));
     return false;
   }
   return CheckExamples(s, x, rank, layer);
 }
 
-// Returns how many rows or columns the result has. As in Keras, output_padding also changes the
-// size to which padding SAME adds it.
+// Returns how many rows or columns the result has. With padding SAME, the size that output_padding
+// is added to differs from the size without output_padding, as in Keras.
 int64_t TransposedSize(int64_t in, int64_t kernel, int64_t stride, bool same,
                        std::optional<int64_t> output_padding) {
   if (same && !output_padding) return in * stride;

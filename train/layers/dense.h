@@ -22,7 +22,8 @@ struct DenseOptions {
 // Dense: y = activation(x · kernel + bias).
 // Shapes:   x [batch, in] -> y [batch, units], or sequences x [batch, n, in] -> y [batch, n,
 //           units]; variables kernel [in, units], bias [units].
-// Errors:   InvalidArgument if `in` is unknown when the graph is built.
+// Errors:   InvalidArgument if x has any other rank (use Flatten for images), if `in` is unknown,
+//           if both `batch` and `n` of a sequence are unknown, or if `units` is less than 1.
 Output Dense(const Scope& scope, Output x, int64_t units, const Activation& activation = nullptr,
              const DenseOptions& options = {});
 

@@ -14,8 +14,9 @@ Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t wid
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
   if (vocabulary < 1 || width < 1) {
-    return Fail(s, absl::StrCat(options.name, ": vocabulary and width must be at least 1, ", "got ",
-                                vocabulary, " and ", width));
+    return Fail(
+        s, absl::StrCat(options.name, ": vocabulary or width out of range; expected at least 1, ",
+                        "got ", vocabulary, " and ", width));
   }
   return Embedding(
       s, ids, CreateVariable(s, "embeddings", {vocabulary, width}, options.embeddings_initializer));

@@ -16,13 +16,14 @@ struct EmbeddingOptions {
   std::string name = "embedding";
 };
 
-// Embedding: looks up one row of a table for each id.
+// Embedding: returns one row of a trainable table for each id.
 // Shapes:   ids […] (int32 or int64) -> […, width]; variable embeddings [vocabulary, width].
-// Errors:   a step with an id outside [0, vocabulary) fails with InvalidArgument and changes no
-//           variable.
+// Errors:   InvalidArgument if `vocabulary` or `width` is less than 1. A step with an id outside
+//           [0, vocabulary) fails with InvalidArgument and changes no variable.
 Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t width,
                  const EmbeddingOptions& options = {});
-// Embedding with an existing table, which other layers can share.
+// Like Embedding above, with an existing table [vocabulary, width], which other layers can also
+// use.
 Output Embedding(const Scope& scope, Output ids, const Variable& embeddings);
 
 }  // namespace layers

@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers are functions that add nodes and variables to a graph. Images are [batch, height, width,
-// channels], sequences [batch, n, width]. Build a model in its training form; ForInference()
-// derives the inference form. The graph records the first error from a layer, a loss or a metric,
-// and NewSession returns it.
+// Layers are functions that add nodes and variables to a graph, and return the layer's result:
+//
+//   const Output hidden = layers::Dense(root, images, 128, ops::Relu);
+//   const Output logits = layers::Dense(root, layers::Dropout(root, hidden, 0.2), 10);
+//
+// Images are [batch, height, width, channels], sequences [batch, n, width]. Variables are float.
+// The option `name` is the scope of the layer's nodes and variables; a name that is already in use
+// gets a number: dense, dense_1. Build a model in its training form; ForInference() derives the
+// inference form.
+//
+// Errors: a layer that cannot be built records its error, which names the layer, in the graph, and
+// returns an invalid Output. All later layers, losses and metrics then also return invalid outputs,
+// and Strategy::NewSession returns the first error. The section "Errors" of each layer lists its
+// own checks. In addition, every size, such as a number of filters or a stride, must be at least 1,
+// unless a comment says otherwise.
+//
+// In the section "Shapes", a dimension is unknown if it is -1 (kUnknownDim) when the graph is
+// built.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_
 #define MIRRORFLOW_TRAIN_LAYERS_LAYERS_H_
 

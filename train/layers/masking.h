@@ -8,8 +8,7 @@
 //   Output words = layers::Embedding(root, ids, 10000, 32);
 //   Output y = layers::LSTM(root, words, 64, {.mask = layers::PaddingMask(root, ids)});
 //
-// Pass the mask to each layer that needs it: unlike in Keras, masks do not propagate with a
-// sequence.
+// Pass the mask to each layer that needs it: unlike in Keras, layers do not pass masks on.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_MASKING_H_
 #define MIRRORFLOW_TRAIN_LAYERS_MASKING_H_
 
@@ -25,9 +24,9 @@ struct MaskingOutputs {
   Output mask;  // bool [batch, n], false for masked steps
 };
 
-// Masking: masks steps in which all elements equal mask_value.
+// Masking: masks the steps whose elements all equal mask_value.
 // Shapes:   x [batch, n, width] -> y of the same shape, mask [batch, n].
-// Errors:   InvalidArgument if x has a different rank, or if mask_value is NaN; it can be
+// Errors:   InvalidArgument if x has a different rank, or if mask_value is NaN. mask_value can be
 //           infinite.
 MaskingOutputs Masking(const Scope& scope, Output x, double mask_value = 0);
 

@@ -91,9 +91,10 @@ Output GroupNormalization(const Scope& scope, Output x, const GroupNormalization
   const int64_t channels = shape.dim(rank - 1);
   const int64_t groups = options.groups == -1 ? channels : options.groups;
   if (groups < 1 || channels % groups != 0) {
-    return Fail(s,
-                absl::StrCat(options.name, ": groups must be -1 or divide the channel count, got ",
-                             options.groups, " for shape ", shape.ToString()));
+    return Fail(s, absl::StrCat(
+                       options.name,
+                       ": groups out of range; expected -1 or a divisor of the channel count, got ",
+                       options.groups, " for shape ", shape.ToString()));
   }
   int64_t pixels = 1;
   for (int d = 1; d < rank - 1; ++d) pixels *= shape.dim(d);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalisation layers. BatchNorm normalises over the batch, and behaves differently in training
-// and inference; the other layers normalise each example separately.
+// Normalisation layers. BatchNorm normalises over the batch in training, and by moving averages in
+// inference (ForInference). The other layers normalise each example separately, in the same way in
+// training and inference.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 #define MIRRORFLOW_TRAIN_LAYERS_NORMALIZATION_H_
 
@@ -15,10 +16,11 @@ namespace mirrorflow {
 namespace layers {
 
 struct BatchNormOptions {
-  double momentum = 0.99;
+  double momentum = 0.99;  // as in Keras; PyTorch's momentum is 1 - momentum
   double epsilon = 1e-3;
-  // Whether to normalise by the statistics of each replica's rows, as TensorFlow's MirroredStrategy
-  // does, instead of those of the global batch.
+  // If false, mean and variance are those of the global batch, as in a synchronised batch
+  // normalisation. If true, each replica uses those of its own rows, as in TensorFlow's
+  // MirroredStrategy.
   bool per_replica = false;
   std::string name = "batch_norm";
 };
@@ -31,8 +33,9 @@ struct BatchNormOptions {
 //            are the moving averages.
 // Shapes:    x [batch, …, in], of rank 2 to 5; variables gamma, beta, moving_mean and
 //            moving_variance, all [in]; the last two are not trainable.
-// Errors:    InvalidArgument if `in` is unknown when the graph is built, if momentum is outside [0,
-//            1], or if epsilon is negative or not finite.
+// Errors:    InvalidArgument if x has a different rank, if `in` is unknown, if momentum is outside
+//            [0, 1], or if epsilon is negative or not finite. Unimplemented if a Shared applies it
+//            more than once.
 // Source:    Ioffe and Szegedy, "Batch normalization", 2015; Keras' defaults.
 Output BatchNorm(const Scope& scope, Output x, const Activation& activation = nullptr,
                  const BatchNormOptions& options = {});
@@ -51,21 +54,21 @@ struct LayerNormalizationOptions {
 // LayerNormalization: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and
 //                     variance over the last dimension.
 // Shapes:   x […, width] -> y […, width]; variables gamma, beta [width].
-// Errors:   InvalidArgument if `width` is unknown when the graph is built, or if epsilon is
-//           negative or not finite.
+// Errors:   InvalidArgument if `width` is unknown, or if epsilon is negative or not finite.
 Output LayerNormalization(const Scope& scope, Output x,
                           const LayerNormalizationOptions& options = {});
 
 struct GroupNormalizationOptions {
   int64_t groups = 32;  // -1: one group per channel (instance normalisation)
   double epsilon = 1e-3;
-  bool center = true;  // add beta
-  bool scale = true;   // multiply by gamma
+  bool center = true;  // whether to add beta
+  bool scale = true;   // whether to multiply by gamma
   std::string name = "group_normalization";
 };
 
-// GroupNormalization: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and
-//                     variance over all elements of a channel group, separately for each example.
+// GroupNormalization: splits the channels into groups of consecutive channels, and computes y = (x
+//                     - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and variance
+//                     over all elements of one group in one example.
 // Shapes:   x [batch, …, channels] -> y of the same shape; variables gamma, beta [channels].
 // Errors:   InvalidArgument if a dimension other than the batch is unknown, if the number of
 //           channels is not a multiple of `groups`, or if epsilon is negative or not finite.

@@ -25,8 +25,8 @@ Output Integer(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT32, static_cast<double>(value));
 }
 
-// Returns the states after `element`. Where `kept` is false, the states do not change. An invalid
-// `kept` counts as true everywhere.
+// Returns the states after `element`. Where `kept` is false, the states do not change. If `kept` is
+// invalid, it is treated as true everywhere.
 Outputs Next(const Scope& s, Output element, Output kept, Args states, Args weights,
              RecurrentStep step) {
   Outputs next = step(s, element, states, weights);
@@ -60,8 +60,8 @@ Output ListOf(const Scope& s, Output sequence) {
   return ops::TensorListFromTensor(s, ops::Transpose(s, sequence, {1, 0, 2}));
 }
 
-// Runs the steps in a loop. Its values are, in order: step index, elements, results (if they are
-// returned), states, mask (if valid), weights.
+// Runs the steps in a loop. The loop's values are, in this order: step index, elements, results (if
+// they are returned), states, mask (if valid), weights.
 RecurrentOutputs Looped(const Scope& s, Output x, Output mask, Args states, Args weights,
                         RecurrentStep step, const RecurrenceOptions& options) {
   const int64_t n = s.shape(x).dim(1);

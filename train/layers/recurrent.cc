@@ -27,7 +27,7 @@ bool CheckMask(const Scope& s, Output x, Output mask, absl::string_view layer) {
   if (!mask.valid() || (mask.dtype() == DT_BOOL && s.shape(mask).IsCompatibleWith(expected))) {
     return true;
   }
-  Fail(s, absl::StrCat(layer, ": expected a mask bool", expected.ToString(), ", got ",
+  Fail(s, absl::StrCat(layer, ": wrong mask; expected bool", expected.ToString(), ", got ",
                        DataTypeName(mask.dtype()), s.shape(mask).ToString()));
   return false;
 }
@@ -44,15 +44,15 @@ bool CheckRecurrent(const Scope& s, Output x, int64_t units, const Options& opti
     return false;
   }
   if (!initial_state.empty() && initial_state.size() != num_states) {
-    Fail(s, absl::StrCat(layer, ": expected ", num_states, " initial states, got ",
+    Fail(s, absl::StrCat(layer, ": wrong number of initial states; expected ", num_states, ", got ",
                          initial_state.size()));
     return false;
   }
   const Shape expected({s.shape(x).dim(0), units});
   for (const Output& state : initial_state) {
     if (s.shape(state).IsCompatibleWith(expected)) continue;
-    Fail(s, absl::StrCat(layer, ": initial states must have shape ", expected.ToString(), ", got ",
-                         s.shape(state).ToString()));
+    Fail(s, absl::StrCat(layer, ": wrong shape of an initial state; expected ", expected.ToString(),
+                         ", got ", s.shape(state).ToString()));
     return false;
   }
   return true;
@@ -64,7 +64,7 @@ Outputs InitialStates(const Scope& s, Output x, int64_t units, Args given, size_
   return Outputs(num_states, zeros);
 }
 
-// Returns `count` scaled dropout masks [batch, rest…], which all steps share.
+// Returns `count` scaled dropout masks [batch, rest…], which are the same for all steps.
 Outputs DropoutMasks(const Scope& s, Output x, absl::Span<const int64_t> rest, double rate,
                      int64_t count) {
   const Output ones = ops::Fill(s, BatchShape(s, x, rest), ops::ScalarConst(s, x.dtype(), 1));
@@ -131,7 +131,8 @@ Output Project(const Scope& s, Output x, const Cell& cell) {
   return ops::Reshape(s, y, Shape({kUnknownDim, n, cell.gates * cell.units}));
 }
 
-// Initializes the second quarter of an LSTM bias (the forget gate) to 1, and the rest by `others`.
+// Initializes the second quarter of an LSTM bias (the forget gate) to 1, and the rest with
+// `others`.
 Initializer ForgetBias(const Initializer& others, int64_t units) {
   return [=](const Scope& s, const Shape&, DataType dtype) {
     return ops::ConcatV2(s,
@@ -268,9 +269,9 @@ Output internal::MergeDirections(const Scope& scope, Output forward, Output back
     const Output sum = ops::AddV2(scope, forward, backward);
     return ops::Mul(scope, sum, ops::ScalarConst(scope, sum.dtype(), 0.5));
   }
-  return Fail(scope,
-              absl::StrCat(options.name, ": merge_mode must be concat, sum, mul or ave, got ",
-                           options.merge_mode));
+  return Fail(scope, absl::StrCat(options.name,
+                                  ": unknown merge_mode; expected concat, sum, mul or ave, got ",
+                                  options.merge_mode));
 }
 
 }  // namespace layers

@@ -196,8 +196,9 @@ Output UpSampling2D(const Scope& scope, Output x, Size2D size, const UpSampling2
     return ops::Einsum(s, {high, BilinearWeights(s, w, size.width, x.dtype())}, "nywc,wx->nyxc");
   }
   if (options.interpolation != "nearest") {
-    return Fail(s, absl::StrCat("up_sampling2d: interpolation must be nearest or bilinear, got ",
-                                options.interpolation));
+    return Fail(
+        s, absl::StrCat("up_sampling2d: unknown interpolation; expected nearest or bilinear, got ",
+                        options.interpolation));
   }
   const Output spread = ops::Reshape(s, x, Shape({kUnknownDim, h, 1, w, 1, channels}));
   const Output repeated =

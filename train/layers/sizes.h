@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sizes of windows, strides, dilations and borders, with one number per dimension. A single number
-// stands for all dimensions, as in Keras: 3 is {3, 3}.
+// converts to a size that has this number in each dimension, as in Keras: 3 is {3, 3}.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_SIZES_H_
 #define MIRRORFLOW_TRAIN_LAYERS_SIZES_H_
 
@@ -33,8 +33,8 @@ struct Border {
   int64_t before, after;
 };
 
-// The borders of an image: one number for all sides, {height, width}, or
-// {{top, bottom}, {left, right}}.
+// How many rows and columns of an image to add or remove: one number for all four sides; {rows,
+// columns}, each at both ends; or {{top, bottom}, {left, right}}.
 struct Border2D {
   Border2D(int64_t all) : height(all), width(all) {}  // NOLINT: 1 is {1, 1}
   Border2D(Border height, Border width) : height(height), width(width) {}

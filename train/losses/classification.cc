@@ -86,7 +86,7 @@ Output BinaryTermsOfLogits(const Scope& s, Output x, Output y) {
   return ops::AddV2(s, if_one, if_zero);
 }
 
-// Returns max(1 - y p, 0), where a label of 0 counts as -1. Returns an invalid output after an
+// Returns max(1 - y p, 0), where a label of 0 means -1. Returns an invalid output after an
 // error.
 Output Shortfall(const Scope& s, absl::string_view what, Output predictions, Output labels) {
   if (!CheckEqualShapes(s, what, predictions, labels)) return Output();

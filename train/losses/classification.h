@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses for classifiers. Below, p is a probability, x a logit and y the label.
+// Losses for classifiers. In the formulas, p is a predicted probability, x a logit and y the label.
+// All formulas give the loss of one example; the result is a scalar, or [batch, …] with
+// LossReduction::kNone.
 // Dtypes:   half, bfloat16, float, double; labels are cast to the predictions' dtype, except for
 //           SparseSoftmaxCrossEntropy.
-// Source:   Keras, with its epsilon of 1e-7. Probabilities are clipped to [epsilon, 1 - epsilon].
-//           Losses from logits are not clipped, except in CategoricalFocalCrossentropy.
+// Source:   Keras, with its epsilon of 1e-7. Probabilities are clipped to [epsilon, 1 - epsilon],
+//           so that their logarithm is finite. If predictions are logits, nothing is clipped,
+//           except in CategoricalFocalCrossentropy.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_
 #define MIRRORFLOW_TRAIN_LOSSES_CLASSIFICATION_H_
 
@@ -19,8 +22,8 @@ namespace mirrorflow {
 namespace losses {
 
 struct SparseCrossEntropyOptions {
-  // Labels of this class, such as padding, have a loss of 0 and do not count in the mean. The class
-  // can be outside [0, classes).
+  // Labels of this class, such as padding, have a loss of 0 and do not count in the mean's divisor.
+  // The class can be outside [0, classes). Unset: all labels count.
   std::optional<int64_t> ignore_class = std::nullopt;
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
@@ -30,21 +33,24 @@ struct SparseCrossEntropyOptions {
 // Cross entropy for integer labels: -log softmax(logits)[label]. Equals Keras'
 // SparseCategoricalCrossentropy with from_logits=True.
 // Shapes:   logits [batch, …, classes], labels [batch, …] (int32 or int64) -> scalar.
-// Errors:   InvalidArgument for other shapes. The step fails with InvalidArgument for a label
-//           outside [0, classes); the failed step changes no variable.
+// Errors:   InvalidArgument for other shapes. A step with a label outside [0, classes) fails with
+//           InvalidArgument and changes no variable.
 Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output labels,
                                  const SparseCrossEntropyOptions& options = {});
 
 struct CrossentropyOptions {
-  bool from_logits = false;    // predictions are logits, not probabilities
-  double label_smoothing = 0;  // fraction of the label mass to spread over all classes
+  bool from_logits = false;  // whether predictions are logits instead of probabilities
+  // How much of each label, from 0 to 1, is spread evenly over all classes. With it,
+  // CategoricalCrossentropy requires a known number of classes.
+  double label_smoothing = 0;
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   std::string name = "loss";
 };
 
 // Cross entropy for labels that are distributions over classes, such as one-hot labels:
-// -sum(y log p) over the classes, where p is softmax(x), or the predictions divided by their sum.
+// -sum(y log p) over the classes, where p is softmax(x) for logits x; predictions that are
+// probabilities are first divided by their sum.
 // Shapes:   predictions and labels [batch, …, classes] -> scalar.
 // Errors:   InvalidArgument for other shapes, or label_smoothing outside [0, 1].
 Output CategoricalCrossentropy(const Scope& scope, Output predictions, Output labels,
@@ -58,7 +64,8 @@ Output BinaryCrossentropy(const Scope& scope, Output predictions, Output labels,
                           const CrossentropyOptions& options = {});
 
 struct BinaryFocalOptions {
-  bool apply_class_balancing = false;  // multiply by alpha for y = 1, by 1 - alpha for y = 0
+  // Whether to multiply the loss by alpha for y = 1, and by 1 - alpha for y = 0.
+  bool apply_class_balancing = false;
   double alpha = 0.25;
   double gamma = 2;
   bool from_logits = false;
@@ -70,9 +77,10 @@ struct BinaryFocalOptions {
 
 // Binary focal loss: (1 - q)^gamma times the binary cross entropy, where q = y p + (1 - y) (1 - p)
 // is the label's probability.
-// Shapes and errors: as for BinaryCrossentropy; also InvalidArgument if alpha is outside [0, 1], or
-// if gamma is negative or not finite.
-// Source: Lin et al., "Focal loss for dense object detection", 2017.
+// Shapes:   as for BinaryCrossentropy.
+// Errors:   as for BinaryCrossentropy, and InvalidArgument if alpha is outside [0, 1], or if gamma
+//           is negative or not finite.
+// Source:   Lin et al., "Focal loss for dense object detection", 2017.
 Output BinaryFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                const BinaryFocalOptions& options = {});
 
@@ -86,28 +94,32 @@ struct CategoricalFocalOptions {
   std::string name = "loss";
 };
 
-// Categorical focal loss: -sum(alpha (1 - p)^gamma y log p) over the classes. Shapes, errors and
-// source: as for CategoricalCrossentropy and BinaryFocalCrossentropy, except that alpha can be any
-// nonnegative number.
+// Categorical focal loss: -sum(alpha (1 - p)^gamma y log p) over the classes, with p as in
+// CategoricalCrossentropy.
+// Shapes:   as for CategoricalCrossentropy.
+// Errors:   as for CategoricalCrossentropy, and InvalidArgument if alpha or gamma is negative or
+//           not finite.
+// Source:   as for BinaryFocalCrossentropy.
 Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Output labels,
                                     const CategoricalFocalOptions& options = {});
 
 // Kullback-Leibler divergence: sum(y log(y / p)) over the classes, with y and p clipped to
 // [epsilon, 1].
-// Shapes:   predictions and labels [batch, …, classes] -> scalar.
+// Shapes:   predictions (probabilities) and labels [batch, …, classes] -> scalar.
+// Errors:   InvalidArgument for other shapes.
 Output KLDivergence(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});
 
 // Margin losses. Here, p is a score of any magnitude, not a probability.
 //
 // Hinge loss: max(1 - y p, 0), averaged over the last dimension. Labels are -1 or 1; a label of 0
-// counts as -1.
+// means -1.
 // Shapes:   predictions and labels [batch, …] -> scalar.
-// Errors:   InvalidArgument if the shapes differ; nothing is broadcast.
+// Errors:   InvalidArgument if the shapes differ.
 Output Hinge(const Scope& scope, Output predictions, Output labels,
              const LossOptions& options = {});
-// Squared hinge loss: max(1 - y p, 0)², averaged over the last dimension. Shapes and errors: as for
-// Hinge.
+// Squared hinge loss: max(1 - y p, 0)², averaged over the last dimension. Labels, shapes and
+// errors: as for Hinge.
 Output SquaredHinge(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options = {});
 

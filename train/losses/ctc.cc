@@ -111,7 +111,7 @@ Output LogPaths(const Scope& s, Output steps, Output log_skip, int64_t time, int
       })[1];
 }
 
-// Returns 0 for the states in which a path can end (the last label and the blank after it), and
+// Returns 0 for the states where a path can end (the last label and the blank after it), and
 // kImpossible for the others: [batch, states].
 Output LogEnds(const Scope& s, Output labels, int64_t num_states, DataType dtype) {
   const Output is_used = ops::NotEqual(s, labels, Number(s, labels.dtype(), 0));

@@ -14,16 +14,16 @@ namespace mirrorflow {
 // How a loss combines the losses of the global batch's examples (Keras' `reduction`).
 enum class LossReduction {
   kSumOverBatchSize,  // sum(loss * weight) / number of losses; weights do not affect the divisor
-  kSum,
-  kNone,  // the weighted losses themselves, of shape [batch, …]
+  kSum,               // sum(loss * weight)
+  kNone,              // the weighted losses themselves, of shape [batch, …]
 };
 
 namespace losses {
 
 // The options of a loss without parameters. The options of every other loss include them.
 struct LossOptions {
-  // A factor for each example's loss, of any numeric dtype. Its dimensions are those of the losses,
-  // or their first few; dimensions of size 1 are broadcast.
+  // A factor for each example's loss, of any numeric dtype. Its shape is that of the losses or of
+  // their leading dimensions; any dimension can be 1 instead. Invalid: all factors are 1.
   Output sample_weight = {};
   LossReduction reduction = LossReduction::kSumOverBatchSize;
   std::string name = "loss";
@@ -34,8 +34,8 @@ struct LossOptions {
 // Fails the scope with InvalidArgument. Returns an invalid output.
 Output FailLoss(const Scope& scope, absl::string_view what, absl::string_view why);
 
-// Returns whether the known dimensions of both shapes are equal. If not, fails the scope, because
-// the values would be broadcast.
+// Returns whether the known dimensions of both shapes are equal. If not, fails the scope;
+// otherwise, the values might be broadcast.
 bool CheckEqualShapes(const Scope& scope, absl::string_view what, const Output& predictions,
                       const Output& labels);
 // Does the same for labels without the last dimension of the predictions, [batch, …, classes].
@@ -61,9 +61,9 @@ struct LossArguments {
   LossArguments(const Options& options, Output valid = Output())  // NOLINT: implicit conversion
       : sample_weight(options.sample_weight), reduction(options.reduction), valid(valid) {}
 
-  Output sample_weight;  // none if invalid
+  Output sample_weight;  // invalid: no weights
   LossReduction reduction;
-  Output valid;  // bool, shaped like the losses: which of them count; all if invalid
+  Output valid;  // which losses count: bool, with the losses' shape; invalid: all of them
 };
 
 // Reduces losses [batch, …]. kSumOverBatchSize divides by the number of losses that count.

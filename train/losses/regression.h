@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regression losses. Below, p is a prediction, y its label, and e = p - y. An example's loss is the
-// mean over the last dimension; predictions of shape [batch] hold one value per example.
+// Regression losses. In the formulas, p is a prediction, y its label, and e = p - y. An example's
+// loss is the mean of the formula over the last dimension; predictions of shape [batch] are one
+// value per example.
 //
-// Shapes:   predictions and labels [batch, …] -> scalar.
+// Shapes:   predictions and labels [batch, …] -> scalar, or one loss per example with
+//           LossReduction::kNone.
 //
 // Dtypes:   half, bfloat16, float, double; labels are cast to the predictions' dtype.
 //
-// Errors:   InvalidArgument if the shapes differ; nothing is broadcast.
+// Errors:   InvalidArgument if the shapes differ; neither is broadcast to the other.
 //
 // Source:   Keras, with its epsilon of 1e-7.
 #ifndef MIRRORFLOW_TRAIN_LOSSES_REGRESSION_H_
@@ -36,7 +38,8 @@ Output MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Outpu
 // log(cosh(e)), computed without overflow
 Output LogCosh(const Scope& scope, Output predictions, Output labels,
                const LossOptions& options = {});
-// p - y log(p + epsilon)
+// p - y log(p + epsilon), the negative log likelihood of a Poisson distribution with mean p,
+// without terms that depend only on y
 Output Poisson(const Scope& scope, Output predictions, Output labels,
                const LossOptions& options = {});
 
@@ -48,8 +51,8 @@ struct HuberOptions {
 };
 
 // e² / 2 for |e| <= delta, otherwise delta |e| - delta² / 2.
-// Errors: as above, and InvalidArgument if delta is not positive and finite.
-// Source: Huber, "Robust estimation of a location parameter", 1964.
+// Errors:   as above, and InvalidArgument if delta is not positive and finite.
+// Source:   Huber, "Robust estimation of a location parameter", 1964.
 Output Huber(const Scope& scope, Output predictions, Output labels,
              const HuberOptions& options = {});
 

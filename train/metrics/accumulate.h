@@ -22,8 +22,8 @@ struct BatchSum {
   Output of_batch;
 };
 
-// Values that a metric only compares, casts or selects by. A NaN in them would not show in the
-// sums, so Accumulate checks them.
+// Values that a metric only compares or casts, or that only select other values. A NaN in them
+// would not appear in the sums, so Accumulate checks them.
 struct NanSources {
   // Values with the shape of the weights, possibly with additional dimensions. Integers have no
   // NaN.
@@ -31,9 +31,9 @@ struct NanSources {
   Output weights = {};  // example weights; where they are 0, NaN in the values is ignored
 };
 
-// Builds a metric that is a function of sums, in `scope`, which is named after the metric.
-// Implements the NaN rule (metric.h): the result is NaN after a NaN in a sum, or in a source with a
-// weight other than 0.
+// Builds a metric that is a function of sums. `scope` must be named after the metric. Implements
+// the NaN rule (metric.h): the result is NaN after a NaN in a sum, or after a NaN with a weight
+// other than 0 in one of the `sources`.
 Metric Accumulate(const Scope& scope, const std::vector<BatchSum>& sums, const NanSources& sources,
                   absl::FunctionRef<Output(const Scope&, absl::Span<const Output> totals)> result);
 
@@ -49,9 +49,9 @@ struct Weighted {
 Weighted ApplyWeights(const Scope& scope, absl::string_view what, Output values,
                       Output sample_weight);
 
-// Builds a metric for sum(values * weights) / sum(weights), a float; 0 before the first value. A
-// NaN in `compared` does not show in `values`, but also makes the result NaN. `scope` is the
-// metric's own scope.
+// Builds a metric for sum(values * weights) / sum(weights), a float; 0 before the first value.
+// `compared` has the values that `values` is computed from by comparisons; a NaN in them does not
+// appear in `values`, but also makes the result NaN. `scope` is the metric's own scope.
 Metric WeightedMean(const Scope& scope, absl::string_view what, Output values, Output sample_weight,
                     const std::vector<Output>& compared = {});
 

@@ -36,11 +36,11 @@ bool CheckClasses(const Scope& s, absl::string_view what, const Output& predicti
   return false;
 }
 
-// Builds a top-k accuracy. `labels` are class indices. `compared`: see WeightedMean.
+// Builds a top-k accuracy. `labels` are class indices. `compared` is passed to WeightedMean.
 Metric TopK(const Scope& s, absl::string_view what, Output predictions, Output labels,
             const std::vector<Output>& compared, const TopKAccuracyOptions& options) {
   if (options.k < 1) {
-    FailLoss(s, what, absl::StrCat("k must be at least 1, got ", options.k));
+    FailLoss(s, what, absl::StrCat("k out of range; expected at least 1, got ", options.k));
     return {};
   }
   const Shape shape = s.shape(predictions);

@@ -16,7 +16,7 @@ enum class Curve {
   kPr,   // precision against recall
 };
 
-// The height that is assumed for the curve between two thresholds.
+// The height that the curve is assumed to have between two thresholds.
 enum class Summation {
   kInterpolation,  // the mean of both ends; for kPr, Davis and Goadrich's formula
   kMinoring,       // the smaller end
@@ -27,7 +27,7 @@ struct AUCOptions {
   int64_t num_thresholds = 200;  // evenly spaced in [0, 1]; at least 2
   Curve curve = Curve::kRoc;
   Summation summation_method = Summation::kInterpolation;
-  bool from_logits = false;
+  bool from_logits = false;  // whether predictions are logits instead of probabilities
   Output sample_weight = {};
   std::string name = "auc";
 };
@@ -35,10 +35,10 @@ struct AUCOptions {
 // The area under a curve over all batches, a float. The state consists of two histograms of the
 // predictions, for positive and for negative labels, so an update takes time proportional to the
 // batch size.
-// Shapes:   predictions, probabilities or logits, and labels [batch, …].
-// Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool, where 0
-//           is negative and any other value positive.
-// Errors:   InvalidArgument for other shapes, and for fewer than two thresholds.
+// Shapes:   predictions (probabilities or logits) and labels [batch, …].
+// Dtypes:   predictions half, bfloat16, float, double; labels of any numeric dtype or bool. A label
+//           of 0 is negative; any other label is positive.
+// Errors:   InvalidArgument if the shapes differ, and for fewer than two thresholds.
 // Source:   Davis and Goadrich, "The relationship between precision-recall and ROC curves", 2006.
 Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptions& options = {});
 

@@ -18,7 +18,7 @@ namespace mirrorflow {
 namespace metrics {
 namespace {
 
-constexpr int64_t kMaxClasses = 30000;  // class pairs must be countable in int32
+constexpr int64_t kMaxClasses = 30000;  // so that an int32 can number all pairs of classes
 
 Output Integer(const Scope& s, int64_t value) {
   return ops::ScalarConst(s, DT_INT64, static_cast<double>(value));
@@ -41,7 +41,9 @@ MatrixOfBatch CountPairs(const Scope& s, absl::string_view what, Output predicti
   if (!CheckMinRank(s, what, predictions, 1)) return {};
   if (!CheckEqualShapes(s, what, predictions, labels)) return {};
   if (num_classes < 1 || num_classes > kMaxClasses) {
-    FailLoss(s, what, absl::StrCat("expected 1 to ", kMaxClasses, " classes, got ", num_classes));
+    FailLoss(s, what,
+             absl::StrCat("num_classes out of range; expected 1 to ", kMaxClasses, ", got ",
+                          num_classes));
     return {};
   }
   const Output p = AsType(s, predictions, DT_INT64), y = AsType(s, labels, DT_INT64);

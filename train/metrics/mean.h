@@ -13,12 +13,13 @@ namespace mirrorflow {
 namespace metrics {
 
 // The mean of all values in all batches: sum(values * weights) / sum(weights), a float; 0 before
-// the first value. A scalar without a weight, such as a loss, counts as one value per step.
-// Shapes:   values of any known rank.
-// Source:   Keras, as for all metrics in this file.
+// the first value. A scalar, such as a loss, is one value per step.
+// Shapes:   values of any shape; with sample_weight, their rank must be known.
+// Errors:   InvalidArgument if the shape of sample_weight does not match (MetricOptions).
+// Source:   Keras.
 Metric Mean(const Scope& scope, Output values, const MetricOptions& options = {});
 
-// The sum of all values in all batches, multiplied by their weights: a float.
+// sum(values * weights) over all batches, a float. Shapes and errors: as for Mean.
 Metric Sum(const Scope& scope, Output values, const MetricOptions& options = {});
 
 struct PerplexityOptions {
@@ -27,7 +28,7 @@ struct PerplexityOptions {
   std::string name = "perplexity";
 };
 
-// exp(mean cross entropy), a float; 0 before the first label.
+// exp(the mean cross entropy of all labels), a float; 0 before the first label.
 // Shapes:   logits [batch, …, classes], labels [batch, …] (int32 or int64).
 // Errors:   as for losses::SparseSoftmaxCrossEntropy.
 // Source:   KerasHub's Perplexity with from_logits=True.

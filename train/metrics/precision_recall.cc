@@ -31,7 +31,7 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
                   const ThresholdOptions& options) {
   for (const double threshold : options.thresholds) {
     if (threshold >= 0 && threshold <= 1) continue;
-    FailLoss(s, what, absl::StrCat("expected thresholds in [0, 1], got ", threshold));
+    FailLoss(s, what, absl::StrCat("thresholds out of range; expected 0 to 1, got ", threshold));
     return false;
   }
   if (!options.top_k.has_value() && !options.class_id.has_value()) return true;
@@ -39,8 +39,8 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
   const int64_t k = options.top_k.value_or(1), id = options.class_id.value_or(0);
   if (k >= 1 && k <= classes && id >= 0 && id < classes) return true;
   FailLoss(s, what,
-           absl::StrCat("top_k and class_id require a known last dimension, at least top_k and "
-                        "larger than class_id; expected a dimension for ",
+           absl::StrCat("top_k or class_id does not fit the predictions; expected a known last "
+                        "dimension, at least top_k and above class_id, for ",
                         k, " and ", id, ", got ", shape.ToString()));
   return false;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Regression errors over all batches: floats, 0 before the first batch. Each metric has the
-// formula, shapes and errors of the loss with the same name.
+// Regression errors over all batches: float scalars, 0 before the first batch. Each metric is the
+// mean of the loss with the same name in train/losses/regression.h, which has the formula, shapes
+// and errors.
 #ifndef MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
 #define MIRRORFLOW_TRAIN_METRICS_REGRESSION_H_
 
@@ -22,7 +23,7 @@ Metric MeanAbsolutePercentageError(const Scope& scope, Output predictions, Outpu
                                    const MetricOptions& options = {});
 Metric MeanSquaredLogarithmicError(const Scope& scope, Output predictions, Output labels,
                                    const MetricOptions& options = {});
-// The loss with the opposite sign: 1 for vectors in the same direction, -1 for opposite vectors.
+// Has the opposite sign of the loss: 1 for vectors in the same direction, -1 for opposite vectors.
 Metric CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const MetricOptions& options = {});
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Adagrad and Adadelta, which divide gradients by the square root of their accumulated squares.
+//
+// Errors: InvalidArgument from Minimize if an option is negative or not finite, or if rho is
+// above 1.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_ADAGRAD_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_ADAGRAD_H_
 
@@ -8,7 +11,7 @@
 
 namespace mirrorflow {
 
-// Divides the gradient by the root of the sum of all squared gradients so far:
+// Divides the gradient by the square root of the sum of all squared gradients so far:
 //   accumulator += gradient²
 //   variable -= learning_rate * gradient / (sqrt(accumulator) + epsilon)
 // Source: Duchi et al., "Adaptive subgradient methods for online learning and stochastic
@@ -17,7 +20,7 @@ class Adagrad final : public Optimizer {
  public:
   struct Options {
     LearningRate learning_rate = 0.001;
-    double initial_accumulator_value = 0.1;
+    double initial_accumulator_value = 0.1;  // of every element
     double epsilon = 1e-7;
   };
   Adagrad() : Adagrad(Options()) {}
@@ -29,7 +32,7 @@ class Adagrad final : public Optimizer {
   const Options options_;
 };
 
-// Scales each step by the ratio of past steps to past gradients:
+// Multiplies the gradient by the ratio of the root mean squares of past updates and past gradients:
 //   accumulated_grad = rho * accumulated_grad + (1 - rho) * gradient²
 //   delta = sqrt(accumulated_delta + epsilon) / sqrt(accumulated_grad + epsilon) * gradient
 //   accumulated_delta = rho * accumulated_delta + (1 - rho) * delta²

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adam and its variants.
+// Adam and its variants. In the formulas, `step` (or t) is 1 in the first step.
+//
+// Errors: InvalidArgument from Minimize if a beta is outside [0, 1), or if another option is
+// negative or not finite.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_ADAM_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_ADAM_H_
 
@@ -15,7 +18,7 @@ namespace mirrorflow {
 //   m = beta1 * m + (1 - beta1) * gradient
 //   v = beta2 * v + (1 - beta2) * gradient²
 //   variable -= learning_rate * sqrt(1 - beta2^step) / (1 - beta1^step) * m / (sqrt(v) + epsilon)
-// With amsgrad, the largest v so far replaces v in the last line.
+// With `amsgrad`, the largest v so far (for each element) replaces v in the last line.
 // Sources: Kingma and Ba, "Adam: a method for stochastic optimization", 2015; TensorFlow's form,
 // which adds epsilon to the uncorrected root; Reddi et al., "On the convergence of Adam and
 // beyond", 2018 (amsgrad).
@@ -66,7 +69,7 @@ class AdamW final : public Adam {
       : Adam("AdamW", {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.amsgrad}, o.weight_decay) {}
 };
 
-// Adam with the largest recent gradient in place of the root mean square:
+// Adam with the largest recent gradient of each element in place of the root mean square:
 //   m = beta1 * m + (1 - beta1) * gradient
 //   u = max(beta2 * u, |gradient|)
 //   variable -= learning_rate / (1 - beta1^step) * m / (u + epsilon)
@@ -116,12 +119,13 @@ class Nadam final : public Optimizer {
   const Options options_;
 };
 
-// Adam for large batches: scales each step to the norm learning_rate * |variable|.
+// Adam for large batches: scales each update of a variable to the norm learning_rate * |variable|,
+// where |x| is the Euclidean norm of all elements.
 //   m = beta1 * m + (1 - beta1) * gradient
 //   v = beta2 * v + (1 - beta2) * gradient²
 //   update = m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon)
 //   variable -= learning_rate * |variable| / |update| * update
-// The ratio |variable| / |update| is 1 if either norm is 0.
+// If either norm is 0, the ratio |variable| / |update| is replaced by 1.
 // Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes",
 // 2020; Keras' form.
 class Lamb final : public Optimizer {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradient clipping. Each function returns the gradients in input order.
+// Gradient clipping, for custom uses; Minimize clips with MinimizeOptions::clipvalue, clipnorm and
+// global_clipnorm. Each function returns the clipped gradients with their variables, in input
+// order.
+// Errors: InvalidArgument if the limit is not positive and finite.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_CLIPPING_H_
 

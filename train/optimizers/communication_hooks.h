@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communication hooks: gradient reductions that move fewer bytes than an all-reduce, or combine the
-// replicas' gradients in another way. Except for Adasum, they correspond to PyTorch's hooks of the
-// same names (torch.distributed.algorithms.ddp_comm_hooks).
+// Communication hooks: functions that reduce gradients over the replicas in place of the default
+// all-reduce. They move fewer bytes, or combine the replicas' gradients in another way. Except for
+// Adasum, they correspond to PyTorch's hooks of the same names
+// (torch.distributed.algorithms.ddp_comm_hooks).
 //
 //   train = Momentum({.learning_rate = 0.1})
 //               .Minimize(scope, loss, {.reduce = hooks::PowerSGD({.start_powersgd_iter = 100})});
 //
-// The loss is the mean over the global batch, so the replicas' parts of a gradient are summed.
-// PyTorch instead averages the gradients of local means: a replica's part here equals its gradient
-// there divided by the number of replicas. In the formulas below, x_r is replica r's part, e_r its
-// error (initially zero), and Σ a sum over all replicas. Only the sums need communication.
+// The loss is the mean over the global batch, so a gradient is the sum of one part from each
+// replica. PyTorch instead averages the gradients of local means: if all replicas have the same
+// number of rows, a replica's part here is its gradient in PyTorch divided by the number of
+// replicas. In the formulas below, x_r is replica r's part, e_r its error (initially zero), and Σ a
+// sum over all replicas. Only the sums need communication.
 //
 // The errors are optimizer state, stored as parts of a sum (GradientReduction::State). A checkpoint
 // contains Σ e_r, which replica 0 receives when the checkpoint is loaded, so no part of a gradient
@@ -29,7 +31,7 @@ namespace hooks {
 GradientReducer AllReduce();
 
 struct CompressOptions {
-  // Adds the rounding error of each gradient to the next one. PyTorch's hooks do not.
+  // Whether to add the rounding error of each gradient to the next one. PyTorch's hooks do not.
   bool use_error_feedback = true;
 };
 
@@ -45,17 +47,17 @@ GradientReducer Fp16Compress(const CompressOptions& options = {});
 
 // The fields match those of PyTorch's PowerSGDState.
 struct PowerSGDOptions {
-  int64_t matrix_approximation_rank = 1;
+  int64_t matrix_approximation_rank = 1;  // the rank r below; at least 1
   // Number of initial steps that use an all-reduce instead, because early gradients are the hardest
   // to approximate. 0 compresses from the first step, without a branch in the graph.
   int64_t start_powersgd_iter = 1000;
-  // Gradients are compressed only if this saves enough elements:
-  // (rows + columns) * rank * min_compression_rate < rows * columns.
+  // A gradient is compressed only if that saves enough elements:
+  // (rows + columns) * matrix_approximation_rank * min_compression_rate < rows * columns.
   double min_compression_rate = 2;
-  // Adds the approximation error of each gradient to the next one.
+  // Whether to add the approximation error of each gradient to the next one.
   bool use_error_feedback = true;
-  // Starts each step from the last step's factor instead of a random one. Without error feedback
-  // and warm start, the approximation does not improve over the steps.
+  // Whether to start each step from the last step's factor Q instead of a random one. With neither
+  // error feedback nor warm start, the approximation does not improve from step to step.
   bool warm_start = true;
   // Added to the norm of a column before the column is divided by it. A column of zeros remains
   // zero even if this is 0.
@@ -86,9 +88,9 @@ GradientReducer PowerSGD(const PowerSGDOptions& options = {});
 // N x_r, where N is the number of replicas: the gradient of the mean loss over its own rows, if all
 // replicas have the same number of rows. A replica without a partner (if N is not a power of two)
 // keeps its gradient, and so does one whose partner's gradient is zero. With one replica, the
-// gradient is unchanged; otherwise the result depends on N. A reduce-scatter, in which each replica
-// receives N - 1 times the variable's bytes, gives each replica an equal shard of every replica's
-// gradient; an all-gather then collects the shards of the result.
+// gradient is unchanged; otherwise, the result depends on N. A reduce-scatter gives each replica an
+// equal shard of every replica's gradient; for this, each replica receives N - 1 times the
+// variable's bytes. An all-gather then collects the shards of the result.
 // Source: Maleki et al., "Scaling distributed training with adaptive summation", 2020 (Horovod's
 // op=Adasum).
 GradientReducer Adasum();

@@ -34,9 +34,9 @@ AccumulatedGradients AccumulateGradients(const Scope& scope,
                                          Output loss, Output weight, int64_t steps,
                                          bool may_overflow);
 
-// Returns the row count of the batch from which `loss` is computed, as an int64 scalar: dimension 0
-// of the first placeholder whose dimension 0 is unknown when the graph is built. Returns 1 if no
-// such placeholder exists.
+// Returns the row count of the batch that `loss` is computed from, an int64 scalar: dimension 0 of
+// the loss's first placeholder whose dimension 0 is unknown when the graph is built. Returns 1 if
+// no such placeholder exists.
 Output RowsOfBatch(const Scope& scope, Output loss);
 
 }  // namespace mirrorflow

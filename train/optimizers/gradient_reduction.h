@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reduction of one variable's gradient over the replicas, built as part of the graph (PyTorch's
-// communication hooks). MinimizeOptions::reduce replaces the all-reduce that the compiler inserts
-// by default:
+// GradientReduction: what a communication hook uses to reduce the gradient of one variable over the
+// replicas. A communication hook is a function that adds nodes for the reduction to the graph, in
+// place of the all-reduce that the compiler inserts by default (MinimizeOptions::reduce). The
+// following one rounds gradients to bfloat16 before it adds them up:
 //
 //   train = SGD({}).Minimize(scope, loss, {.reduce = [](GradientReduction& r) {
 //     const Output narrow = ops::Cast(r.scope(), ops::LocalPart(r.scope(), r.gradient()),
@@ -10,7 +11,7 @@
 //     return ops::Cast(r.scope(), ops::AllReduce(r.scope(), narrow), DT_FLOAT);
 //   }});
 //
-// train/optimizers/communication_hooks.h provides ready-made reducers.
+// train/optimizers/communication_hooks.h has ready-made hooks.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_GRADIENT_REDUCTION_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_GRADIENT_REDUCTION_H_
 
@@ -24,24 +25,25 @@ namespace mirrorflow {
 
 class GradientReduction {
  public:
-  // `gate`: a bool scalar, or invalid. A step in which it is false changes no state.
+  // `gate` is a bool scalar, or invalid. If it is false in a step, the step changes no state.
   GradientReduction(const Scope& scope, Output gradient, Output variable, Output gate)
       : scope_(scope), gradient_(gradient), variable_(variable), gate_(gate) {}
 
-  // A scope named after the variable.
+  // Returns a scope named after the variable.
   const Scope& scope() const { return scope_; }
-  // The gradient of the global batch's mean loss, as a partial sum: the replicas' parts add up to
-  // it. With one replica, it is the whole gradient.
+  // Returns the gradient of the global batch's mean loss, as a partial sum: the replicas' parts add
+  // up to it. With one replica, it is the whole gradient.
   const Output& gradient() const { return gradient_; }
-  // The variable's handle, its shape and its dtype.
+  // These functions return the variable's handle, its shape and its dtype.
   const Output& variable() const { return variable_; }
   const Shape& shape() const;
   DataType dtype() const;
 
   // Creates a variable that carries a value to the next step, as part of the optimizer's state.
-  // With kOnRead, each replica stores its own part of a sum: `value` is that sum as a partial
-  // value, and LocalPart(value) is this replica's part. A checkpoint contains the sum. When it is
-  // loaded, replica 0 receives the whole sum, regardless of the number of replicas.
+  // With kOnRead, each replica stores its own part of a sum: Variable::value is that sum as a
+  // partial value, and ops::LocalPart(value) is this replica's part. A checkpoint contains the sum.
+  // When the checkpoint is loaded, replica 0 receives the whole sum, regardless of the number of
+  // replicas.
   Variable State(absl::string_view name, const Shape& shape, const Initializer& initializer,
                  DataType dtype,
                  VariableSynchronization synchronization = VariableSynchronization::kOnWrite);
@@ -50,7 +52,7 @@ class GradientReduction {
   // to `state.value`. If `next` is per-replica, pass LocalPart(state.value).
   void Update(const Variable& state, Output next, Output before = Output());
 
-  // The operations that perform the updates.
+  // Returns the operations that perform the updates.
   const std::vector<Operation>& updates() const { return updates_; }
 
  private:

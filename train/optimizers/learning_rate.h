@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The learning rate of an optimizer: a constant, or a schedule that computes it from the step
-// number.
+// LearningRate: the learning rate of an optimizer. It is a constant, or a schedule that computes
+// the rate from the step number.
 //
 //   Momentum({.learning_rate = 0.1})
 //   Momentum({.learning_rate = schedules::OneCycle({.max_learning_rate = 0.1, .total_steps = n})})
@@ -17,8 +17,9 @@
 
 namespace mirrorflow {
 
-// Adds the learning rate of a step to a graph. `step` is a floating-point scalar, 0 in the first
-// step. The result must have the same dtype as `step`.
+// Adds nodes that compute the learning rate of a step to a graph, and returns the rate. `step` is a
+// floating-point scalar: 0 in the first step, and then the number of updates so far. The result
+// must be a scalar of the same dtype.
 using LearningRateSchedule = std::function<Output(const Scope& scope, Output step)>;
 
 class LearningRate {
@@ -28,7 +29,7 @@ class LearningRate {
       : schedule_(std::move(schedule)) {}
 
   double value() const { return value_; }
-  // Empty if the rate is a constant.
+  // Returns the schedule; it is empty if the rate is a constant.
   const LearningRateSchedule& schedule() const { return schedule_; }
 
  private:

@@ -6,10 +6,10 @@
 
 namespace mirrorflow {
 
-// Steps of equal size along the sign of an interpolated momentum:
+// Changes each element by learning_rate, in the direction of the sign of an interpolated momentum:
 //   variable -= learning_rate * sign(beta1 * m + (1 - beta1) * gradient)
 //   m = beta2 * m + (1 - beta2) * gradient
-// Errors: InvalidArgument if beta1 is not in (0, 1].
+// Errors: InvalidArgument from Minimize if beta1 is outside (0, 1] or beta2 outside [0, 1].
 // Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023; Keras' defaults.
 class Lion final : public Optimizer {
  public:

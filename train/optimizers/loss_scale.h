@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dynamic loss scaling: multiplies the loss by a factor that keeps half-precision gradients from
-// becoming 0, and adapts the factor from step to step (MinimizeOptions::loss_scale).
+// Dynamic loss scaling: multiplies the loss by a factor, the scale, that keeps small half-precision
+// gradients from becoming 0, and adapts it from step to step (MinimizeOptions::loss_scale).
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_LOSS_SCALE_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_LOSS_SCALE_H_
 
@@ -16,11 +16,11 @@
 namespace mirrorflow {
 
 // The scale doubles after dynamic_growth_steps consecutive steps with finite gradients. A step with
-// a nonfinite gradient changes no variable and halves the scale.
+// a nonfinite gradient changes no trainable variable and halves the scale.
 // Source: Micikevicius et al., "Mixed precision training", 2018; Keras' LossScaleOptimizer.
 struct LossScaleOptions {
-  double initial_scale = 32768;
-  int64_t dynamic_growth_steps = 2000;
+  double initial_scale = 32768;         // above 0
+  int64_t dynamic_growth_steps = 2000;  // at least 1
 };
 
 class LossScale {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options that all optimizers share. They control how gradients and variables are treated,
-// apart from the update rule.
+// MinimizeOptions: the options that all optimizers share. They control how gradients and variables
+// are treated, apart from the update rule.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_MINIMIZE_OPTIONS_H_
 
@@ -58,6 +58,7 @@ class VariableSet {
   std::function<bool(absl::string_view)> has_name_;
 };
 
+// A factor for the learning rate of some variables.
 struct LearningRateMultiplier {
   VariableSet variables;
   double multiplier = 1;
@@ -67,40 +68,43 @@ struct LearningRateMultiplier {
 struct MinimizeOptions {
   // Handles of the variables to update. If empty, all trainable variables are updated.
   std::vector<Output> variables = {};
-  // Gradient clipping (clipping.h); set at most one. `clipvalue` bounds the absolute value of each
-  // element, `clipnorm` the norm of each gradient, and `global_clipnorm` the norm of all gradients
-  // together.
+  // Gradient clipping (clipping.h), after the reduction; set at most one. `clipvalue` bounds the
+  // absolute value of each element, `clipnorm` the Euclidean norm of each gradient, and
+  // `global_clipnorm` the norm of all gradients together.
   double clipvalue = 0;
   double clipnorm = 0;
   double global_clipnorm = 0;
-  // Reduces each gradient over the replicas (see Optimizer::ReduceGradients). If null, the compiler
-  // inserts the reductions that the updates need.
+  // A communication hook: a function that reduces each gradient over the replicas
+  // (communication_hooks.h, Optimizer::ReduceGradients). If null, the compiler inserts the
+  // all-reduces that the updates need.
   GradientReducer reduce = nullptr;
   // Before each update, variable -= learning_rate * weight_decay * variable. If unset, the
-  // optimizer's own default applies: the weight_decay of AdamW or Muon, otherwise 0.
+  // optimizer's own default applies: the weight decay of AdamW or Muon, otherwise 0.
   std::optional<double> weight_decay = std::nullopt;
-  VariableSet exclude_from_weight_decay = {};
+  VariableSet exclude_from_weight_decay = {};  // variables without weight decay
   // Multiplies the learning rate of a variable's update and weight decay by the multiplier of the
   // first entry that contains the variable.
   std::vector<LearningRateMultiplier> learning_rate_multipliers = {};
-  // Keeps a moving average of each updated variable (moving_average.h):
-  //   average = ema_momentum * average + (1 - ema_momentum) * variable
-  // after each update. The first average is the variable itself. If ema_overwrite_frequency is N >
-  // 0, every N steps the variable is overwritten with its average.
+  // Whether to keep a moving average of each updated variable (moving_average.h). Each update then
+  // also sets
+  //   average = ema_momentum * average + (1 - ema_momentum) * variable.
+  // After the first update, the average is the variable itself. If ema_overwrite_frequency is N >
+  // 0, every Nth update also overwrites the variable with its average.
   bool use_ema = false;
   double ema_momentum = 0.99;
   int64_t ema_overwrite_frequency = 0;
-  // Only for Minimize. If this is N, every Nth step makes one update with the mean gradient over
-  // the rows of N batches, as for one large batch. The other steps change no model variable and
-  // reduce no gradients (Keras' gradient_accumulation_steps). If the loss of any of the N steps is
-  // not finite, all N steps are discarded. Cannot be combined with `reduce`.
+  // Only for Minimize. If this is N > 1, every Nth step makes one update with the mean gradient
+  // over the rows of N batches, as for one large batch. The other steps change no trainable
+  // variable and reduce no gradients (Keras' gradient_accumulation_steps). If the loss of any of
+  // the N steps is not finite, all N steps are discarded. Cannot be combined with `reduce`.
   int64_t accumulate_steps = 1;
   // A scalar that weights each accumulated step: the number of rows or tokens over which its loss
   // is averaged. Defaults to dimension 0 of the loss's first placeholder whose dimension 0 is
   // unknown when the graph is built. If no such placeholder exists, all steps have equal weight.
   Output accumulate_weight = {};
-  // Only for Minimize. Scales the loss to preserve half-precision gradients (loss_scale.h). A step
-  // whose gradients are not all finite changes no variable.
+  // Only for Minimize. If set, multiplies the loss by a factor that keeps small half-precision
+  // gradients from becoming 0 (loss_scale.h). A step whose gradients are not all finite changes no
+  // trainable variable.
   std::optional<LossScaleOptions> loss_scale = std::nullopt;
 };
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moving averages of the variables that an optimizer updates (Polyak averaging). They often make
-// better weights than the final values. MinimizeOptions::use_ema maintains them:
+// Moving averages of the variables that an optimizer updates (Polyak averaging). A model often
+// predicts better with the averages than with the final values. MinimizeOptions::use_ema maintains
+// them:
 //
 //   train = Adam().Minimize(scope, loss, {.use_ema = true, .ema_momentum = 0.999});
-//   // Evaluates with the averages:
+//   // Predictions that are computed with the averages:
 //   predictions = WithMovingAverages(scope, ForInference(scope, logits));
-//   // After the last training step, before the model is saved:
+//   // An operation to run after the last training step, before the model is saved:
 //   finalize = FinalizeVariableValues(scope);
 //
 // The average of variable `w` is the variable `train/w/average`, which checkpoints contain.
@@ -39,7 +40,8 @@ struct MovingAverageOptions {
   int64_t overwrite_frequency = 0;  // 0: never
 };
 
-// Adds the update of the variable's average to an otherwise complete update; optimizers call it.
+// Adds the update of the variable's average to `update`, which must otherwise be complete.
+// Optimizers call it.
 // `step` is the number of updates before this one, an int64 scalar.
 void AddMovingAverage(VariableUpdate& update, Output step, const MovingAverageOptions& options);
 

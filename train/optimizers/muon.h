@@ -9,17 +9,20 @@
 
 namespace mirrorflow {
 
-// Orthogonalises the momentum of each matrix, by Newton-Schulz iterations, and steps along the
-// result:
+// For the weight matrices of hidden layers: orthogonalises the momentum of each matrix, by
+// Newton-Schulz iterations, and steps along the result:
 //   m = momentum * m + gradient
 //   x = m, or with nesterov: gradient + momentum * m
 //   x /= |x| + 1e-7; then ns_steps times: x = a x + (b A + c A²) x, where A = x xᵀ
 //   variable [n,m] -= learning_rate * x * rms_rate * sqrt(max(n, m))
-// Adam updates the other variables: those that are not matrices, those in `exclude_layers` and,
-// with exclude_embeddings, those with "embedding" in their names (in any case). Its learning rate
-// is learning_rate * adam_lr_ratio. The output layer should also be in `exclude_layers`. Both rules
-// have decoupled weight decay.
-// Errors: InvalidArgument if ns_steps is negative.
+// where |x| is the Euclidean norm of all elements, and a, b and c are muon_a, muon_b and muon_c.
+// Adam updates all other variables: those that are not matrices, those in `exclude_layers` and, if
+// exclude_embeddings is true, those whose names contain "embedding" in upper or lower case. Adam's
+// learning rate is learning_rate * adam_lr_ratio. Put the variables of the output layer in
+// `exclude_layers`. Both rules have decoupled weight decay (see AdamW).
+// Errors: InvalidArgument from Minimize if an option is out of range: `momentum` must be in [0, 1],
+// the betas in [0, 1), muon_a, muon_b and muon_c finite, and all other numbers finite and at least
+// 0.
 // Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024; Liu et
 // al., "Muon is scalable for LLM training", 2025 (rms_rate); Keras' form.
 class Muon final : public Adam {
@@ -40,7 +43,8 @@ class Muon final : public Adam {
     double momentum = 0.95;
     int ns_steps = 5;  // Newton-Schulz iterations
     bool nesterov = true;
-    std::optional<double> rms_rate = 0.2;  // nullopt: x is scaled by learning_rate only
+    // If nullopt, the update is learning_rate * x, without the factor rms_rate * sqrt(max(n, m)).
+    std::optional<double> rms_rate = 0.2;
   };
   Muon() : Muon(Options()) {}
   explicit Muon(const Options& options);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The base class of all optimizers. Each subclass defines an update rule. Minimize adds a loss's
-// gradients and the updates of the variables to a graph.
+// Optimizer: the base class of all optimizers. Each subclass defines an update rule. Minimize adds
+// the gradients of a loss and the updates of the variables to a graph, and returns the operation
+// that performs the updates. A step that runs this operation is a training step:
 //
 //   Operation train = Momentum({.learning_rate = 0.1, .momentum = 0.9}).Minimize(scope, loss);
+//   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({images, labels}, {loss}, {train}));
 //
-// Include train/optimizers/optimizers.h for the subclasses.
+// Optimizers keep no state themselves; slots, such as a momentum, are variables of the graph.
+// Options that are out of range are errors of Minimize and ApplyGradients. Include
+// train/optimizers/optimizers.h for the subclasses.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZER_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZER_H_
 
@@ -34,18 +38,23 @@ class Optimizer {
   Optimizer(Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  // Adds the gradients of `loss`, a scalar, and operations that update the variables and the moving
-  // averages of the layers that compute `loss`. A step that runs the result updates all variables
-  // or, if the loss is not finite, none: the reduced loss is known before the first update.
+  // Adds the gradients of `loss`, and operations that update the variables and the moving averages
+  // of the layers that compute `loss`. `loss` is a float scalar, the mean over the global batch. A
+  // step that runs the result updates all variables or, if the loss is not finite, none: the loss
+  // is reduced over the replicas before the first update.
+  // Errors: InvalidArgument if the loss is not a scalar, if it depends on none of the variables
+  //         through ops with a gradient, or if an option is out of range or conflicts with another.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
-  // Returns the gradients of `loss` with respect to `variables`. Omits variables that receive no
-  // gradient.
+  // Returns the gradients of `loss` with respect to `variables`, given by their handles. Omits
+  // variables that receive no gradient.
+  // Errors: InvalidArgument if the loss is not a scalar, or if no variable receives a gradient.
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
-  // Passes each gradient through `reduce`. The gradients may also come from accumulators, which are
-  // kOnRead variables. A step that applies the results must also run the updates, which change
-  // nothing if `gate` (a bool scalar; may be invalid) is false.
+  // Passes each gradient through `reduce`, a communication hook. A gradient can be a partial value,
+  // as ComputeGradients returns it, or be read from an accumulator, which is a kOnRead variable. A
+  // step that applies the results must also run the updates, which change nothing if `gate` (a bool
+  // scalar; may be invalid) is false.
   // Errors: InvalidArgument, naming the variable, if a result's dtype or shape differs from the
   //         gradient's; and, when a step is prepared for several replicas, if a result is not equal
   //         on all of them.
@@ -53,10 +62,12 @@ class Optimizer {
                                           absl::Span<const GradientAndVariable> gradients,
                                           const GradientReducer& reduce, Output gate = Output());
   // Reduces and clips the gradients according to `options`, and updates their variables and the
-  // moving averages of the layers (BatchNorm) that compute them. A step in which `gate` (a bool
-  // scalar; may be invalid) is false changes nothing. Ignores `options.variables`. Schedules, and
-  // everything else that depends on the step number, use the variable train/global_step, which
-  // counts the updates.
+  // moving averages of the layers (BatchNorm) that compute them. If `gate` (a bool scalar; may be
+  // invalid) is false in a step, the step changes nothing. Ignores the options that are only for
+  // Minimize, and `options.variables`. Schedules, and everything else that depends on the step
+  // number, use the variable train/global_step, which counts the updates.
+  // Errors: InvalidArgument if an option is out of range, or if a gradient, a variable or the gate
+  //         belongs to another graph.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                            Output gate = Output(), const MinimizeOptions& options = {}) const;
 
@@ -69,12 +80,13 @@ class Optimizer {
         numbers_(std::move(numbers)) {}
 
   // Outputs that the updates of all variables share, created once. Each optimizer defines their
-  // order, except that the first is always the learning rate, in the variables' dtype. Update
-  // receives it with its variable's multiplier applied
+  // order, except that the first is always the learning rate, in the variables' dtype. In the
+  // Shared that Update receives, the learning rate is multiplied by the variable's multiplier
   // (MinimizeOptions::learning_rate_multipliers).
   using Shared = std::vector<Output>;
-  // `step` is 1 in the first step and has the learning rate's dtype. It is invalid unless
-  // counts_steps(). By default, only the learning rate is shared.
+  // Adds the values that the updates of all variables share. `step` is 1 in the first step and has
+  // the learning rate's dtype; it is invalid unless counts_steps(). By default, only the learning
+  // rate is shared.
   virtual Shared Prepare(const Scope& scope, Output learning_rate, Output step) const;
   // Adds to `update` the operations that write a variable and its slots.
   virtual void Update(VariableUpdate& update, const Shared& shared) const = 0;
@@ -83,6 +95,7 @@ class Optimizer {
                            absl::Span<const Operation> updates, Output gate) const;
 
  private:
+  // Whether Prepare uses the step number.
   virtual bool counts_steps() const { return false; }
   // The weight decay of this variable if MinimizeOptions::weight_decay is unset.
   virtual double weight_decay(const VariableUpdate&) const { return 0; }

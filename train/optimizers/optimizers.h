@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizers, learning rates and gradient reductions.
+// Optimizers compute the gradients of a loss and update variables with them:
+//
+//   const Operation train = Adam({.learning_rate = 0.001}).Minimize(root, loss);
+//
+// The base class Optimizer (optimizer.h) and MinimizeOptions (minimize_options.h) describe what all
+// optimizers have in common. Learning rates can follow a schedule (schedules.h). With several
+// replicas, the compiler reduces gradients by an all-reduce; a communication hook
+// (communication_hooks.h) replaces it, for example by one that moves fewer bytes.
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZERS_H_
 #define MIRRORFLOW_TRAIN_OPTIMIZERS_OPTIMIZERS_H_
 

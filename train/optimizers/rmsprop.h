@@ -10,8 +10,11 @@ namespace mirrorflow {
 //   rms = rho * rms + (1 - rho) * gradient²
 //   accumulator = momentum * accumulator + learning_rate * gradient / sqrt(rms + epsilon)
 //   variable -= accumulator
-// With `centered`, the root is taken of rms - mean² + epsilon, an estimate of the variance, where
+// With `centered`, rms - mean² + epsilon, an estimate of the variance, replaces rms + epsilon.
+// Here,
 //   mean = rho * mean + (1 - rho) * gradient.
+// Errors: InvalidArgument from Minimize if `rho` or `momentum` is outside [0, 1], or if epsilon is
+// negative or not finite.
 // Sources: Hinton, "Neural networks for machine learning", lecture 6e, 2012; Graves, "Generating
 // sequences with recurrent neural networks", 2013 (centered).
 class RMSProp final : public Optimizer {

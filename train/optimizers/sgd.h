@@ -24,6 +24,7 @@ using SGD = GradientDescent;
 //   accumulator = momentum * accumulator + gradient
 //   variable -= learning_rate * accumulator, or with use_nesterov
 //   variable -= learning_rate * (gradient + momentum * accumulator)
+// Errors: InvalidArgument from Minimize if `momentum` is outside [0, 1].
 class Momentum final : public Optimizer {
  public:
   struct Options {

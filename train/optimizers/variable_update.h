@@ -32,19 +32,20 @@ Variable CreateOptimizerState(
 
 class VariableUpdate {
  public:
-  // `gate`: a bool scalar, or invalid. A step in which it is false writes nothing.
+  // `gate` is a bool scalar, or invalid. If it is false in a step, the step writes nothing.
   VariableUpdate(const Scope& scope, const GradientAndVariable& gv, Output gate)
       : scope_(scope), write_scope_(scope), gv_(gv), gate_(gate) {}
 
-  // For values that are computed before the update.
+  // Returns the scope for values that are computed before the update.
   const Scope& scope() const { return scope_; }
-  // For ops that read or write the variable. They see all writes added before them.
+  // Returns the scope for ops that read or write the variable. They see all writes that were added
+  // before them.
   const Scope& write_scope() const { return write_scope_; }
 
   const Output& variable() const { return gv_.variable; }
   const Shape& shape() const;
   DataType dtype() const;
-  // The gradient, possibly as a partial sum. Update ops (ops/update.h) reduce it.
+  // Returns the gradient, possibly as a partial sum. Update ops (ops/update.h) reduce it.
   const Output& gradient() const { return gv_.gradient; }
   // Returns the gradient reduced over the replicas, for use in any formula.
   Term ReducedGradient() const;
@@ -70,7 +71,7 @@ class VariableUpdate {
   // Adds an update op, built in write_scope() with gates(), which writes the variable.
   void Add(Operation update);
 
-  // All operations added so far. Each step must run all of them.
+  // Returns all operations added so far. Each step must run all of them.
   const std::vector<Operation>& operations() const { return operations_; }
 
  private:

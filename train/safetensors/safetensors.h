@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes safetensors files: named tensors that Python can load without executing code.
+// Reads and writes safetensors files: named tensors that Python programs can load without executing
+// code from the file.
 //   header length: uint64 | header: JSON | the tensors' bytes
 // All values are little-endian.
+//
+//   MF_ASSIGN_OR_RETURN(const Safetensors file, ReadSafetensors("model.safetensors"));
+//   const Tensor& kernel = file.tensors.at("dense/kernel");
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
 #define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
 
@@ -19,14 +23,15 @@
 namespace mirrorflow {
 
 struct Safetensors {
-  std::map<std::string, Tensor> tensors;
-  std::map<std::string, std::string> metadata;
-  // Tensors in the file that a Tensor cannot hold (8-bit floats, many dimensions): their names, and
-  // the Unimplemented error for callers that need the tensor. They are not written.
+  std::map<std::string, Tensor> tensors;        // by name
+  std::map<std::string, std::string> metadata;  // free text, by key
+  // The names of tensors in the file that a Tensor cannot hold (8-bit floats, too many dimensions),
+  // each with an Unimplemented error for callers that need the tensor. They are not written.
   std::map<std::string, absl::Status> unreadable = {};
 };
 
-// The bytes of a safetensors file in memory, identical to the reference implementation's.
+// The bytes of a safetensors file in memory. They are the same as those that the reference
+// implementation writes.
 class SafetensorsFile {
  public:
   // Returns a file that refers to the tensors of `contents`, which must outlive it.
@@ -43,14 +48,14 @@ class SafetensorsFile {
   std::vector<const Tensor*> tensors_;  // in file order
 };
 
-// Writes the same bytes as the reference implementation. A crash leaves either the old or the new
-// file (WriteFileAtomically).
+// Writes a file, with the same bytes as the reference implementation. A crash leaves either the old
+// or the new file (WriteFileAtomically).
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
 
-// Returns all tensors, some of which may be unreadable. Checks that the file is large enough before
-// allocating memory. Returns DataLoss, `path: RuleName: what; expected …, got …`, if the file
-// violates a rule of the format, and InvalidArgument for a file of another format, which the error
-// names.
+// Reads a file. Returns all of its tensors; some may be in Safetensors::unreadable. Checks that the
+// file is large enough before allocating memory. Returns NotFound if the file does not exist;
+// DataLoss, `path: RuleName: what; expected …, got …`, if it violates a rule of the format; and
+// InvalidArgument for a file of another format, which the error names.
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
 
 }  // namespace mirrorflow

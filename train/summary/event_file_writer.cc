@@ -95,18 +95,20 @@ EventFileWriter::EventFileWriter(std::unique_ptr<TfRecordWriter> file,
 
 absl::StatusOr<std::unique_ptr<EventFileWriter>> EventFileWriter::Open(
     absl::string_view log_dir, const EventFileOptions& options) {
-  if (log_dir.empty()) return absl::InvalidArgumentError("event file: log_dir must not be empty");
+  if (log_dir.empty()) return absl::InvalidArgumentError("event file: log_dir is empty");
   if (options.max_queue_bytes == 0) {
-    return absl::InvalidArgumentError("event file: max_queue_bytes must be positive, got 0");
+    return absl::InvalidArgumentError(
+        "event file: max_queue_bytes out of range; expected above 0, got 0");
   }
   if (options.flush_interval <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("event file: flush_interval must be positive, got ",
+        absl::StrCat("event file: flush_interval out of range; expected above 0, got ",
                      absl::FormatDuration(options.flush_interval)));
   }
   if (options.filename_suffix.find('/') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "event file: filename_suffix must not contain '/', got '", options.filename_suffix, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("event file: invalid filename_suffix; expected no '/', got '",
+                     options.filename_suffix, "'"));
   }
   std::error_code error;
   std::filesystem::create_directories(std::string(log_dir), error);

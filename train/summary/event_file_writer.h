@@ -57,9 +57,9 @@ class EventFileWriter {
 
   const std::string& path() const { return file_->path(); }
 
-  // Queues an event. FailedPrecondition after Close().
+  // Queues an event. Returns FailedPrecondition after Close().
   absl::Status AddEvent(const proto::Event& event);
-  // Queues an event that EventsOfStep() has returned. InvalidArgument for anything else.
+  // Queues an event that EventsOfStep() has returned. Returns InvalidArgument for anything else.
   absl::Status AddSerializedEvent(absl::string_view event);
   // Queues an event that makes readers drop all events of this step and later steps that precede
   // it.

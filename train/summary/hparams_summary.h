@@ -21,10 +21,10 @@ using HparamValue = std::variant<bool, int64_t, double, std::string>;
 using Hparams = std::map<std::string, HparamValue>;
 using HparamMetrics = std::map<std::string, double>;
 
-// Returns the three values by which TensorBoard's `hparams` plugin recognises a successful run: the
-// names of the hyperparameters and metrics, the run's hyperparameters, and its end. The metric
-// values are not included; the plugin reads them from scalar events. InvalidArgument for a name or
-// text that is not UTF-8.
+// Returns the three values that TensorBoard's `hparams` plugin needs to recognise a successful run:
+// the names of the hyperparameters and metrics, the run's hyperparameters, and its end. The metric
+// values are not included; the plugin reads them from scalar events. Returns InvalidArgument for a
+// name or text that is not UTF-8.
 absl::StatusOr<proto::Summary> HparamsSummary(const Hparams& hparams, const HparamMetrics& metrics,
                                               absl::Time start, absl::Time end);
 

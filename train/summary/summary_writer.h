@@ -9,8 +9,8 @@
 //
 //   tensorboard --logdir logs        # or: mirrorflow report logs/run1
 //
-// A run is a directory. TensorBoard groups tags that have the same prefix before a `/`. In a
-// cluster, only one worker should write a run.
+// A run is a directory with event files. A tag is the name of a chart; TensorBoard groups tags that
+// have the same prefix before a `/`. In a cluster, only one worker should write a run.
 //
 // Calls compute and encode their event, but do not wait for the disk (event_file_writer.h). After a
 // disk error, every call returns that error.
@@ -38,12 +38,12 @@ struct AddOptions {
 };
 
 struct AddHistogramOptions {
-  int buckets = 30;                    // intervals of equal width, like tf.summary.histogram
+  int buckets = 30;                    // of equal width, like in tf.summary.histogram
   std::optional<absl::Time> walltime;  // nullopt: now
 };
 
 struct AddImageOptions {
-  absl::string_view data_format = "HWC";  // or CHW, HW
+  absl::string_view data_format = "HWC";  // the order of the dimensions: HWC, CHW or HW
   std::optional<absl::Time> walltime;     // nullopt: now
 };
 
@@ -60,13 +60,13 @@ class SummaryWriter {
                          const AddOptions& options = {});
 
   // Adds the distribution of the finite elements of `values`, which must be floating-point, integer
-  // or bool. Makes two passes over `values`. InvalidArgument for any other dtype, or if buckets
-  // < 1.
+  // or bool. Makes two passes over `values`. Returns InvalidArgument for any other dtype, or if
+  // `buckets` is less than 1.
   absl::Status AddHistogram(absl::string_view tag, const Tensor& values, int64_t step,
                             const AddHistogramOptions& options = {});
 
   // Adds an image: uint8, or floating-point in [0, 1] (values outside are clipped), with 1 to 4
-  // channels (grey, grey and alpha, RGB, RGBA). InvalidArgument for any other image.
+  // channels (grey, grey and alpha, RGB, RGBA). Returns InvalidArgument for any other image.
   absl::Status AddImage(absl::string_view tag, const Tensor& image, int64_t step,
                         const AddImageOptions& options = {});
 

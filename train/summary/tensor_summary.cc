@@ -71,12 +71,12 @@ struct Size {
 absl::StatusOr<Size> SizeOf(const Tensor& image, absl::string_view data_format) {
   if (data_format != "HWC" && data_format != "CHW" && data_format != "HW") {
     return absl::InvalidArgumentError(
-        absl::StrCat("data_format must be HWC, CHW or HW, got '", data_format, "'"));
+        absl::StrCat("unknown data_format; expected HWC, CHW or HW, got '", data_format, "'"));
   }
   const Shape& shape = image.shape();
   if (!image.has_value() || shape.rank() != static_cast<int>(data_format.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("an image with data_format ", data_format,
-                                                   " must have ", data_format.size(),
+    return absl::InvalidArgumentError(absl::StrCat("wrong rank of an image with data_format ",
+                                                   data_format, "; expected ", data_format.size(),
                                                    " dimensions, got ", image.TypeString()));
   }
   auto dim = [&](char name) {
@@ -85,13 +85,14 @@ absl::StatusOr<Size> SizeOf(const Tensor& image, absl::string_view data_format) 
   };
   const Size size = {dim('H'), dim('W'), dim('C')};
   if (size.channels < 1 || size.channels > 4) {
-    return absl::InvalidArgumentError(absl::StrCat("an image with data_format ", data_format,
-                                                   " must have 1 to 4 channels, got ",
-                                                   size.channels, " in ", image.TypeString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("wrong number of channels in an image with data_format ", data_format,
+                     "; expected 1 to 4, got ", size.channels, " in ", image.TypeString()));
   }
   if (size.height < 1 || size.width < 1 || size.height > kMaxPixels / size.width) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("an image must have 1 to ", kMaxPixels, " pixels, got ", image.TypeString()));
+    return absl::InvalidArgumentError(absl::StrCat("wrong size of the image; expected 1 to ",
+                                                   kMaxPixels, " pixels, got ",
+                                                   image.TypeString()));
   }
   return size;
 }
@@ -108,8 +109,9 @@ absl::StatusOr<std::vector<uint8_t>> BytesOf(const Tensor& image) {
     });
   }
   if (static_cast<int64_t>(bytes.size()) != image.num_elements()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an image must be uint8 or floating-point in [0, 1], got ", image.TypeString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("wrong dtype of the image; expected uint8, or floating-point in [0, 1], got ",
+                     image.TypeString()));
   }
   return bytes;
 }
@@ -146,13 +148,13 @@ absl::StatusOr<std::string> EncodePng(const Size& size, const std::vector<uint8_
 
 absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets) {
   if (buckets < 1 || buckets > kMaxBuckets) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buckets must be in [1, ", kMaxBuckets, "], got ", buckets));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "buckets out of range; expected a number in [1, ", kMaxBuckets, "], got ", buckets));
   }
   proto::HistogramProto histogram;
   if (!SetStatistics(values, &histogram)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("values must be real numbers, got ", values.TypeString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "wrong dtype of the values; expected real numbers, got ", values.TypeString()));
   }
   if (histogram.num() == 0) return histogram;
   // Halve the values, because the difference of two finite numbers can be infinite.

@@ -14,14 +14,15 @@ namespace mirrorflow {
 // Counts the finite elements of `values` in `buckets` intervals of equal width between the smallest
 // and the largest element. Intervals are [lower, upper); the last one includes its upper end. If
 // all elements are equal, the result has one bucket; if there are no finite elements, it has no
-// bucket. InvalidArgument for buckets < 1 or a dtype that is not a real number. Source:
-// tf.summary.histogram (TensorBoard, plugins/histogram/summary_v2.py).
+// bucket. Returns InvalidArgument if `buckets` is less than 1, or for a dtype whose elements are
+// not real numbers.
+// Source: tf.summary.histogram (TensorBoard, plugins/histogram/summary_v2.py).
 absl::StatusOr<proto::HistogramProto> HistogramSummary(const Tensor& values, int buckets);
 
 // Encodes an image as PNG. `data_format` is the order of the dimensions: `HWC`, `CHW` or `HW`. The
 // channels are grey (1), grey and alpha (2), RGB (3) or RGBA (4). Elements are uint8, or
 // floating-point from 0 (black) to 1; these are clipped and rounded, and NaN is black.
-// InvalidArgument for any other image, and for an empty image.
+// Returns InvalidArgument for any other image, and for an empty image.
 absl::StatusOr<proto::Summary::Image> ImageSummary(const Tensor& image,
                                                    absl::string_view data_format);
 

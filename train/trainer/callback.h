@@ -30,48 +30,51 @@ namespace mirrorflow {
 // Values by name: `loss` and the metrics; values on the validation set have the prefix `val_`.
 using Logs = std::map<std::string, double>;
 
-// The training state that callbacks see. `position`, `loss`, `rows`, `logs`, `stopped` and
-// `interrupted` are equal on all workers, so all workers make the same decisions.
+// The training state that Fit passes to callbacks. `position`, `loss`, `rows`, `logs`, `stopped`
+// and `interrupted` are equal on all workers, so that all workers can make the same decisions.
 struct TrainingState {
   const Strategy& strategy;
   Session& session;
-  int64_t epochs = 0;                           // as passed to Fit
+  int64_t epochs = 0;                           // FitOptions::epochs
   std::optional<int64_t> steps_per_epoch = {};  // unset if the dataset's size is unknown
-  // Whether this run saves checkpoints or resumes from one. If so, logs must be resumable.
+  // Whether FitOptions::checkpoints is set. If so, a callback that writes a log must be able to
+  // continue it in a run that resumes from a checkpoint.
   bool has_checkpoints = false;
   TrainingPosition position = {};               // how far training has progressed
   float loss = 0;                               // loss of the last step
   int64_t rows = 0;                             // rows in the last global batch
   Logs logs = {};                               // set in OnValidationEnd, OnEpochEnd and OnTrainEnd
-  std::optional<std::string> stopped = {};      // why training has ended for good
+  std::optional<std::string> stopped = {};      // why training ends early, for good
   std::optional<std::string> interrupted = {};  // why this run ends before training is complete
   // When the newest checkpoint was written or restored (CheckpointManager::newest_time). Set only
   // on worker 0.
   std::optional<MonotonicTime> checkpoint_time = {};
 
-  // Ends the current epoch and training for good: before the step if called in OnStepBegin,
-  // otherwise after the current step or epoch. A run that resumes from a checkpoint saved after the
-  // call does not continue training. All workers must make the call in the same event. Only the
-  // first reason is kept.
+  // Ends training for good, and the current epoch with it: before the step if called in
+  // OnStepBegin, otherwise after the current step or epoch. `why` becomes TrainResult::stopped. A
+  // run that resumes from a checkpoint saved after the call does not continue training. All workers
+  // must make the call in the same event. If the function is called several times, only the first
+  // reason is kept.
   void StopTraining(std::string why) {
     if (!stopped) stopped = std::move(why);
   }
-  // Ends this run but not training: a run that resumes from the last checkpoint continues training.
+  // Ends this call of Fit but not training: a run that resumes from the last checkpoint continues.
   // Takes effect before the step if called in OnStepBegin; before the batch if called in
   // OnInferenceStepBegin, with the exceptions listed there; otherwise after the current step or
   // epoch. All workers must make the call in the same event.
   void Interrupt(std::string why) { interrupted = std::move(why); }
-  // Returns whether this worker writes files and output.
+  // Returns whether this worker is the one that writes files and output.
   bool is_chief() const { return strategy.worker() == 0; }
 };
 
-// Override the methods for the events of interest; the defaults do nothing. If a method returns an
-// error, training ends and Fit returns the error.
+// Override the methods for the events that you need; by default, they do nothing. If a method
+// returns an error, training ends and Fit returns the error. The methods are called on the thread
+// that called Fit.
 class Callback {
  public:
   virtual ~Callback() = default;
-  // Called at the start of Fit. Reset the callback here, because it can be passed to Fit
-  // repeatedly.
+  // Called at the start of Fit. Reset the callback's state here, because a callback can be passed
+  // to Fit several times.
   virtual absl::Status OnTrainBegin(TrainingState&) { return absl::OkStatus(); }
   // Called once, before the first step of each epoch. A run that resumes from a checkpoint saved
   // after the call does not repeat it.
@@ -83,9 +86,9 @@ class Callback {
   virtual absl::Status OnStep(TrainingState&) { return absl::OkStatus(); }
   // Called before each batch that Trainer::Evaluate and Predict run during Fit, including
   // validation batches. After a callback has called Interrupt(), a validation ends before its next
-  // batch, and Evaluate or Predict, called in OnValidationEnd or OnEpochEnd, returns Cancelled; the
-  // resumed run repeats the validation or the event. In all other events, Evaluate and Predict run
-  // to completion.
+  // batch, and an Evaluate or Predict that a callback has called in OnValidationEnd or OnEpochEnd
+  // returns Cancelled; the resumed run repeats the validation or the event. In all other events,
+  // Evaluate and Predict run to completion.
   virtual absl::Status OnInferenceStepBegin(TrainingState&) { return absl::OkStatus(); }
   // Called after each validation, which runs every `validation_steps` steps and at the end of every
   // epoch. The logs include the validation values.
@@ -93,16 +96,17 @@ class Callback {
   // Called after each epoch's last step and its validation. If a step limit or an interruption cuts
   // the epoch short, the method is called in the run that resumes and completes the epoch.
   virtual absl::Status OnEpochEnd(TrainingState&) { return absl::OkStatus(); }
-  // Called after the last step and the last checkpoint if there was no error. Changes that it makes
-  // to variables affect this run's result, but are not in the checkpoint that a later run resumes.
+  // Called after the last step and the last checkpoint if there was no error. If it changes
+  // variables, the session keeps the new values, but the last checkpoint has the old ones.
   virtual absl::Status OnTrainEnd(TrainingState&) { return absl::OkStatus(); }
   // Called instead of OnTrainEnd if Fit returns an error.
   virtual void OnException(TrainingState&, const absl::Status&) {}
 
   // SaveState adds the callback's state to a checkpoint. In a run that resumes from the checkpoint,
   // LoadState receives that state, after OnTrainBegin. A callback that assigns to variables must
-  // save and restore their values. If this callback stopped training but would not do so with its
-  // current options, LoadState may clear `state.stopped`. Both methods do nothing by default.
+  // save and restore their values. If this callback has stopped training but would not do so with
+  // its current options, its LoadState can clear `state.stopped`, and training continues. Both
+  // methods do nothing by default.
   //
   //   absl::Status SaveState(TrainingState&, StateDict& saved) const override {
   //     saved.Set("best", best_);
@@ -114,8 +118,8 @@ class Callback {
   virtual absl::Status SaveState(TrainingState&, StateDict&) const { return absl::OkStatus(); }
   virtual absl::Status LoadState(TrainingState&, const StateDict&) { return absl::OkStatus(); }
   // Returns the key of the callback's state in checkpoints; an empty string stands for the class
-  // name. A callback whose key is not in the checkpoint starts fresh. If several callbacks of one
-  // Fit have the same key, they are numbered.
+  // name. If the checkpoint does not have a callback's key, LoadState is not called. If several
+  // callbacks in one Fit have the same key, numbers are appended to it.
   virtual std::string state_key() const { return ""; }
 };
 

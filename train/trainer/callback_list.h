@@ -21,7 +21,7 @@ class CallbackList {
  public:
   using Event = absl::Status (Callback::*)(TrainingState&);
 
-  // The callbacks must outlive the list. InvalidArgument if a callback is null.
+  // The callbacks must outlive the list. Returns InvalidArgument if a callback is null.
   static absl::StatusOr<CallbackList> Create(absl::Span<Callback* const> callbacks);
   CallbackList() = default;
 
@@ -35,7 +35,7 @@ class CallbackList {
   // Restores each callback's state. Training remains stopped if the callback that stopped it is
   // still in the list, unless that callback's LoadState resumes training.
   absl::Status LoadState(TrainingState& state, const StateDict& saved);
-  // Returns the keys of saved states for which the list has no callback.
+  // Returns the keys of saved states that belong to no callback in the list.
   std::vector<std::string> UnusedKeys(const StateDict& saved) const;
 
  private:

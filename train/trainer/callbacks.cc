@@ -60,7 +60,7 @@ absl::StatusOr<bool> Monitor::Improves(const Logs& logs) {
   const auto it = logs.find(name_);
   if (it == logs.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "callback: metric '", name_, "' is missing; got ",
+        "callback: metric '", name_, "' is missing; expected it in the logs, got ",
         absl::StrJoin(logs, ", ", [](std::string* out, const auto& log) { *out += log.first; }),
         absl::StartsWith(name_, "val_") ? "; val_ metrics require FitOptions::validation" : ""));
   }

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The built-in callbacks for Trainer::Fit. Those that also exist in Keras have Keras' names and
-// defaults. Fit returns InvalidArgument for a numeric option that is out of range, NaN or infinite.
+// defaults.
+//
+//   EarlyStopping stopping({.monitor = "val_loss", .patience = 3});
+//   ModelCheckpoint best("best.safetensors", {.save_best_only = true});
+//   trainer->Fit(train, {.epochs = 50, .validation = test, .callbacks = {&stopping, &best}});
+//
+// Errors: Fit returns InvalidArgument if a numeric option is out of range, NaN or infinite, or if
+// there is no metric with the name that a callback monitors.
 #ifndef MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 #define MIRRORFLOW_TRAIN_TRAINER_CALLBACKS_H_
 
@@ -21,11 +28,12 @@
 
 namespace mirrorflow {
 
-// Whether smaller or larger values of the monitored metric are better. kAuto prefers larger values
-// if the name contains `acc`, `auc`, `precision`, `recall`, `f1` or `iou`, otherwise smaller ones.
+// Whether smaller or larger values of the monitored metric are better. With kAuto, larger values
+// are better if the metric's name contains `acc`, `auc`, `precision`, `recall`, `f1` or `iou`;
+// otherwise, smaller values are.
 enum class MonitorMode { kAuto, kMin, kMax };
 
-// Tracks the best value of a metric.
+// Tracks the best value of a metric. The callbacks below use it.
 class Monitor {
  public:
   Monitor(std::string name, MonitorMode mode, double min_delta);
@@ -51,12 +59,12 @@ class Monitor {
 
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";  // a name in TrainingState::logs
-  double min_delta = 0;              // only larger changes count as improvements
+  double min_delta = 0;              // a smaller change is not an improvement
   int64_t patience = 0;              // epochs without improvement before training stops
   MonitorMode mode = MonitorMode::kAuto;
   // Whether to restore all variables to their values from the best epoch when training ends.
-  // Checkpoints hold both the best values and those of the last step, from which training can
-  // continue.
+  // Checkpoints contain both the best values and those of the last step; a resumed run continues
+  // from the latter.
   bool restore_best_weights = false;
 };
 // Stops training after `patience` epochs without a new best value of the monitored metric.
@@ -88,8 +96,10 @@ struct ReduceLROnPlateauOptions {
   MonitorMode mode = MonitorMode::kAuto;
   std::string variable = "learning_rate";  // the name of the schedules::Adjustable
 };
-// Multiplies the learning rate by `factor` when the monitored metric no longer improves. The
-// optimizer's learning rate must be a schedules::Adjustable.
+// Multiplies the learning rate by `factor`, in [0, 1), after `patience` epochs without an
+// improvement of the monitored metric, down to `min_lr`. Also adds the rate to the logs, as
+// `learning_rate`. The optimizer's learning rate must be a schedules::Adjustable; otherwise, Fit
+// returns InvalidArgument.
 class ReduceLROnPlateau final : public Callback {
  public:
   explicit ReduceLROnPlateau(const ReduceLROnPlateauOptions& options = {});
@@ -108,11 +118,13 @@ class ReduceLROnPlateau final : public Callback {
 
 struct ModelCheckpointOptions {
   std::string monitor = "val_loss";
-  bool save_best_only = false;  // otherwise each epoch overwrites the file
+  // If true, the file is written only after an epoch with a new best value. If false, after each
+  // epoch.
+  bool save_best_only = false;
   MonitorMode mode = MonitorMode::kAuto;
 };
-// Saves the variables to a file (SaveVariables) after each epoch, or only after epochs with a new
-// best value. A resumed run keeps the best value.
+// Saves the variables to the file `path` (SaveVariables), replacing its contents. A resumed run
+// remembers the best value. To resume training, use a CheckpointManager instead.
 class ModelCheckpoint final : public Callback {
  public:
   explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
@@ -128,9 +140,10 @@ class ModelCheckpoint final : public Callback {
   Monitor monitor_;
 };
 
-// Writes each epoch's logs as a line of a CSV file with a header. A run that starts from scratch
-// replaces the file. A resumed run keeps the lines for epochs before its checkpoint and drops the
-// lines for later epochs, which it runs again. A value that appears later adds a column.
+// Writes each epoch's logs as a line of a CSV file with a header, on worker 0. A run that starts
+// from scratch replaces the file. A resumed run keeps the lines for epochs before its checkpoint
+// and drops the lines for later epochs, which it runs again. A value that first appears in a later
+// epoch gets a new column.
 class CsvLog final : public Callback {
  public:
   explicit CsvLog(std::string path) : path_(std::move(path)) {}
@@ -157,7 +170,8 @@ class CsvLog final : public Callback {
   int64_t last_epoch_ = 0;
 };
 
-// Shows progress on stderr (see Progress). By default, only worker 0 shows it.
+// Shows progress on stderr, as a bar or as log lines (see Progress in progress.h). With kAuto, only
+// worker 0 shows it. `run` describes the run in the banner at the start.
 class ProgressBar final : public Callback {
  public:
   explicit ProgressBar(LogFormat format = LogFormat::kAuto, RunDescription run = {});
@@ -185,11 +199,12 @@ class ProgressBar final : public Callback {
 };
 
 // Stops all workers after the same step when one of them receives SIGTERM or SIGINT
-// (PreemptionHandler). Training also stops during a validation, and between the batches of a
-// Trainer::Predict in an event that a resumed run repeats (Callback::OnInferenceStepBegin). Fit
-// then returns a result with `stopped` set, and signal() returns the signal. The callback handles
-// the signals only while training runs. For PreemptionHandler's exit codes before training, call
-// PreemptionHandler::TakeSignals early in main.
+// (PreemptionHandler), so that a checkpoint can be saved before the process ends. Training also
+// stops during a validation, and between the batches of a Trainer::Predict in an event that a
+// resumed run repeats (Callback::OnInferenceStepBegin). Fit then returns a result with `stopped`
+// set, and signal() returns the signal. The callback handles the signals only while Fit runs. To
+// get PreemptionHandler's exit codes for signals before that, call PreemptionHandler::TakeSignals
+// early in main.
 class StopOnSignal final : public Callback {
  public:
   absl::Status OnTrainBegin(TrainingState& state) override;

@@ -82,7 +82,7 @@ absl::StatusOr<TrainResult> Trainer::Loop::Run() {
   const absl::Status trained = Train();
   is_training_ = false;
   if (!state_.interrupted || !absl::IsCancelled(trained)) MF_RETURN_IF_ERROR(trained);
-  // Save before OnTrainEnd, in which callbacks can replace the variables.
+  // Save before OnTrainEnd, because callbacks can replace the variables in it.
   result_.last_save = SaveLast();
   // A numeric error means that the variables are unusable.
   if (IsNumericError(result_.last_save)) return result_.last_save;
@@ -104,7 +104,7 @@ absl::Status Trainer::Loop::BeginInferenceStep() {
 absl::Status Trainer::Loop::Resume() {
   fit_.has_begun_epoch = options_.start.batch > 0;
   const CheckpointManager* const checkpoints = options_.checkpoints;
-  // Checkpoints that older builds or custom training loops have written lack this state.
+  // Checkpoints from older builds and from custom training loops do not have this state.
   if (checkpoints == nullptr || !checkpoints->state().Has(absl::StrCat(kFit, "stage"))) {
     return absl::OkStatus();
   }

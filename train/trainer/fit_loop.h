@@ -31,7 +31,7 @@ class Trainer::Loop {
  private:
   using Stage = FitState::Stage;
 
-  // Restores the state from the checkpoint to which FitOptions::start refers.
+  // Restores the state from the checkpoint that FitOptions::start refers to.
   absl::Status Resume();
   absl::Status CheckDataset(const StateDict& state) const;
   absl::Status Train();
@@ -67,9 +67,9 @@ class Trainer::Loop {
   CallbackList callbacks_;
   TrainingState state_;
   FitState fit_;
-  // Taken before a validation, and a second time before the events that follow it. If the run is
-  // interrupted in the validation or an event, its checkpoint holds this snapshot, and the resumed
-  // run repeats the validation or event.
+  // The snapshot from before the current validation or, once it has ended, from before the events
+  // that follow it. If the run is interrupted in the validation or an event, its checkpoint
+  // contains this snapshot, and the resumed run repeats the validation or event.
   std::optional<Snapshot> before_;
   bool is_training_ = false;  // from the first step or event until the last step or event
   bool is_saved_ = true;      // the last checkpoint covers all steps and events

@@ -37,8 +37,8 @@ struct FitState {
   // Which events have already been delivered at this position.
   bool has_begun_epoch = false;
   bool has_begun_step = false;
-  // Which values `logs` already holds, during a validation and at the end of an epoch. Each metric
-  // is read only once, because reading resets it.
+  // Which values are already in `logs`, during a validation and at the end of an epoch. Each metric
+  // is read only once, because reading it also resets it.
   bool has_training_logs = false;
   bool has_validation_logs = false;
   Logs logs;

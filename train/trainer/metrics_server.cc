@@ -48,8 +48,9 @@ absl::StatusOr<HostPort> AddressOf(const MetricsServerOptions& options) {
       address.port >= 0 && address.port <= 65535 &&
       (has_brackets || !absl::StrContains(address.host, ':'));
   if (!is_valid) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected HOST:PORT, [IPV6]:PORT, :PORT or PORT, got '", Printable(text), "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("malformed address; expected HOST:PORT, [IPV6]:PORT, :PORT or PORT, got '",
+                     Printable(text), "'"));
   }
   if (has_brackets) address.host = address.host.substr(1, address.host.size() - 2);
   if (address.host.empty()) address.host = "127.0.0.1";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MetricsServer lets operators watch a training process over HTTP. It serves /metrics, in
-// Prometheus' text format, and /healthz and /readyz (docs/clusters.md). Start it before joining the
-// cluster.
+// MetricsServer: a callback that lets operators watch a training process over HTTP. It serves
+// /metrics, in Prometheus' text format, and the probes /healthz and /readyz (docs/clusters.md).
+// Start it before the process joins the cluster, so that it can also report that the process is
+// waiting.
 //
 //   MF_ASSIGN_OR_RETURN(auto metrics, MetricsServer::Start({.address = "9090"}));
 //   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create());
@@ -26,13 +27,15 @@ class HttpServer;  // train/trainer/monitoring/http_server.h
 class RunMonitor;  // train/trainer/monitoring/run_monitor.h
 
 struct MetricsServerOptions {
-  // An address of this host, as HOST:PORT. `PORT` and `:PORT` listen on the loopback address,
-  // 127.0.0.1. Port 0 chooses a free port and logs it. To any other port, a worker adds its index
-  // on the host (Cluster::local_rank). Anyone who can reach the port can read the metrics.
+  // An address of this host, as HOST:PORT. `PORT` and `:PORT` mean the loopback address, 127.0.0.1.
+  // With port 0, the server chooses a free port and logs it. To any other port, a worker adds its
+  // index on the host (Cluster::local_rank), so that the workers of one host have different ports.
+  // Anyone who can reach the port can read the metrics.
   std::string address;
   Cluster cluster = {};  // the cluster that this process belongs to
-  std::string job = "";  // the label `job`; empty: the cluster's job name
-  // Same as JoinOptions::progress_timeout.
+  std::string job = "";  // the value of the label `job`; if empty, the cluster's job name
+  // How long a step can make no progress before /healthz reports the process as hung. Use the same
+  // value as for JoinOptions::progress_timeout.
   absl::Duration progress_timeout = absl::Minutes(5);
 };
 
@@ -46,10 +49,11 @@ class MetricsServer final : public Callback {
 
   int port() const;
 
-  // Sets what /readyz reports until the next step ends, such as `loading data`. Clears a failure,
-  // because a process that waits is recovering from it.
+  // Sets what /readyz reports as the reason why the process is not ready, such as `loading data`,
+  // until the next step ends. Clears a failure, because a process that waits is recovering from it.
   void SetWaiting(std::string what);
-  // Makes /healthz and /readyz answer 503. Errors that Fit returns are reported without this call.
+  // Makes /healthz and /readyz answer 503, with this error. Errors that Fit returns are reported
+  // without this call.
   void Fail(const absl::Status& why);
 
   absl::Status OnTrainBegin(TrainingState& state) override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Formats a table of a model's layers, like Keras' Model.summary().
+// ModelSummary: a table of a model's layers, like Keras' Model.summary().
 #ifndef MIRRORFLOW_TRAIN_TRAINER_MODEL_SUMMARY_H_
 #define MIRRORFLOW_TRAIN_TRAINER_MODEL_SUMMARY_H_
 
@@ -12,9 +12,9 @@ namespace mirrorflow {
 
 // Returns a table with one row per layer between the model's inputs and its predictions (or its
 // loss, if it has no predictions), in creation order: name, output shape, parameter count. Below
-// the table are the totals: all parameters, the non-trainable ones and the optimizer's. A layer
-// consists of all nodes with the same outermost scope name. A variable counts towards the first
-// layer that uses it. Trainer::Summary() adds the memory that a step takes.
+// the table are the totals: all parameters, the non-trainable ones and those of the optimizer. A
+// layer consists of all nodes with the same outermost scope name. A variable is counted in the
+// first layer that uses it. Trainer::Summary() also shows the memory that a step takes.
 std::string ModelSummary(const Model& model);
 
 }  // namespace mirrorflow

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PreemptionHandler stops all workers after the same step when any worker, or
-// `mirrorflow coordinator`, receives SIGTERM or SIGINT. The workers can then save a common
-// checkpoint. Modelled on tf.distribute's PreemptionCheckpointHandler.
+// PreemptionHandler: stops all workers after the same step when any worker, or
+// `mirrorflow coordinator`, receives SIGTERM or SIGINT. The workers can then save a checkpoint
+// together. It is modelled on tf.distribute's PreemptionCheckpointHandler.
 //
 //   MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());  // early in main
 //   MF_ASSIGN_OR_RETURN(auto preemption, PreemptionHandler::Create(*session));
@@ -32,25 +32,27 @@ inline constexpr int kPreemptedExitCode = 75;
 
 class PreemptionHandler {
  public:
-  // Installs the process's SIGTERM and SIGINT handlers. While no PreemptionHandler exists, there is
-  // nothing to save, and either signal ends the process immediately, with exit code
+  // Installs handlers for SIGTERM and SIGINT in this process. While no PreemptionHandler exists,
+  // there is nothing to save, and either signal ends the process immediately, with exit code
   // kPreemptedExitCode (SIGTERM) or 130 (SIGINT). While a PreemptionHandler exists, the first
   // signal starts the stop, and a second one ends the process immediately. A SIGTERM repeated
-  // within 5 s is ignored, because each process of a job may receive it and pass it on. Only the
-  // first call has an effect.
+  // within 5 s is ignored, because each process of a job may receive it and pass it on. Calling
+  // this again has no further effect. Returns the system's error if the handlers cannot be
+  // installed.
   static absl::Status TakeSignals();
 
-  // All workers must call this, and the result's methods, at the same step. The session must
-  // outlive the handler. FailedPrecondition if another handler exists.
+  // Creates the process's handler. All workers must call this, and the methods of the result, at
+  // the same step. The session must outlive the handler. Returns FailedPrecondition if this process
+  // already has a handler.
   static absl::StatusOr<std::unique_ptr<PreemptionHandler>> Create(Session& session);
   ~PreemptionHandler();
 
-  // Call before each run of a step, in training, validation and prediction. Returns false once this
-  // worker has begun the last run before the stop; all workers stop after the same run.
+  // Call this before each run of a step, in training, validation and prediction. Returns false once
+  // this worker has begun the last run before the stop; all workers stop after the same run.
   bool MayBegin();
 
-  // Call after the last step. Returns the signal that stopped training, the same on all workers, or
-  // nullopt if none did. Signals that arrive later no longer stop training.
+  // Call this after the last step. Returns the signal that stopped training, the same on all
+  // workers, or nullopt if none did. Signals that arrive later no longer stop training.
   absl::StatusOr<std::optional<int>> Finish();
 
  private:

@@ -8,7 +8,7 @@
 //
 // Rates are means over the current epoch and count the examples of all replicas. They exclude the
 // run's first step, which compiles and warms up. A metric that becomes NaN or infinite is reported
-// immediately. A step that displays nothing costs one clock reading and no allocation.
+// immediately. If a call of Step displays nothing, it costs one clock reading and no allocation.
 //
 // Not thread-safe. Call Start first, then BeginEpoch, Step …, EndEpoch for each epoch, and Finish
 // last.
@@ -29,8 +29,9 @@
 
 namespace mirrorflow {
 
-// kAuto chooses kOff for all workers except worker 0. For worker 0, it chooses kBar on a terminal,
-// and elsewhere kText or, if MIRRORFLOW_LOG_FORMAT=json, kJson.
+// How progress is shown: as a bar, as lines of key=value (kText) or JSON, or not at all. kAuto
+// means kOff for all workers except worker 0. For worker 0, it means kBar on a terminal, and
+// elsewhere kText or, if MIRRORFLOW_LOG_FORMAT=json, kJson.
 enum class LogFormat { kAuto, kBar, kText, kJson, kOff };
 
 // Parses a value of --log_format: `auto`, `bar`, `text`, `json` or `off`.
@@ -49,7 +50,7 @@ struct NamedValue {
   double value;
 };
 
-// The contents of the banner. Values that are empty or 0 are omitted.
+// The contents of the banner that Start() shows. Values that are empty or 0 are omitted.
 struct RunDescription {
   std::string version;
   std::string devices;
@@ -63,9 +64,10 @@ struct RunDescription {
   std::string log_dir;
 };
 
+// The values that Finish() shows, in addition to the duration of the run.
 struct RunResult {
-  std::optional<NamedValue> best;
-  std::string checkpoint;
+  std::optional<NamedValue> best;  // the best value of a metric
+  std::string checkpoint;          // the path of the last checkpoint; empty: not shown
 };
 
 class Progress {
@@ -77,8 +79,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Start(const RunDescription& run);
-  // `epoch` counts from 1. `steps`: the epoch's length, if known. `done`: how many of its steps an
-  // earlier run has completed.
+  // Begins an epoch. `epoch` counts from 1. `steps` is the number of steps in the epoch, if known.
+  // `done` is how many of them an earlier run has completed.
   void BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t done = 0);
   // Reports a completed step with `examples` examples on all replicas.
   void Step(int64_t examples, absl::Span<const NamedValue> metrics);

@@ -13,19 +13,20 @@
 
 namespace mirrorflow {
 
-// Fit returns InvalidArgument if a value is negative.
+// Errors: Fit returns InvalidArgument if a value is negative.
 struct TensorBoardOptions {
-  // Steps between two logged batch losses. 0 logs only per-epoch values (Keras' "epoch").
+  // How many steps apart the loss of a batch is logged. 0: only values per epoch are logged (Keras'
+  // "epoch").
   int64_t update_freq = 0;
-  // Epochs between two histograms of each floating-point variable. 0 writes no histograms.
+  // How many epochs apart a histogram of each floating-point variable is written. 0: never.
   int64_t histogram_freq = 0;
 };
 
-// Writes the training logs for TensorBoard and `mirrorflow report`, on worker 0. At each epoch's
-// last step, it writes `loss/train`, `loss/val`, the corresponding values of each metric, and
-// `examples_per_second`; with `update_freq`, it also writes `loss/batch`. When training resumes
-// from a checkpoint, readers discard what the previous run wrote after the checkpoint, so each step
-// and epoch appears once.
+// Writes the training logs for TensorBoard and `mirrorflow report`, on worker 0, to event files in
+// the directory `log_dir`. At each epoch's last step, it writes `loss/train`, `loss/val`, the
+// corresponding values of each metric, such as `accuracy/train`, and `examples_per_second`; with
+// `update_freq`, it also writes `loss/batch`. When training resumes from a checkpoint, readers
+// discard what the previous run wrote after the checkpoint, so each step and epoch appears once.
 class TensorBoard final : public Callback {
  public:
   explicit TensorBoard(std::string log_dir, const TensorBoardOptions& options = {});

@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
   MF_ASSIGN_OR_RETURN(trainer->train_, session.Prepare(model.inputs, {model.loss}, updates));
   MF_ASSIGN_OR_RETURN(trainer->evaluate_, session.Prepare(model.inputs, {loss}, evaluations));
   if (!results.empty()) {
-    // Read and reset in one step, in which reads precede writes. With a separate reset, one worker
+    // Read and reset in one step; its reads precede its writes. With a separate reset, one worker
     // could end its session after the reset while another worker still runs it. That worker's reset
     // would fail, although it does not communicate.
     MF_ASSIGN_OR_RETURN(trainer->metric_results_, session.Prepare({}, results, resets));
@@ -155,7 +155,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strateg
       const auto at = std::find(model.inputs.begin(), model.inputs.end(), input);
       if (at == model.inputs.end()) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "trainer: prediction_inputs must be a subset of inputs, got ", input.ToString()));
+            "trainer: prediction_inputs: expected only outputs that are in inputs, got ",
+            input.ToString()));
       }
       trainer->predicted_from_.push_back(at - model.inputs.begin());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trainer trains and evaluates a model on datasets, and predicts with it, under any strategy.
+// Trainer: trains and evaluates a model on datasets, and predicts with it, under any strategy
+// (Keras' fit, evaluate and predict). All workers must make the same calls.
 //
 //   Model model = {.inputs = {images, labels}, .loss = loss, .train = Adam().Minimize(root, loss)};
 //   model.metrics = {{"accuracy", metrics::SparseCategoricalAccuracy(root, logits, labels)}};
@@ -10,7 +11,8 @@
 //       trainer->Fit(train.Shuffle(1).Batch(256), {.epochs = 10, .validation = test.Batch(256),
 //                                                  .callbacks = {&progress}}));
 //
-// For a custom training loop, use TrainStep(), Evaluate(), Predict() and session().
+// `train` and `test` are Datasets of rows {image, label}. For a custom training loop, use
+// TrainStep(), Evaluate(), Predict() and session().
 #ifndef MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
 #define MIRRORFLOW_TRAIN_TRAINER_TRAINER_H_
 
@@ -33,8 +35,8 @@
 namespace mirrorflow {
 
 struct NamedMetric {
-  std::string name;
-  metrics::Metric metric;  // its result must be a scalar
+  std::string name;        // its key in Logs
+  metrics::Metric metric;  // its result must be a float or double scalar
 };
 
 // The parts of a graph that a trainer runs, in their training form. Evaluation and prediction use
@@ -42,44 +44,46 @@ struct NamedMetric {
 struct Model {
   std::vector<Output> inputs = {};  // fed with the components of a batch, in order
   Output loss = {};                 // a float scalar: the mean over the global batch
-  Operation train = {};  // the result of Minimize; invalid for a model that is not trained
+  Operation train = {};             // the result of Minimize; not set if the model is not trained
   std::vector<NamedMetric> metrics = {};
-  Output predictions = {};                     // a value per row; invalid if Predict is not used
-  std::vector<Output> prediction_inputs = {};  // a subset of `inputs`; empty: the first input
+  Output predictions = {};                     // one value per row; not set if Predict is not used
+  std::vector<Output> prediction_inputs = {};  // a subset of `inputs`; if empty, the first input
 };
 
 // Fit returns InvalidArgument if a value is negative, or if both `epochs` and `steps` are 0.
 struct FitOptions {
   int64_t epochs = 1;
   // If above 0, training ends after this many steps, including those before `start`, and `epochs`
-  // is ignored: the dataset repeats as often as needed. If 0, `epochs` is the only limit. If the
-  // limit cuts an epoch short, neither its validation nor OnEpochEnd runs.
+  // is ignored: the dataset is repeated as often as needed. If 0, `epochs` is the only limit. If
+  // this limit cuts an epoch short, the epoch's validation and OnEpochEnd do not run.
   int64_t steps = 0;
-  // Evaluated after each epoch and, if `validation_steps` is not 0, also after every
-  // `validation_steps` steps; the training metrics then cover the steps since the last validation.
+  // A batched dataset that is evaluated after each epoch and, if `validation_steps` is not 0, also
+  // after every `validation_steps` steps; the training metrics then cover the steps since the last
+  // validation.
   std::optional<Dataset> validation = std::nullopt;
   int64_t validation_steps = 0;
-  // Called in this order. The callbacks must outlive Fit.
+  // Objects whose methods Fit calls during training, in this order. They must outlive Fit.
   std::vector<Callback*> callbacks = {};
   // Called after each step with the step's index, from 1, and the loss. If it returns an error,
   // training ends.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
-  // Where training continues, as returned by CheckpointManager::Restore. If `checkpoints` is set,
-  // the callbacks, the metrics and the epoch's mean loss also continue.
+  // Where training continues: the position that CheckpointManager::Restore returned. If
+  // `checkpoints` is set, the state of callbacks and metrics, and the mean loss of the epoch so
+  // far, are also restored.
   TrainingPosition start = {};
   // Whether training can resume on a dataset whose Dataset::ToString() or size() differs from that
   // of the dataset in the checkpoint. If false, Fit returns InvalidArgument for such a dataset.
   bool accept_other_dataset = false;
   // Saves a checkpoint after the last step and, unless `checkpoint_every` is 0, after every
-  // `checkpoint_every` steps. Null saves none; otherwise, the manager must outlive Fit.
+  // `checkpoint_every` steps. If null, no checkpoints are saved. The manager must outlive Fit.
   CheckpointManager* checkpoints = nullptr;
   int64_t checkpoint_every = 0;
   // Compares the replicas' copies of all variables (Session::CheckReplicas) after every
   // `check_replicas` steps (0: never). A difference ends training.
   int64_t check_replicas = 0;
   // How the workers divide the training set. With AutoShardPolicy::kFile, training can resume in
-  // the middle of an epoch only with the numbers of workers and replicas that began the epoch;
-  // otherwise, Fit returns InvalidArgument. `compare_data` also applies to the validation data.
+  // the middle of an epoch only with the same numbers of workers and replicas as before; otherwise,
+  // Fit returns InvalidArgument. `compare_data` also applies to the validation data.
   DistributeOptions distribute = {};
 };
 
@@ -89,12 +93,12 @@ struct InferenceOptions {
 };
 
 struct TrainResult {
-  int64_t steps = 0;  // including those before `start`
+  int64_t steps = 0;  // including those before FitOptions::start
   // The logs of each epoch that this call completed, and of an epoch that `steps` cut short.
   std::vector<Logs> history = {};
   double loss = 0;                     // mean over the rows of the last epoch
   double median_step_ms = 0;           // excludes the first step, which compiles
-  double median_host_us = 0;           // time to enqueue a step; 0 if the device is the host
+  double median_host_us = 0;           // host time to enqueue a step on GPUs; 0 on CPUs
   double examples_per_s = 0;           // over all replicas, at the median step time
   std::optional<std::string> stopped;  // why training, or only this run, ended early
   // Why the last checkpoint could not be saved, for example because the disk is full; a later run
@@ -105,12 +109,17 @@ struct TrainResult {
 class Trainer {
  public:
   // Opens a session for `graph` and adds inference forms to the graph. The strategy must outlive
-  // the trainer. InvalidArgument if the model has no inputs, if its loss is not a float scalar, or
-  // if a metric's result is not a scalar (to fetch such a result, prepare a step with session()).
+  // the trainer. Returns the first error that occurred while the graph was built, and the errors
+  // of Strategy::NewSession. Returns InvalidArgument if the model has no inputs, if its loss is not
+  // a float scalar, or if a metric's result is not a float or double scalar. (To fetch a result
+  // that is not a scalar, such as a confusion matrix, prepare a step with session().)
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Strategy& strategy, Graph& graph,
                                                          const Model& model);
 
-  // Trains the model. The dataset must be batched; its components feed the model's inputs. Errors:
+  // Trains the model. The dataset must be batched; its components feed the model's inputs, in
+  // order. Returns errors of callbacks, of the dataset and of lost workers, and:
+  //   InvalidArgument: an option is out of range, the dataset is empty or not batched, or
+  //     `options.start` does not fit the checkpoint.
   //   OutOfRange, naming the step: the loss is not finite. That step leaves the variables that
   //     Minimize updates unchanged, and no checkpoint of it is saved.
   //   DataLoss, naming the step, the variable and the ranks: the replicas' copies of a variable
@@ -118,23 +127,26 @@ class Trainer {
   //   FailedPrecondition: the model has no `train` operation, or this trainer is already in Fit().
   absl::StatusOr<TrainResult> Fit(const Dataset& dataset, const FitOptions& options = {});
 
-  // Returns the mean loss, weighted by rows, and the metrics over a batched dataset. Resets the
-  // metrics first. InvalidArgument if the dataset has no batches; OutOfRange if a loss is not
-  // finite.
+  // Returns the mean loss over all rows of a batched dataset, named `loss`, and the metrics by
+  // name. Resets the metrics first. Returns InvalidArgument if the dataset has no batches, and
+  // OutOfRange if a loss is not finite.
   absl::StatusOr<Logs> Evaluate(const Dataset& dataset, const InferenceOptions& options = {});
 
-  // Returns the predictions for all rows of a batched dataset, on every worker. The dataset's
-  // components feed either `prediction_inputs`, in order, or all `inputs`, in which case the unused
-  // ones are ignored. FailedPrecondition if the model has no `predictions`.
+  // Returns the predictions for all rows of a batched dataset, in order, on every worker: a tensor
+  // with one row per row of the dataset. The dataset has one component for each of the model's
+  // prediction_inputs, in order, or one for each of its inputs; the components that are not needed
+  // are then ignored. Returns FailedPrecondition if the model has no `predictions`, and
+  // InvalidArgument if the dataset has no batches or if the predictions are a scalar.
   absl::StatusOr<Tensor> Predict(const Dataset& dataset, const InferenceOptions& options = {});
 
-  // Runs a training step on a batch from Strategy::Distribute(), and returns its loss.
+  // Runs a training step on a batch from Strategy::Distribute(), and returns its loss, even if it
+  // is not finite.
   absl::StatusOr<float> TrainStep(const DistributedBatch& batch);
 
-  // Returns ModelSummary() and the memory that each replica needs for a training step on a global
-  // batch of `rows` rows (at least 1): variables, intermediate values, constants. Returns an error
-  // if the step does not compile, for example because an input has an unknown dimension other than
-  // the first.
+  // Returns the table of ModelSummary() and a line with the memory that each replica needs for a
+  // training step on a global batch of `rows` rows (at least 1): variables, intermediate values,
+  // constants. Returns an error if the step does not compile, for example because an input has an
+  // unknown dimension other than the first.
   absl::StatusOr<std::string> Summary(int64_t rows) const;
 
   Session& session() { return *session_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Includes Trainer and its callbacks.
+// Includes Trainer (trainer.h), its built-in callbacks (callbacks.h, tensor_board.h,
+// metrics_server.h) and the table of a model's layers (model_summary.h).
 #ifndef MIRRORFLOW_TRAIN_TRAINER_TRAINING_H_
 #define MIRRORFLOW_TRAIN_TRAINER_TRAINING_H_
 

@@ -45,7 +45,7 @@ absl::string_view ReasonOf(int code) {
   }
 }
 
-// Formats an HTTP/1.0 reply, after which the connection closes.
+// Formats an HTTP/1.0 reply. The connection closes after it.
 std::string ReplyText(const HttpReply& reply, bool with_body) {
   return absl::StrCat(
       "HTTP/1.0 ", reply.code, " ", ReasonOf(reply.code), "\r\nContent-Type: ", reply.content_type,

@@ -44,7 +44,7 @@ class HttpServer {
 
   static constexpr size_t kMaxClients = 32;  // above this, a new client replaces the oldest
   static constexpr size_t kMaxRequestBytes = 8192;
-  // The time between the connection and the end of the reply.
+  // The maximum time from the connection to the end of the reply.
   static constexpr absl::Duration kTimeout = absl::Seconds(5);
 
   // Listens on HOST:PORT; port 0 chooses a free port. Calls `handler` on the server's thread; it

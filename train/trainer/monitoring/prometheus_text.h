@@ -25,14 +25,15 @@ class PrometheusText {
   // Names and values. Values can contain any bytes.
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
-  // `common`: labels that every sample has.
+  // `common` are the labels that every sample has.
   explicit PrometheusText(const Labels& common);
 
   // Add each metric only once. `help` is a sentence.
   void AddGauge(absl::string_view name, absl::string_view help, double value);
   void AddCounter(absl::string_view name, absl::string_view help, double value);
-  // `bounds`: the buckets' inclusive upper bounds in ascending order, except for the last bucket,
-  // which is unbounded. `counts`: observations per bucket; has one element more than `bounds`.
+  // `bounds` has the buckets' inclusive upper bounds in ascending order, except for the last
+  // bucket, which is unbounded. `counts` has the number of observations in each bucket, so it has
+  // one element more than `bounds`.
   void AddHistogram(absl::string_view name, absl::string_view help, absl::Span<const double> bounds,
                     absl::Span<const uint64_t> counts, double sum);
 
@@ -40,7 +41,7 @@ class PrometheusText {
 
  private:
   void AddHeader(absl::string_view name, absl::string_view help, absl::string_view type);
-  // `more`: an additional label, in the format of common_, or empty.
+  // `more` is an additional label, in the format of common_, or empty.
   void AddSample(absl::string_view name, absl::string_view more, double value);
 
   const std::string common_;  // `name="value",…`

@@ -156,8 +156,8 @@ std::string RunMonitor::WhyNotReady() {
   return ForTerminal(absl::StrCat(kWaiting, waiting_));
 }
 
-// Caches the text, because clients can request it at any rate, and where the coordination service
-// runs, a report visits the state of every worker.
+// Caches the text: clients can request it at any rate, and in the process that runs the
+// coordination service, a report visits the state of every worker.
 std::string RunMonitor::StateText() {
   MutexLock lock(&state_mutex_);
   const MonotonicTime now = MonotonicTime::Now();
@@ -180,7 +180,8 @@ std::string RunMonitor::Metrics() {
     return static_cast<double>(value.load(std::memory_order_relaxed));
   };
   PrometheusText text(LabelsOf(options_));
-  text.AddGauge("mirrorflow_ready", "1 if /readyz answers 200, else 0.", WhyNotReady().empty());
+  text.AddGauge("mirrorflow_ready", "1 if /readyz answers 200, otherwise 0.",
+                WhyNotReady().empty());
   text.AddGauge("mirrorflow_workers", "Number of workers in the job.", options_.num_workers);
   text.AddCounter("mirrorflow_restarts_total",
                   "Restarts of the job before this process, as counted by its launcher.",

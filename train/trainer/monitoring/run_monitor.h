@@ -37,8 +37,8 @@ class RunMonitor {
 
   // ---- called by the training thread ------------------------------------------------------------
 
-  // Sets what the process is waiting for, such as `the other workers`. Clears a failure, from which
-  // the process may be recovering. The process is ready after its next step.
+  // Sets what the process is waiting for, such as `the other workers`. Clears a failure, because
+  // the process may be recovering from it. The process is ready after its next step.
   void SetWaiting(std::string what);
   // Watches a session's progress, in place of the previous session's, and times its waits.
   void Watch(const std::shared_ptr<RunProgress>& progress);
