@@ -118,7 +118,8 @@ class OneDeviceStrategy final : public Strategy {
     uint64_t seed = 0;             // for random ops without a seed attribute
     // A step that takes longer fails. Default: 10 minutes.
     absl::Duration step_timeout = SessionOptions().step_timeout;
-    // Memory limit for variables and runs in progress, in bytes. Default: 2^60, in effect unlimited.
+    // Memory limit for variables and runs in progress, in bytes. Default: 2^60, in effect
+    // unlimited.
     int64_t max_bytes = SessionOptions().max_bytes;
     // Capacity of a session's LRU cache of compiled steps. Each set of feed shapes takes one entry.
     // Default: 128.

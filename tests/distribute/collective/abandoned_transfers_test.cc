@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kRows = 8;
 
-// What a test sees of a transport. The transport can be destroyed earlier.
+// The state of a transport, which a test can read after the transport has been destroyed.
 struct TransportState {
   int receives = 0;
   bool aborted = false;
