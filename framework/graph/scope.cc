@@ -89,8 +89,8 @@ NodeBuilder& NodeBuilder::Control(Node* node) & {
 // Infers T, N and lists of dtypes from the inputs.
 absl::Status NodeBuilder::InferAttrs() {
   if (arg_sizes_.size() != op_->inputs.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected ", op_->inputs.size(), " arguments, got ", arg_sizes_.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "wrong number of arguments; expected ", op_->inputs.size(), ", got ", arg_sizes_.size()));
   }
   absl::Span<const Output> rest = inputs_;
   for (size_t i = 0; i < arg_sizes_.size(); ++i) {

@@ -41,7 +41,7 @@ class DataTest(ProgramTest):
         result = self.run_program(MIRRORFLOW, "data", "bad.csv", "--skip_bad_records=1")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("bad.csv: CSV, 12 rows", result.stdout)
-        self.assertRegex(result.stderr, "skipped 1 bad records; first error: .*" + columns)
+        self.assertRegex(result.stderr, "skipped 1 bad record; first error: .*" + columns)
 
     def test_bad_usage_and_files_are_named(self):
         self.check_fails(MIRRORFLOW, ["data"], USAGE, "INVALID_ARGUMENT", "data",

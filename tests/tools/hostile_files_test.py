@@ -283,7 +283,7 @@ class HostileFilesTest(ProgramTest):
         self.assertIn(shown, self.run_program(MIRRORFLOW, "run", "--graph=g.pbtxt").stdout)
         self.assertIn("owned", self.run_program(MIRRORFLOW, "inspect", "g.pbtxt", "--all").stdout)
         self.write(f"{evil}.csv", b"a,b\n1,2\n3\n")
-        self.assertIn(f"WARNING: {shown}.csv: skipped 1 bad records", self.run_program(
+        self.assertIn(f"WARNING: {shown}.csv: skipped 1 bad record", self.run_program(
             MIRRORFLOW, "data", f"{evil}.csv", "--skip_bad_records=1").stderr)
         self.write(f"{evil}/a/b.gif", b"")
         self.write(f"{evil}/a/b.png", png())

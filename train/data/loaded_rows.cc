@@ -132,7 +132,7 @@ class Loaded final : public RowStream {
       }
     }
     if (at_end_ && errors_ > 0) {
-      LogWarning(absl::StrCat("skipped ", errors_, " bad records"));
+      LogWarning(absl::StrCat("skipped ", errors_, " bad record", errors_ == 1 ? "" : "s"));
     }
     return failure;
   }

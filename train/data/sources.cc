@@ -143,8 +143,9 @@ absl::StatusOr<Dataset> OpenCsv(const std::vector<std::string>& paths, const Csv
   for (const std::string& path : paths) {
     MF_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(path, source.csv));
     if (table.num_bad_records > 0) {
-      LogWarning(absl::StrCat(path, ": skipped ", table.num_bad_records,
-                              " bad records; first error: ", table.first_bad_record));
+      LogWarning(absl::StrCat(path, ": skipped ", table.num_bad_records, " bad record",
+                              table.num_bad_records == 1 ? "" : "s",
+                              "; first error: ", table.first_bad_record));
     }
     tables.push_back(table);  // shares its columns
   }

@@ -82,7 +82,7 @@ TEST_F(ScopeTest, UnknownOpIsRejectedWithSuggestion) {
 TEST_F(ScopeTest, ErrorForMissingArgumentNamesNode) {
   EXPECT_EQ(root_.WithName("y").Build(TestOps(), "Square").Finish(), nullptr);
   EXPECT_THAT(root_.status(), IsError(absl::StatusCode::kInvalidArgument, "Square(y)",
-                                      "expected 1 arguments", "got 0"));
+                                      "arguments; expected 1", "got 0"));
 }
 
 TEST_F(ScopeTest, GivenAttributeOverridesInputs) {
