@@ -100,7 +100,7 @@ class RejoinTest(restarts.RestartsTestCase):
         first = self.workers()
         self.assertEqual(len(first), WORKERS)
         for i in range(KILLS):
-            # Progress resets the growth of the pauses.
+            # Progress resets the backoff, so the next pause is short again.
             if i % 5 == 4:
                 self.wait_for_step(self.last_saved() + 1)
             time.sleep(random.uniform(0, 0.6))  # joining, waiting, saving, or in a step

@@ -207,7 +207,7 @@ absl::Status InferAndFold::InferBody(Compilation& c, const Node& node, Compilati
   if (trials_ > 0) trial_nodes_left_ -= body.graph.num_nodes() + kNodesAsACall;
   if (trial_nodes_left_ < 0) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(OpAndName(node), ": inferring the lists of nested loops takes too long"));
+        absl::StrCat(OpAndName(node), ": inferring the types of the lists in nested loops takes too long"));
   }
   const int first = FirstArgument(node.op());
   body.feed_shapes.clear();
