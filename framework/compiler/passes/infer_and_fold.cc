@@ -206,8 +206,8 @@ absl::Status InferAndFold::InferBody(Compilation& c, const Node& node, Compilati
   constexpr int64_t kNodesAsACall = 1 << 8;
   if (trials_ > 0) trial_nodes_left_ -= body.graph.num_nodes() + kNodesAsACall;
   if (trial_nodes_left_ < 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(OpAndName(node), ": inferring the types of the lists in nested loops takes too long"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        OpAndName(node), ": inferring the types of the lists in nested loops takes too long"));
   }
   const int first = FirstArgument(node.op());
   body.feed_shapes.clear();
