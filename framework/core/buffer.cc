@@ -28,8 +28,8 @@ struct Available {
   const char* limit;
 };
 
-// Returns the memory that this machine and this process's control group have left, swap included;
-// the largest size_t if the system does not report it.
+// Returns the memory that this machine and this process's control group have left, including swap,
+// or the largest size_t if the system does not report it.
 Available AvailableOnMachine() {
   size_t available = std::numeric_limits<size_t>::max(), swap = 0;
   std::FILE* file = std::fopen("/proc/meminfo", "re");

@@ -57,8 +57,8 @@ int64_t NumberIn(const std::string& file) {
   return stream >> number ? number : -1;
 }
 
-// Returns the path of the `pids.max` file, of this process's cgroup or an ancestor, whose limit has
-// been reached; empty if there is none.
+// Returns the path of the `pids.max` file of this process's cgroup, or of the nearest ancestor,
+// that has reached its limit; empty if none has.
 std::string ReachedCgroup() {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {

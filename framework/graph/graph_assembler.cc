@@ -25,7 +25,7 @@ namespace {
 int64_t MaxOutputs(size_t nodes) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(nodes); }
 // Larger graphs get no hint, because the search for the nearest name compares all names.
 constexpr size_t kMaxNodesForHint = 2000;
-// The limit for an unknown op, in which each output is a separate argument.
+// The limit for an unknown op, where each output is a separate argument.
 constexpr int kMaxUnknownOutputs = 1 << 12;
 
 struct Link {
@@ -134,8 +134,8 @@ class Assembler {
       errors_.Add(absl::StrCat(
           first.where, "node '", Printable(first.name),
           "' is part of a TensorFlow 1 loop (Switch, Merge, Enter, Exit, NextIteration); expected "
-          "a While or StatelessWhile: call tf.compat.v1.enable_control_flow_v2() before the "
-          "export"));
+          "a While or StatelessWhile: call tf.compat.v1.enable_control_flow_v2() before building "
+          "the graph"));
     } else if (!sort.cycle.empty()) {
       errors_.Add(absl::StrCat(records_[sort.cycle[0]].where,
                                "the graph has a cycle: ", CycleToString(sort.cycle, [&](int i) {

@@ -193,7 +193,7 @@ struct Plan {
 
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
-  std::shared_ptr<KernelLibrary> library;  // used by all kernels, also of sub-plans; may be null
+  std::shared_ptr<KernelLibrary> library;  // used by all kernels and sub-plans; may be null
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
   std::vector<int32_t> late;  // the collectives that the next run finishes, in order
@@ -229,8 +229,8 @@ struct Plan {
 // messages: `MatMul(y) with 4096 bytes, Tanh(z) with 1024 bytes`.
 std::string LargestValues(const Plan& plan);
 
-// Makes a plan's dispatch list. `one_lane` puts all instructions on the compute lane, which needs
-// no events; set it for devices with inline lanes, and for the bodies of branches and loops.
+// Makes a plan's dispatch list. If `one_lane` is true, all instructions are on the compute lane and
+// need no events; set it for devices with inline lanes, and for the bodies of branches and loops.
 DispatchList MakeDispatchList(const Plan& plan, bool one_lane);
 
 }  // namespace mirrorflow

@@ -31,8 +31,8 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
 }
 
 // Returns whether the handle is used only by reads and by optimizer updates that can run on a range
-// of the variable. A function could write the variable in other ways, so returns false if the graph
-// has functions.
+// of the variable. Returns false if the graph has functions, because a function could write the
+// variable in other ways.
 bool OnlyOptimizersWrite(const Graph& graph, const Node& handle) {
   const DataType dtype = handle.attr<DataType>("dtype");
   if ((dtype != DT_FLOAT && dtype != DT_DOUBLE) || !graph.functions().functions().empty()) {

@@ -92,8 +92,8 @@ absl::Status Session::Initialize(SessionBackend& backend) {
   const std::vector<int> ranks = connection_->local_ranks();
   if (ranks.empty() || ranks.size() != backend.devices.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "session: wrong number of devices; expected one for each local replica, ", ranks.size(),
-        " in ", backend.topology.ToString(), "; got ", backend.devices.size()));
+        "session: wrong number of devices; expected one for each local replica (", ranks.size(),
+        " in ", backend.topology.ToString(), "), got ", backend.devices.size()));
   }
   const World& world = compiler_->target().world;
   MF_ASSIGN_OR_RETURN(std::unique_ptr<const VariableLayout> layout,

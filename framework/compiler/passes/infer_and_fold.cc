@@ -111,7 +111,7 @@ void SetOutputs(Compilation& c, const Node& node, const std::vector<Shape>& shap
 
 }  // namespace
 
-// Replaces outputs of known value with constants.
+// Replaces the node's outputs that have known values with constants.
 absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node) const {
   if (trials_ > 0) return false;
   if (!Computes(node->op()) || node->op().has(kStateful)) return false;
@@ -167,9 +167,9 @@ absl::Status InferAndFold::CheckStatic(const Compilation& c, const Node& node) c
   for (int i = 0; i < node.num_outputs(); ++i) {
     const Shape& shape = c.values().shape(node.output(i));
     if (!shape.IsFullyDefined()) {
-      return absl::UnimplementedError(
-          absl::StrCat(OpAndName(node), ": the shape of output ", i, " depends on data, got ",
-                       shape.ToString(), "; only shapes known before the step runs are supported"));
+      return absl::UnimplementedError(absl::StrCat(
+          OpAndName(node), ": the shape of output ", i, " depends on data (here ", shape.ToString(),
+          "); only shapes known before the step runs are supported"));
     }
   }
   return absl::OkStatus();

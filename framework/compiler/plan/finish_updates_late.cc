@@ -70,16 +70,16 @@ class Mover {
   }
 
  private:
-  // Returns one root storage per block of memory, because each of a variable's handles has its own
-  // storage.
+  // Returns the root storage that represents the block of memory at `root`. Each of a variable's
+  // handles has its own root storage, but all of them have the same memory.
   int MemoryOf(int root) {
     const Storage& storage = s_.storage.all[root];
     if (storage.region == kNoRegion) return root;
     return memory_.try_emplace({storage.region, storage.offset}, root).first->second;
   }
 
-  // Drops a finish's accesses to the rows that an update by product sends, because the update
-  // copies them when it starts (team_update.cc).
+  // Drops the accesses of a finish instruction to the rows that an update by product sends, because
+  // the update copies these rows when it starts (team_update.cc).
   void ForgetRows(int finish) {
     const Instruction& instruction = plan_.instructions[finish];
     if (instruction.kind != InstructionKind::kFinish) return;
@@ -110,8 +110,8 @@ class Mover {
     });
   }
 
-  // Returns the first instruction before which the update must be finished; that is its own start
-  // if no earlier instruction conflicts.
+  // Returns the first instruction that must run after the update has finished: the first one that
+  // conflicts with it, which is the update's own start at the latest.
   int FirstUse(int finish) {
     int first = finish;
     for (const MemoryAccess& access : plan_.accesses[finish]) {
