@@ -18,7 +18,7 @@ class EndRequests {
   enum class Kind {
     kFirst,
     kRepeated,  // a second SIGTERM within 5 s of the first: the same request
-    kSecond,    // any other later signal: the process ends at once
+    kSecond,    // any other later signal: the process ends immediately
   };
   // Classifies a signal that has arrived. Thread-safe and async-signal-safe.
   Kind Take(int signal, MonotonicTime now = MonotonicTime::Now());

@@ -141,11 +141,11 @@ class Communicator {
   virtual bool can_be_repeated() const { return false; }
 
   // Returns the first failure of any rank, or OK. Callers check it after the lanes of a step have
-  // drained, because a backend whose calls only enqueue can detect a failure after Finish.
+  // drained, because a backend that only enqueues work can detect a failure after Finish.
   virtual absl::Status status() const = 0;
 
-  // Wakes all waiting ranks, whose calls return `why`. Thread-safe; the first call on any rank
-  // wins.
+  // Wakes all waiting ranks, and makes their calls return `why`. Thread-safe. If several ranks call
+  // it, the first call determines `why`.
   virtual void Abort(absl::Status why) = 0;
 
   // Calls Start, then Finish.

@@ -151,8 +151,8 @@ class Device {
 
   virtual absl::string_view name() const = 0;  // `CPU:0`
   virtual const DeviceTraits& traits() const = 0;
-  // Returns a device with the same name and memory but its own lanes, for concurrent steps; null if
-  // the device can run only one step at a time.
+  // Returns a device with the same name and memory but its own lanes, for concurrent steps, or null
+  // if the device can run only one step at a time.
   virtual std::unique_ptr<Device> Clone() const { return nullptr; }
 
   // Makes this the calling thread's current device, which libraries such as CUDA's use implicitly.

@@ -112,7 +112,7 @@ struct PlannedCollective {
   bool is() const {
     return std::holds_alternative<T>(operation);
   }
-  // Returns the update call; null unless the collective is an update.
+  // Returns the update call, or null if the collective is not an update.
   const UpdateCall* update() const {
     if (const auto* update = std::get_if<PlannedUpdate>(&operation)) return &update->call;
     if (const auto* update = std::get_if<PlannedProductUpdate>(&operation)) return &update->call;
@@ -170,8 +170,8 @@ struct PlannedControl {
   std::vector<int64_t> staging;
 };
 
-// A plan's instructions in the order in which a device dispatches them, without records and waits
-// if its lanes run inline. Made once for all replicas that run the plan.
+// A plan's instructions in dispatch order, without records and waits if the device's lanes run
+// inline. Made once for all replicas that run the plan.
 struct DispatchList {
   std::vector<Instruction> instructions;
   std::vector<int32_t> original;  // their indices in Plan::instructions

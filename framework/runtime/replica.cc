@@ -159,7 +159,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
   late_left_ = unfinished_ ? plan_->late.size() : 0;
   deadline_ = deadline;
   if (moves_arena()) {
-    replica_.FreeArena();  // first, because both may not fit into memory
+    replica_.FreeArena();  // first, because the old and new arenas may not both fit
     auto arena = replica_.device().Allocate(plan_->arena_bytes);
     if (!arena.ok()) {
       const absl::Status why =

@@ -48,9 +48,9 @@ class Replica {
 
   Device& device() const { return *device_; }
   int rank() const { return rank_; }
-  // Sets the replica's communicator endpoint, which is not owned; null in a world of one rank.
-  // `domain_spans_processes` says whether the replica's memory domain has ranks in other processes;
-  // if so, their updates write this replica's variables.
+  // Sets the replica's communicator endpoint, which is not owned. It is null in a world of one
+  // rank. `domain_spans_processes` says whether the replica's memory domain has ranks in other
+  // processes; if so, their updates write this replica's variables.
   void set_communicator(Communicator* communicator, bool domain_spans_processes = false) {
     communicator_ = communicator;
     shares_variables_ = domain_spans_processes;
@@ -101,7 +101,7 @@ class Replica {
   const int rank_;
   const std::vector<LayoutRegion> regions_;  // of the variable layout
   Communicator* communicator_ = nullptr;
-  bool shares_variables_ = false;  // with other processes
+  bool shares_variables_ = false;  // whether other processes write the variables
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
   std::vector<std::shared_ptr<std::byte>> layout_;  // the memory of regions_
   // Shared by all plans: grows to the largest size that a Run has needed.

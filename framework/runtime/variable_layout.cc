@@ -101,8 +101,8 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
 }
 
 absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_bytes, int world_size) {
-  // The updates, in the order in which their gradients are computed. Node ids follow the creation
-  // order, and the nodes of a backward pass are created in the order in which they run.
+  // The updates, ordered as their gradients are computed: node ids increase in creation order, and
+  // a backward pass creates its nodes in the order that they run in.
   std::vector<Node*> updates;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
@@ -126,7 +126,8 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
       if (update->input(i).dtype() != DT_RESOURCE) continue;
       updated.push_back(FindHandle(update->input(i)));
       if (updated.back() < 0) {
-        return absl::InvalidArgumentError(absl::StrCat(OpAndName(*update), ": unknown variable"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(OpAndName(*update), ": updates an unknown variable"));
       }
     }
     for (const int v : updated) {

@@ -43,7 +43,7 @@ struct CompiledStep {
   std::vector<int> reads_first;  // variables that must have a value before the step
   std::vector<int> writes;
   int64_t fetch_bytes = 0;  // size of the fetches on the host
-  // Describes the step that was evicted to make room for this one; empty if none was.
+  // Describes the step that was evicted to make room for this one. Empty if no step was evicted.
   std::string replaced;
   // The incarnation when the workers agreed on the step; 0 if they have not agreed.
   uint64_t agreed = 0;

@@ -133,8 +133,8 @@ class Mover {
         Instruction finish = plan_.instructions[next->from];
         finish.kind = InstructionKind::kFinishLate;
         plan_.late.push_back(finish.index);
-        // Everything that this run waits for is more urgent. After that, updates are sent in the
-        // order in which the next run needs them.
+        // Everything that this run waits for is more urgent. Updates are sent after that, in the
+        // order that the next run needs them in.
         plan_.collectives[finish.index].urgency = static_cast<int>(plan_.late.size());
         append(finish, plan_.accesses[next->from]);
         const EventId event = plan_.num_events++;

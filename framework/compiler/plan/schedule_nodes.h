@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScheduleNodes: finds an order in which a single thread can run all nodes of a program.
-// Collectives start in the program's order, each as soon as its operands are ready; the nodes that
-// the next collective waits for run first. Nodes that depend on a collective run only once a later
+// ScheduleNodes: finds an order for a single thread to run all nodes of a program. Collectives
+// start in the program's order, each as soon as its operands are ready; the nodes that the next
+// collective waits for run first. Nodes that depend on a collective run only once a later
 // collective is also in flight, or when no other node is left, so a rank seldom waits for other
 // ranks.
 //
