@@ -2,7 +2,7 @@
 //
 // EndRequests: distinguishes a second request to end the process from a first request that arrives
 // twice. A batch system, a service manager or a launcher can send SIGTERM to all processes of a
-// job, which also forward it to each other.
+// job, and these processes also forward it to each other.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 

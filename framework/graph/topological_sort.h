@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sorts anything that can be numbered in topological order: nodes of a graph, records of a file,
-// functions of a library. The sort is iterative, so the stack does not grow with the input.
+// Sorts numbered items in topological order: nodes of a graph, records of a file, functions of a
+// library. The sort is iterative, so the stack does not grow with the input.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
 

@@ -77,7 +77,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
         Annotate(info.shape.Validate(info.dtype), absl::StrCat("variable '", name, "'")));
     const int existing = Find(name);
     if (existing < 0) {
-      // Gradients double the sum, which then still fits into an offset by a wide margin.
+      // Gradients double the sum, but it still fits into an offset by a wide margin.
       constexpr int64_t kMaxBytes = int64_t{1} << 60;
       total_bytes += std::min(info.bytes(), kMaxBytes);
       if (total_bytes > kMaxBytes) {

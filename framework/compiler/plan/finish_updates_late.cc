@@ -110,8 +110,8 @@ class Mover {
     });
   }
 
-  // Returns the first instruction that must run after the update has finished: the first one that
-  // conflicts with it, which is the update's own start at the latest.
+  // Returns the first instruction that conflicts with the update, which must finish before this
+  // instruction of the next run. At the latest, this is the start of the update itself.
   int FirstUse(int finish) {
     int first = finish;
     for (const MemoryAccess& access : plan_.accesses[finish]) {

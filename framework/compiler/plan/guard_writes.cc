@@ -31,7 +31,7 @@ std::vector<char> Reach(const Graph& graph, const Node* from) {
   return reached;
 }
 
-// Returns the index of the first collective for which no node in `failing` depends on it or on a
+// Returns the index of the first collective such that no node in `failing` depends on this or a
 // later collective. Returns the number of collectives if there is none. Collectives start in the
 // same order on every rank, so a node that runs before one collective runs before all later ones.
 size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
