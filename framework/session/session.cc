@@ -64,7 +64,7 @@ Session::Session(const Graph& graph, SessionBackend& backend, const SessionOptio
 Session::~Session() {
   if (runners_ != nullptr) {
     log_->tracer = nullptr;  // the user may have destroyed the trace
-    // Other workers may be waiting for updates that this one has in flight.
+    // Other workers may be waiting for updates that this worker has in flight.
     runners_->first().FinishUpdates().IgnoreError();
     // After a failure, transfers in flight still use the steps, and the steps' recordings use the
     // communicators.

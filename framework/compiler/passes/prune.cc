@@ -40,7 +40,8 @@ bool TakeDefaults(Compilation& c) {
   return changed;
 }
 
-// Returns an error if the step needs an unknown op. Elsewhere, a graph may contain them.
+// Returns an error if the step needs an unknown op. Nodes that the step does not need may have
+// unknown ops.
 absl::Status CheckOps(const Compilation& c) {
   ErrorList errors;
   for (const Node* node : c.graph.Nodes()) {
