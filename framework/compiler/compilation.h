@@ -77,7 +77,7 @@ struct GlobalSignature {
   std::vector<Shape> feed_shapes;  // global, by feed
   // For each variable of the layout, whether it has a value before the step. Empty if unknown.
   std::vector<char> initialized = {};
-  // False for a step that runs on a single replica.
+  // If true, values are split over the replicas. False for a step that runs on a single replica.
   bool shard = true;
 };
 
@@ -127,11 +127,12 @@ inline bool IsCollective(const Node& node) {
 // its predicate.
 inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 1 : 0; }
 
-// Returns whether a fed value of this shape is split over the replicas. It is if the placeholder's
-// leading dimension is unknown. Fed nodes other than placeholders declare no shape.
+// Returns whether a fed value of this shape is split over the replicas. It is split if the
+// placeholder's leading dimension is unknown. Other fed nodes declare no shape; their values are
+// split unless they are scalars.
 bool IsSplit(const Output& feed, const Shape& shape);
 
-// The topology properties on which a program may depend.
+// The topology properties that a program may depend on.
 struct World {
   int size = 1;
   int num_domains = 1;  // memory domains
@@ -144,7 +145,8 @@ struct World {
 // A split of rows over the replicas. Feeds with the same number of rows share an axis.
 struct Axis {
   int64_t size = 0;
-  // True for the axis on which every replica has exactly one row, whatever its shard of the feeds.
+  // True for the axis where every replica has exactly one row, regardless of its shard of the
+  // feeds.
   bool of_replicas = false;
 };
 
@@ -163,7 +165,7 @@ struct Compilation {
   std::string device_type;                  // empty for a program
   const VariableLayout* layout = nullptr;
   CompileOptions options;
-  // False on one replica: every value is replicated and no collective is inserted.
+  // If false, every value is replicated and no collective is inserted. False on a single replica.
   bool shard = true;
   Facts facts = 0;  // the facts that the passes run so far have established
 
@@ -178,11 +180,11 @@ struct Compilation {
 
   std::vector<Axis> axes;
   ShardingTable shardings;
-  // The sharding that each node requires for each of its inputs, by node id. Empty means all
-  // replicated.
+  // The sharding that each node requires for each of its inputs, by node id. An empty entry means
+  // that all inputs are replicated.
   std::vector<Shardings> required_inputs;
-  // The collectives, and the branches and loops that contain collectives, in the order in which
-  // every rank starts them.
+  // The collectives, and the branches and loops that contain collectives, in start order, which is
+  // the same on every rank.
   std::vector<Node*> collectives;
   // The control edges that order the users of reads before the writes.
   std::vector<std::pair<Node*, Node*>> reader_edges;
@@ -212,7 +214,8 @@ struct Compilation {
   // edges.
   void ReplaceOperation(Node* from, Node* to);
   // Replaces a node that has one output with `value`, and moves the node's control inputs to
-  // `value`, so that its users still wait for them. None of these inputs may depend on `value`.
+  // `value`, so that the node's users still wait for them. None of these inputs may depend on
+  // `value`.
   void ReplaceNode(Node* node, const Output& value);
   // Removes nodes that no fetch, target, feed or other node needs. Returns whether it removed any.
   bool RemoveDeadNodes();

@@ -28,8 +28,8 @@ struct Available {
   const char* limit;
 };
 
-// Returns the memory that this machine and this process's control group have left, swap included;
-// the largest size_t if the system does not report it.
+// Returns the memory that this machine and this process's control group have left, including swap,
+// or the largest size_t if the system does not report it.
 Available AvailableOnMachine() {
   size_t available = std::numeric_limits<size_t>::max(), swap = 0;
   std::FILE* file = std::fopen("/proc/meminfo", "re");
@@ -46,7 +46,7 @@ Available AvailableOnMachine() {
   return {available, ""};
 }
 
-// Returns how many bytes are left below a memory limit; the largest size_t if there is no limit.
+// Returns how many bytes are left below a memory limit, or the largest size_t if there is no limit.
 // `format` matches the line of /proc/self/status that holds the amount in use.
 size_t LeftOf(__rlimit_resource_t resource, const char* format) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();

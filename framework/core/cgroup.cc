@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a file's lines; none if it cannot be read.
+// Returns a file's lines, or none if the file cannot be read.
 std::vector<std::string> Lines(const std::string& path) {
   std::vector<std::string> lines;
   std::ifstream file(path);
@@ -33,7 +33,7 @@ std::vector<std::string> WordsOf(const std::string& path) {
   return absl::StrSplit(lines[0], ' ', absl::SkipEmpty());
 }
 
-// Returns the number in a file; nullopt for "max", a negative number or any other text.
+// Returns the number in a file, or nullopt for "max", a negative number or any other text.
 std::optional<uint64_t> Number(const std::string& path) {
   const std::vector<std::string> words = WordsOf(path);
   uint64_t value = 0;
@@ -41,7 +41,7 @@ std::optional<uint64_t> Number(const std::string& path) {
   return value;
 }
 
-// Adds up the numbers of the file's `KEY NUMBER` lines whose key is in `keys`.
+// Returns the sum of the numbers in the file's `KEY NUMBER` lines that have a key in `keys`.
 uint64_t SumOf(const std::string& path, std::initializer_list<absl::string_view> keys) {
   uint64_t sum = 0;
   for (const std::string& line : Lines(path)) {
@@ -62,8 +62,9 @@ bool HasItem(absl::string_view list, absl::string_view item) {
   return false;
 }
 
-// Returns the path from `top` down to `group`: empty or `/a/b`. Also empty if `top` is not an
-// ancestor: a container sees only its own group, whose path may be the host's or begin with `/..`.
+// Returns the path from `top` down to `group`: empty or `/a/b`. The path is also empty if `top` is
+// not an ancestor, because a container sees only its own group, whose path may be the host's or
+// begin with `/..`.
 std::string PathBelow(absl::string_view group, absl::string_view top) {
   if (top == "/") top = "";
   if (!absl::ConsumePrefix(&group, top) || absl::StartsWith(group, "/..")) return "";

@@ -22,11 +22,11 @@ class Cgroup {
   // `root`. Tests pass a temporary folder.
   explicit Cgroup(std::string root = "");
 
-  // Returns how many CPUs' worth of time the process may use; nullopt if there is no limit.
+  // Returns how many CPUs' worth of time the process may use, or nullopt if there is no limit.
   std::optional<double> Cpus() const;
-  // Returns how many bytes of memory the process may use; nullopt if there is no limit.
+  // Returns how many bytes of memory the process may use, or nullopt if there is no limit.
   std::optional<uint64_t> MemoryLimit() const;
-  // Returns how many more bytes of memory and swap the process may use; nullopt if there is no
+  // Returns how many more bytes of memory and swap the process may use, or nullopt if there is no
   // limit. The page cache does not count as used, because the system drops it when memory runs
   // short. `free_swap` is the machine's free swap; a group can limit how much of it the process may
   // use.

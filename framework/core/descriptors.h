@@ -18,8 +18,8 @@ namespace mirrorflow {
 inline constexpr int64_t kSpareDescriptors = 256;
 
 // Ensures that `needed` more files can be opened, raising the process's soft limit if necessary. If
-// the hard limit allows, leaves room for `spare` further ones. Never lowers the limit. Returns
-// ResourceExhausted, beginning with `what`, if the hard limit is too low for `needed`; the error
+// the hard limit allows, leaves room for `spare` further files. Never lowers the limit. Returns
+// ResourceExhausted if the hard limit is too low for `needed`; the message begins with `what` and
 // names the limit that suffices.
 //
 // Call it before using libraries that abort or hang without descriptors, and before work that would

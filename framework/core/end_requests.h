@@ -2,7 +2,7 @@
 //
 // EndRequests: distinguishes a second request to end the process from a first request that arrives
 // twice. A batch system, a service manager or a launcher can send SIGTERM to all processes of a
-// job, which also forward it to each other.
+// job, and these processes also forward it to each other.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_END_REQUESTS_H_
 
@@ -18,7 +18,7 @@ class EndRequests {
   enum class Kind {
     kFirst,
     kRepeated,  // a second SIGTERM within 5 s of the first: the same request
-    kSecond,    // any other later signal: the process ends at once
+    kSecond,    // any other later signal: the process ends immediately
   };
   // Classifies a signal that has arrived. Thread-safe and async-signal-safe.
   Kind Take(int signal, MonotonicTime now = MonotonicTime::Now());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failpoints: named points in the code at which tests make a process fail. They are in every build
-// and do nothing unless MIRRORFLOW_FAILPOINTS is set, in which case the process prints a warning
-// when it starts. A failpoint that is not set costs one branch.
+// Failpoints: named points in the code where tests make a process fail. They are in every build and
+// do nothing unless MIRRORFLOW_FAILPOINTS is set, in which case the process prints a warning when
+// it starts. A failpoint that is not set costs one branch.
 //
 //   MIRRORFLOW_FAILPOINTS='checkpoint/rename=kill@0#3'
 //
@@ -53,8 +53,8 @@ class Failpoint {
   const std::string name_;
   bool is_set_ = false;
   std::string action_;
-  int worker_ = -1;  // -1: every worker
-  int count_ = 0;    // the pass at which it acts; 0: every pass
+  int worker_ = -1;  // -1 means every worker
+  int count_ = 0;    // the pass when it acts; 0 means every pass
   std::atomic<int> passes_{0};
 };
 

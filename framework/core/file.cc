@@ -108,7 +108,7 @@ class Appender {
 
   const int fd_;
   const absl::string_view path_;
-  std::unique_ptr<char, decltype(&std::free)> block_{nullptr, std::free};  // null: no direct I/O
+  std::unique_ptr<char, decltype(&std::free)> block_{nullptr, std::free};  // if null, no direct I/O
   size_t filled_ = 0;                                                      // bytes of block_ in use
 };
 
@@ -122,8 +122,8 @@ absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return absl::OkStatus();
   struct statvfs disk;
   const uint64_t free = fstatvfs(fd, &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
-  return WriteError(error, absl::StrCat(path, ": cannot reserve space; needs ", bytes, " bytes, ",
-                                        free, " free"));
+  return WriteError(error, absl::StrCat(path, ": cannot reserve space; needs ", bytes,
+                                        " bytes, but only ", free, " are free"));
 }
 
 // The file under its temporary name. The destructor removes it unless it was renamed.
@@ -265,7 +265,7 @@ absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::
   }
   file.renamed = true;
   MF_RETURN_IF_ERROR(before_call("fsync_directory"));
-  // EINVAL: a file system whose directories cannot be synced.
+  // Ignores EINVAL: on some file systems, directories cannot be synced.
   if (fsync(parent.fd) != 0 && errno != EINVAL) {
     return FileError(errno, path, "cannot fsync its directory");
   }

@@ -81,10 +81,10 @@ absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data);
 // file. Call it before long-running work whose result is written to `path`.
 absl::Status CheckWritable(absl::string_view path);
 
-// Opens the file through which a worker reports to its launcher, truncating it, and returns its
-// descriptor, which the caller must close. The path comes from an environment variable, which
-// `mirrorflow launch` sets to /proc/PID/fd/N, a link to a descriptor of the worker's supervisor.
-// Returns FailedPrecondition for any other symbolic link, which another user may have created.
+// Opens the file for a worker's reports to its launcher, truncates it, and returns its descriptor,
+// which the caller must close. The path comes from an environment variable, which `mirrorflow
+// launch` sets to /proc/PID/fd/N, a link to a descriptor of the worker's supervisor. Returns
+// FailedPrecondition for any other symbolic link, which another user may have created.
 absl::StatusOr<int> OpenLauncherFile(absl::string_view path);
 
 }  // namespace mirrorflow

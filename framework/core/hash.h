@@ -16,7 +16,7 @@ class StableHasher {
     for (const char c : bytes) Mix(static_cast<unsigned char>(c));
     return *this;
   }
-  // Mixes in the whole value at once, not byte by byte.
+  // Mixes in the whole value in one step, not byte by byte.
   StableHasher& Add(int64_t value) {
     Mix(static_cast<uint64_t>(value));
     return *this;

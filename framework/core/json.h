@@ -21,7 +21,7 @@ namespace mirrorflow {
 std::string JsonText(const nlohmann::json& json);
 std::string JsonText(const nlohmann::ordered_json& json);
 
-// Returns `text` as a JSON string, quotes included.
+// Returns `text` as a JSON string, including the quotes.
 std::string JsonQuote(absl::string_view text);
 
 // Limits on parsed JSON. With the defaults, any text takes less than 500 MiB of memory in addition

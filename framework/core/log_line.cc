@@ -111,7 +111,7 @@ std::string LabelsInJson() {
   return labels != nullptr ? labels->json : "";
 }
 
-// Returns the time and the labels that a text line begins with; empty if it has none.
+// Returns the time and the labels that a text line begins with, or an empty string if it has none.
 std::string TextBeginning() {
   const Labels* const labels = current_labels;
   if (labels == nullptr || labels->text.empty() || ProcessLogFormat() != LogLineFormat::kText) {

@@ -43,7 +43,7 @@ class LogIdentity {
   LogIdentity(const LogIdentity&) = delete;
   LogIdentity& operator=(const LogIdentity&) = delete;
 
-  // Returns the job that labels the process's lines; empty if unknown.
+  // Returns the job that labels the process's lines, or an empty string if it is unknown.
   static std::string Job();
 
  private:

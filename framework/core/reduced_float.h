@@ -2,7 +2,7 @@
 //
 // Conversions of half (1 sign, 5 exponent, 10 mantissa bits) and bfloat16 (1, 8, 7), both held as
 // 16 bits. No kernel computes in these formats: operands are widened to float, which is exact, and
-// results are rounded once, to nearest, ties to even. Overflow becomes infinity, underflow a
+// results are rounded once, to nearest, ties to even. Overflow gives infinity, underflow gives a
 // denormal or 0, and NaN stays NaN.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_REDUCED_FLOAT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_REDUCED_FLOAT_H_

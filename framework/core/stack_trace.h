@@ -11,8 +11,8 @@ namespace mirrorflow {
 // Returns the calling thread's return addresses, for StackText() in the same process. Fast, because
 // it leaves symbolisation, which reads the symbol tables of files, to StackText().
 std::string CaptureStack();
-// Returns the functions of a captured stack, innermost first, one per line; empty if `captured` is
-// not a captured stack.
+// Returns the functions of a captured stack, innermost first, one per line. Returns an empty string
+// if `captured` is not a captured stack.
 std::string StackText(absl::string_view captured);
 
 // Returns the stacks of all threads in the process, each after a line with the thread's name.

@@ -18,7 +18,8 @@ bool HasFileSizeLimit() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Describes the process or host limit that `error` reports; empty if it reports none.
+// Describes the process or host limit that `error` reports. Returns an empty string if it reports
+// none.
 absl::string_view LimitOf(int error) {
   switch (error) {
     case EMFILE:

@@ -14,7 +14,7 @@ absl::Status Tensor::CheckType(DataType dtype, const Shape& shape) {
   }
   if (!shape.IsFullyDefined()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a tensor needs a fully defined shape, got ", shape.ToString()));
+        absl::StrCat("a tensor must have a fully defined shape, got ", shape.ToString()));
   }
   return shape.Validate(dtype);
 }

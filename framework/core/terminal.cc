@@ -16,8 +16,8 @@ namespace {
 
 bool IsC1(char c) { return (c & 0xe0) == 0x80; }  // 80 to 9F
 
-// Returns the length of the control character at the start of `text`, which is not empty; 0 if
-// `text` starts with any other character.
+// Returns the length of the control character at the start of `text`, which is not empty. Returns 0
+// if `text` starts with any other character.
 size_t ControlLength(absl::string_view text) {
   switch (Utf8CharacterLength(text)) {
     case 0:

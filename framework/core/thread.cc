@@ -33,8 +33,8 @@ bool HasLimit(int resource) {
          limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Explains why the stack of another thread does not fit into memory; empty if it fits. `ulimit -d`
-// counts only writable mappings, `ulimit -v` all of them.
+// Explains why the stack of another thread does not fit into memory. Returns an empty string if it
+// fits. `ulimit -d` counts only writable mappings, `ulimit -v` all of them.
 std::string MemoryLimit() {
   const size_t bytes = DefaultStackBytes();
   void* const stack =
@@ -57,8 +57,8 @@ int64_t NumberIn(const std::string& file) {
   return stream >> number ? number : -1;
 }
 
-// Returns the path of the `pids.max` file, of this process's cgroup or an ancestor, whose limit has
-// been reached; empty if there is none.
+// Returns the path of the `pids.max` file of this process's cgroup, or of the nearest ancestor,
+// that has reached its limit. Returns an empty string if none has.
 std::string ReachedCgroup() {
   std::ifstream groups("/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Starts threads. Unlike the constructor of std::thread, StartThread returns a status when a limit
-// is reached, and gives the thread a sufficient stack however small `ulimit -s` is.
+// is reached, and gives the thread a sufficient stack even if `ulimit -s` is small.
 //
 //   MF_ASSIGN_OR_RETURN(thread_, StartThread("heartbeats", [this] { SendHeartbeats(); }));
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_THREAD_H_

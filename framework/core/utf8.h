@@ -10,8 +10,8 @@
 
 namespace mirrorflow {
 
-// Returns the length in bytes of the well-formed UTF-8 character at the start of `text`; 0 if there
-// is none.
+// Returns the length in bytes of the well-formed UTF-8 character at the start of `text`, or 0 if
+// there is none.
 size_t Utf8CharacterLength(absl::string_view text);
 bool IsUtf8(absl::string_view text);
 

@@ -67,8 +67,8 @@ struct FileShard {
 // The rows of one worker's files.
 struct FileBatches {
   std::unique_ptr<BatchSource> source;
-  // Every batch must have the same number of rows. The first worker to run out of rows then ends
-  // the epoch for all workers.
+  // If true, every batch must have the same number of rows, and the first worker to run out of rows
+  // ends the epoch for all workers.
   bool drop_remainder = false;
   // Identifies the list of all files, which must be the same on all workers.
   std::string files = "";
@@ -88,12 +88,13 @@ class BatchProvider {
   // Returns the batches of one epoch. This process needs only the rows of `shard`.
   virtual std::unique_ptr<BatchSource> MakeIterator(int64_t epoch,
                                                     const BatchShard& shard) const = 0;
-  // Returns whether MakeIterator() leaves out the rows of other shards. Otherwise, it returns whole
-  // batches on every worker.
+  // Returns whether MakeIterator() leaves out the rows of other shards. Otherwise, MakeIterator()
+  // returns whole batches on every worker.
   virtual bool is_sharded() const { return true; }
   // Returns InvalidArgument if the elements are single rows, because Batch() is missing.
   virtual absl::Status CheckBatched() const { return absl::OkStatus(); }
-  // Like MakeIterator(), and also returns the fingerprint by which the workers compare their data.
+  // Like MakeIterator(), and also returns the fingerprint that the workers use to compare their
+  // data.
   virtual FingerprintedBatches OpenShard(int64_t epoch, const BatchShard& shard) const {
     return {MakeIterator(epoch, shard)};
   }

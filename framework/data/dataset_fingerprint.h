@@ -25,7 +25,7 @@ struct DatasetFingerprint {
   std::string first_batch;  // TensorChecksum::ToString()
   std::string last_batch;
 
-  // Parses the result of Serialize(). Fails if `text` is malformed.
+  // Parses the result of Serialize(). Returns Internal if `text` is malformed.
   static absl::StatusOr<DatasetFingerprint> Parse(absl::string_view text);
   std::string Serialize() const;
 

@@ -16,8 +16,8 @@ namespace mirrorflow {
 class DistributedBatch {
  public:
   DistributedBatch() = default;
-  // `replica_rows`: the row counts of all replicas in the world; if empty, the rows are split
-  // evenly.
+  // `replica_rows` has the row counts of all replicas in the world; if it is empty, the rows are
+  // split evenly.
   DistributedBatch(std::vector<Tensor> components, std::vector<Tensor> next, int64_t num_rows,
                    bool has_local_rows, std::vector<int64_t> replica_rows)
       : components_(std::move(components)),
@@ -26,12 +26,12 @@ class DistributedBatch {
         has_local_rows_(has_local_rows),
         replica_rows_(std::move(replica_rows)) {}
 
-  // Returns the rows of this worker's replicas; with a single worker, the global batch.
+  // Returns the rows of this worker's replicas. With a single worker, this is the global batch.
   absl::Span<const Tensor> components() const { return components_; }
-  // Returns the components of the next batch; empty if this worker has no more rows.
+  // Returns the components of the next batch, or an empty span if this worker has no more rows.
   absl::Span<const Tensor> next() const { return next_; }
   operator absl::Span<const Tensor>() const { return components_; }  // NOLINT: what Step::Run takes
-  // Returns the number of rows in the global batch; with AutoShardPolicy::kOff, in this worker's
+  // Returns the number of rows in the global batch or, with AutoShardPolicy::kOff, in this worker's
   // batch.
   int64_t num_rows() const { return num_rows_; }
 

@@ -44,7 +44,7 @@ absl::Status AddReachable(const FunctionLibrary& library, const std::string& nam
   return absl::OkStatus();
 }
 
-// Adds the node that stands for an argument in the body: a placeholder, or the handle of the same
+// Adds the node that represents an argument in the body: a placeholder, or the handle of the same
 // variable.
 absl::Status ArgNode(const Graph& caller, const Output& arg, const OpRegistry& ops,
                      proto::NodeDef* def) {

@@ -28,9 +28,9 @@ struct FunctionBody {
 
 // Instantiates a function from `caller`'s library for a call with `args`, which are outputs of
 // nodes in `caller`. The body's nodes are named `name/…`, and calls in it are inlined. The body's
-// graph has its own library, which holds the functions that its nodes reference. InvalidArgument if
-// the function does not exist or does not take these arguments, if a resource is not a variable
-// handle, or if the body is not a legal graph.
+// graph has its own library, which holds the functions that its nodes reference. Returns
+// InvalidArgument if the function does not exist or does not take these arguments, if a resource is
+// not a variable handle, or if the body is not a legal graph.
 absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const FunctionRef& function,
                                                  absl::string_view name,
                                                  absl::Span<const Output> args,
@@ -48,9 +48,9 @@ absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistr
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         absl::Span<const Operation> before, Graph& graph);
 
-// Adds `body`, and the functions that it references, to `caller`'s library. Returns a reference
-// with which to call it. The function's name is `name_` followed by a hash of the function, so that
-// libraries can be merged.
+// Adds `body`, and the functions that it references, to `caller`'s library. Returns a reference for
+// calling it. The function's name is `name_` followed by a hash of the function, so that libraries
+// can be merged.
 absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,
                                            Graph& caller);
 

@@ -222,7 +222,7 @@ absl::Status Accumulator::PropagateThrough(Node* node) {
 
 absl::StatusOr<std::vector<Output>> Accumulator::InputGradients(const Node& node,
                                                                 absl::Span<const Output> dy) const {
-  // A handle stands for the value read from it.
+  // The gradient of a read is the gradient of its handle.
   if (node.op().role == OpRole::kRead) return std::vector<Output>(dy.begin(), dy.end());
   if (node.op().gradient == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(

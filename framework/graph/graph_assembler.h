@@ -29,15 +29,16 @@ struct NodeRecord {
   std::vector<std::string> inputs;  // `node`, `node:1`; control inputs, `^node`, come last
   AttrMap attrs;
   std::string where = "";  // prefix of error messages: "line 3: "
-  // True if the record's errors have already been reported. Neither its node nor any node that
-  // depends on it is built.
+  // If true, the record's errors have already been reported. Its node, and all nodes that depend on
+  // it, are left out.
   bool broken = false;
 };
 
 // Returns the graph, with the shapes of all nodes inferred. Ids follow record order where the
-// inputs allow it. InvalidArgument with up to ErrorList::kMaxErrors errors, those in `errors`
-// first. Each of these is an error: an illegal or taken name, a missing input, a control input
-// before a data input, a wrong dtype, attribute or shape, too many outputs, and a cycle.
+// inputs allow it. Returns InvalidArgument with up to ErrorList::kMaxErrors errors, starting with
+// those in `errors`. Each of these is an error: an illegal or taken name, a missing input, a
+// control input before a data input, a wrong dtype, attribute or shape, too many outputs, and a
+// cycle.
 absl::StatusOr<Graph> AssembleGraph(std::vector<NodeRecord> records, FunctionLibrary functions,
                                     const OpRegistry& registry, ErrorList errors = {});
 

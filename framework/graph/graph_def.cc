@@ -131,9 +131,9 @@ bool IsUnsupported(const proto::TensorProto& tensor) {
           DataTypeSize(static_cast<DataType>(tensor.dtype())) == 0);
 }
 
-// Returns true if the value is a tensor of an unsupported dtype, or names such a dtype. The op then
-// counts as unknown. `attr` is null for an attribute of an unknown op, whose dtypes may include
-// DT_STRING.
+// Returns true if the value is a tensor of an unsupported dtype, or names such a dtype. An op with
+// such an attribute is treated as unknown. `attr` is null for an attribute of an unknown op, whose
+// dtypes may include DT_STRING.
 bool HasUnsupportedDtype(const proto::AttrValue& value, const AttrDef* attr) {
   const bool may_list_text = attr == nullptr || attr->allowed.empty();
   const auto in_list = [&](int dtype) {

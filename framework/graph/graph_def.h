@@ -25,15 +25,15 @@
 
 namespace mirrorflow {
 
-// Converts a graph. Nodes are in topological order, ties by id, with all attributes, including
-// defaults. Returns the first error from building the graph, or InvalidArgument if the graph has a
-// cycle.
+// Converts a graph. Nodes are in topological order, with ties broken by id, and have all
+// attributes, including defaults. Returns the first error from building the graph, or
+// InvalidArgument if the graph has a cycle.
 absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph);
 
 // Builds a graph and infers the shapes of all nodes, which may come in any order. This is the only
-// entry point for untrusted messages; nothing in `def` is trusted (validate_graph_def.h).
+// entry point for untrusted messages; nothing in `def` is trusted (validate_graph_def.h). Returns
 // InvalidArgument with up to ErrorList::kMaxErrors errors, one per line, which name the node, input
-// or attribute; ResourceExhausted if the graph would exceed the limits.
+// or attribute, or ResourceExhausted if the graph would exceed the limits.
 absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
                                    const GraphLimits& limits = {});
 

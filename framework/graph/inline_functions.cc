@@ -155,7 +155,7 @@ class Inliner {
     }
   }
 
-  // Returns a name prefix under which no node of the body collides with an existing name.
+  // Returns a prefix that makes the names of the body's nodes differ from all existing names.
   std::string FreePrefix(const proto::NodeDef& call, const proto::FunctionDef& function) {
     std::string prefix = absl::StrCat(call.name(), "/");
     const auto& nodes = function.node_def();
@@ -373,7 +373,7 @@ class Inliner {
     if (IsCallOp(call.op()) && declared != call.attr().end() &&
         declared->second.list().type_size() != static_cast<int>(types.size())) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the call expects ", declared->second.list().type_size(), " results, function '",
+          "the call expects ", declared->second.list().type_size(), " results, but function '",
           Printable(instance.function->signature().name()), "' returns ", types.size()));
     }
     return types;
@@ -421,7 +421,7 @@ class Inliner {
       (*node.mutable_attr())["T"].set_type(type);
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      // A value without control inputs needs no node of its own. A resource must be connected
+      // A value without control inputs needs no separate node. A resource must be connected
       // directly to its users.
       if (controls.empty() || types[i] == proto::DT_RESOURCE) {
         sources.push_back(values[i]);

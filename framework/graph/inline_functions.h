@@ -23,10 +23,10 @@ bool HasFunctionCalls(const proto::GraphDef& def);
 // nodes of the body are named `call/…`. Resources are connected directly to their users. Functions
 // in attributes of other ops (If, While) are left unchanged.
 //
-// InvalidArgument, naming the call, for an unknown function, a wrong argument count, an attribute
-// that the call does not supply, or an output that does not exist. ResourceExhausted if copies of
-// the attributes and inputs of calls exceed the limits. ValidateGraphDef, which must run first,
-// bounds everything else.
+// Returns InvalidArgument, naming the call, for an unknown function, a wrong argument count, an
+// attribute that the call does not supply, or an output that does not exist. Returns
+// ResourceExhausted if copies of the attributes and inputs of calls exceed the limits.
+// ValidateGraphDef, which must run first, bounds everything else.
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,
                                                     const OpRegistry& registry,
                                                     const GraphLimits& limits = {});

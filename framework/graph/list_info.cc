@@ -54,8 +54,8 @@ absl::Status NotAlike(const ListKind& a, const ListKind& b) {
                    a.element.ToString(), " and ", b.element.ToString()));
 }
 
-// Reduces `kind` to the information that also holds for `other`. `kind_holds` and `other_holds` are
-// false if the respective list holds no tensor; its common value is then ignored.
+// Reduces `kind` to the information that also holds for `other`. `kind_holds` and `other_holds` say
+// whether the list of that kind holds a tensor; if it does not, the kind's common value is ignored.
 absl::Status MergeKind(const ListKind& other, bool other_holds, bool kind_holds, ListKind* kind) {
   MF_ASSIGN_OR_RETURN(kind->element, kind->element.MergeWith(other.element));
   for (size_t i = 0; i < std::min(kind->inner.size(), other.inner.size()); ++i) {

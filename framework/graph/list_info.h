@@ -69,7 +69,7 @@ bool operator==(const ListInfo& a, const ListInfo& b);
 // and a compatible shape, or -1 if there is none.
 int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t depth);
 
-// Returns the information that holds for both lists. InvalidArgument if their elements differ in
+// Returns the information that holds for both lists, or InvalidArgument if their elements differ in
 // dtype, shape or nesting, unless they are optionals.
 absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b);
 

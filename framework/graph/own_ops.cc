@@ -183,7 +183,7 @@ absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry)
     if (op == nullptr || !op->has(kOwnOp) || !OwnOpOf(function).empty()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("function '", name,
-                     "': a Mirrorflow op has that name and may mean something else; "
+                     "': a Mirrorflow op has the same name, and may mean something else; "
                      "rename the function"));
   }
   return absl::OkStatus();

@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// Converts a dtype. InvalidArgument for an unsupported dtype; DT_INVALID is accepted.
+// Converts a dtype. Returns InvalidArgument for an unsupported dtype; accepts DT_INVALID.
 absl::StatusOr<DataType> DataTypeFromProto(proto::DataType dtype);
 
 void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto);
@@ -24,12 +24,12 @@ proto::TensorProto TensorToProto(const Tensor& tensor);
 
 // Converts a message. A few bytes can stand for a tensor of any size, because the last value
 // repeats. `repeated_bytes` is the graph's remaining budget for such tensors, which the call
-// reduces; ResourceExhausted for a tensor that exceeds it. Every bound is checked before memory is
-// allocated.
+// reduces. Returns ResourceExhausted for a tensor that exceeds the budget. Every bound is checked
+// before memory is allocated.
 absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, int64_t* repeated_bytes);
 
-// Converts an attribute. InvalidArgument for values that the message cannot represent: a list of
-// lists or of mixed types.
+// Converts an attribute. Returns InvalidArgument for values that the message cannot represent: a
+// list of lists or of mixed types.
 absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto);
 
 // Converts an attribute. `repeated_bytes` is the same budget as in TensorFromProto; `depth` is the

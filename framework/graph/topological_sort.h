@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sorts topologically anything that can be numbered: nodes of a graph, records of a file, functions
-// of a library. The sort is iterative, so the stack does not grow with the input.
+// Sorts numbered items in topological order: nodes of a graph, records of a file, functions of a
+// library. The sort is iterative, so the stack does not grow with the input.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
 
@@ -14,8 +14,8 @@
 namespace mirrorflow {
 
 struct TopologicalSort {
-  // Has each item after all of its inputs; of several ready items, the smallest number comes first.
-  // Items on a cycle, or that depend on one, are missing.
+  // Lists each item after all of its inputs. Of several items that could come next, the one with
+  // the smallest number does. Items that are on a cycle or depend on one are missing.
   std::vector<int> order;
   // One cycle, if any exists, starting at its smallest number. Each item is an input of the next
   // one, and the last item is an input of the first.

@@ -19,10 +19,10 @@ namespace mirrorflow {
 inline constexpr int kGraphDefVersion = 808;
 inline constexpr int kGraphDefMinConsumer = 12;
 
-// Validates a message as a whole. InvalidArgument for a graph that needs a newer reader, a function
-// without a name, or functions that call each other in a cycle. ResourceExhausted, naming the node
-// at which the graph exceeds the limits, for a graph that is too large. The time is linear in the
-// size of the message, which is neither changed nor copied.
+// Validates a message as a whole. Returns InvalidArgument for a graph that needs a newer reader, a
+// function without a name, or functions that call each other in a cycle. Returns ResourceExhausted
+// for a graph that is too large; the error names the node where the graph exceeds the limits. The
+// time is linear in the size of the message, which is neither changed nor copied.
 absl::Status ValidateGraphDef(const proto::GraphDef& def, const GraphLimits& limits = {});
 
 }  // namespace mirrorflow

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether the predicate at `at` holds, that is, is true or nonzero.
+// Returns whether the predicate at `at` is true or nonzero.
 absl::StatusOr<bool> Holds(const PlannedControl& control, const std::byte* at, Lane& lane,
                            MonotonicTime deadline) {
   if (control.predicate == DT_INVALID) return control.has_elements;
@@ -46,7 +46,8 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
   params_.seed = outer.params_.seed;
   params_.iteration = iteration;
   MF_RETURN_IF_ERROR(WriteParams());
-  if (!has_run_ && replica_.communicator_ != nullptr) {  // loads code: see kStart
+  // The first run loads code on demand (see kStart in replica.cc).
+  if (!has_run_ && replica_.communicator_ != nullptr) {
     MF_RETURN_IF_ERROR(replica_.device().lane(LaneKind::kCommunicate).Finish(deadline_));
   }
   if (replica_.communicator_ != nullptr) replica_.communicator_->Announce(announced_);

@@ -9,11 +9,10 @@
 // difference reports it on every rank. Each collective takes two calls, so that communication and
 // computation overlap even if one thread runs all lanes. Start publishes or enqueues the
 // collective, and may wait until the other ranks have started it; Finish completes it. Each rank
-// finishes collectives in the order in which it started them, except updates, which it may finish
-// at any time; at most kMaxInFlight are in flight. All calls of one rank except Abort come from one
-// thread at a time. Every wait has a deadline (the communicator's timeout). After the first failure
-// or Abort, pending and later calls of every rank return that first status until the communicator
-// is destroyed.
+// finishes collectives in start order, except updates, which it may finish at any time; at most
+// kMaxInFlight are in flight. All calls of one rank except Abort come from one thread at a time.
+// Every wait has a deadline (the communicator's timeout). After the first failure or Abort, pending
+// and later calls of every rank return that first status until the communicator is destroyed.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 
@@ -57,8 +56,8 @@ struct Broadcast {  // in [count] on rank `root` -> out [count], which may be th
 
 // The two updates reduce a gradient and apply an optimizer to it in one pass: each rank reduces its
 // shard and, while the shard is in the cache, updates that shard of the variables for every rank in
-// its memory domain. They require ranks that use host memory. The variables are equal on all ranks
-// before and after; the ranks of a memory domain may share one copy.
+// its memory domain. Only ranks that use host memory can run them. The variables are equal on all
+// ranks before and after; the ranks of a memory domain may share one copy.
 //
 // An update rule applies the optimizer to a range of this rank's variables. The communicator calls
 // it between Start and Finish, in any call of the rank and on any thread, but not concurrently.
@@ -112,12 +111,12 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // Sets the session step to which the following collectives belong. Backends that exchange
-  // messages compare it between ranks.
+  // Sets the session step that the following collectives belong to. Backends that exchange messages
+  // compare it between ranks.
   virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
   // Announces the collectives that the step will start next, in order. A branch or a loop iteration
-  // announces its own when it begins; they run before the rest of the enclosing list. The
-  // collectives outlive the step. If the device replays the step, none of them are started.
+  // announces its own collectives when it begins; they run before the rest of the enclosing list.
+  // The collectives outlive the step. If the device replays the step, none of them are started.
   // Backends that compare ranks out of band can compare the whole list at once.
   virtual void Announce(absl::Span<const Collective* const> collectives) {
     static_cast<void>(collectives);
@@ -142,11 +141,11 @@ class Communicator {
   virtual bool can_be_repeated() const { return false; }
 
   // Returns the first failure of any rank, or OK. Callers check it after the lanes of a step have
-  // drained, because a backend whose calls only enqueue can detect a failure after Finish.
+  // drained, because a backend that only enqueues work can detect a failure after Finish.
   virtual absl::Status status() const = 0;
 
-  // Wakes all waiting ranks, whose calls return `why`. Thread-safe; the first call on any rank
-  // wins.
+  // Wakes all waiting ranks, and makes their calls return `why`. Thread-safe. If several ranks call
+  // it, the first call determines `why`.
   virtual void Abort(absl::Status why) = 0;
 
   // Calls Start, then Finish.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device: the processor on which a replica runs, with its memory and lanes. Execute runs the
+// Device: the processor that a replica runs on, with its memory and lanes. Execute runs the
 // instructions of a step, each on its lane. A lane is an in-order queue. On a GPU it is a CUDA
 // stream; on a CPU, one thread runs all lanes inline, in an order that respects their dependencies.
 // Lanes only enqueue; only the host waits, and always with a deadline.
@@ -72,12 +72,12 @@ class Lane {
 // Properties of a device type that the compiler and the runtime depend on.
 struct DeviceTraits {
   std::string type = "CPU";  // selects the kernels
-  // Kernels read and write host memory: feeds and fetches need no copy.
+  // If true, kernels read and write host memory, so feeds and fetches need no copy.
   bool host_memory = true;
-  // One thread runs all lanes in the order of the plan: events are no-ops.
+  // If true, one thread runs all lanes in the order of the plan, so events are no-ops.
   bool inline_lanes = true;
-  // All work of a collective has been enqueued on its lane when Start returns, so an event recorded
-  // after Start marks the collective's end.
+  // If true, all work of a collective has been enqueued on its lane when Start returns, so an event
+  // recorded after Start marks the collective's end.
   bool enqueues_collectives = false;
   int num_threads = 1;  // per replica
   // Default size limit of a gradient bucket: large enough that one collective, or one update, takes
@@ -94,8 +94,8 @@ class Recording {
 
 // The result of an execution that has ended, successfully or not.
 struct Outcome {
-  bool completed = false;  // every instruction ran, even if a kernel reported invalid input data
-  bool wrote = true;       // a variable may have been written
+  bool completed = false;  // whether every instruction ran, even if a kernel rejected its input
+  bool wrote = true;       // whether a variable may have been written
 };
 
 // How a recording handles an instruction.
@@ -105,14 +105,14 @@ enum class Repetition : int8_t {
   kOrder,  // orders lanes by an event, the same way in every step
 };
 
-// The parameters and feeds of a step as one block. It is copied to the device in two stages, the
-// first of which can overlap the previous step.
+// The parameters and feeds of a step as one block. It is copied to the device in two stages. The
+// first stage can overlap the previous step.
 struct StepInput {
   const std::byte* host = nullptr;  // from AllocateOnHost; unchanged until the step has ended
   std::byte* ahead = nullptr;       // the first stage's destination, on the device
   std::byte* device = nullptr;      // the second stage's destination, which the step reads
-  size_t bytes = 0;                 // 0: the step reads nothing
-  bool sent = false;                // Send has completed the first stage; if not, Execute does both
+  size_t bytes = 0;                 // if 0, the step reads nothing
+  bool sent = false;                // whether Send did the first stage; if not, Execute does both
 };
 
 // A value that the host receives at the end of a step.
@@ -151,8 +151,8 @@ class Device {
 
   virtual absl::string_view name() const = 0;  // `CPU:0`
   virtual const DeviceTraits& traits() const = 0;
-  // Returns a device with the same name and memory but its own lanes, for concurrent steps; null if
-  // the device can run only one step at a time.
+  // Returns a device with the same name and memory but its own lanes, for concurrent steps, or null
+  // if the device can run only one step at a time.
   virtual std::unique_ptr<Device> Clone() const { return nullptr; }
 
   // Makes this the calling thread's current device, which libraries such as CUDA's use implicitly.
@@ -166,16 +166,16 @@ class Device {
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) {
     return Allocate(bytes);
   }
-  // Returns host memory with which this device can exchange data asynchronously (page-locked memory
+  // Returns host memory that this device can exchange data with asynchronously (page-locked memory
   // on GPUs).
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) {
     return Allocate(bytes);
   }
-  // Returns the address by which kernels access this device's memory: `address` itself, except on a
+  // Returns the address that kernels use for this device's memory: `address` itself, except on a
   // test device that keeps the host from touching device memory by mistake.
   virtual std::byte* KernelAddress(std::byte* address) const { return address; }
-  // Copy between host memory and this device's memory. On return the host memory may be reused, and
-  // later work on any lane and later copies out see the copied data.
+  // Copy between host memory and this device's memory. On return, the host memory may be reused,
+  // and later work on any lane and later copies out see the copied data.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
   // Performs the first stage of copying the next step's input, from `host` to `ahead`, while the
@@ -193,8 +193,8 @@ class Device {
   // Runs the instructions of one step: calls `run(i)` once for each i < count, or replays the
   // recorded work, and returns the first error. A device with inline lanes calls them in order on
   // this thread; other devices pass instruction i to the queue of `lane_of(i)`. Returns when all
-  // are done, or at the deadline. If the step may outlive the call, Execute can return as soon as
-  // the previous step has ended, with that step's error.
+  // are done, or at the deadline. If the step may outlive the call, Execute can return the previous
+  // step's error as soon as that step has ended.
   virtual absl::Status Execute(const Execution& execution) = 0;
 };
 

@@ -74,7 +74,8 @@ Details DetailsOf(const absl::Status& status) {
   return key.has_value() ? AllDetails().Find(std::string(*key)) : Details();
 }
 
-// Opens the file that $MIRRORFLOW_ERROR_FILE names; returns -1 if there is none.
+// Opens the file that $MIRRORFLOW_ERROR_FILE names; returns -1 if the variable is not set or the
+// file cannot be opened.
 int OpenErrorFile() {
   const char* const path = std::getenv("MIRRORFLOW_ERROR_FILE");
   if (path == nullptr || *path == '\0') return -1;
@@ -112,7 +113,8 @@ void ReportError(const absl::Status& status, bool is_victim, absl::string_view s
   const int file = OpenErrorFile();  // first: it can warn, and the error must be the last line
   const std::string name = absl::StatusCodeToString(status.code());
   const absl::string_view message = status.message();
-  // A message can hold all errors of a file; each line names the file.
+  // A message can contain several errors of a file, one per line. Every printed line must name the
+  // file.
   const absl::string_view where = message.substr(0, message.find(": "));
   bool first = true;
   for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {

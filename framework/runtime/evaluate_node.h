@@ -19,7 +19,8 @@ namespace mirrorflow {
 struct EvaluateOptions {
   const char* device_type = "CPU";
   StepParams params;
-  // Sharding and global shape of each output, for ops that depend on them; empty: replicated.
+  // The sharding and global shape of each output, for ops that depend on them. If empty, all
+  // outputs are replicated.
   absl::Span<const Sharding> output_shardings = {};
   absl::Span<const Shape> global_output_shapes = {};
   // Limit on the kernel's operations (KernelPlan::flops). EvaluateNode returns ResourceExhausted if

@@ -55,8 +55,8 @@ absl::Status NumericError(absl::Status status);
 bool IsNumericError(const absl::Status& status);
 
 // Marks an error that a worker reports to the other workers before it ends, such as a file error.
-// IsLostWorker returns false for it, whatever its code, because the other workers need not wait for
-// that worker. The mark travels with the status; OK stays OK.
+// IsLostWorker returns false for such an error, regardless of its code, because the other workers
+// need not wait for that worker. The mark travels with the status; OK stays OK.
 absl::Status FinalError(absl::Status status);
 
 }  // namespace mirrorflow

@@ -168,9 +168,9 @@ class KernelContext {
     static constexpr KernelOptions kDefaults;
     return kDefaults;
   }
-  // Returns the plan's library; null if the device type has none.
+  // Returns the plan's library, or null if the device type has none.
   virtual KernelLibrary* library() const { return nullptr; }
-  // Returns the session's tuning table; null unless KernelOptions::autotune is set.
+  // Returns the session's tuning table, or null unless KernelOptions::autotune is set.
   virtual TuningTable* tuning() const { return nullptr; }
 
   DataType input_dtype(int i) const { return node().input(i).dtype(); }

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Reading the clock takes as long as three small kernels. The deadline is therefore checked only
+// Reading the clock takes as long as running three small kernels, so the deadline is checked only
 // before finishing a collective, before the first write of a variable, and after this many
 // instructions.
 constexpr int kInstructionsBetweenDeadlineChecks = 64;

@@ -113,7 +113,7 @@ struct PlannedCollective {
   bool is() const {
     return std::holds_alternative<T>(operation);
   }
-  // Returns the update call; null unless the collective is an update.
+  // Returns the update call, or null if the collective is not an update.
   const UpdateCall* update() const {
     if (const auto* update = std::get_if<PlannedUpdate>(&operation)) return &update->call;
     if (const auto* update = std::get_if<PlannedProductUpdate>(&operation)) return &update->call;
@@ -171,16 +171,16 @@ struct PlannedControl {
   std::vector<int64_t> staging;
 };
 
-// An operand that the session keeps in a form, in a region of its own.
+// An operand that the session keeps in a form, in a separate region.
 struct PlannedForm {
   OperandForm form;
-  int variable = -1;  // in the layout; -1: `constant`
-  Operand source;     // of the variable
-  Tensor constant;
+  int variable = -1;  // in the layout; -1 for a constant
+  Operand source;     // where the variable is
+  Tensor constant;    // the value, if `variable` is -1
 };
 
-// A plan's instructions in the order in which a device dispatches them, without records and waits
-// if its lanes run inline. Made once for all replicas that run the plan.
+// A plan's instructions in dispatch order, without records and waits if the device's lanes run
+// inline. Made once for all replicas that run the plan.
 struct DispatchList {
   std::vector<Instruction> instructions;
   std::vector<int32_t> original;  // their indices in Plan::instructions
@@ -204,7 +204,7 @@ struct Plan {
 
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
-  std::shared_ptr<KernelLibrary> library;  // used by all kernels, also of sub-plans; may be null
+  std::shared_ptr<KernelLibrary> library;  // used by all kernels and sub-plans; may be null
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
   std::vector<int32_t> late;  // the collectives that the next run finishes, in order
@@ -242,8 +242,8 @@ struct Plan {
 // messages: `MatMul(y) with 4096 bytes, Tanh(z) with 1024 bytes`.
 std::string LargestValues(const Plan& plan);
 
-// Makes a plan's dispatch list. `one_lane` puts all instructions on the compute lane, which needs
-// no events; set it for devices with inline lanes, and for the bodies of branches and loops.
+// Makes a plan's dispatch list. If `one_lane` is true, all instructions are on the compute lane and
+// need no events; set it for devices with inline lanes, and for the bodies of branches and loops.
 DispatchList MakeDispatchList(const Plan& plan, bool one_lane);
 
 }  // namespace mirrorflow

@@ -28,8 +28,8 @@ bool CanReduce(Reduction reduction, DataType dtype);
 void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
                        absl::Span<void* const> out, int64_t count);
 
-// Returns the reduction to use within a memory domain, whose results are reduced again: a mean
-// stays a sum until it covers all ranks.
+// Returns the reduction to use within a memory domain. The results of the domains are reduced
+// again, so a mean stays a sum until it covers all ranks.
 inline Reduction WithinDomain(Reduction reduction) {
   return reduction == Reduction::kMean ? Reduction::kSum : reduction;
 }

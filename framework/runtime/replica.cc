@@ -163,13 +163,13 @@ std::byte* BoundPlan::fetch_address(int i) const {
 absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadline) {
   reached_ = 0;
   outcome_ = {};
-  // Updates of the last run that are still in flight do not count as writes of this one.
+  // Updates of the last run that are still in flight do not count as writes of this run.
   run_.fetch_add(1, std::memory_order_relaxed);
   updated_.store(false, std::memory_order_relaxed);
   late_left_ = unfinished_ ? plan_->late.size() : 0;
   deadline_ = deadline;
   if (moves_arena()) {
-    replica_.FreeArena();  // first, because both may not fit into memory
+    replica_.FreeArena();  // first, because the old and new arenas may not both fit
     auto arena = replica_.device().Allocate(plan_->arena_bytes);
     if (!arena.ok()) {
       const absl::Status why =

@@ -49,16 +49,16 @@ class Replica {
 
   Device& device() const { return *device_; }
   int rank() const { return rank_; }
-  // Sets the replica's communicator endpoint, which is not owned; null in a world of one rank.
-  // `domain_spans_processes`: whether its memory domain has ranks in other processes, whose updates
-  // then write this replica's variables.
+  // Sets the replica's communicator endpoint, which is not owned. It is null in a world of one
+  // rank. `domain_spans_processes` says whether the replica's memory domain has ranks in other
+  // processes; if so, their updates write this replica's variables.
   void set_communicator(Communicator* communicator, bool domain_spans_processes = false) {
     communicator_ = communicator;
     shares_variables_ = domain_spans_processes;
   }
   Communicator* communicator() const { return communicator_; }
 
-  // Sets the log in which the replica records its collectives.
+  // Sets the log of the replica's collectives.
   void set_collective_log(std::shared_ptr<CollectiveLog> log) { collective_log_ = std::move(log); }
 
   // Sets the forms that this replica shares with others. Without it, every run makes its forms
@@ -72,7 +72,7 @@ class Replica {
   absl::Span<const std::shared_ptr<std::byte>> layout_memory() const { return layout_; }
   // Returns the device address of a layout region.
   std::byte* layout_region(int region) const { return layout_[region].get(); }
-  // Returns the address by which kernels and collectives access a variable.
+  // Returns the address that kernels and collectives use for a variable.
   std::byte* VariableAddress(const VariableInfo& variable) const {
     return device_->KernelAddress(layout_region(variable.region)) + variable.offset;
   }
@@ -96,7 +96,8 @@ class Replica {
   Replica(Device* device, int rank, const VariableLayout& layout)
       : device_(device), rank_(rank), regions_(layout.regions()) {}
 
-  // `inner`: whether `plan` is a sub-plan, which uses the enclosing plan's arguments and scratch.
+  // `inner` says whether `plan` is a sub-plan, which uses the enclosing plan's arguments and
+  // scratch.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
                                                   const std::vector<std::vector<int64_t>>& rows,
                                                   bool inner);
@@ -105,7 +106,7 @@ class Replica {
   const int rank_;
   const std::vector<LayoutRegion> regions_;  // of the variable layout
   Communicator* communicator_ = nullptr;
-  bool shares_variables_ = false;  // with other processes
+  bool shares_variables_ = false;  // whether other processes write the variables
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
   std::shared_ptr<Forms> forms_;                    // may be null
   std::vector<std::shared_ptr<std::byte>> layout_;  // the memory of regions_
@@ -218,7 +219,7 @@ class BoundPlan {
   absl::Status CopyResults(const BoundPlan& body, const PlannedControl& control,
                            const Operand* results, std::byte* scratch, Lane& lane) const;
 
-  // `recording`: holds the device's recording of `run`; null if it must not record.
+  // `recording` holds the device's recording of `run`; it is null if the device must not record.
   absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, MonotonicTime deadline,
                        std::unique_ptr<Recording>* recording);
   Repetition RepetitionOf(const Instruction& instruction) const;
@@ -244,7 +245,7 @@ class BoundPlan {
   Outcome outcome_;                   // of the last Run, as reported by the device
   std::atomic<bool> updated_{false};  // whether an update has begun to write
   bool unfinished_ = false;           // whether the last Run left plan_->late in flight
-  size_t late_left_ = 0;              // how many of them this Run has not finished
+  size_t late_left_ = 0;              // how many of plan_->late are still to be finished
   std::atomic<uint64_t> run_{0};      // counts runs
   std::atomic<bool> traced_{false};
   absl::Duration host_time_;

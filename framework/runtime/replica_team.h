@@ -19,13 +19,13 @@ namespace mirrorflow {
 // that may use the same cores.
 struct CoreSharers {
   int first = 0;  // index of this process's first replica
-  int count = 0;  // 0: only this process's replicas
+  int count = 0;  // if 0, only this process's replicas compete
 };
 
 class ReplicaTeam {
  public:
-  // `pin`: pins thread i to the cores of replica `sharers.first + i`, an even split of the cores
-  // that the process may use. The caller's thread is not pinned.
+  // If `pin` is true, divides the cores that the process may use evenly among the replicas, and
+  // pins thread i to the cores of replica `sharers.first + i`. The caller's thread is not pinned.
   ReplicaTeam(int size, bool pin, CoreSharers sharers = {});
   ~ReplicaTeam();
 

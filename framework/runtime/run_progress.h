@@ -94,7 +94,7 @@ class RunProgress {
   // is not part of it.
   class Run {
    public:
-    // `step`: the number of the step that begins, from 1.
+    // `step` is the number of the step that begins, counted from 1.
     Run(RunProgress& progress, uint64_t step);
     ~Run();
     Run(const Run&) = delete;
@@ -117,7 +117,7 @@ class RunProgress {
     uint64_t collectives = 0;     // collectives started
     uint64_t finished = 0;        // collectives finished
     uint64_t step = 0;            // the number of the step, as passed to Run
-    std::string collective = {};  // the name of the last one started; empty if none
+    std::string collective = {};  // the name of the last collective started, if any
 
     // Formats the position as `in step 12, collective gradient`.
     std::string ToString() const;

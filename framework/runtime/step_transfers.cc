@@ -77,7 +77,7 @@ absl::StatusOr<StepInput> StepTransfers::Prepare(const StepParams& params, Monot
   const bool expected = sent && SameParams(sent_params_, params) && sent_feeds_ == feeds_;
   last_params_ = params;
   if (!expected) {
-    // Both buffers may be in use: by the previous step, and by the input that was sent.
+    // Both buffers may be in use: one by the previous step, the other by the input that was sent.
     if (sent) MF_RETURN_IF_ERROR(device_.Synchronize(deadline));
     Fill(params, feeds_);
   }

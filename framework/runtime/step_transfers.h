@@ -51,7 +51,7 @@ class StepTransfers {
   absl::Status BringToHost(const Plan& plan, absl::Span<const int> fetches);
   // Returns the copies to make; fetch `i` is at `address_of(i)` in device memory.
   absl::Span<const StepFetch> Fetches(absl::FunctionRef<const std::byte*(int)> address_of);
-  // Returns the host address of fetch `i` of the last step; null if BringToHost did not name it.
+  // Returns the host address of fetch `i` of the last step, or null if BringToHost did not name it.
   const std::byte* fetched(int i) const { return fetched_[i]; }
 
  private:

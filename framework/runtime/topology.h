@@ -37,7 +37,8 @@ struct Topology {
   bool DomainSpansWorkers(int rank) const;
 
   // Returns InvalidArgument unless there is at least one replica, workers and domains are numbered
-  // from 0 without gaps, and ranks are ordered by worker. The error names the rank.
+  // from 0 without gaps, and ranks are ordered by worker. If a rank has the wrong worker, the error
+  // names the rank.
   absl::Status Check() const;
   // Formats the topology as `worker 0: rank 0 on CPU:0 in domain 0, …`.
   std::string ToString() const;

@@ -9,7 +9,8 @@
 namespace mirrorflow {
 
 // Returns the CPUs that the calling thread may use, in Linux's numbering (a core with two hardware
-// threads counts as two), in ascending order. Empty if the system does not report them.
+// threads counts as two), in ascending order. The result is empty if the system does not report
+// them.
 std::vector<int> UsableCpus();
 
 // Returns how many CPUs this thread can use at once, at least 1: the number of UsableCpus(), or the

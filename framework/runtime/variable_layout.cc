@@ -31,8 +31,8 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
 }
 
 // Returns whether the handle is used only by reads and by optimizer updates that can run on a range
-// of the variable. A function could write the variable in other ways, so returns false if the graph
-// has functions.
+// of the variable. Returns false if the graph has functions, because a function could write the
+// variable in other ways.
 bool OnlyOptimizersWrite(const Graph& graph, const Node& handle) {
   const DataType dtype = handle.attr<DataType>("dtype");
   if ((dtype != DT_FLOAT && dtype != DT_DOUBLE) || !graph.functions().functions().empty()) {
@@ -77,7 +77,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
         Annotate(info.shape.Validate(info.dtype), absl::StrCat("variable '", name, "'")));
     const int existing = Find(name);
     if (existing < 0) {
-      // Gradients double the sum, which then still fits into an offset by a wide margin.
+      // Gradients double the sum, but it still fits into an offset by a wide margin.
       constexpr int64_t kMaxBytes = int64_t{1} << 60;
       total_bytes += std::min(info.bytes(), kMaxBytes);
       if (total_bytes > kMaxBytes) {
@@ -101,8 +101,8 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
 }
 
 absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_bytes, int world_size) {
-  // The updates, in the order in which their gradients are computed. Node ids follow the creation
-  // order, and the nodes of a backward pass are created in the order in which they run.
+  // The updates, ordered as their gradients are computed: node ids increase in creation order, and
+  // a backward pass creates its nodes in the order that they run in.
   std::vector<Node*> updates;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
@@ -126,7 +126,8 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
       if (update->input(i).dtype() != DT_RESOURCE) continue;
       updated.push_back(FindHandle(update->input(i)));
       if (updated.back() < 0) {
-        return absl::InvalidArgumentError(absl::StrCat(OpAndName(*update), ": unknown variable"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(OpAndName(*update), ": updates an unknown variable"));
       }
     }
     for (const int v : updated) {

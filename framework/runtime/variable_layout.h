@@ -4,11 +4,11 @@
 // of each variable that an optimizer updates. It is fixed once per session, from all updates in the
 // graph and before any step is prepared, so the plans of all steps and batch sizes agree on it.
 //
-// Variables that optimizers update are laid out in buckets, in the order in which the backward pass
-// computes their gradients. A bucket has one region for its weights, one for its gradients and one
-// for each kind of slot, all with the same offsets. One collective therefore carries all gradients
-// of a bucket, which are written directly into place, and one pass over contiguous memory can
-// update all its weights. All other variables share one region.
+// Variables that optimizers update are laid out in buckets, ordered as the backward pass computes
+// their gradients. A bucket has one region for its weights, one for its gradients and one for each
+// kind of slot, all with the same offsets. One collective therefore carries all gradients of a
+// bucket, which are written directly into place, and one pass over contiguous memory can update all
+// its weights. All other variables share one region.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_VARIABLE_LAYOUT_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_VARIABLE_LAYOUT_H_
 
@@ -36,16 +36,18 @@ struct VariableInfo {
   Shape shape;
   int region = 0;  // index into VariableLayout::regions()
   int64_t offset = 0;
-  int bucket = -1;       // the bucket whose regions hold it; -1: none
-  bool is_slot = false;  // optimizer state for another variable
-  // A slot or other optimizer state (kOptimizerStateAttr), such as a schedule's step count.
+  int bucket = -1;       // the bucket whose regions hold it; -1 if none
+  bool is_slot = false;  // whether it is optimizer state for another variable
+  // Whether it is a slot or other optimizer state (kOptimizerStateAttr), such as a schedule's step
+  // count.
   bool is_optimizer_state = false;
-  bool may_overflow = false;  // kMayOverflowAttr
+  bool may_overflow = false;  // whether it has kMayOverflowAttr
   NodeId handle = 0;          // one of its VarHandleOps in the session's graph
   std::string initializer;    // the node that computes the initial value; may be empty
-  // Whether it is synchronised on read, not on write: its value is then the sum over the replicas.
+  // If true, the variable is synchronised on read, not on write: its value is the sum over the
+  // replicas.
   bool on_read = false;
-  // Whether only optimizers write it, so that the replicas of a process can share one copy.
+  // If true, only optimizers write the variable, so the replicas of a process can share one copy.
   bool can_share = false;
 
   int64_t bytes() const { return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype)); }
@@ -61,8 +63,8 @@ struct BucketInfo {
 struct LayoutRegion {
   std::string name;  // `weights/0`, `gradients/0`, `slot1/0`, `variables`
   int64_t bytes = 0;
-  bool shared = false;     // one allocation for all local replicas
-  bool gradients = false;  // collectives reduce it in place
+  bool shared = false;     // whether all local replicas share one allocation
+  bool gradients = false;  // whether collectives reduce it in place
 };
 
 class VariableLayout {
@@ -72,15 +74,15 @@ class VariableLayout {
   // equal shard. Returns InvalidArgument if a variable's shape is not fully defined, or if handles
   // of the same name disagree.
   //
-  // `share`: the replicas share one copy of each variable that only optimizers write. Each update
-  // of such a variable must then be a collective Update (ReduceInUpdates).
+  // If `share` is true, the replicas share one copy of each variable that only optimizers write.
+  // Each update of such a variable must then be a collective Update (ReduceInUpdates).
   static absl::StatusOr<VariableLayout> Create(const Graph& graph, int64_t bucket_bytes,
                                                int world_size, bool share = false);
 
   const std::vector<VariableInfo>& variables() const { return variables_; }
   const std::vector<BucketInfo>& buckets() const { return buckets_; }
   const std::vector<LayoutRegion>& regions() const { return regions_; }
-  // Returns the index of a variable in variables(), or -1 if there is none of that name.
+  // Returns the index of a variable in variables(), or -1 if none has this name.
   int Find(absl::string_view name) const;
   // Returns the index of the variable that a handle (an output of a kVariable node) refers to; -1
   // if it is unknown.

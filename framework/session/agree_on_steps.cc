@@ -46,8 +46,8 @@ void AddSignature(const StepSignature& signature, absl::Span<const Shape> feed_s
   }
 }
 
-// Adds names and shapes before offsets, so that an error names the variable that differs, not one
-// whose offset it shifts.
+// Adds names and shapes before offsets, so that an error names the variable that differs, not a
+// later one that has a different offset as a result.
 void AddLayout(const VariableLayout& layout, Agreement* agreement) {
   for (const VariableInfo& v : layout.variables()) {
     agreement->Add(

@@ -18,8 +18,8 @@ class Session;
 struct PreparedStep {
   size_t index = 0;  // in the session's list of prepared steps
   StepSignature signature;
-  // Whether a run may write variables. Initialised from ShowsWrites; set if a compiled form of the
-  // step turns out to write one.
+  // Whether a run may write variables. Starts as the result of ShowsWrites, and becomes true if a
+  // compiled form of the step turns out to write a variable.
   std::atomic<bool> writes{false};
   std::atomic<Session*> session{nullptr};  // null once the session is destroyed
   std::atomic<bool> has_run{false};
@@ -27,7 +27,7 @@ struct PreparedStep {
 };
 
 // Maps the arguments of Session::Prepare to `graph`, a clone of the caller's graph. Returns
-// InvalidArgument, naming the argument, if it belongs to another graph.
+// InvalidArgument if an argument belongs to another graph; the error names the argument.
 absl::StatusOr<StepSignature> ResolveSignature(const Graph& graph, absl::Span<const Output> feeds,
                                                absl::Span<const Output> fetches,
                                                absl::Span<const Operation> targets);

@@ -56,7 +56,7 @@ class RunnerPool {
   using MakeRunner = std::function<absl::StatusOr<std::unique_ptr<StepRunner>>()>;
   struct Options {
     int max_runners = 1;
-    // Whether a call fails, instead of waiting, while another thread holds a lease.
+    // If true, a call fails instead of waiting while another thread holds a lease.
     bool refuse_others = false;
     absl::Duration timeout = absl::Minutes(10);  // for each wait
     // Limit for the total memory of all runners (StepRunner::reserved_bytes).
@@ -110,8 +110,8 @@ class RunnerPool {
   static constexpr int kShared = 1;
   static constexpr int kExclusive = 2;
 
-  // Without contention, word_ holds the entire state: 0 if nothing is leased, else the kind of the
-  // only lease, which is on the first runner. If word_ is kQueued, the members below hold the
+  // Without contention, word_ holds the entire state: 0 if nothing is leased, otherwise the kind of
+  // the only lease, which is on the first runner. If word_ is kQueued, the members below hold the
   // state.
   static constexpr int kQueued = 4;
 

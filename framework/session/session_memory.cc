@@ -29,7 +29,7 @@ absl::Status CheckTotal(int64_t bytes, int64_t max_bytes, absl::string_view what
                         const std::string& largest) {
   if (bytes <= max_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat(what, largest.empty() ? "" : absl::StrCat(", the largest ", largest),
+      absl::StrCat(what, largest.empty() ? "" : absl::StrCat("; largest: ", largest),
                    "; expected at most ", max_bytes, " bytes, got ", bytes));
 }
 

@@ -172,7 +172,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
   compiled->step = step.index;
   compiled->shapes.assign(shapes.begin(), shapes.end());
   compiled->replica_rows.assign(replica_rows.begin(), replica_rows.end());
-  // Reuses the program of another compiled form: programs do not depend on how rows are sharded.
+  // Reuses the program of another compiled form, because programs do not depend on the row shards.
   for (const auto& other : FormsOf(step.index, shapes)) {
     if (HasStates(*other, states)) compiled->program = other->program;
   }

@@ -33,8 +33,8 @@ struct CompiledStep {
   std::vector<Shape> shapes;          // global feed shapes
   std::vector<int64_t> replica_rows;  // as requested; if empty, split evenly
   RowShards rows;                     // by axis and rank
-  // The variable states on which the step depends (VarIsInitializedOp), as pairs (variable, has a
-  // value).
+  // The variable states that the step depends on (VarIsInitializedOp): pairs of a variable and
+  // whether it has a value.
   std::vector<std::pair<int, bool>> states;
   std::shared_ptr<const Program> program;
   std::vector<std::shared_ptr<const Plan>>
@@ -43,11 +43,11 @@ struct CompiledStep {
   std::vector<int> reads_first;  // variables that must have a value before the step
   std::vector<int> writes;
   int64_t fetch_bytes = 0;  // size of the fetches on the host
-  // Describes the step that was evicted to make room for this one; empty if none was.
+  // Describes the step that was evicted to make room for this one. Empty if no step was evicted.
   std::string replaced;
-  // The incarnation in which the workers agreed on the step; 0 if they have not.
+  // The incarnation when the workers agreed on the step; 0 if they have not agreed.
   uint64_t agreed = 0;
-  // Whether the cache has evicted the step. Runners must then release the memory that they hold for
+  // If true, the cache has evicted the step, and runners must release the memory that they hold for
   // it.
   std::atomic<bool> evicted{false};
 };
@@ -57,7 +57,7 @@ class StepCache {
   struct Options {
     int max_steps = 128;
     int64_t max_bytes = int64_t{1} << 60;  // limit for the variables and one step
-    // The total number of replicas on all workers, over which rows are sharded.
+    // The number of replicas on all workers. Rows are sharded over them.
     int world_size = 1;
   };
   // All arguments must outlive the cache. Plans are compiled for `replicas`.

@@ -46,7 +46,7 @@ void ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_
   for (int64_t o = 0; o < outer; ++o) copy(o * local, o * whole + first, local);
 }
 
-// Returns the global shapes of `feeds`, whose split feeds contain only this worker's rows.
+// Returns the global shapes of `feeds`. Split feeds contain only this worker's rows.
 absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs,
                                                 absl::Span<const Tensor> feeds,
                                                 absl::Span<const int64_t> replica_rows,
@@ -77,8 +77,8 @@ absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs
   return shapes;
 }
 
-// Returns the row at which a replica's shard of a split fetch begins in the output. The output has
-// all rows or, if the fetch is local, only this worker's.
+// Returns the row of the output where a replica's shard of a split fetch begins. The output has all
+// rows or, if the fetch is local, only this worker's rows.
 int64_t FirstLocalRow(const BoundStep& step, const PlannedFetch& fetch, const BoundPlan& bound) {
   const Sharded* s = AsSharded(fetch.sharding);
   if (s == nullptr) return 0;
@@ -260,7 +260,7 @@ absl::Status StepRunner::DropEvicted() {
   return absl::OkStatus();
 }
 
-// Provides memory for each output, to which no caller holds a reference.
+// Gives each output memory that no caller holds a reference to.
 absl::Status StepRunner::MakeOutputs(BoundStep& bound) {
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
     Tensor& output = bound.outputs[i];

@@ -43,7 +43,7 @@ struct RunLog {
   std::unique_ptr<StepTracer> tracer;
 };
 
-// Returns the random stream for a run that `count` runs of its kind have preceded. Runs that write
+// Returns the random stream of a run that follows `count` runs of the same kind. Runs that write
 // nothing use separate streams, so they never change the random numbers that training draws.
 inline uint64_t StreamOfRun(uint64_t count, bool writes) {
   return writes ? count : count | uint64_t{1} << 63;
@@ -96,8 +96,8 @@ class StepRunner {
   // Makes all replicas re-record their steps, because the replicas of other workers do.
   void MoveArenas() { ++arena_moves_; }
 
-  // Runs a bound step, and stores the outputs in `bound`. `feeds` must have the shapes for which
-  // the step was bound.
+  // Runs a bound step, and stores the outputs in `bound`. `feeds` must have the shapes that the
+  // step was bound for.
   absl::Status Run(BoundStep& bound, absl::Span<const Tensor> feeds, const RunOptions& options);
   // Finishes updates that the last run left in flight. Must be called before anything other than
   // the same step uses the variables.
@@ -128,7 +128,7 @@ class StepRunner {
     std::vector<std::unique_ptr<BoundStep>> bound;
   };
 
-  // Checks the feeds. Sets `*same` to true if `bound`, which may be null, was bound for their
+  // Checks the feeds. Sets `*same` to true if `bound`, which may be null, was bound for the feeds'
   // shapes.
   absl::Status CheckFeeds(const PreparedStep& step, absl::Span<const Tensor> feeds,
                           const BoundStep* bound, bool* same) const;
@@ -139,8 +139,8 @@ class StepRunner {
   absl::Status RunBound(BoundStep& bound, absl::Span<const Tensor> feeds);
   absl::Status RunReplica(BoundStep& bound, int replica, absl::Span<const Tensor> feeds,
                           uint64_t step, MonotonicTime deadline);
-  // Handles a run that failed with `status` on a replica. Returns the error on which all workers
-  // agree.
+  // Handles a run that failed with `status` on a replica. Returns the error that all workers agree
+  // on.
   absl::Status FailRun(BoundStep& bound, uint64_t step, const absl::Status& status,
                        bool lost_updates);
   void SetNextFeeds(BoundStep& bound, absl::Span<const Tensor> feeds) const;

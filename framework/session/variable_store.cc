@@ -84,7 +84,7 @@ absl::Status VariableStore::CheckOnRead(int v) const {
   if (info(v).on_read) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "variable '", info(v).name,
-      "': expected a variable that is synchronised on read, got one with equal copies"));
+      "': expected a variable that is synchronised on read, got one synchronised on write"));
 }
 
 absl::Status VariableStore::CheckValue(int v, const Tensor& value) const {

@@ -346,7 +346,7 @@ y = Neg(f) {T=float}
             f"node_def {{ name: 'b' op: 'f{i + 1}' }} }}\n" for i in range(50)) + "}\n" + VERSIONS
         for name, contents, flags, what in [
             ("variable.txt", variable, ["--max_memory=32"],
-             "the variables of 2 replicas need too much memory, the largest variable 'v2' with "
+             "the variables of 2 replicas need too much memory; largest: variable 'v2' with "
              "16777216 bytes; expected at most 33554432 bytes, got 58720256"),
             ("filled.txt", filled, [],
              "Fill(f) with 1125899906842624 bytes; expected at most "),

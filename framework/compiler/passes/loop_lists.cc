@@ -44,9 +44,9 @@ absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
     const int64_t from = argument.max_length, to = results[i].max_length;
     const int64_t growth = from < 0 || to < 0 ? kUnknown : std::max<int64_t>(to - from, 0);
     if (is_first_trial) growth_.push_back(growth);
-    // A result is the longest of several lists, each of which is an argument list plus a few
-    // elements. If the last iteration adds no more than the first, no iteration in between adds
-    // more.
+    // A result is the longest of several lists, and each of these lists is an argument plus a few
+    // elements. If the last iteration adds no more elements than the first, no iteration in between
+    // adds more.
     if (from >= 0 && (growth < 0 || growth > growth_[i])) growth_[i] = kUnknown;
     if (!first_[i].known() && !first_[i].holds_nothing()) continue;
     MF_ASSIGN_OR_RETURN(ListInfo either, EitherList(argument, results[i]));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopLists: infers static information about the lists that a loop carries, which holds in every
-// iteration and after the last one. It proceeds by trial, because the element shape may become
-// known only when the body pushes the first element.
+// LoopLists: infers static information about the lists that a loop carries. The information is
+// valid in every iteration and after the last one. LoopLists finds it by trial, because the element
+// shape may become known only when the body pushes the first element.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 
@@ -26,11 +26,11 @@ class LoopLists {
   // The arguments for the next trial. They are final if no other trial is needed.
   const std::vector<ListInfo>& arguments() const { return arguments_; }
 
-  // Takes the body's results for arguments(). Returns true if another trial is needed.
+  // Takes the body's results for arguments(). Returns true if another trial is needed. Returns
   // InvalidArgument if the elements of a list have different shapes.
   absl::StatusOr<bool> Refine(const std::vector<ListInfo>& results, std::optional<int64_t> bound);
 
-  // The lists after the loop. They also hold for the arguments of its condition.
+  // The lists after the loop. They also describe the arguments of the loop's condition.
   const std::vector<ListInfo>& after_loop() const { return after_loop_; }
 
  private:

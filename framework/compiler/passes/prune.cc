@@ -16,16 +16,16 @@ bool HasDefault(const Node& node) {
   return node.op().role == OpRole::kPlaceholder && node.num_inputs() > 0;
 }
 
-// Replaces each PlaceholderWithDefault with its input; none of them is fed any more. Returns
-// whether there were any.
+// Replaces each PlaceholderWithDefault with its input; Prune::Run has already replaced those that
+// are fed. Returns whether it replaced any.
 bool TakeDefaults(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
     if (!HasDefault(*node)) continue;
     changed = true;
     const Output by_default = node->input(0);
-    // The control inputs must still run before the node's users, but need not run before its
-    // default.
+    // The control inputs must still run before the node's users, but need not run before the node's
+    // default value.
     const bool is_asked_for = std::count(c.fetches.begin(), c.fetches.end(), node->output(0)) > 0 ||
                               std::count(c.targets.begin(), c.targets.end(), node) > 0;
     for (Node* control : node->control_inputs()) {
@@ -40,7 +40,8 @@ bool TakeDefaults(Compilation& c) {
   return changed;
 }
 
-// Returns an error if the step needs an unknown op. Elsewhere, a graph may contain them.
+// Returns an error if the step needs an unknown op. Nodes that the step does not need may have
+// unknown ops.
 absl::Status CheckOps(const Compilation& c) {
   ErrorList errors;
   for (const Node* node : c.graph.Nodes()) {

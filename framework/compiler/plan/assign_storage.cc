@@ -47,8 +47,9 @@ class Assigner {
     return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
   }
 
-  // If `value` is a view of a kernel's output, or that output itself, returns the output. Returns
-  // an invalid output if anything else uses the output or a view in between.
+  // Follows views from `value` back to the output of a kernel, and returns that output. Returns an
+  // invalid output if there is no such kernel, or if anything else uses the output or a view in
+  // between.
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {
@@ -161,7 +162,7 @@ class Assigner {
         const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                                !to.pinned && from.bytes == to.bytes && in != out;
         if (!both_free || last_read[in] != static_cast<int>(p)) continue;
-        int readers = 0;  // another operand in this memory could be read after the write
+        int readers = 0;  // operands in this memory: a second one could be read after the write
         for (const Output& other : node.inputs()) readers += table_.RootOf(other) == in;
         for (int k = 0; k < node.num_outputs(); ++k) readers += table_.RootOf(node.output(k)) == in;
         if (readers != 1) continue;

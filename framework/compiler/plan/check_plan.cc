@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// The number of instructions in each lane that are known to be done.
+// For each lane, the number of instructions that are known to be done.
 using Clock = std::array<int, kNumLanes>;
 
 struct Access {

@@ -18,8 +18,8 @@ class CheckPlan final : public PlanPass {
   Facts needs() const override { return kPlaced; }
 
   // Returns OK if
-  //  * lanes and events order any two instructions that access the same bytes, if at least one of
-  //    them writes, in the order in which the plan lists them;
+  //  * if two instructions access the same bytes and at least one of them writes, lanes and events
+  //    run them in the order of the plan;
   //  * every byte read in the arena was written in this step and still holds the value that the
   //    reader expects;
   //  * collectives start in the order of their sequence, and each finishes once, in that order;

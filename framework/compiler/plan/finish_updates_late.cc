@@ -70,16 +70,16 @@ class Mover {
   }
 
  private:
-  // Returns one root storage per block of memory, because each of a variable's handles has its own
-  // storage.
+  // Returns the root storage that represents the block of memory at `root`. Each of a variable's
+  // handles has its own root storage, but all of them have the same memory.
   int MemoryOf(int root) {
     const Storage& storage = s_.storage.all[root];
     if (storage.region == kNoRegion) return root;
     return memory_.try_emplace({storage.region, storage.offset}, root).first->second;
   }
 
-  // Drops a finish's accesses to the rows that an update by product sends, because the update
-  // copies them when it starts (team_update.cc).
+  // Drops the accesses of a finish instruction to the rows that an update by product sends, because
+  // the update copies these rows when it starts (team_update.cc).
   void ForgetRows(int finish) {
     const Instruction& instruction = plan_.instructions[finish];
     if (instruction.kind != InstructionKind::kFinish) return;
@@ -110,8 +110,8 @@ class Mover {
     });
   }
 
-  // Returns the first instruction before which the update must be finished; that is its own start
-  // if no earlier instruction conflicts.
+  // Returns the first instruction that conflicts with the update, which must finish before this
+  // instruction of the next run. At the latest, this is the start of the update itself.
   int FirstUse(int finish) {
     int first = finish;
     for (const MemoryAccess& access : plan_.accesses[finish]) {
@@ -133,8 +133,8 @@ class Mover {
         Instruction finish = plan_.instructions[next->from];
         finish.kind = InstructionKind::kFinishLate;
         plan_.late.push_back(finish.index);
-        // Everything that this run waits for is more urgent. After that, updates are sent in the
-        // order in which the next run needs them.
+        // Everything that this run waits for is more urgent. Updates are sent after that, in the
+        // order that the next run needs them in.
         plan_.collectives[finish.index].urgency = static_cast<int>(plan_.late.size());
         append(finish, plan_.accesses[next->from]);
         const EventId event = plan_.num_events++;

@@ -31,9 +31,9 @@ std::vector<char> Reach(const Graph& graph, const Node* from) {
   return reached;
 }
 
-// Returns the index of the first collective such that no node in `failing` depends on it or on a
-// later one, or the number of collectives if there is none. Collectives start in the same order on
-// every rank, so a node that runs before one runs before all later ones.
+// Returns the index of the first collective such that no node in `failing` depends on this or a
+// later collective. Returns the number of collectives if there is none. Collectives start in the
+// same order on every rank, so a node that runs before one collective runs before all later ones.
 size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
   size_t gate = s.collectives.size();
   for (; gate > 0; --gate) {
@@ -59,7 +59,7 @@ absl::StatusOr<bool> GuardWrites::Run(PlanState& s) {
   firsts.insert(firsts.end(), s.collectives.begin(),
                 s.collectives.begin() + std::min(gate + 1, s.collectives.size()));
   std::erase_if(writes, [&](Node* write) {
-    // Not guarded: a write that the graph orders first, or a collective, which starts after the
+    // Does not guard a write that the graph orders first, or a collective, which starts after the
     // gate.
     const std::vector<char> reached = Reach(s.graph, write);
     return IsCollective(*write) ||

@@ -48,8 +48,8 @@ std::vector<int64_t> GreedyBySize(absl::Span<const Lifetime> values) {
   return offsets;
 }
 
-// Places values in the order in which they become live. Each value takes the smallest free block
-// that can hold it, and frees it when it dies.
+// Places values in the order of their births. Each value takes the smallest free block that can
+// hold it, and frees the block when it dies.
 std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
   std::vector<int> births(values.size());
   std::iota(births.begin(), births.end(), 0);

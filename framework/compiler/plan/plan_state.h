@@ -31,7 +31,7 @@ struct PlanState final : Compilation {
             const DeviceTraits& device, std::shared_ptr<KernelLibrary> library,
             TuningTable* tuning = nullptr);
 
-  // Returns the state of a branch or loop's function i.
+  // Returns the state of function `i` of a branch or loop.
   PlanState& body(NodeId id, size_t i) const { return *plan_bodies_.at(id)[i]; }
   const Shape& local_shape(const Output& o) const { return shapes[o.node->id()][o.index]; }
   int64_t LocalBytes(const Output& o) const {

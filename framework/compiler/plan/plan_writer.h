@@ -26,7 +26,7 @@ class PlanWriter {
   // Adds an operand in new scratch memory, whose lifetime spans the first to the last instruction
   // that uses it. Returns the storage.
   int AddScratch(int64_t bytes);
-  // Adds the node's name and op, for errors and traces. Returns the index by which instructions
+  // Adds the node's name and op, for errors and traces. Returns the index that instructions use to
   // refer to them.
   int AddName(const Node& node);
   void Append(Instruction instruction, const StorageUses& uses);

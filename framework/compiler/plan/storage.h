@@ -24,10 +24,10 @@ struct Storage {
   RegionId region = kNoRegion;
   int64_t offset = 0;  // in the region or parent, or in the arena once assigned
   int parent = -1;     // the storage that contains this one; -1 if none
-  // True if a collective uses the storage, or if the plan does not own it. No output may then
-  // overwrite it, and it may not overwrite an input.
+  // If true, a collective uses the storage, or the plan does not own it. No output may overwrite a
+  // pinned storage, and a pinned storage may not overwrite an input.
   bool pinned = false;
-  bool fetched = false;  // no output may overwrite it
+  bool fetched = false;  // if true, no output may overwrite it
 };
 
 class StorageTable {

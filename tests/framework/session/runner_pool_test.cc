@@ -56,7 +56,7 @@ TEST_F(RunnerPoolTest, ConcurrentReadersGetDistinctRunnersUpToLimit) {
     ASSERT_TRUE(one.ok() && two.ok());
     EXPECT_NE(&one->runner(), &two->runner());
     const absl::Status third = pool.Share().status();
-    EXPECT_THAT(third, IsError(absl::StatusCode::kDeadlineExceeded, "2 are in progress"));
+    EXPECT_THAT(third, IsError(absl::StatusCode::kDeadlineExceeded, "2 in progress"));
     EXPECT_EQ(pool.Exclude().status().code(), absl::StatusCode::kDeadlineExceeded);
   }
   const auto one = pool.Share(), two = pool.Share();
