@@ -79,8 +79,8 @@ Output EnsureReplicated(const Scope& scope, Output value, absl::string_view what
 
 // NumReplicas: the number of replicas in sync, an int32 scalar; 1 on one device (TensorFlow's
 // num_replicas_in_sync). Like ReplicaIndex, it is an exception to the rule that a strategy never
-// changes what a graph computes. Its value is known when a plan is made, so shapes may depend on
-// it.
+// changes what a graph computes. Its value is known when the step is compiled, so shapes may depend
+// on it.
 // Gradient: none; the output is an integer.
 Output NumReplicas(const Scope& scope);
 

@@ -56,9 +56,9 @@ struct WhileOptions {
 // Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31), or if it is given and the
 //           result of `cond` is not a bool.
 // Gradient: a backward loop over the values that the iterations saved. The maximum number of
-//           iterations must be known when a plan is made: either set `maximum_iterations`, or make
-//           `cond` compare a counter with a constant, alone or under LogicalAnd. The body must not
-//           write variables.
+//           iterations must be known when the step is compiled: either set `maximum_iterations`, or
+//           make `cond` compare a counter with a constant, alone or under LogicalAnd. The body must
+//           not write variables.
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
                           FunctionBuilder body, const WhileOptions& options = {});
 
