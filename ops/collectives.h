@@ -3,7 +3,8 @@
 // Explicit communication. A graph is a program for one device and the global batch, and the
 // compiler inserts the collectives that it needs. Use these ops to choose what to communicate and
 // where: for example half-precision values, or only a low-rank factor of a gradient
-// (train/optimizers/communication_hooks.h). On a single replica, each op is the identity.
+// (train/optimizers/communication_hooks.h). On a single replica, each op returns its operand,
+// except NumReplicas.
 //
 //   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
 //   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can process it, locally

@@ -17,6 +17,7 @@ namespace ops {
 //           of indices[k] followed by those of a row. y has (largest index + 1) rows. Rows that no
 //           index names are 0.
 // Errors:   InvalidArgument if an index is negative, or if the shapes do not match.
+// Gradient: the rows of dy, for data; 0 for a row that a later one replaced.
 Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
                      absl::Span<const Output> data);
 

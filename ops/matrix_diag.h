@@ -63,7 +63,9 @@ Output MatrixDiagPart(const Scope& scope, Output input);
 Output MatrixDiagPartV3(const Scope& scope, Output input, Output k, Output padding_value,
                         const MatrixDiagOptions& options = {});
 
-// MatrixSetDiag: the input with its main diagonal replaced; V3 replaces the diagonals `k`.
+// MatrixSetDiag: the input with its main diagonal replaced by `diagonal`; V3 replaces the diagonals
+// `k`, which must be known when the step is compiled.
+// Errors:   InvalidArgument if the diagonals do not have the shape of those in the input.
 Output MatrixSetDiag(const Scope& scope, Output input, Output diagonal);
 Output MatrixSetDiagV3(const Scope& scope, Output input, Output diagonal, Output k,
                        const MatrixDiagOptions& options = {});

@@ -7,7 +7,7 @@
 //
 // The operators add nodes to the operands' graph, outside any name scope; to choose a name, call
 // the op's builder with a scope instead. As with all builders, the graph records the first error.
-// If no operand is a valid output, the result is invalid.
+// The result is invalid if an operand is.
 #ifndef MIRRORFLOW_OPS_OPERATORS_H_
 #define MIRRORFLOW_OPS_OPERATORS_H_
 

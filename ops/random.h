@@ -37,9 +37,9 @@ Output TruncatedNormal(const Scope& scope, Output shape, DataType dtype,
 
 // Dropout: sets each element of x to 0 with probability `rate`, and divides all other elements by 1
 // - rate. Like TensorFlow's tf.nn.dropout, it is built from other ops. The mask does not depend on
-// the number of replicas. Evaluation and inference need a graph without dropout: ForInference
-// (train/inference.h) removes it from a copy of the graph; no option or mode of a step switches it
-// off.
+// the number of replicas. The op applies dropout whenever it runs, and ForInference
+// (train/inference.h) keeps it: use layers::Dropout, which ForInference removes, in models that are
+// also evaluated or served.
 // Dtypes:   half, bfloat16, float, double.
 // Errors:   InvalidArgument unless 0 <= rate < 1. A rate of 0 returns x itself.
 Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& options = {});

@@ -16,7 +16,7 @@ namespace ops {
 inline constexpr char kTranspose[] = "Transpose";  // for passes that match this op
 
 // Transpose: y[i[perm[0]], i[perm[1]], …] = x[i[0], i[1], …].
-// Shapes:   perm [R] is a permutation of 0 … R-1 that must be known when the step is compiled.
+// Shapes:   perm [R] is a permutation of 0 to R-1 that must be known when the step is compiled.
 // Errors:   InvalidArgument if perm is not such a permutation.
 // Gradient: dy transposed by the inverse permutation.
 Output Transpose(const Scope& scope, Output x, Output perm);

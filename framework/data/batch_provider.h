@@ -23,7 +23,8 @@
 
 namespace mirrorflow {
 
-// The shard of every batch that a worker needs: the rows of its replicas. By default, all rows.
+// The shard of every batch that a worker needs: the rows of replicas `first_rank` to `first_rank` +
+// `num_ranks` - 1. By default, all rows.
 struct BatchShard {
   int first_rank = 0;
   int num_ranks = 1;
@@ -67,8 +68,8 @@ struct FileShard {
 // The rows of one worker's files.
 struct FileBatches {
   std::unique_ptr<BatchSource> source;
-  // Every batch must have the same number of rows. The first worker to run out of rows then ends
-  // the epoch for all workers.
+  // If true, every batch must have the same number of rows, and the first worker to run out of rows
+  // ends the epoch for all workers.
   bool drop_remainder = false;
   // Identifies the list of all files, which must be the same on all workers.
   std::string files = "";
@@ -85,10 +86,11 @@ class BatchProvider {
  public:
   virtual ~BatchProvider() = default;
 
-  // Returns the batches of one epoch. This process needs only the rows of `shard`.
+  // Returns the batches of one epoch. This process needs only the rows of `shard`. The iterator
+  // reports errors, from Next().
   virtual std::unique_ptr<BatchSource> MakeIterator(int64_t epoch,
                                                     const BatchShard& shard) const = 0;
-  // Returns whether MakeIterator() leaves out the rows of other shards. Otherwise, it returns whole
+  // Returns true if MakeIterator() returns only the rows of `shard`, and false if it returns whole
   // batches on every worker.
   virtual bool is_sharded() const { return true; }
   // Returns InvalidArgument if the elements are single rows, because Batch() is missing.
