@@ -20,11 +20,13 @@ struct LeakyReluOptions {
 // Dtypes:   half, bfloat16, float, double; Relu6 also int32, int64 and uint8.
 // Special:  NaN propagates; Softsign of an infinity is NaN, as in TensorFlow.
 // Gradient: uses the ops below; Softplus uses Sigmoid instead.
+// Source:   Elu: Clevert et al., 2016; Selu: Klambauer et al., 2017.
 Output Relu6(const Scope& scope, Output features);  // min(max(x, 0), 6)
 Output Elu(const Scope& scope, Output features);    // e^x - 1 for x < 0, else x
 Output Selu(const Scope& scope, Output features);   // a scaled Elu that preserves mean and variance
 Output Softplus(const Scope& scope, Output features);  // log(1 + e^x)
 Output Softsign(const Scope& scope, Output features);  // x / (1 + |x|)
+// x for x >= 0, else alpha * x.
 Output LeakyRelu(const Scope& scope, Output features, const LeakyReluOptions& options = {});
 
 // Shapes:   both operands and the result have the same shape.

@@ -18,10 +18,11 @@ struct ArgMaxOptions {
 
 // ArgMax: the index of the largest element along one dimension, or of the first one if several are
 // equal. NaN is never the largest; if all elements are NaN, the index is 0.
-// Shapes:   the shape of the input without dimension `dimension`, which must not be empty.
-//           `dimension` is a scalar, known when the step is compiled.
+// Shapes:   the result has the shape of the input without dimension `dimension`, which must not be
+//           empty. `dimension` is a scalar that must be known when the step is compiled; a negative
+//           one counts from the end.
 // Dtypes:   all.
-// Errors:   InvalidArgument for a dimension that is out of range or empty.
+// Errors:   InvalidArgument if the dimension is out of range or empty.
 Output ArgMax(const Scope& scope, Output input, Output dimension,
               const ArgMaxOptions& options = {});
 Output ArgMax(const Scope& scope, Output input, int64_t dimension,

@@ -17,8 +17,10 @@ struct AssertOptions {
   int64_t summarize = 3;  // how many elements of each tensor to show; if negative, all
 };
 
-// Assert: fails the step unless `condition`, a scalar, is true. The error shows `data`, which must
-// hold at least one tensor. The step fails before it writes any variable.
+// Assert: fails the step with InvalidArgument unless `condition`, a bool scalar, is true. The error
+// shows `data`, which must contain at least one tensor. The step fails before it writes any
+// variable. To make other ops depend on the check, pass the operation to
+// Scope::WithControlDependencies, or run it as a target.
 // Text:     the data of TensorFlow's Assert may include strings. Tensors here cannot hold strings,
 //           so graph readers drop them.
 Operation Assert(const Scope& scope, Output condition, absl::Span<const Output> data,

@@ -20,8 +20,9 @@ inline constexpr char kScaledDotProductAttentionGrad[] = "ScaledDotProductAttent
 
 struct AttentionOptions {
   float scale = 0;      // 0: 1 / sqrt(d), where d must be known
-  bool causal = false;  // query i attends only to keys 0 to i
-  Output mask = {};     // added to the scaled products; broadcasts to [batch, heads, n, m]
+  bool causal = false;  // if true, query i attends only to keys 0 to i
+  // If valid, is added to the scaled products; broadcasts to [batch, heads, n, m].
+  Output mask = {};
   // If true, q, k, v, y and their gradients are [batch, n or m, heads, d or e], which is how a
   // single product for all heads writes them.
   bool heads_inside = false;
@@ -37,6 +38,8 @@ struct AttentionOutputs {
 // Special:  a query whose mask is -infinity for every key yields NaN; if there are no keys (m = 0),
 //           y is 0.
 // Dtypes:   half, bfloat16, float, double; log_sum is float, or double if q is.
+// Errors:   InvalidArgument if the shapes do not match, or if `scale` is 0 and d is not known when
+//           the op is added.
 // Gradient: ScaledDotProductAttentionGrad, through y only. The mask's gradient and the gradients
 //           through log_sum use TensorFlow's ops.
 // Source:   Vaswani et al., "Attention is all you need", 2017; tiles with a running maximum: Dao et

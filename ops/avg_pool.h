@@ -22,14 +22,16 @@ struct AvgPoolOptions {
 // Shapes:   value [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   half, bfloat16, float, double.
-// Windows:  ksize and strides are {1, height, width, 1}.
+// Windows:  ksize and strides are {1, height, width, 1}; with NCHW, {1, 1, height, width}.
+// Errors:   InvalidArgument if an attribute is invalid or a window does not fit; Unimplemented for
+//           windows over the batch or the channels.
 // Gradient: AvgPoolGrad.
 Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,
                const AvgPoolOptions& options = {});
 
 // AvgPoolGrad: distributes each element of `grad` equally over the pixels of its window.
-// orig_input_shape, the shape of the images, is an int32 vector that is constant when the plan is
+// orig_input_shape, the shape of the images, is an int32 vector that must be known when the step is
 // compiled.
 Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,

@@ -14,8 +14,9 @@ void RegisterBatchNorm(OpRegistry& ops);
 
 namespace ops {
 
-// Selects the rows that the statistics cover under a strategy: the global batch without this
-// attribute, and each replica's own rows if its value is kPerReplicaBatchNorm.
+// The attribute that selects the rows that the statistics cover under a strategy. Without it, they
+// cover the global batch; if its value is kPerReplicaBatchNorm, they cover each replica's rows
+// separately. FusedBatchNormV3Options::per_replica sets it.
 inline constexpr char kBatchNormAttr[] = "_batch_norm";
 inline constexpr char kPerReplicaBatchNorm[] = "per_replica";
 
@@ -43,11 +44,13 @@ struct FusedBatchNormV3Outputs {
 // Empty:    when training on 0 rows, outputs 1 and 2 are NaN and the reserved outputs are 0.
 // Dtypes:   half, bfloat16, float, double for x and y; all other tensors are float, or double if x
 //           is. Sums are accumulated in double precision.
-// Sharding: the statistics cover the global batch: in training, the op expands into sums over the
-//           replicas and the same op in inference mode. With per_replica, as in TensorFlow's
-//           MirroredStrategy, each replica normalises its rows by their own statistics. Outputs 1
-//           and 2 are then the means over the replicas, weighted by rows; the reserved outputs are
-//           per-replica state that only the gradient op accepts.
+// Errors:   InvalidArgument if a vector does not have one element per channel; Unimplemented for a
+//           gradient of any output other than y.
+// Sharding: the statistics cover the global batch: in training, the compiler replaces the op with
+//           sums over the replicas and the same op in inference mode. With per_replica, as in
+//           TensorFlow's MirroredStrategy, each replica normalises its rows by their own
+//           statistics. Outputs 1 and 2 are then the means over the replicas, weighted by rows; the
+//           reserved outputs are per-replica state that only the gradient op accepts.
 // Gradient: FusedBatchNormGradV3, for y only; mean and variance have no gradient, as in TensorFlow.
 FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output scale, Output offset,
                                          Output mean, Output variance,

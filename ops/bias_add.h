@@ -21,6 +21,7 @@ struct BiasAddOptions {
 
 // BiasAdd: value[…,c] + bias[c].
 // Shapes:   value has rank 2 or more; bias is [C], where C is value's channel count.
+// Errors:   InvalidArgument if the bias does not have C elements.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Gradient: d value = dy, d bias = BiasAddGrad(dy).
 Output BiasAdd(const Scope& scope, Output value, Output bias, const BiasAddOptions& options = {});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Element-wise binary ops with NumPy broadcasting: arithmetic, comparisons and logic.
-// docs/ops/binary.md lists the formula, dtypes and gradient of each op.
+// docs/ops/binary.md lists the formula, dtypes, gradient and sharding of each op.
 #ifndef MIRRORFLOW_OPS_BINARY_H_
 #define MIRRORFLOW_OPS_BINARY_H_
 
@@ -29,8 +29,8 @@ inline constexpr char kSub[] = "Sub";
 
 // Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8, except as marked. Integers wrap.
-// Errors:   InvalidArgument if the shapes do not broadcast; at run time for an integer divided by
-//           zero or raised to a negative power.
+// Errors:   InvalidArgument if the shapes do not broadcast, and at run time if an integer is
+//           divided by zero or raised to a negative power.
 // Gradient: as in TensorFlow, summed over broadcast dimensions. FloorDiv, TruncateDiv, Mod,
 //           TruncateMod, comparisons and logic have none.
 Output Add(const Scope& scope, Output x, Output y);
@@ -58,8 +58,8 @@ Output Greater(const Scope& scope, Output x, Output y);
 Output GreaterEqual(const Scope& scope, Output x, Output y);
 
 struct EqualOptions {
-  // If false, operands that do not broadcast are unequal, with a scalar result, instead of an
-  // error.
+  // If true, operands that do not broadcast are an error. If false, Equal then returns the scalar
+  // false, and NotEqual the scalar true.
   bool incompatible_shape_error = true;
 };
 Output Equal(const Scope& scope, Output x, Output y, const EqualOptions& options = {});

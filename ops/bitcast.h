@@ -14,6 +14,7 @@ namespace ops {
 // Shapes:   if `dtype` is n times smaller, the result has an additional last dimension of size n;
 //           if it is n times larger, the input's last dimension, which must have size n, is
 //           removed.
+// Errors:   InvalidArgument if the last dimension does not have that size.
 // Gradient: none.
 Output Bitcast(const Scope& scope, Output input, DataType dtype);
 

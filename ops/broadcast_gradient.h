@@ -34,13 +34,13 @@ struct BroadcastGradientArgsOutputs {
 // BroadcastGradientArgs: for two shapes that broadcast, the dimensions along which the gradient of
 // the first operand (r0) and of the second operand (r1) must be summed. For equal shapes, r0 and r1
 // are empty.
-// Shapes:   s0 and s1 are vectors, known when the step is compiled; r0 and r1 are vectors with
-//           one element per dimension to sum.
+// Shapes:   s0 and s1 are vectors that must be known when the step is compiled; r0 and r1 are
+//           vectors with one element per dimension to sum.
 // Errors:   InvalidArgument if the shapes do not broadcast.
 BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1);
 
-// BroadcastArgs: the shape to which the shapes s0 and s1 broadcast. Both are constant when the plan
-// is compiled.
+// BroadcastArgs: the shape to which the shapes s0 and s1 broadcast. Both must be known when the
+// step is compiled.
 Output BroadcastArgs(const Scope& scope, Output s0, Output s1);
 
 }  // namespace ops

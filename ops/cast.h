@@ -13,8 +13,8 @@ namespace ops {
 inline constexpr char kCast[] = "Cast";  // for passes that match this op
 
 struct CastOptions {
-  // Rounds towards zero if a floating-point type cannot represent the value exactly. Unimplemented
-  // for casts to a smaller floating-point type, such as double to float.
+  // If true, rounds towards zero if a floating-point type cannot represent the value exactly. This
+  // is Unimplemented for casts to a smaller floating-point type, such as double to float.
   bool truncate = false;
 };
 

@@ -14,7 +14,7 @@ namespace ops {
 // Shapes:   the output has t's shape; each bound is a scalar or has t's shape.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Special:  NaN in t propagates; a bound that is NaN has no effect.
-// Errors:   InvalidArgument if a bound has any other shape.
+// Errors:   InvalidArgument if a bound has a different shape.
 // Gradient: dy flows to the chosen operand: t, or the bound that replaced it.
 Output ClipByValue(const Scope& scope, Output t, Output clip_value_min, Output clip_value_max);
 

@@ -3,7 +3,8 @@
 // Explicit communication. A graph is a program for one device and the global batch, and the
 // compiler inserts the collectives that it needs. Use these ops to choose what to communicate and
 // where: for example half-precision values, or only a low-rank factor of a gradient
-// (train/optimizers/communication_hooks.h). On a single replica, each op is the identity.
+// (train/optimizers/communication_hooks.h). On a single replica, each op returns its operand,
+// except NumReplicas.
 //
 //   Output part = ops::LocalPart(scope, gradient);           // this replica's part of a sum
 //   Output narrow = ops::Cast(scope, part, DT_BFLOAT16);     // any op can process it, locally
@@ -80,7 +81,8 @@ Output EnsureReplicated(const Scope& scope, Output value, absl::string_view what
 // NumReplicas: the number of replicas in sync, an int32 scalar; 1 on one device (TensorFlow's
 // num_replicas_in_sync). Like ReplicaIndex, it is an exception to the rule that a strategy never
 // changes what a graph computes. Its value is known when the step is compiled, so shapes may depend
-// on it. Gradient: none; the output is an integer.
+// on it.
+// Gradient: none; the output is an integer.
 Output NumReplicas(const Scope& scope);
 
 }  // namespace ops

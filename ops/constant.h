@@ -17,12 +17,13 @@ namespace ops {
 // Gradient: none; the op has no inputs.
 Output Const(const Scope& scope, Tensor value);
 
-// Returns `value` as a scalar of `dtype`, rounded if the dtype is floating-point. InvalidArgument
-// if an integer dtype cannot hold the value, or if no kernel computes in the dtype.
+// Returns `value` as a scalar of `dtype`, rounded if the dtype is floating-point.
+// Errors:   InvalidArgument if an integer dtype cannot hold the value, or if no kernel computes in
+//           the dtype.
 Output ScalarConst(const Scope& scope, DataType dtype, double value);
 
 // Returns `values` as an int32 or int64 vector, for a shape, a permutation or a list of axes.
-// InvalidArgument if a value does not fit.
+// Errors:   InvalidArgument if a value does not fit.
 Output VectorConst(const Scope& scope, absl::Span<const int64_t> values, DataType dtype = DT_INT32);
 
 }  // namespace ops

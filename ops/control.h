@@ -25,10 +25,11 @@ Output Placeholder(const Scope& scope, DataType dtype,
 // Gradient: dy, for the operand.
 Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 
-// NoOp: does nothing, but runs after the scope's control dependencies.
+// NoOp: does nothing; it runs after the scope's control dependencies.
 Operation NoOp(const Scope& scope);
 
-// Group: an operation that finishes when all of `operations` have finished.
+// Group: an operation that finishes when all of `operations` have finished. Pass it to
+// Session::Prepare as a target to run all of them.
 Operation Group(const Scope& scope, absl::Span<const Operation> operations);
 
 }  // namespace ops

@@ -19,8 +19,8 @@ namespace ops {
 
 inline constexpr char kConv2D[] = "Conv2D";  // for passes that match this op
 
-// TensorFlow's attributes. Lists have one element per image dimension; explicit_paddings, which
-// padding EXPLICIT uses, has two (before, after).
+// TensorFlow's attributes. Lists have one element per image dimension, except explicit_paddings,
+// which has two per dimension, before and after; it is used if the padding is EXPLICIT.
 struct Conv2DOptions {
   bool use_cudnn_on_gpu = true;  // ignored
   std::vector<int64_t> explicit_paddings = {};
@@ -36,20 +36,24 @@ struct Conv2DOptions {
 //           (FH-1)*dilation+1. N may be 0. With NCHW, images are [N,C,H,W] and the layout of the
 //           filter is unchanged.
 // Dtypes:   half, bfloat16, float, double, int32.
-// Strides:  {1, height, width, 1}.
+// Strides:  `strides` is {1, height, width, 1}; with NCHW, {1, 1, height, width}.
+// Errors:   InvalidArgument if the filter does not match the images' channels, or if an attribute
+//           is invalid; Unimplemented for strides or dilations along the batch or the channels.
 // Sharding: along the batch, the input channels or the output channels; each gradient contracts one
 //           of these.
 // Gradient: Conv2DBackpropInput and Conv2DBackpropFilter of dy, as in TensorFlow.
 Output Conv2D(const Scope& scope, Output input, Output filter, absl::Span<const int64_t> strides,
               absl::string_view padding, const Conv2DOptions& options = {});
 
-// Conv2DBackpropInput: the gradient of the images, whose shape is input_sizes, an int32 vector.
+// Conv2DBackpropInput: the gradient of the images. Their shape is input_sizes, an int32 vector that
+// must be known when the step is compiled.
 Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                            Output out_backprop, absl::Span<const int64_t> strides,
                            absl::string_view padding, const Conv2DOptions& options = {});
 
-// Conv2DBackpropFilter: the gradient of the filter, whose shape is filter_sizes, an int32 vector.
-// The gradient of an empty batch is 0. Does not support int32.
+// Conv2DBackpropFilter: the gradient of the filter. Its shape is filter_sizes, an int32 vector that
+// must be known when the step is compiled. The gradient of an empty batch is 0. Does not support
+// int32.
 Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options = {});

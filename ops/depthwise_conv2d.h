@@ -23,7 +23,8 @@ struct DepthwiseConv2dOptions {
   std::vector<int64_t> dilations = {1, 1, 1, 1};
 };
 
-// DepthwiseConv2dNative: cross-correlation of each image channel with M filters of its own.
+// DepthwiseConv2dNative: cross-correlation of each image channel with M filters. No two channels
+// share a filter.
 //   output[n,y,x,c*M+m] = sum_{i,j} filter[i,j,c,m] *
 //       input[n, y*stride+i*dilation-before, x*stride+j*dilation-before, c]
 // Shapes:   input [N,H,W,C], filter [FH,FW,C,M] -> output [N,H',W',C*M]; sizes, layouts, strides
@@ -34,15 +35,15 @@ Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,
                              absl::Span<const int64_t> strides, absl::string_view padding,
                              const DepthwiseConv2dOptions& options = {});
 
-// DepthwiseConv2dNativeBackpropInput: the gradient of the images, whose shape is input_sizes, an
-// int32 vector.
+// DepthwiseConv2dNativeBackpropInput: the gradient of the images. Their shape is input_sizes, an
+// int32 vector that must be known when the step is compiled.
 Output DepthwiseConv2dNativeBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                                           Output out_backprop, absl::Span<const int64_t> strides,
                                           absl::string_view padding,
                                           const DepthwiseConv2dOptions& options = {});
 
-// DepthwiseConv2dNativeBackpropFilter: the gradient of the filter, whose shape is filter_sizes, an
-// int32 vector.
+// DepthwiseConv2dNativeBackpropFilter: the gradient of the filter. Its shape is filter_sizes, an
+// int32 vector that must be known when the step is compiled.
 Output DepthwiseConv2dNativeBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                                            Output out_backprop, absl::Span<const int64_t> strides,
                                            absl::string_view padding,

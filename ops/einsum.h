@@ -18,7 +18,8 @@ struct EinsumTerms {
   std::vector<std::string> inputs;
   std::string output;
 };
-// Parses an equation. InvalidArgument if it is malformed or does not match operands of these ranks.
+// Parses an equation. Returns InvalidArgument if it is malformed or does not match operands of
+// these ranks.
 absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span<const int> ranks);
 
 namespace ops {

@@ -20,9 +20,10 @@ struct GatherV2Options {
 };
 
 // GatherV2: y[a…, i…, b…] = params[a…, indices[i…], b…], where a… has `axis` dimensions.
-// Shapes:   axis is a scalar constant. The first batch_dims dimensions of a… and i… are the same;
-//           each combination of their indices is a separate gather.
-// Errors:   InvalidArgument at run time for an index outside [0, params.dim(axis)).
+// Shapes:   axis is a scalar that must be known when the step is compiled. The first batch_dims
+//           dimensions of params and of indices are the same; each combination of their indices is
+//           a separate gather.
+// Errors:   InvalidArgument at run time if an index is outside [0, size of dimension `axis`).
 // Gradient: d params = UnsortedSegmentSum of dy.
 Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
                 const GatherV2Options& options = {});
@@ -40,8 +41,10 @@ Output ResourceGather(const Scope& scope, Output resource, Output indices,
                       const ResourceGatherOptions& options = {});
 
 // UnsortedSegmentSum: y[s, b…] = the sum of data[i…, b…] over all i with segment_ids[i…] == s.
-// Shapes:   segment_ids has the leading dimensions of data; num_segments is a scalar constant.
-// Errors:   InvalidArgument at run time for an id >= num_segments; negative ids are skipped.
+// Shapes:   segment_ids has the leading dimensions of data; num_segments is a scalar that must be
+//           known when the step is compiled.
+// Errors:   InvalidArgument at run time if an id is at least num_segments; negative ids are
+//           skipped.
 // Gradient: dy gathered by segment_ids, 0 where they are negative.
 // Determinism: rows are added in order.
 Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids, Output num_segments);

@@ -20,7 +20,9 @@ namespace ops {
 Output GatherNd(const Scope& scope, Output params, Output indices);
 
 // ScatterNd: a tensor of zeros to which each slice updates[i…, b…] is added at position indices[i…,
-// :]. Its shape is `shape`, a constant.
+// :]. Its shape is `shape`, which must be known when the step is compiled.
+// Errors:   InvalidArgument if `updates` does not match `indices` and `shape`, and at run time if
+//           an index is out of range.
 // Gradient: GatherNd, for updates.
 Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape);
 

@@ -9,7 +9,12 @@
 
 namespace mirrorflow {
 
-// Symbolic gradients (framework/graph/gradients.h), built from this library's ops.
+// Adds the nodes that compute the gradient of the sum of all elements of `ys` with respect to each
+// of `xs`, like tf.gradients. Returns one output per x, with the shape of x; it is invalid if `ys`
+// do not depend on that x. framework/graph/gradients.h describes the options and errors.
+// Optimizer::Minimize computes the gradients that it needs itself.
+//
+//   MF_ASSIGN_OR_RETURN(std::vector<Output> dx, Gradients(scope, {loss}, {x}));
 inline absl::StatusOr<std::vector<Output>> Gradients(const Scope& scope,
                                                      absl::Span<const Output> ys,
                                                      absl::Span<const Output> xs,

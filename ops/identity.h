@@ -15,11 +15,12 @@ namespace ops {
 
 inline constexpr absl::string_view kIdentityN = "IdentityN";
 
-// Identity: its operand under a different name. It is a view, which costs nothing at run time.
+// Identity: its operand under a different name. It costs nothing at run time.
 // Gradient: dy.
 Output Identity(const Scope& scope, Output input);
 
-// StopGradient: its operand, which gradients treat as a constant.
+// StopGradient: its operand, treated as a constant by gradients, as with tf.stop_gradient and
+// PyTorch's detach().
 Output StopGradient(const Scope& scope, Output input);
 
 // Snapshot: same as Identity.
@@ -29,10 +30,13 @@ Output Snapshot(const Scope& scope, Output input);
 // reason.
 Output PreventGradient(const Scope& scope, Output input, absl::string_view message = "");
 
-// EnsureShape: its operand, whose shape must be compatible with `shape`.
+// EnsureShape: its operand, whose shape must be compatible with `shape`. The result has all
+// dimensions that are known in either shape.
+// Errors:   InvalidArgument if the shapes are incompatible.
+// Gradient: dy.
 Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 
-// IdentityN: its operands.
+// IdentityN: its operands, in order. Gradient: dy.
 std::vector<Output> IdentityN(const Scope& scope, absl::Span<const Output> inputs);
 
 }  // namespace ops

@@ -27,6 +27,7 @@ struct LayerNormOutputs {
 // Empty:    for rows without elements, the mean and the deviation are NaN.
 // Dtypes:   half, bfloat16, float, double for x and y; all other tensors are float, or double if x
 //           is.
+// Errors:   InvalidArgument if gamma or beta does not have d elements.
 // Gradient: LayerNormGrad; all outputs have gradients.
 // Source:   Ba, Kiros and Hinton, "Layer normalization", 2016.
 LayerNormOutputs LayerNorm(const Scope& scope, Output x, Output gamma, Output beta,

@@ -27,7 +27,7 @@ struct ListDiffOutputs {
 };
 
 // ListDiff: the elements of vector x that are not in y, and their indices in x.
-// Shapes:   the results' sizes depend on the values, so x and y must be constant when the plan is
+// Shapes:   the results' sizes depend on the values, so x and y must be known when the step is
 //           compiled.
 ListDiffOutputs ListDiff(const Scope& scope, Output x, Output y,
                          const ListDiffOptions& options = {});

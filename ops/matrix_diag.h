@@ -35,8 +35,8 @@ struct DiagonalBand {
   // Returns the length of the longest diagonal.
   int64_t MaxLength(int64_t rows, int64_t columns) const;
 };
-// Reads a band from the elements of operand `k`. InvalidArgument unless `k` has one element, or two
-// in ascending order.
+// Reads a band from the elements of operand `k`. Returns InvalidArgument unless `k` has one
+// element, or two in ascending order.
 absl::StatusOr<DiagonalBand> ReadBand(absl::Span<const int64_t> k);
 // Returns true if `align` aligns diagonal k to the left.
 bool IsLeftAligned(absl::string_view align, int64_t k);
@@ -51,25 +51,28 @@ struct MatrixDiagOptions {
 // Gradient: MatrixDiagPart.
 Output MatrixDiag(const Scope& scope, Output diagonal);
 // MatrixDiagV3: a matrix with the given diagonals, and with `padding_value`, a scalar, elsewhere.
-// Operands: k, num_rows and num_cols are known when the step is compiled; a size of -1 means the
-//           smallest possible size.
+// Operands: k, num_rows and num_cols, int32, must be known when the step is compiled; a size of -1
+//           means the smallest possible size.
 Output MatrixDiagV3(const Scope& scope, Output diagonal, Output k, Output num_rows, Output num_cols,
                     Output padding_value, const MatrixDiagOptions& options = {});
 
 // MatrixDiagPart: the main diagonal of each matrix.
 Output MatrixDiagPart(const Scope& scope, Output input);
-// MatrixDiagPartV3: the diagonals `k`; shorter diagonals are padded with `padding_value`.
+// MatrixDiagPartV3: the diagonals `k`, which must be known when the step is compiled; shorter
+// diagonals are padded with `padding_value`.
 Output MatrixDiagPartV3(const Scope& scope, Output input, Output k, Output padding_value,
                         const MatrixDiagOptions& options = {});
 
-// MatrixSetDiag: the input with its main diagonal replaced; V3 replaces the diagonals `k`.
+// MatrixSetDiag: the input with its main diagonal replaced by `diagonal`; V3 replaces the diagonals
+// `k`, which must be known when the step is compiled.
+// Errors:   InvalidArgument if the diagonals do not have the shape of those in the input.
 Output MatrixSetDiag(const Scope& scope, Output input, Output diagonal);
 Output MatrixSetDiagV3(const Scope& scope, Output input, Output diagonal, Output k,
                        const MatrixDiagOptions& options = {});
 
 // MatrixBandPart: the input with zeros outside `num_lower` diagonals below the main one and
-// `num_upper` above it; a negative count keeps all diagonals on that side. Both counts are known
-// when the step is compiled.
+// `num_upper` above it; a negative count keeps all diagonals on that side. Both counts must be
+// known when the step is compiled.
 Output MatrixBandPart(const Scope& scope, Output input, Output num_lower, Output num_upper);
 
 }  // namespace ops

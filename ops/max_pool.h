@@ -30,7 +30,9 @@ struct MaxPoolOptions {
 // Shapes:   input [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
-// Windows:  ksize and strides are {1, height, width, 1}.
+// Windows:  ksize and strides are {1, height, width, 1}; with NCHW, {1, 1, height, width}.
+// Errors:   InvalidArgument if an attribute is invalid or a window does not fit; Unimplemented for
+//           windows over the batch or the channels.
 // Gradient: MaxPoolGrad.
 Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,

@@ -19,7 +19,7 @@ struct MirrorPadOptions {
 };
 
 // MirrorPad: [1,2,3] padded by 2 on both sides is [3,2,1,2,3,2,1], or [2,1,1,2,3,3,2] if SYMMETRIC.
-// Shapes:   paddings is [R,2], known when the step is compiled.
+// Shapes:   paddings is [R,2] and must be known when the step is compiled.
 // Errors:   InvalidArgument if a padding exceeds the number of elements that can be mirrored.
 // Gradient: MirrorPadGrad.
 Output MirrorPad(const Scope& scope, Output input, Output paddings,

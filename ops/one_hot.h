@@ -17,8 +17,9 @@ struct OneHotOptions {
 };
 
 // OneHot: y[…, k, …] = on_value where the index is k, and off_value elsewhere.
-// Shapes:   adds a dimension of size `depth`, a scalar constant; on_value and off_value are
-//           scalars.
+// Shapes:   adds a dimension of size `depth`, a scalar that must be known when the step is
+//           compiled; on_value and off_value are scalars.
+// Errors:   InvalidArgument if `depth` is negative or the axis is out of range.
 // Special:  an index outside [0, depth) yields off_value everywhere.
 // Gradient: for on_value and off_value; none for indices.
 Output OneHot(const Scope& scope, Output indices, Output depth, Output on_value, Output off_value,

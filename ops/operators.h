@@ -7,6 +7,7 @@
 //
 // The operators add nodes to the operands' graph, outside any name scope; to choose a name, call
 // the op's builder with a scope instead. As with all builders, the graph records the first error.
+// The result is invalid if an operand is.
 #ifndef MIRRORFLOW_OPS_OPERATORS_H_
 #define MIRRORFLOW_OPS_OPERATORS_H_
 

@@ -16,12 +16,12 @@ void RegisterRandom(OpRegistry& ops);
 namespace ops {
 
 struct RandomOptions {
-  // If either seed is not 0, these two seeds replace the session's seed.
+  // If either seed is not 0, these two seeds replace the seed of the strategy's options.
   int64_t seed = 0;
   int64_t seed2 = 0;
 };
 
-// Shapes:   shape [R], known when the step is compiled.
+// Shapes:   `shape` [R] must be known when the step is compiled; the result has that shape.
 // Dtypes:   half, bfloat16, float, double.
 // Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for the normal distribution. The
 //           values differ from TensorFlow's.
@@ -37,8 +37,9 @@ Output TruncatedNormal(const Scope& scope, Output shape, DataType dtype,
 
 // Dropout: sets each element of x to 0 with probability `rate`, and divides all other elements by 1
 // - rate. Like TensorFlow's tf.nn.dropout, it is built from other ops. The mask does not depend on
-// the number of replicas. It stays in the graph during evaluation; ForInference (train/inference.h)
-// removes it.
+// the number of replicas. The op applies dropout whenever it runs, and ForInference
+// (train/inference.h) keeps it: use layers::Dropout, which ForInference removes, in models that are
+// also evaluated or served.
 // Dtypes:   half, bfloat16, float, double.
 // Errors:   InvalidArgument unless 0 <= rate < 1. A rate of 0 returns x itself.
 Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& options = {});

@@ -24,8 +24,8 @@ inline constexpr char kMean[] = "Mean";
 inline constexpr char kSum[] = "Sum";
 
 // The dimensions to reduce; negative ones count from the end. They are either C++ integers, such as
-// `{0, -1}`, or an output, an integer scalar or vector that is known when the step is compiled. The
-// default is all dimensions; `{}` reduces none.
+// `{0, -1}`, or an output, an integer scalar or vector that must be known when the step is
+// compiled. The default is all dimensions; `{}` reduces none.
 class ReductionAxes {
  public:
   static ReductionAxes All() { return ReductionAxes(Output()); }
@@ -50,7 +50,7 @@ struct ReductionOptions {
 //           Max, NaN for Mean.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8; the mean of integers is rounded
 //           towards zero.
-// Errors:   InvalidArgument for an axis that is out of range or given twice.
+// Errors:   InvalidArgument if an axis is out of range or given twice.
 // Sharding: reducing a sharded dimension leaves partial values, except for Prod, which gathers;
 //           Mean then becomes a Sum divided by the global count.
 // Gradient: TensorFlow's. For Max and Min, equal elements share the gradient evenly.

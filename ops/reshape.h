@@ -17,9 +17,8 @@ void RegisterReshape(OpRegistry& ops);
 namespace ops {
 
 // Reshape: the same elements with another shape.
-// Shapes:   shape [R], known when the step is compiled; it may contain one -1, which is inferred
-// from
-//           the number of elements.
+// Shapes:   `shape` [R] must be known when the step is compiled; it may contain one -1, which is
+//           inferred from the number of elements.
 // Errors:   InvalidArgument if the element counts differ or the -1 cannot be inferred.
 // Sharding: kept if the sharded dimension is the outermost of those that it is merged with or split
 //           into, and each of its rows becomes a whole number of rows; otherwise the value is
@@ -35,7 +34,10 @@ bool IsReshapeTarget(const mirrorflow::Shape& shape);
 // known.
 Output ReshapeLike(const Scope& scope, Output value, Output like);
 
-// ExpandDims: inserts a dimension of size 1 before dimension `axis`, which is in [-1-R, R].
+// ExpandDims: inserts a dimension of size 1, which becomes dimension `axis` of the result. `axis`
+// is in [-1-R, R], where R is the rank of the input, and must be known when the step is compiled.
+// Errors:   InvalidArgument if the axis is out of range.
+// Gradient: dy with the shape of `input`.
 Output ExpandDims(const Scope& scope, Output input, Output axis);
 Output ExpandDims(const Scope& scope, Output input, int64_t axis);
 
@@ -43,8 +45,9 @@ struct SqueezeOptions {
   std::vector<int64_t> axis = {};  // empty: every dimension of size 1
 };
 
-// Squeeze: removes the dimensions of size 1 that `axis` names.
-// Errors:   InvalidArgument if one of them has a size other than 1.
+// Squeeze: removes the dimensions that `axis` names, each of which must have size 1.
+// Errors:   InvalidArgument if one of them has a size other than 1 or is out of range.
+// Gradient: dy with the shape of `input`.
 Output Squeeze(const Scope& scope, Output input, const SqueezeOptions& options = {});
 
 }  // namespace ops

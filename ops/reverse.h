@@ -10,8 +10,9 @@ void RegisterReverse(OpRegistry& ops);
 
 namespace ops {
 
-// ReverseV2: reverses the dimensions listed in `axis`, a constant vector.
-// Errors:   InvalidArgument if an axis is given twice.
+// ReverseV2: reverses the dimensions listed in `axis`, a vector that must be known when the step is
+// compiled.
+// Errors:   InvalidArgument if an axis is out of range or given twice.
 // Sharding: gathered along reversed dimensions, kept along all others.
 // Gradient: dy reversed.
 Output ReverseV2(const Scope& scope, Output tensor, Output axis);

@@ -18,7 +18,9 @@ namespace ops {
 Output SelectV2(const Scope& scope, Output condition, Output t, Output e);
 
 // Select: TensorFlow 1's version, without broadcasting: t and e have the same shape. The condition
-// has the same shape, or is a scalar or a vector with one element per row.
+// has the same shape, or is a scalar or a vector with one element per row (dimension 0).
+// Errors:   InvalidArgument if the shapes do not match.
+// Gradient: as for SelectV2.
 Output Select(const Scope& scope, Output condition, Output t, Output e);
 
 }  // namespace ops

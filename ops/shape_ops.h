@@ -20,8 +20,8 @@ struct ShapeOptions {
   DataType out_type = DT_INT32;  // or DT_INT64
 };
 
-// Shape: the dimensions of the global value as a vector. Shape functions can read the known
-// dimensions, so shape arithmetic is folded when a plan is made. No gradient.
+// Shape: the dimensions of the global value as a vector. All dimensions are known when the step is
+// compiled, so an op that needs a known shape can take one that is computed from this. No gradient.
 Output Shape(const Scope& scope, Output input, const ShapeOptions& options = {});
 std::vector<Output> ShapeN(const Scope& scope, absl::Span<const Output> inputs,
                            const ShapeOptions& options = {});
@@ -39,17 +39,19 @@ Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT
 
 inline constexpr char kFill[] = "Fill";  // for passes that match this op
 
-// Fill: a tensor of shape `dims` whose elements are all `value`, a scalar.
+// Fill: a tensor of shape `dims` whose elements are all `value`, a scalar. `dims`, a vector, must
+// be known when the step is compiled.
 // Gradient: d value = sum dy.
 Output Fill(const Scope& scope, Output dims, Output value);
 
 // Range: start, start + delta, … below `limit` (above it for a negative delta); all three are
-// scalar constants of one dtype.
-// Errors:   InvalidArgument if delta is 0 or has the wrong sign to reach the limit.
+// scalars of one dtype that must be known when the step is compiled.
+// Errors:   InvalidArgument if delta is 0, or if it has the wrong sign to reach the limit.
+// Gradient: none.
 Output Range(const Scope& scope, Output start, Output limit, Output delta);
 
-// LinSpace: `num` evenly spaced values from `start` to `stop`, inclusive; `num` is a constant of at
-// least 1.
+// LinSpace: `num` evenly spaced values from `start` to `stop`, inclusive. `num` is at least 1 and
+// must be known when the step is compiled.
 Output LinSpace(const Scope& scope, Output start, Output stop, Output num);
 
 }  // namespace ops

@@ -47,8 +47,8 @@ absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view
 // Returns a tensor of dtype int32 or int64 with these elements, which must fit.
 Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_t> values);
 
-// Returns, for each of `rank` dimensions, whether `axes` contains it. InvalidArgument for an axis
-// that is out of range or listed twice.
+// Returns, for each of `rank` dimensions, whether `axes` contains it. Returns InvalidArgument if an
+// axis is out of range or listed twice.
 absl::StatusOr<std::vector<bool>> ReducedDimsMask(int rank, absl::Span<const int64_t> axes);
 
 }  // namespace mirrorflow

@@ -14,16 +14,16 @@ void RegisterSlice(OpRegistry& ops);
 namespace ops {
 
 // Slice: y[i] = x[begin + i].
-// Shapes:   begin [R], size [R], known when the step is compiled; y has shape `size`, in which -1
-//           means the rest of the dimension.
+// Shapes:   begin [R] and size [R] must be known when the step is compiled; y has shape `size`,
+//           where -1 means the rest of the dimension.
 // Errors:   InvalidArgument if the block is not inside x.
 // Gradient: dy padded with zeros to the shape of x.
 Output Slice(const Scope& scope, Output input, Output begin, Output size);
 
 // Pad: y[begin + i] = x[i], 0 elsewhere.
-// Shapes:   paddings [R,2], known when the step is compiled: the number of zeros before and after
-// each
-//           dimension.
+// Shapes:   paddings [R,2], the number of zeros before and after each dimension, must be known when
+//           the step is compiled.
+// Errors:   InvalidArgument if a padding is negative.
 // Gradient: the slice of dy that corresponds to x.
 Output Pad(const Scope& scope, Output input, Output paddings);
 

@@ -25,10 +25,11 @@ KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed);
 // StatelessRandomGetAlg: the number of the algorithm, which is 1 (Philox).
 Output StatelessRandomGetAlg(const Scope& scope);
 
-// Shapes:   shape [R], known when the step is compiled; seed [2], int32 or int64; alg, minval and
-//           maxval are scalars.
+// Shapes:   `shape` [R] must be known when the step is compiled; the result has that shape. `seed`
+//           is [2], int32 or int64; alg, minval and maxval are scalars.
 // Errors:   InvalidArgument at run time if alg is neither 1 (Philox) nor 3 (automatic), or if
 //           minval is not below maxval.
+// Gradient: none.
 // Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for the normal distribution.
 
 // Uniform in [0, 1), in a floating-point dtype.

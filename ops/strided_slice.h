@@ -40,8 +40,9 @@ struct StridedSliceMasks {
   static StridedSliceMasks Of(const Node& node);
 };
 
-// Resolves the `num_entries` entries begin[i]:end[i]:strides[i] against `input`, whose rank must be
-// known. A span is empty if its values are not yet known.
+// Resolves the `num_entries` entries begin[i]:end[i]:strides[i] against `input`. The rank of
+// `input` must be known; a span is empty if its values are not yet known. Returns InvalidArgument
+// for invalid entries.
 absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_entries,
                                                   absl::Span<const int64_t> begin,
                                                   absl::Span<const int64_t> end,
@@ -61,14 +62,15 @@ struct StridedSliceOptions {
 
 // StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative indices count from the
 // end.
-// Shapes:   begin, end, strides [N], known when the step is compiled.
-// Errors:   InvalidArgument for a stride of 0 or an index out of range; ranges are clamped to the
+// Shapes:   begin, end and strides [N] must be known when the step is compiled.
+// Errors:   InvalidArgument if a stride is 0 or an index is out of range; ranges are clamped to the
 //           dimension.
 // Gradient: StridedSliceGrad.
 Output StridedSlice(const Scope& scope, Output input, Output begin, Output end, Output strides,
                     const StridedSliceOptions& options = {});
 
-// StridedSliceGrad: zeros of shape `shape`, with dy at the positions from which StridedSlice reads.
+// StridedSliceGrad: zeros of shape `shape`, with dy at the positions that StridedSlice reads.
+// `shape` must be known when the step is compiled.
 Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output end, Output strides,
                         Output dy, const StridedSliceOptions& options = {});
 

@@ -13,7 +13,7 @@ void RegisterTopK(OpRegistry& ops);
 namespace ops {
 
 struct TopKV2Options {
-  bool sorted = true;              // ignored, because values are always sorted
+  bool sorted = true;              // ignored: the values are always sorted
   DataType index_type = DT_INT32;  // or DT_INT64
 };
 
@@ -24,8 +24,10 @@ struct TopKV2Outputs {
 
 // TopKV2: the k largest elements along the last dimension, in descending order, and their indices.
 // Equal elements keep their order. NaN is sorted last.
-// Shapes:   k is a scalar constant, at most the size of the last dimension, which becomes k.
-// Errors:   InvalidArgument if the last dimension is too large for index_type.
+// Shapes:   k, a scalar that must be known when the step is compiled, is at most the size of the
+//           last dimension. That dimension of the results has size k.
+// Errors:   InvalidArgument if k is negative or exceeds the last dimension, or if that dimension is
+//           too large for index_type.
 // Gradient: the gradient of the values, placed at their positions in the input.
 TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Options& options = {});
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops with one operand: y[i] = f(x[i]). docs/ops/unary.md lists the formula,
-// dtypes and gradient of each op.
+// Element-wise ops with one operand: y[i] = f(x[i]). docs/ops/unary.md lists the formula, dtypes
+// and gradient of each op.
 #ifndef MIRRORFLOW_OPS_UNARY_H_
 #define MIRRORFLOW_OPS_UNARY_H_
 

@@ -21,6 +21,7 @@ inline constexpr char kResourceApplyGradientDescent[] = "ResourceApplyGradientDe
 
 // Each update takes scalars and a gradient, all of the variable's dtype (float or double), followed
 // by any number of gates, which are bool scalars. If a gate is false, the update writes nothing.
+// The option use_locking is TensorFlow's and has no effect.
 // Errors:   InvalidArgument if a slot or the gradient does not have the variable's dtype and shape,
 //           or a scalar operand is not a scalar.
 // Sharding: all operands are replicated; a gradient that is still partial is reduced first.
@@ -58,7 +59,7 @@ Operation ResourceApplyKerasMomentum(const Scope& scope, Output var, Output accu
 
 struct ResourceApplyAdagradOptions {
   bool use_locking = false;
-  bool update_slots = true;  // false: accum is not updated
+  bool update_slots = true;  // if false, accum is not updated
   std::vector<Output> gates = {};
 };
 // ResourceApplyAdagrad:
@@ -86,7 +87,8 @@ Operation ResourceApplyRMSProp(const Scope& scope, Output var, Output ms, Output
                                Output rho, Output momentum, Output epsilon, Output grad,
                                const ResourceApplyRMSPropOptions& options = {});
 
-// Adam's scalars. beta1_power and beta2_power are the powers for the current step.
+// Adam's scalars. In step t, which counts from 1, beta1_power is beta1^t and beta2_power is
+// beta2^t.
 struct AdamScalars {
   Output beta1_power;
   Output beta2_power;

@@ -20,6 +20,7 @@ inline constexpr absl::string_view kAssignAddVariable = "AssignAddVariableOp";
 inline constexpr absl::string_view kAssignSubVariable = "AssignSubVariableOp";
 
 struct VarHandleOpOptions {
+  // `container` and `debug_name` are TensorFlow's attributes; they have no effect.
   std::string container = "";
   // Handles with the same shared name refer to the same variable. If empty, the node's name is
   // used.

@@ -29,7 +29,7 @@ struct ImageLayout {
   std::string Term(absl::string_view batch, absl::string_view channel) const;
 };
 
-// Reads attribute `data_format`. Unimplemented unless it is NHWC or NCHW.
+// Reads attribute `data_format`. Returns Unimplemented unless it is NHWC or NCHW.
 absl::StatusOr<ImageLayout> ReadImageLayout(const Node& node);
 
 // Strides, dilations and padding of a window.
@@ -58,8 +58,8 @@ absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
                                                      const ImageLayout& layout);
 
 // Returns the number of positions of a window of extent `size` along `in` rows (if i is 0) or
-// columns (if i is 1), or an unknown number if `in` or `size` is unknown. InvalidArgument if the
-// window is empty or too large.
+// columns (if i is 1), or an unknown number if `in` or `size` is unknown. Returns InvalidArgument
+// if the window is empty or too large.
 absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAttrs& attrs, int i);
 
 // Returns the shape of pooled images; attribute `ksize` is the window size.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JoinOptions: how a worker of MultiWorkerMirroredStrategy joins the others.
+// JoinOptions: how the workers of MultiWorkerMirroredStrategy find, trust and monitor each other.
+// The defaults suit workers on one host; between hosts, set `secret` and, to encrypt connections,
+// `tls`.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 
@@ -34,7 +36,8 @@ struct JoinOptions {
   // The secret that all workers of the cluster share; default: the one in the cluster's
   // secret_file. Without it, every process that can reach the coordination service is trusted.
   std::string secret = "";
-  // Must be true to run without a secret, unless the service is on the loopback device.
+  // If true, the job may run without a secret although other hosts can reach it, and exchange
+  // unencrypted data over UCX or NCCL although `tls` has certificates. If false, both are errors.
   bool insecure = false;
   // Distinguishes jobs that have the same secret or none. Default: the cluster's job, or empty with
   // an external coordinator, which does not have the cluster's job.
@@ -48,10 +51,11 @@ struct JoinOptions {
   // The ADDRESS of this host to which the other workers connect to exchange data. Default: the
   // address of the network device that routes to `bind` or, if that is empty, to the coordinator.
   std::string advertise = "";
-  // Whether a separate process, instead of worker 0, runs the coordination service.
+  // If true, a separate process (`mirrorflow coordinator`), instead of worker 0, runs the
+  // coordination service.
   bool external_coordinator = false;
   CollectiveKind collective = CollectiveKind::kAuto;
-  ExchangeOptions exchange = {};  // between CPUs of different hosts
+  ExchangeOptions exchange = {};  // how CPUs of different hosts exchange data
   // How long to wait for the coordination service and all other workers.
   absl::Duration connect_timeout = absl::Minutes(5);
   // How long the other workers wait, before the first step or between two steps, for a worker that
@@ -65,7 +69,7 @@ struct JoinOptions {
   // and every worker's current step fails. Compiling and waiting for a late worker (see
   // prepare_timeout) do not count. Workers may use different values.
   absl::Duration progress_timeout = absl::Minutes(5);
-  // How long to wait for a lost worker's replacement (RunWithRejoin). With 0, this worker exits
+  // How long RunWithRejoin waits for a lost worker's replacement. If 0, it returns the error
   // instead of waiting. Must be above 0 on all workers, or 0 on all of them. Defaults to the
   // cluster's rejoin_timeout. CPUs only.
   std::optional<absl::Duration> rejoin_timeout = std::nullopt;

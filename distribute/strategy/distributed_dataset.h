@@ -30,10 +30,10 @@ enum class AutoShardPolicy {
 
 struct DistributeOptions {
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
-  // With kData, the workers compare their datasets before the first step: the stages, the files,
-  // the number of batches, and rows of the first and last batch. Disable this only if rows can
-  // legitimately differ between workers, for example because of random augmentation that is not
-  // keyed by RowId. Must be the same on all workers.
+  // If true, workers that split the batches of equal datasets (kData) compare these datasets before
+  // the first step: the stages, the files, the number of batches, and rows of the first and last
+  // batch. Set it to false only if rows can legitimately differ between workers, for example
+  // because of random augmentation that is not keyed by RowId. Must be the same on all workers.
   bool compare_data = true;
 };
 

@@ -34,19 +34,21 @@ struct WorkerReplicas;  // distribute/cluster/join_cluster.h
 class MultiWorkerMirroredStrategy final : public Strategy {
  public:
   struct Options {
-    // The addresses of all workers, and this worker's index (cluster_resolver.h).
+    // The workers, and which of them this process is. With one worker, the strategy works like
+    // MirroredStrategy.
     Cluster cluster;
-    MirroredStrategy::Options replicas;  // this worker's replicas
-    // How this worker joins the others: secrets, timeouts and transport.
+    // This worker's replicas: their devices, and limits and timeouts as for MirroredStrategy.
+    MirroredStrategy::Options replicas;
+    // How this worker joins the cluster: secret, certificates, addresses and timeouts.
     JoinOptions join = {};
-    // Whether to end the process, with exit code 4, if it hangs and does not react when the cluster
+    // If true, ends the process, with exit code 4, if it hangs and does not react when the cluster
     // fails: after JoinOptions::heartbeat_timeout if it is inside a step, and after
     // JoinOptions::progress_timeout otherwise.
     bool end_hanging_process = true;
   };
-  // Blocks until all workers have joined. Returns InvalidArgument for invalid options, and for
-  // settings that differ between workers. Returns DeadlineExceeded, naming the missing workers, if
-  // one does not join, or if worker 0 cannot listen on its address.
+  // Blocks until all workers have joined. Returns InvalidArgument if an option is invalid, or if
+  // settings differ between workers. Returns DeadlineExceeded, naming the missing workers, if one
+  // does not join, or if worker 0 cannot listen on its address.
   static absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> Create(
       const Options& options);
   // Leaves the cluster. Worker 0 first waits for the other workers to leave, for at most

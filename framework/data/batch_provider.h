@@ -23,7 +23,8 @@
 
 namespace mirrorflow {
 
-// The shard of every batch that a worker needs: the rows of its replicas. By default, all rows.
+// The shard of every batch that a worker needs: the rows of replicas `first_rank` to `first_rank` +
+// `num_ranks` - 1. By default, all rows.
 struct BatchShard {
   int first_rank = 0;
   int num_ranks = 1;
@@ -85,11 +86,12 @@ class BatchProvider {
  public:
   virtual ~BatchProvider() = default;
 
-  // Returns the batches of one epoch. This process needs only the rows of `shard`.
+  // Returns the batches of one epoch. This process needs only the rows of `shard`. The iterator
+  // reports errors, from Next().
   virtual std::unique_ptr<BatchSource> MakeIterator(int64_t epoch,
                                                     const BatchShard& shard) const = 0;
-  // Returns whether MakeIterator() leaves out the rows of other shards. Otherwise, MakeIterator()
-  // returns whole batches on every worker.
+  // Returns true if MakeIterator() returns only the rows of `shard`, and false if it returns whole
+  // batches on every worker.
   virtual bool is_sharded() const { return true; }
   // Returns InvalidArgument if the elements are single rows, because Batch() is missing.
   virtual absl::Status CheckBatched() const { return absl::OkStatus(); }

@@ -1,11 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Includes the builders of all ops, which are in namespace mirrorflow::ops. A builder adds nodes to
-// the scope's graph and returns their outputs. It has the name of its op, in TensorFlow's spelling.
-// Errors that its comment lists, like all errors of builders, are recorded in the graph: the
-// builder then returns an invalid output, builders that take an invalid output add nothing, and
-// NewSession returns the first error. Errors "at run time" fail the step instead. docs/ops has a
-// page for each header.
+// Includes the builders of all ops, which are functions in namespace mirrorflow::ops. A builder
+// adds a node to the graph of `scope` and returns its outputs (or, for an op that runs only for its
+// effect, an Operation):
+//
+//   Output y = ops::Relu(scope, ops::MatMul(scope, x, w));
+//
+// Names, attributes and defaults are TensorFlow's; a struct of options holds the attributes that
+// have defaults. docs/ops has a page with the schema, sharding, gradient and kernels of each op.
+//
+// After an error, such as operands whose shapes do not match, a builder adds nothing and returns
+// invalid outputs, as does every later builder on the same graph. Strategy::NewSession returns the
+// first error, with the node's name, so a program need not check every call; Scope::status()
+// returns it earlier. Some errors occur only when a step is compiled, because shapes are unknown
+// before, or when it runs ("at run time" below). Step::Run returns these.
+//
+// Some operands, such as shapes, axes and permutations, must be "known when the step is compiled":
+// they are constants, or are computed from constants, from the shapes of other values (ops::Shape)
+// or from ops::NumReplicas, but not from the values of feeds or variables. If such an operand is
+// not known then, Step::Run returns Unimplemented, naming the node.
+//
+// In the comments of builders, x [B,C] is an operand with these dimensions, R is the rank of the
+// operand, and dy is the gradient of the result. `Sharding` matters only under a strategy; most ops
+// need no such line.
 #ifndef MIRRORFLOW_OPS_ALL_OPS_H_
 #define MIRRORFLOW_OPS_ALL_OPS_H_
 

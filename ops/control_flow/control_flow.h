@@ -41,20 +41,22 @@ using FunctionBuilder =
 // else_branch(inputs). A numeric scalar is true if it is not 0; a tensor that is not a scalar is
 // true if it has elements.
 // Shapes:   the results of both branches have the same dtypes and shapes.
+// Errors:   InvalidArgument if the results of the branches do not match.
 // Gradient: the gradient of the taken branch, whose values are recomputed; Unimplemented if a
 //           branch writes a variable or draws random numbers.
 std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output> inputs,
                        FunctionBuilder then_branch, FunctionBuilder else_branch);
 
 struct WhileOptions {
-  // If set, the loop ends after this many iterations even if `cond` is still true.
+  // If set, the loop ends after so many iterations even if `cond` still returns true.
   std::optional<int64_t> maximum_iterations;
 };
 
 // While (StatelessWhile if neither function has state): starting with `inputs`, repeats values =
 // body(values) while cond(values) is true, and returns the last values. `cond` has one result.
 // Shapes:   the dtypes and shapes of the values do not change.
-// Errors:   InvalidArgument if `maximum_iterations` is not in [0, 2^31), or if it is given and the
+// Errors:   InvalidArgument if `cond` does not have one result, if the results of `body` do not
+//           match `inputs`, if `maximum_iterations` is not in [0, 2^31), or if it is given and the
 //           result of `cond` is not a bool.
 // Gradient: a backward loop over the values that the iterations saved. The maximum number of
 //           iterations must be known when the step is compiled: either set `maximum_iterations`, or

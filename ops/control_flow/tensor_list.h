@@ -42,7 +42,8 @@ Output EmptyTensorList(const Scope& scope, DataType element_dtype,
                        const mirrorflow::Shape& element_shape,
                        const EmptyTensorListOptions& options = {});
 
-// TensorListReserve: a list of `num_elements` zeros of shape `element_shape`.
+// TensorListReserve: a list of `num_elements` tensors of zeros, each of shape `element_shape`.
+// `num_elements` must be known when the step is compiled.
 Output TensorListReserve(const Scope& scope, DataType element_dtype, Output element_shape,
                          Output num_elements);
 
@@ -56,7 +57,7 @@ Output TensorListStack(const Scope& scope, Output list, DataType element_dtype,
 
 // TensorListGetItem returns, and TensorListSetItem replaces, element `index`, an int32 in [0,
 // length).
-// Errors:   InvalidArgument at run time for any other index.
+// Errors:   InvalidArgument at run time if the index is outside this range.
 Output TensorListGetItem(const Scope& scope, Output list, Output index, DataType element_dtype);
 Output TensorListSetItem(const Scope& scope, Output list, Output index, Output item);
 
@@ -71,8 +72,8 @@ std::vector<Output> TensorListPopBack(const Scope& scope, Output list, DataType 
 // vector.
 Output TensorListLength(const Scope& scope, Output list);
 Output TensorListElementShape(const Scope& scope, Output list);
-// TensorListResize: the list, truncated or padded with zeros to `size` elements; `size` is a
-// constant.
+// TensorListResize: the list, truncated or padded with zeros to `size` elements; `size` must be
+// known when the step is compiled.
 Output TensorListResize(const Scope& scope, Output list, Output size);
 
 // TensorListGather: the elements at `indices`, stacked. TensorListScatterIntoExistingList: the list
