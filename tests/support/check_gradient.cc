@@ -180,8 +180,8 @@ absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) 
 
 absl::Status GradientCheck::CompareKnown(CheckReport* report) {
   if (operands_.size() != op_case_.gradients.size()) {
-    return absl::InternalError(
-        absl::StrCat("expected ", operands_.size(), " gradients, got ", op_case_.gradients.size()));
+    return absl::InternalError(absl::StrCat("wrong number of known gradients; expected ",
+                                            operands_.size(), ", got ", op_case_.gradients.size()));
   }
   for (size_t i = 0; i < operands_.size(); ++i) {
     MF_ASSIGN_OR_RETURN(const Tensor zeros,

@@ -54,8 +54,8 @@ class Random {
 // [0, limit).
 Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit = 2);
 
-// Returns `count` tensors that add up to `tensor`, up to rounding. Only the first has elements that
-// are not finite. Terms of an integer lie between 0 and the integer.
+// Returns `count` tensors with the sum `tensor`, up to rounding. Only the first one contains
+// elements that are not finite. If `tensor` holds integers, each term is between 0 and the integer.
 std::vector<Tensor> RandomParts(const Tensor& tensor, int count, Random* random);
 
 }  // namespace mirrorflow

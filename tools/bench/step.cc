@@ -18,7 +18,7 @@
 #include "tools/launch/launch.h"
 
 ABSL_FLAG(int, rounds, 15,
-          "bench: rounds, in each of which every side is measured once; at least 7");
+          "bench: number of rounds, at least 7; each round measures every side once");
 ABSL_FLAG(
     std::string, svg, "",
     "bench step, gates: draw a chart to this file: the timeline of a step, or for gates the step "

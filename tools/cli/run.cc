@@ -147,7 +147,7 @@ absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feed
     MF_ASSIGN_OR_RETURN(Tensor value,
                         Annotate(ReadNpy(feed.path), absl::StrCat("--feed ", feed.name)));
     if (value.dtype() != feed.output.dtype()) {
-      return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected dtype ",
+      return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": wrong dtype; expected ",
                                                      DataTypeName(feed.output.dtype()), ", got ",
                                                      DataTypeName(value.dtype())));
     }
@@ -200,7 +200,7 @@ absl::StatusOr<Graph> ReadGraph() {
 
 // Loads the variables from `path`. Requires all variables that the step reads, except optimizer
 // state and variables that are synchronised on read. Optimizer state has initial values in a
-// Mirrorflow graph. TensorFlow graphs do not mark it, so for them it is required.
+// Mirrorflow graph. TensorFlow graphs do not mark optimizer state, so they require it.
 absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
   std::set<std::string> required = VariablesReadBy(step);
   for (const VariableInfo& variable : session.layout().variables()) {

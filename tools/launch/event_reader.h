@@ -21,7 +21,7 @@ class EventReader {
  public:
   explicit EventReader(int num_slots) : slots_(num_slots) {}
 
-  // Call this once the order has been sent: from then on, its answer is accepted.
+  // Accepts the answer to the order. Call this after sending the order.
   void Expect(const launch::Order& order);
 
   // Same as MessageReader::ReadSome.

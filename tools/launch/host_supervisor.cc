@@ -59,10 +59,11 @@ class HostSupervisor {
     MessageReader reader;
     launch::Event end;  // how the worker has ended; sent once the slot is free
     bool has_run = false;
-    bool ended = false;  // the launcher knows that the worker has ended
+    bool ended = false;  // whether the launcher knows that the worker has ended
   };
 
-  // The launcher can restart a worker until it closes its orders.
+  // Never true while the launcher's orders are open, because the launcher can still restart a
+  // worker.
   bool is_over() const {
     return !has_launcher_ && std::all_of(slots_.begin(), slots_.end(),
                                          [](const Slot& slot) { return slot.channel < 0; });

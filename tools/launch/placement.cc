@@ -51,13 +51,13 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
   }
   if (absl::ConsumePrefix(&rest, ":")) {
     if (!absl::SimpleAtoi(rest, &host.slots) || host.slots < 1 || host.slots > kMaxWorkers) {
-      return wrong(absl::StrCat("slots out of range, 1 to ", kMaxWorkers));
+      return wrong(absl::StrCat("the slot count is not in 1 to ", kMaxWorkers));
     }
   } else if (!rest.empty()) {
     return wrong("unexpected text");
   }
   host.name = parts.second.empty() ? host.address : std::string(parts.first);
-  if (host.name.empty() || host.address.empty()) return wrong("no name");
+  if (host.name.empty() || host.address.empty()) return wrong("no name or no address");
   // The name becomes an argument of the remote shell.
   if (absl::StartsWith(host.name, "-")) return wrong("a name that looks like a flag");
   return host;

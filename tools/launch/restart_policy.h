@@ -4,7 +4,7 @@
 // whether and when a lost worker restarts alone.
 //
 // A job restarts at most --max_restarts times without progress. Progress is a checkpoint of a later
-// step than all earlier ones. It resets the count, so neither a flaky host nor a month of
+// step than all earlier checkpoints. It resets the count, so neither a flaky host nor a month of
 // preemptions uses up the restarts. It also resets the failure counts of hosts, so rare failures
 // over a month do not exclude a good host. The pause before a restart doubles until the job makes
 // progress, so a job that cannot run does not keep its hosts busy. It is randomized, so many jobs
@@ -38,16 +38,17 @@ class RestartPolicy {
     int exit_code = 0;
     int64_t saved_step = 0;  // step of the newest checkpoint that its workers have saved; 0: none
     std::string host;        // host of the worker that failed first; empty if unknown
-    // Only this worker has ended, and only this worker would restart.
+    // If true, only one worker has ended, and only that worker would restart.
     bool is_alone = false;
-    // The worker was lost together with the previous one, for which a restart has been counted.
+    // If true, the worker was lost together with the previous one, and that loss has already been
+    // counted.
     bool is_counted = false;
   };
 
   explicit RestartPolicy(const Options& options) : options_(options) {}
 
-  // Returns how long to wait before the restart, or nullopt if there is none. The others wait for a
-  // lost worker, so its first restart since the last progress is immediate.
+  // Returns how long to wait before the restart, or nullopt if it must not happen. The other
+  // workers wait for a lost worker, so its first restart since the last progress is immediate.
   std::optional<absl::Duration> PauseAfter(const Ending& ending);
 
   // Describes the last restart: `2 of at most 5 since step 400 was saved`.

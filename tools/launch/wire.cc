@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// Orders carry an environment; events carry a part of the output.
+// Large enough for an order with an environment, and for an event with a part of the output.
 constexpr uint32_t kMaxMessageBytes = uint32_t{8} << 20;
 
 }  // namespace

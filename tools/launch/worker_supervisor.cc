@@ -217,7 +217,8 @@ class WorkerSupervisor {
   // Turns this new process into the worker. Returns only on failure, with the reason.
   absl::Status Become(const launch::Start& start, int output, int errors) const {
     setsid();  // the terminal's signals come through the launcher only
-    // Restore the signals that this process or its parent ignores, first of all so none is lost.
+    // Before anything else, restore the signals that this process or its parent ignores, so that
+    // none is lost.
     for (const int signal : {SIGINT, SIGPIPE, SIGTERM, SIGXFSZ}) ::signal(signal, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
