@@ -51,7 +51,7 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
   }
   if (absl::ConsumePrefix(&rest, ":")) {
     if (!absl::SimpleAtoi(rest, &host.slots) || host.slots < 1 || host.slots > kMaxWorkers) {
-      return wrong(absl::StrCat("the slot count is not in 1 to ", kMaxWorkers));
+      return wrong(absl::StrCat("the number of slots is not in 1 to ", kMaxWorkers));
     }
   } else if (!rest.empty()) {
     return wrong("unexpected text");
