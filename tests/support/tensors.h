@@ -54,8 +54,9 @@ class Random {
 // [0, limit).
 Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit = 2);
 
-// Returns `count` tensors with the sum `tensor`, up to rounding. Only the first one contains
-// elements that are not finite. If `tensor` holds integers, each term is between 0 and the integer.
+// Returns `count` tensors whose sum is `tensor`, up to rounding. Only the first contains the
+// elements that are not finite. If an element is an integer, each of its terms is between 0 and the
+// element.
 std::vector<Tensor> RandomParts(const Tensor& tensor, int count, Random* random);
 
 }  // namespace mirrorflow

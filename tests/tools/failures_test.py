@@ -15,7 +15,7 @@ import unittest
 import programs
 from programs import CLUSTER, USAGE, free_port
 
-SECONDS = 60  # time limit; a job takes less than that
+SECONDS = 60  # far longer than any job takes
 HEARTBEAT = 2
 # How much longer than the timeouts a job can take. On an idle machine, it takes one second longer.
 SLACK = 8

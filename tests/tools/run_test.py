@@ -203,8 +203,7 @@ class RunTest(ProgramTest):
         self.assertEqual(result.stderr, "")
 
     def test_variables_that_the_step_does_not_read_are_not_required(self):
-        # A SavedModel has copies of its variables that no step reads, and variables that only other
-        # steps read.
+        # A SavedModel also contains copies of its variables that nothing reads, and other steps.
         self.write("copies.txt", "".join(
             f'{name} = VarHandleOp() {{dtype=float, shape=<2>, shared_name="{name}"}}\n'
             f"{name}_read = ReadVariableOp({name}) {{dtype=float}}\n"

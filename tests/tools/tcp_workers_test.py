@@ -36,8 +36,8 @@ def late(slow_end, seed):
 class TcpWorkersTest(programs.WorkersTestCase):
 
     def train_through(self, on_frame, name, cores_of_others):
-        """Trains through the link. Worker 0 can use all cores. If the others have fewer, it does not
-        share some of them."""
+        """Trains through the link. Worker 0 can use all cores. If the others have fewer, it has
+        some cores to itself."""
         link = tcp_link.TcpLink(on_frame)
         self.addCleanup(link.close)
         self.check_all_succeed(self.run_workers(

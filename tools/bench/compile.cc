@@ -82,8 +82,7 @@ absl::Status BenchCompileNodes(Report* report) {
 
 absl::Status BenchCompileReplicas(absl::string_view model, Report* report) {
   KeepMemory();
-  // With one replica, nothing is sharded. With two or more replicas, only the work per replica
-  // grows.
+  // With one replica, nothing is sharded. With two or more, only the work per replica grows.
   const std::vector<int> replicas = {1, 2, 8};
   std::vector<Side> sides;
   for (int n : replicas) {

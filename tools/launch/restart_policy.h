@@ -38,10 +38,9 @@ class RestartPolicy {
     int exit_code = 0;
     int64_t saved_step = 0;  // step of the newest checkpoint that its workers have saved; 0: none
     std::string host;        // host of the worker that failed first; empty if unknown
-    // If true, only one worker has ended, and only that worker would restart.
+    // Whether only this worker has ended, so that only this worker would restart.
     bool is_alone = false;
-    // If true, the worker was lost together with the previous one, and that loss has already been
-    // counted.
+    // Whether the worker was lost together with the previous one, whose restart already counts.
     bool is_counted = false;
   };
 
