@@ -24,7 +24,7 @@ namespace {
 absl::Status ListFailpoints(const std::vector<std::string>& args, ExitCode*) {
   if (!args.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("failpoints: expected no argument, got '", args[0], "'"));
+        absl::StrCat("failpoints: unexpected argument; expected none, got '", args[0], "'"));
   }
   for (const std::string& name : Failpoint::Names()) PrintLine(name);
   return absl::OkStatus();

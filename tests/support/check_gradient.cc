@@ -148,9 +148,9 @@ absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) 
                         interpreter_->Run(feeds_, {gradients_[operand]}));
     symbolic = std::move(values[0]);
     if (symbolic.shape() != made_.inputs[input].shape()) {
-      return absl::InternalError(absl::StrCat("gradient of operand ", input, ": expected shape ",
-                                              made_.inputs[input].shape().ToString(), ", got ",
-                                              symbolic.shape().ToString()));
+      return absl::InternalError(absl::StrCat(
+          "gradient of operand ", input, ": wrong shape; expected ",
+          made_.inputs[input].shape().ToString(), ", got ", symbolic.shape().ToString()));
     }
   }
   const DataType dtype = made_.inputs[input].dtype();

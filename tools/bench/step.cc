@@ -39,8 +39,9 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
     const double theirs =
         i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
     if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
-    return absl::FailedPreconditionError(absl::StrCat(name, ": loss of step ", i + 1, " is ",
-                                                      theirs, "; expected our loss, ", ours[i]));
+    return absl::FailedPreconditionError(absl::StrCat(name, ": the loss of step ", i + 1, " is ",
+                                                      theirs, "; expected Mirrorflow's loss, ",
+                                                      ours[i]));
   }
   return absl::OkStatus();
 }

@@ -185,7 +185,8 @@ absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
   MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
   for (const NamedFile& feed : feeds) {
     if (!feed.name.empty() && !feed.path.empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected NAME=FILE.npy"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(feed.flag, ": malformed; expected NAME=FILE.npy"));
   }
   for (const NamedFile& fetch : fetches) {
     MF_RETURN_IF_ERROR(CheckOutputFlag("fetch", fetch.path));

@@ -82,13 +82,12 @@ ABSL_FLAG(
     "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has "
     "neither a secret nor certificates)");
 ABSL_FLAG(int, ring_from, 0,
-          "minimum number of hosts for which CPU all-reduces use a ring; 0: never");
-ABSL_FLAG(
-    std::string, wire_dtype, "float",
-    "dtype in which CPUs on different hosts send all-reduced floats: float, or bfloat16, which "
-    "halves the bytes but rounds the values");
+          "CPU all-reduces use a ring between at least this many hosts; 0: never");
+ABSL_FLAG(std::string, wire_dtype, "float",
+          "dtype of all-reduced floats between CPUs on different hosts: float, or bfloat16, which "
+          "halves the bytes but rounds the values");
 ABSL_FLAG(bool, insecure, false,
-          "allow workers on several hosts without a secret, in a network in which every process is "
+          "allow workers on several hosts without a secret, in a network where every process is "
           "trusted");
 
 namespace mirrorflow {

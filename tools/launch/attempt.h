@@ -155,7 +155,7 @@ class Attempt {
   int64_t saved_step_ = 0;
   int exit_code_ = 0;  // the job's, unless the workers determine it
   std::string reason_, failed_host_;
-  std::vector<WorkerEnd> ends_;  // in the order in which the workers ended
+  std::vector<WorkerEnd> ends_;  // in order of time
 };
 
 }  // namespace mirrorflow

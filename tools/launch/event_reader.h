@@ -2,7 +2,7 @@
 //
 // EventReader: parses the events of a host's supervisor from the bytes that the host sends. It
 // refuses every event that no supervisor would send at this point. The bytes can come from another
-// host, whose remote shell also forwards whatever its startup files print.
+// host, where the remote shell also forwards what its startup files print.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 

@@ -264,7 +264,7 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   for (const std::string& text : absl::GetFlag(FLAGS_show)) {
     if (!absl::SimpleAtoi(text, &options.show.emplace_back())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--show: expected worker numbers, got '", text, "'"));
+          absl::StrCat("--show: illegal value; expected worker numbers, got '", text, "'"));
     }
   }
   MF_ASSIGN_OR_RETURN(WorkerHosts hosts, HostsFromFlags());
