@@ -11,12 +11,12 @@
 namespace mirrorflow {
 
 // A file with a line `step loss` for each training step. Each line is written before the next step,
-// so a run that resumes from a checkpoint finds all lines up to it.
+// so a run that resumes from a checkpoint finds all lines up to that checkpoint.
 class LossLog {
  public:
-  // Keeps the lines of an existing file up to `step`, where training resumes, and drops the others.
-  // An empty path disables the log. Returns ResourceExhausted if an existing file to continue is
-  // larger than 512 MiB.
+  // Keeps the lines of an existing file up to `step`, where training resumes, and drops later
+  // lines. An empty path disables the log. Returns ResourceExhausted if an existing file to
+  // continue is larger than 512 MiB.
   static absl::StatusOr<LossLog> Open(const std::string& path, int64_t step);
   LossLog(LossLog&& other) noexcept
       : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}

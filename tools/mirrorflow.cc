@@ -24,7 +24,7 @@ namespace {
 absl::Status ListFailpoints(const std::vector<std::string>& args, ExitCode*) {
   if (!args.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("failpoints: expected no argument, got '", args[0], "'"));
+        absl::StrCat("failpoints: unexpected argument; expected none, got '", args[0], "'"));
   }
   for (const std::string& name : Failpoint::Names()) PrintLine(name);
   return absl::OkStatus();
@@ -35,7 +35,7 @@ constexpr struct Command {
   absl::Status (*run)(const std::vector<std::string>& args, ExitCode* code);
   absl::string_view flags;  // see IsOneOf
   const char* usage;
-  bool chooses_exit_code = false;  // even without an error
+  bool chooses_exit_code = false;  // whether it sets the exit code even on success
 } kCommands[] = {
     {"inspect", Inspect, "tools/cli/inspect tools/cli/step_selection tools/flags/graph replicas",
      "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     summarise a graph and what it compiles to\n"
@@ -69,8 +69,8 @@ constexpr struct Command {
      "                 startup|memory|world_sizes   measure the performance on this machine\n"},
     {"launch", Launch, "tools/launch/ rejoin_timeout",
      "mirrorflow launch -n N|MIN:MAX [--hosts=…] -- PROGRAM [ARGUMENT …]\n"
-     "                                              run a program as several workers, or as\n"
-     "                                              many as hosts answer\n",
+     "                                              run a program as N workers, or as MIN to MAX\n"
+     "                                              workers, depending on how many hosts answer\n",
      /*chooses_exit_code=*/true},
     {"coordinator", Coordinator,
      "tools/cli/coordinator advertise bind connect_timeout insecure job secret_file tls_ca "

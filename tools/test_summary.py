@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the test cases of one `bazel test`; the last step of tools/test.
+"""Counts the test cases of one `bazel test` run; tools/test calls it last.
 
 usage: test_summary.py BUILD_EVENTS.json BAZEL_EXIT_STATUS
 
 Reads Bazel's own record of the run, so results of an earlier run are never counted. A test
 program that fails although none of its cases did (a crash, a leak, a time-out, a build error)
-counts as one failed case. Prints the last lines of the logs of failed programs, which say most and
-which a service that shortens long output drops first; then the names of failed and skipped cases,
-and the counts.
+counts as one failed case. Prints the last lines of each failed program's log, then the names of
+skipped and failed cases, and then the counts: a service that shortens long output keeps its end.
 """
 
 import collections

@@ -148,9 +148,9 @@ absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) 
                         interpreter_->Run(feeds_, {gradients_[operand]}));
     symbolic = std::move(values[0]);
     if (symbolic.shape() != made_.inputs[input].shape()) {
-      return absl::InternalError(absl::StrCat("gradient of operand ", input, ": expected shape ",
-                                              made_.inputs[input].shape().ToString(), ", got ",
-                                              symbolic.shape().ToString()));
+      return absl::InternalError(absl::StrCat(
+          "gradient of operand ", input, ": wrong shape; expected ",
+          made_.inputs[input].shape().ToString(), ", got ", symbolic.shape().ToString()));
     }
   }
   const DataType dtype = made_.inputs[input].dtype();
@@ -180,8 +180,8 @@ absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) 
 
 absl::Status GradientCheck::CompareKnown(CheckReport* report) {
   if (operands_.size() != op_case_.gradients.size()) {
-    return absl::InternalError(
-        absl::StrCat("expected ", operands_.size(), " gradients, got ", op_case_.gradients.size()));
+    return absl::InternalError(absl::StrCat("wrong number of known gradients; expected ",
+                                            operands_.size(), ", got ", op_case_.gradients.size()));
   }
   for (size_t i = 0; i < operands_.size(); ++i) {
     MF_ASSIGN_OR_RETURN(const Tensor zeros,

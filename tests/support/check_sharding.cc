@@ -283,8 +283,8 @@ absl::Status ShardingCheck::CheckExpansion(CheckReport* report) const {
   }
   MF_ASSIGN_OR_RETURN(const std::vector<Tensor> results, interpreter.Run(feeds, expansion));
   if (results.size() != whole_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expansion: expected ", whole_.size(), " outputs, got ", results.size()));
+    return absl::InvalidArgumentError(absl::StrCat("expansion: wrong number of outputs; expected ",
+                                                   whole_.size(), ", got ", results.size()));
   }
   ++report->checked;
   for (size_t i = 0; i < results.size(); ++i) {

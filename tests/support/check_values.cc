@@ -31,8 +31,8 @@ namespace {
 void Compare(const OpCase& op_case, absl::string_view what, absl::Span<const Tensor> want,
              absl::Span<const Tensor> got, const Tolerance& tolerance, CheckReport* report) {
   if (want.size() != got.size()) {
-    report->Fail(op_case,
-                 absl::StrCat("expected ", want.size(), " of ", what, ", got ", got.size()));
+    report->Fail(op_case, absl::StrCat("expected ", want.size(), " values of kind ", what, ", got ",
+                                       got.size()));
     return;
   }
   for (size_t i = 0; i < want.size(); ++i) {

@@ -29,8 +29,8 @@ struct ProgramSetting {
 absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
                                                  const ProgramSetting& setting);
 
-// Returns a text that names the first variable whose copies are not bitwise equal, and the replica;
-// "" if there is none.
+// Returns a text that names the first variable with copies that are not bitwise equal, and the
+// replica. Returns "" if all copies are equal.
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session);
 
 }  // namespace mirrorflow

@@ -197,8 +197,9 @@ absl::StatusOr<CaseNode> MakeCaseNode(const OpCase& op_case, const OpRegistry& o
   MF_ASSIGN_OR_RETURN(const OpDef* op, ops.Lookup(op_case.op));
   MF_ASSIGN_OR_RETURN(const std::vector<bool> is_static, StaticInputs(*op, op_case.attrs));
   if (is_static.size() != op_case.operands.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(op->name, ": expected ", is_static.size(),
-                                                   " operands, got ", op_case.operands.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(op->name, ": wrong number of operands; expected ", is_static.size(), ", got ",
+                     op_case.operands.size()));
   }
   CaseNode made;
   std::vector<Output> inputs;

@@ -40,8 +40,8 @@ class Generator {
              x.shape);
         continue;
       }
-      // A collective accepts a partial value only with its own reduction. The product is either
-      // partial(sum) or not partial.
+      // A collective accepts a partial value only if both have the same reduction. The product is
+      // either partial(sum) or not partial.
       const Output two = ops::ScalarConst(scope_, DT_DOUBLE, 2);
       const Output twice = Communicate(scope_, ops::Mul(scope_, x.output, two), true);
       Keep(ops::RealDiv(scope_, twice, two), x.shape);
@@ -112,8 +112,8 @@ class Generator {
     if (output.valid()) KeepAsItIs(ops::Tanh(scope_, output), shape);
   }
 
-  // Keeps a value that is not larger than its operands. Without the tanh, partial values and views
-  // become operands of other ops.
+  // Keeps a value that is not larger than its operands. Omits the tanh, so that partial values and
+  // views become operands of other ops.
   void KeepAsItIs(Output output, const Shape& shape) {
     if (output.valid() && shape.num_elements() <= 400) pool_.push_back({output, shape});
   }
@@ -127,7 +127,7 @@ class Generator {
         &Generator::Softmax,   &Generator::Repeat, &Generator::Choose, &Generator::SumOfMany,
         &Generator::Noise,     &Generator::Stack,  &Generator::Fill,   &Generator::Round,
         &Generator::Same,      &Generator::Same,   &Generator::Branch, &Generator::Loop};
-    // Makers that need no variable, and no values except the arguments.
+    // Makers that use no variables, and no values except the function's arguments.
     constexpr Maker kMakersInFunctions[] = {
         &Generator::Unary,     &Generator::Binary, &Generator::Binary,    &Generator::Reduce,
         &Generator::Reduce,    &Generator::Cut,    &Generator::Regroup,   &Generator::Same,
@@ -385,8 +385,8 @@ class Generator {
 
   static constexpr int kMaxDepth = 2;
 
-  // Adds an If on x, another value and possibly a variable, to which one of the two branches adds.
-  // The predicate compares a maximum, which does not depend on the order of computation.
+  // Adds an If on x, another value and possibly a variable. One of the two branches adds to the
+  // variable. The predicate compares a maximum, which does not depend on the order of computation.
   void Branch(const Value& x) {
     if (depth_ == kMaxDepth) return;
     const Value y = Pick();

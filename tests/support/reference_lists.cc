@@ -43,8 +43,8 @@ absl::StatusOr<Tensor> ItemOf(const ReferenceList& list, size_t i) {
 
 absl::StatusOr<size_t> CheckedIndex(const ReferenceList& list, int64_t index) {
   if (index >= 0 && index < static_cast<int64_t>(list.items.size())) return index;
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected an index in [0, ", list.items.size(), "), got ", index));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the index is out of range; expected an index in [0, ", list.items.size(), "), got ", index));
 }
 
 absl::StatusOr<Tensor> Stack(const ReferenceList& list, absl::Span<const int64_t> indices) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Test sockets: a network that can be cut, and connections on which a test can send anything.
+// Test sockets: a network that can be cut, and connections that a test can send anything over.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
 

@@ -95,8 +95,8 @@ TEST_F(CheckpointFlagsTest, OthersWaitForWorker0ForPrepareTimeout) {
   worker_1.join();
 }
 
-// Without this, every restart would fail.
-TEST_F(CheckpointFlagsTest, HostWithoutPowerIsOutlastedWithShortConnectTimeout) {
+// Otherwise, every restart after a power loss would fail.
+TEST_F(CheckpointFlagsTest, LockOfHostWithoutPowerIsTakenOverDespiteShortConnectTimeout) {
   absl::SetFlag(&FLAGS_connect_timeout, absl::Seconds(1));
   WriteTemporary("flags/lock", "process 1 on elsewhere since yesterday, id 0123456789abcdef\n");
   const auto workers = TestWorkers::Create([&](int) -> const Graph& { return graph_; },

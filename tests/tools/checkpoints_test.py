@@ -15,7 +15,7 @@ import unittest
 import programs
 from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, RESOURCES, USAGE
 
-SECONDS = 60  # no run takes five; more is a hang
+SECONDS = 60  # time limit; a run takes less than 5 s
 STEPS = 40
 # How often a training run is killed at a random time. A single kill finds little.
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "10"))

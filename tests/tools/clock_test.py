@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The time of day jumps while workers train. Deadlines and heartbeats are not affected."""
+"""Tests that jumps of the time of day during training do not affect deadlines and heartbeats."""
 
 import json
 import os

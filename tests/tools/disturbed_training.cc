@@ -7,9 +7,9 @@
 //
 //   disturbed_training REPLICAS DIRECTORY EPOCHS
 //
-// Writes to the directory the final variables, log.csv, the best variables, the event files, and
-// result.txt, which holds what these files and the callbacks report, apart from times. Exits with
-// 75 after SIGTERM.
+// Writes the final variables, log.csv, the best variables, the event files and result.txt to the
+// directory. result.txt contains what these files and the callbacks report, apart from times. Exits
+// with 75 after SIGTERM.
 #include <cmath>
 #include <csignal>
 #include <cstdio>

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs elastic jobs, `mirrorflow launch -n MIN:MAX`, whose hosts come and go. Both hosts are this
-machine, behind a remote shell that fails or hangs for a host while a file tells it to."""
+"""Runs elastic jobs, `mirrorflow launch -n MIN:MAX`, on hosts that come and go. Both hosts are this
+machine, behind a remote shell that fails for HOST while the file HOST.fails exists, and hangs while
+HOST.hangs exists."""
 
 import os
 import pathlib
@@ -11,7 +12,7 @@ import time
 
 import programs
 
-SECONDS = 90  # no job takes twenty; more is a hang
+SECONDS = 90  # time limit; a job takes less than 20 s
 STEPS = 1500
 TRAIN = [*programs.TRAIN_TINY, "--model=mlp", "--global_batch_size=20", f"--steps={STEPS}"]
 HOSTS = "--hosts=a=127.0.0.1:2,b=127.0.0.1:2"
@@ -76,7 +77,7 @@ class ElasticTest(programs.ProgramTest):
         return max((int(p.name[5:]) for p in (self.root / "saved").glob("step-*")), default=0)
 
     def wait_for_workers(self, size):
-        """Waits until that many workers are running and have then saved a checkpoint."""
+        """Waits until `size` workers are running and have then saved a checkpoint."""
         sizes = {str(rank): str(size) for rank in range(size)}
         programs.wait_until(
             lambda: {v["RANK"]: v["WORLD_SIZE"] for v in self.processes().values()
@@ -129,7 +130,7 @@ class ElasticTest(programs.ProgramTest):
         self.assertEqual((logs / "worker_0.out").read_text(), "b 0/2 0/2 0/2\n")
         self.assertEqual((logs / "worker_2.out").read_text(), "")
 
-    def test_silent_host_is_waited_for_only_a_moment(self):
+    def test_silent_host_is_waited_for_only_briefly(self):
         self.write("b.hangs", "")
         begin = time.monotonic()
         result = self.launch("-n", "1:4", "--max_restarts=1", "--", "sh", "-c",
@@ -177,7 +178,7 @@ class ElasticTest(programs.ProgramTest):
         self.assertIn("restart 2 of at most 5", result.stderr)
         self.assertNotIn("restart 3", result.stderr)
         self.assertIn("without host b", result.stderr)
-        # Otherwise too few hosts would be left.
+        # Without host b, too few hosts would be left.
         result = self.launch("-n", "3:4", *flags, "--exclude_after=2", "--", "sh", "-c", fails_on_b)
         self.assertEqual(result.returncode, 9, result.stderr)
         self.assertIn("host b is used again", result.stderr)
@@ -208,7 +209,7 @@ class ElasticTest(programs.ProgramTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("without host b", result.stderr)
 
-    def test_progress_counts_although_its_host_is_lost(self):
+    def test_progress_counts_even_if_its_host_is_lost(self):
         job = self.start("-n", "4", "--max_restarts=1", "--restart_pause=10ms", "--", "sh", "-c",
                          "[ $RANK = 0 ] || exec sleep 60; "
                          "echo $((MIRRORFLOW_RESTART_COUNT + 5)) > $MIRRORFLOW_PROGRESS_FILE; "
@@ -231,7 +232,7 @@ class ElasticTest(programs.ProgramTest):
         self.assertEqual(result.returncode, 75, result.stderr)
         self.assertLess(time.monotonic() - begin, 5)
 
-    def test_all_workers_of_this_machine_take_part(self):
+    def test_all_workers_of_this_machine_are_started(self):
         result = subprocess.run([programs.MIRRORFLOW, "launch", "-n", "1:3", "--", *SHOW],
                                 text=True, capture_output=True, timeout=SECONDS, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)

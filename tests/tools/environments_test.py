@@ -18,7 +18,7 @@ import programs
 from programs import FASHION_MNIST, MIRRORFLOW, RESOURCES, USAGE
 
 CORES = sorted(os.sched_getaffinity(0))
-# A user to whom the system's limits apply, and who can read what root can.
+# A user with the system's limits that can read everything that root can read.
 USER = ("setpriv --reuid=65534 --clear-groups --inh-caps=+dac_override --ambient-caps=+dac_override"
         if os.getuid() == 0 else "")
 
@@ -70,7 +70,7 @@ ENVIRONMENTS = [
         ("OMP_NUM_THREADS", "1"), ("OMP_THREAD_LIMIT", "1"), ("OMP_WAIT_POLICY", "active"),
         ("OMP_STACKSIZE", "1"), ("KMP_AFFINITY", "compact"), ("OMP_SCHEDULE", "nonsense"))),
     ("one core", f'exec taskset -c {CORES[-1]} "$@"', {}, WORKS, WORKS),
-    ("working folder that is gone", "mkdir gone; cd gone; rmdir ../gone", {},
+    ("deleted working folder", "mkdir gone; cd gone; rmdir ../gone", {},
      fails(USAGE, "losses"), fails(USAGE, "working directory")),
     ("error file that is a pipe", "mkfifo errors", {"MIRRORFLOW_ERROR_FILE": "errors"}, WORKS,
      WORKS),
@@ -183,7 +183,7 @@ class EnvironmentsTest(programs.ProgramTest):
         result, _ = self.run_in("devices", shell, variables, [MIRRORFLOW, "devices"])
         return int(re.search(rb"usable by this process: (\d+)", result.stdout)[1])
 
-    def test_pinning_of_openmp_hides_no_core_and_that_of_the_user_counts(self):
+    def test_openmp_pinning_hides_no_core_but_pinning_by_the_user_does(self):
         all_cores = self.cores_seen("", {})
         for variables in ({}, {"OMP_PROC_BIND": "true"}, {"OMP_PLACES": "cores"},
                           {"OMP_PROC_BIND": "close", "OMP_PLACES": "{0}"},
@@ -209,7 +209,7 @@ class EnvironmentsTest(programs.ProgramTest):
                 result, _ = self.run_in("echo", shell, {}, echo)
                 self.assertEqual(result.returncode, RESOURCES, result.stderr)
                 self.assertIn(word, result.stderr)
-                # Nothing was lost.
+                # No output was lost.
                 self.assertEqual(self.run_in("quiet", shell, {}, quiet)[0].returncode, 0)
         # The log exceeds the file size limit.
         result, _ = self.run_in("log", "ulimit -f 1", {}, [

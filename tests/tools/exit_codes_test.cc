@@ -29,7 +29,7 @@ class FakeStrategy final : public Strategy {
   Topology topology_;
 };
 
-// Classifies an error as our programs do. `code` is the exit code of the phase in which the error
+// Classifies an error as our programs do. `code` is the exit code of the phase where the error
 // occurred.
 int ExitCodeOfError(const absl::Status& error, int num_workers, ExitCode code) {
   const FakeStrategy strategy(num_workers);
@@ -42,14 +42,14 @@ int ExitCodeOfProgram(absl::StatusCode status, int num_workers, ExitCode code) {
 
 constexpr ExitCode kPhases[] = {kExitUsage, kExitBadInput, kExitResources, kExitInternal};
 
-TEST(ExitCodesTest, TimeoutNeverGivesTheCodeOfFlagsOrInput) {
+TEST(ExitCodesTest, TimeoutNeverGivesUsageOrInputCode) {
   for (const ExitCode code : kPhases) {
     EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kDeadlineExceeded, 1, code), kExitInternal);
     EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kDeadlineExceeded, 2, code), kExitCluster);
   }
 }
 
-TEST(ExitCodesTest, LossOfWorkersGivesTheCodeOfTheCluster) {
+TEST(ExitCodesTest, LostWorkersGiveClusterCode) {
   for (const ExitCode code : kPhases) {
     for (const auto status : {absl::StatusCode::kUnavailable, absl::StatusCode::kAborted,
                               absl::StatusCode::kCancelled}) {
@@ -58,7 +58,7 @@ TEST(ExitCodesTest, LossOfWorkersGivesTheCodeOfTheCluster) {
   }
 }
 
-TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
+TEST(ExitCodesTest, ResourceErrorsAndBugsHaveSeparateCodes) {
   for (const ExitCode code : kPhases) {
     for (const int num_workers : {1, 2}) {
       EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kResourceExhausted, num_workers, code),
@@ -69,7 +69,7 @@ TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
 }
 
 // A launcher restarts the job, which then waits for the other job.
-TEST(ExitCodesTest, OnlyALostDirectoryOfCheckpointsGivesASingleWorkerTheCodeOfTheCluster) {
+TEST(ExitCodesTest, OnlyLostCheckpointDirectoryGivesSingleWorkerClusterCode) {
   for (const ExitCode code : kPhases) {
     EXPECT_EQ(ExitCodeOfError(LostDirectoryError("saved: lost"), 1, code), kExitCluster);
     EXPECT_EQ(ExitCodeOfError(LostDirectoryError("saved: lost"), 2, code), kExitCluster);
@@ -77,8 +77,8 @@ TEST(ExitCodesTest, OnlyALostDirectoryOfCheckpointsGivesASingleWorkerTheCodeOfTh
   }
 }
 
-// Without the mark, the same status codes come from damaged files.
-TEST(ExitCodesTest, OnlyNumericErrorsGiveTheCodeOfNumbers) {
+// Errors from damaged files have the same status codes, but without the mark of a numeric error.
+TEST(ExitCodesTest, OnlyNumericErrorsGiveNumericCode) {
   for (const ExitCode code : kPhases) {
     for (const int num_workers : {1, 2}) {
       for (const absl::Status& error :
@@ -92,7 +92,7 @@ TEST(ExitCodesTest, OnlyNumericErrorsGiveTheCodeOfNumbers) {
   }
 }
 
-TEST(ExitCodesTest, OtherErrorsKeepTheCodeOfThePhase) {
+TEST(ExitCodesTest, OtherErrorsKeepCodeOfPhase) {
   for (const ExitCode code : kPhases) {
     for (const auto status : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
                               absl::StatusCode::kDataLoss, absl::StatusCode::kOutOfRange}) {

@@ -90,7 +90,8 @@ class ExplainTest(ProgramTest):
                                               f"--replicas={replicas}",
                                               "--without=fuse_updates")
             self.check_sums(step, ops, path)
-            # Each layer, the gradients of its weights and, after the first layer, of its inputs.
+            # Counts each layer, the gradients of its weights and, except for the first layer, of
+            # its inputs.
             self.assertEqual(step["flops"], 2 * rows * (3 * sum(products) - products[0]))
             gradients = 4 * (sum(products) + sum(sizes[1:])) if replicas > 1 else 0
             self.assertGreaterEqual(step["collective_bytes"], gradients)
@@ -121,7 +122,7 @@ class ExplainTest(ProgramTest):
                 if transport == "shared_memory":
                     self.assertNotIn("sent_bytes", step)
                     continue
-                # In addition to the gradients, the sum of the losses.
+                # In addition to the gradients, the workers send the sum of the losses.
                 two_rounds = 1 if workers == 2 else 2 * (workers - 1) / workers
                 sent = sum(weights) * two_rounds + sum(biases) * (workers - 1)  # at most 16 KB
                 self.assertLess(abs(step["sent_bytes"] - sent), 100)

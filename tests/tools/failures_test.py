@@ -17,7 +17,7 @@ from programs import CLUSTER, USAGE, free_port
 
 SECONDS = 60  # far longer than any job takes
 HEARTBEAT = 2
-# An idle machine takes one second more than the timeouts.
+# How much longer than the timeouts a job can take. On an idle machine, it takes one second longer.
 SLACK = 8
 WORKERS = 3
 INTERNAL = 70
@@ -124,7 +124,7 @@ class FailuresTest(programs.ProgramTest):
                         if rank == 0 else
                         rf"worker {rank} \(process {workers[rank].pid} on .*\) is lost: "
                         r"no heartbeat for 2\.\d s, no progress since step \d+")
-                    # It learns that the others have continued without it.
+                    # The stopped worker learns that the others have continued without it.
                     workers[rank].send_signal(signal.SIGCONT)
                     err = workers[rank].communicate(timeout=SECONDS)[1]
                     self.assertEqual(workers[rank].returncode, CLUSTER, err)
@@ -145,7 +145,8 @@ class FailuresTest(programs.ProgramTest):
                 self.wait_for_steps(self.num_steps() + 20)
                 for worker in workers:
                     self.assertIsNone(worker.poll())
-                    # A worker that is still running would report the death of one killed earlier.
+                    # Otherwise, a worker that is still running would report the death of a worker
+                    # killed earlier.
                     worker.send_signal(signal.SIGSTOP)
                 for worker in workers:
                     worker.kill()
@@ -164,7 +165,8 @@ class FailuresTest(programs.ProgramTest):
 
     def test_hanging_worker_is_named_and_ends(self):
         for collective, timeout, place in (
-                # Detected by a worker that waits for it in a collective, or by lack of progress.
+                # The hang is detected by a worker that waits in a collective, or by the lack of
+                # progress.
                 ("shared_memory", "collective", "session/run"),
                 ("shared_memory", "progress", "session/run"),
                 ("tcp", "collective", "session/run"),
@@ -178,7 +180,7 @@ class FailuresTest(programs.ProgramTest):
                                      MIRRORFLOW_FAILPOINTS=f"{place}=hang@{rank}#20")
                 named = (rf"worker {rank} \(process {workers[rank].pid} on .*\): no progress since "
                          r"step \d+, collective \d+ '.*'; worker \d has reached step 20")
-                # Finally, it also ends by itself.
+                # Finally, the hanging worker also ends by itself.
                 self.check_others_end(workers, None, named, "DEADLINE_EXCEEDED", 2 + 4)
                 # Between hosts, updates of the last step may still be in flight.
                 self.check_error_files(rank, in_flight=collective != "shared_memory")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Untrusted files from a user's point of view: one line that says what is wrong and where, and exit
-code 3, quickly and without taking the memory that the file asks for. Each table covers one kind of
-fault; the tests of the readers have more cases."""
+"""Tests untrusted files from a user's point of view: a program prints one line that says what is
+wrong and where, and exits with code 3, quickly and without taking the memory that the file asks
+for. Each table covers one kind of fault; the tests of the readers have more cases."""
 
 import functools
 import gzip
@@ -319,7 +319,8 @@ class HostileFilesTest(ProgramTest):
             ("objects", '{"":{"":[]}},', most // 4, "the trace has no step", 300),
             ("texts", '"abcdefghijklmnopqrst",', most, "the trace has no step", 400),
         ]:
-            # In pieces, because this process's peak memory counts towards the programs it starts.
+            # Write in pieces, because this process's peak memory counts towards the programs it
+            # starts.
             self.write(f"{name}/trace.json", '{"traceEvents":[')
             with open(self.root / name / "trace.json", "a", encoding="utf-8") as file:
                 for _ in range(count):
@@ -329,7 +330,7 @@ class HostileFilesTest(ProgramTest):
                          mebibytes=mebibytes)
 
     def test_event_files_take_little_memory(self):
-        half = 2 << 20  # of the most bytes of an event; an empty value takes two
+        half = 2 << 20  # half the maximum size of an event; an empty value takes two bytes
         one = b"\x15\0\0\x80?"  # simple_value: 1
         for name, events, copies, what, mebibytes in [
             ("empty_values", [field(5, (half - 8) * field(1, b""))], 100, "are too large", 300),

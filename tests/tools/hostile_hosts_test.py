@@ -12,9 +12,9 @@ import time
 import programs
 from programs import CONTROL
 
-SECONDS = 60  # no job takes five; more is a hang
+SECONDS = 60  # time limit; a job takes less than 5 s
 
-# A remote shell that plays the host `a` as its first argument says, and really runs `b`.
+# A remote shell that simulates host `a` as its first argument specifies, and really runs host `b`.
 FAKE_HOST = r'''
 import os, select, sys, time
 
@@ -138,7 +138,7 @@ class HostileHostsTest(programs.ProgramTest):
                 self.assertIn(f"host {host})", result.stderr)
                 self.assertIn(part, result.stderr)
                 self.assertNotRegex(result.stderr, CONTROL)
-                # Long before --start_timeout.
+                # The job ends long before --start_timeout.
                 self.assertLess(time.monotonic() - begin, SECONDS / 2)
 
     def test_elastic_job_names_the_host_that_it_leaves_out(self):

@@ -14,7 +14,8 @@ from tcp_link import ACCEPTING, CONNECTING, FIELDS, LAYOUT, header_of, with_fiel
 
 STEPS, FAULTY_STEP = 8, 5
 COLLECTIVE_TIMEOUT = 10
-# Waits between hosts last a quarter longer. Only dropped bytes take that long, plus a heartbeat.
+# Between hosts, waits last a quarter longer. Only faults that drop bytes are found that late, plus
+# a heartbeat.
 BOUND = 1.25 * COLLECTIVE_TIMEOUT
 HEARTBEAT = 4
 TRAIN = ["--model=mlp", "--replicas=1", "--collective=tcp", f"--steps={STEPS}",
@@ -23,7 +24,7 @@ TRAIN = ["--model=mlp", "--replicas=1", "--collective=tcp", f"--steps={STEPS}",
 
 class Fault:
     """change(a, b) arrives instead of the first two frames of a step that one end sends, and
-    rest(frame) instead of each later one."""
+    rest(frame) instead of each later frame."""
 
     def __init__(self, sender, change, rest=lambda frame: frame):
         self.sender, self.change, self.rest = sender, change, rest
@@ -61,7 +62,7 @@ def flips():
     yield "the payload's end", flip(-4, 4)
 
 
-# A network does not by chance produce a different header with a correct checksum.
+# The next two changes correct the header's checksum, which random damage would not do.
 def earlier_incarnation(a, b):
     return with_fields(a, incarnation=header_of(a).incarnation - 1) + b
 

@@ -15,7 +15,7 @@ import unittest
 
 import programs
 
-SECONDS = 60  # no run takes ten; more is a hang
+SECONDS = 60  # time limit; a run takes less than 10 s
 # A process that ignores SIGTERM and has children; `mark` identifies them all.
 STUBBORN = "trap '' TERM; sleep {mark} & sleep {mark} & wait; wait; sleep {mark}"
 
@@ -201,7 +201,7 @@ class LaunchTest(programs.ProgramTest):
         process.communicate(timeout=SECONDS)
         programs.wait_until(lambda: not commands_with(mark), "no process is left")
 
-    def test_signals_count_while_nobody_reads_the_output(self):
+    def test_signals_count_while_the_output_is_not_read(self):
         process = self.start("-n", "2", "--", "sh", "-c", "while :; do echo a long line; done")
         waiting, before = 0, -1
         while waiting == 0 or waiting != before:  # until the pipe is full
@@ -318,7 +318,7 @@ class LaunchTest(programs.ProgramTest):
         programs.wait_until(lambda: not commands_with(f"sleep {mark}"), "no process is left")
 
     def test_few_remote_shells_start_at_the_same_time(self):
-        # Each shell waits until the most that may start at the same time have started. Without the
+        # Each shell waits until 32 shells, the limit, are starting at the same time. Without the
         # limit, more would start.
         self.write("slow", "#!/bin/sh\nhost=$1; shift\nmkdir starting.$host\n"
                            "now=$(ls -d starting.* | wc -l)\necho $now >> now\n"

@@ -54,7 +54,8 @@ class LogFormatTest(programs.WorkersTestCase):
             self.assertRegex(line["time"], f"^{TIME}$")
             self.assertIn(line["severity"], ("INFO", "WARNING", "ERROR"))
             self.assertGreater(line["process"], 0)
-        # Progress, the errors of the failing and of the other worker, and the launcher's error.
+        # These are the progress, the errors of the failing worker and of the other worker, and the
+        # launcher's error.
         self.assertIn("start", [line.get("event") for line in of_workers])
         errors = [line for line in messages if line["severity"] == "ERROR"]
         [cause] = [line for line in errors if line.get("worker") == 1]
@@ -99,7 +100,7 @@ class LogFormatTest(programs.WorkersTestCase):
             text = result.stderr.decode()
             self.assertRegex(text, r"(?m)^\[worker 1\] ERROR INTERNAL .*failpoint train/step")
             self.assertRegex(text, r"(?m)^\[worker 0\] mirrorflow: |^\[worker 0\] cluster from ")
-        # Chosen explicitly.
+        # The text format was chosen explicitly.
         result = self.launch(environment("text", **WORKER_1_FAILS), "-n", "2", "--",
                              programs.FASHION_MNIST, *TRAIN, "--log_format=off")
         self.assertRegex(result.stderr.decode(), rf'(?m)^\[worker 1\] {TIME} job="launch [0-9a-f]+" '

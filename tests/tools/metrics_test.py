@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries the metrics, health and readiness of workers that wait, train, hang and lose each other.
 
-Debian's Python runs this test, because it has Debian's prometheus_client, whose parser reads the metrics.
+Runs with Debian's Python, because Debian's prometheus_client parses the metrics.
 """
 
 import http.client
@@ -75,7 +75,7 @@ class MetricsTest(programs.ProgramTest):
         self.addCleanup(worker.kill)
         return worker
 
-    def test_worker_is_ready_when_all_are_there(self):
+    def test_worker_is_ready_when_all_have_joined(self):
         port = free_port()
         flags = ["--job=mnist", "--heartbeat_timeout=2s"]
         first = self.start(0, port, *flags, MIRRORFLOW_RESTART_COUNT="3")
@@ -163,7 +163,7 @@ class MetricsTest(programs.ProgramTest):
     def test_straggler_is_named(self):
         port = free_port()
         first, _ = [self.start(rank, port, MIRRORFLOW_FAILPOINTS="train/step=delay@1") for rank in range(2)]
-        # The service, in worker 0, judges them once a minute.
+        # The service, in worker 0, looks for stragglers once a minute.
         line = next(line for line in first.process.stderr if "straggler" in line)
         self.assertRegex(line, r"^WARNING: worker 1 \(process \d+")
         self.assertGreater(int(re.search(r"costs (\d+) %", line)[1]), 50)
@@ -189,7 +189,7 @@ class MetricsTest(programs.ProgramTest):
             used = set(re.findall(r"\b(?:mirrorflow|process)_\w+", query))
             self.assertTrue(used, query)
             self.assertEqual(used - names, set(), query)
-        # The operator can see each of them somewhere.
+        # The dashboard shows every metric.
         shown = set(re.findall(r"\bmirrorflow_\w+", " ".join(queries)))
         unused = {name.removesuffix("_sum").removesuffix("_count").removesuffix("_bucket")
                   for name in names if name.startswith("mirrorflow_")}

@@ -15,7 +15,8 @@ import unittest
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
 from processes import is_stopped, takes_signal, tree_of
 
-# Each costs part of a run of the program. 100 take about five minutes on two cores.
+# Each preemption costs part of a run of the program. 100 preemptions take about five minutes on two
+# cores.
 PREEMPTIONS = int(os.environ.get("MIRRORFLOW_PREEMPTIONS", "12"))
 WORKERS = 4
 # The failpoint that suspends a worker in each phase, so SIGTERM arrives in that phase. The training

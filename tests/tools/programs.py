@@ -19,10 +19,10 @@ FASHION_MNIST = os.path.abspath("tools/fashion_mnist")
 MIRRORFLOW = os.path.abspath("tools/mirrorflow")
 
 USAGE, BAD_INPUT, CLUSTER, RESOURCES, NUMERIC = 2, 3, 4, 5, 6
-# Without the time, the job and the worker. log_format_test.py tests these.
+# Omits the time, the job and the worker from lines; log_format_test.py tests these.
 os.environ["MIRRORFLOW_LOG_FORMAT"] = "plain"
 
-SECONDS = 60  # programs take about one, several on a busy machine; more is a hang
+SECONDS = 60  # time limit; programs take about 1 s, or several on a busy machine
 
 # Control characters, except tabs and \n. No program may print those that come from files or
 # other processes.
@@ -41,7 +41,7 @@ def free_port():
 
 
 def wait_until(condition, what):
-    """Waits until the condition holds. The test fails with `what` if it does not within 90 s."""
+    """Waits until the condition is true. Fails with `what` if it is not true within 90 s."""
     deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline, f"waited 90 s for {what}"
@@ -55,7 +55,7 @@ def kill(process):
 
 
 def own(rank, size, port):
-    """Returns the environment of a worker, in Mirrorflow's own variables."""
+    """Returns the variables that describe a worker's cluster to Mirrorflow."""
     return {"MIRRORFLOW_NUM_WORKERS": str(size), "MIRRORFLOW_WORKER_INDEX": str(rank),
             "MIRRORFLOW_COORDINATOR": f"127.0.0.1:{port}"}
 
@@ -101,7 +101,7 @@ def crc32c(data):
 
 
 def node(name, op, *inputs, **types):
-    """Returns a GraphDef node as text. `types` holds its attributes of kind type."""
+    """Returns a GraphDef node as text. `types` holds its dtype attributes."""
     parts = [f'name: "{name}" op: "{op}"', *(f'input: "{i}"' for i in inputs)]
     parts += [f'attr {{ key: "{k}" value {{ type: {v} }} }}' for k, v in types.items()]
     return f"node {{ {' '.join(parts)} }}\n"
@@ -175,7 +175,7 @@ class ProgramTest(unittest.TestCase):
 class WorkersTestCase(ProgramTest):
     """Runs `fashion_mnist` as several workers."""
 
-    SECONDS = 60  # no run takes ten; more is a hang
+    SECONDS = 60  # time limit; a run takes less than 10 s
 
     def files_of(self, name):
         """Returns flags that make worker 0 write its losses and variables."""

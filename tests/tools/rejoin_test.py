@@ -158,7 +158,7 @@ class RejoinTest(restarts.RestartsTestCase):
         self.assertNotIn(ALONE, result.stderr)
 
     def run_script(self, *flags):
-        """Runs the script in the last of `flags` as two workers."""
+        """Runs a script, the last of `flags`, as two workers."""
         *flags, script = flags
         return self.finish(self.launch("-n", "2", "--rejoin_timeout=60s", "--restart_pause=1ms",
                                        *flags, "--", "sh", "-c", script))
@@ -176,7 +176,7 @@ class RejoinTest(restarts.RestartsTestCase):
         self.assertEqual(result.stderr.count(ALL), 1, result.stderr)
 
     def test_all_start_again_if_they_do_not_wait(self):
-        # Like the workers of a program that does not use RunWithRejoin.
+        # Worker 0 ends like the workers of a program that does not use RunWithRejoin.
         self.check_all_start_again(
             'echo \'{"message": "worker 1 is lost", "cause": "another worker"}\' '
             '> $MIRRORFLOW_ERROR_FILE; exit 4')

@@ -15,7 +15,7 @@ from programs import BAD_INPUT, MIRRORFLOW, USAGE
 from processes import name_of, tree_of
 from restarts import INTERRUPTED, PREEMPTED, SAVE, SECONDS
 
-# Training that only a signal ends, no matter how late it comes on a busy machine.
+# Training that only a signal ends, no matter how late the signal comes on a busy machine.
 ENDLESS = "--steps=100000000"
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
 
@@ -192,7 +192,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
                 self.assertIn("with exit code 75; run the same command to continue", result.stderr)
 
-    def test_single_process_stops_likewise(self):
+    def test_single_process_stops_in_the_same_way(self):
         command = [*self.train, ENDLESS, "--replicas=2", *SAVE]
         for number, code in ((signal.SIGTERM, PREEMPTED), (signal.SIGINT, INTERRUPTED)):
             self.setUp()

@@ -15,10 +15,10 @@ import unittest
 
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
 
-# How many points to test, over all tests. Each costs about two runs of the program.
+# How many points to test, over all tests. Each point costs about two runs of the program.
 POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "200"))
 SEED = int(os.environ.get("MIRRORFLOW_RESUME_SEED", "1"))
-# Failpoints at which the process kills itself, and how often a run passes each of them.
+# The failpoints where the process kills itself, and how often a run passes each of them.
 PLACES = {"train/step": 100, "train/inference_step": 200, "train/epoch_end": 10,
           "checkpoint/begin": 50, "checkpoint/data/write": 50, "checkpoint/rename": 50,
           "checkpoint/fsync_parent": 50, "checkpoint/removed": 40}
@@ -73,7 +73,7 @@ class ResumeTest(DisturbedTest):
         code, output = self.finish(self.start(replicas, workers, whole))
         self.seconds = time.monotonic() - begin
         self.assertEqual(code, 0, output)
-        # The training has what the test is about.
+        # The training stops early and adjusts the learning rate, so the test covers both.
         self.assertIn("stopped early stopping", (whole / "result.txt").read_text())
         self.assertIn("77 learning_rate 0.0037", (whole / "result.txt").read_text())
         self.disturbances = resumed = 0

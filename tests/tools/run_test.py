@@ -79,7 +79,7 @@ class RunTest(ProgramTest):
             self.assertEqual(trained.returncode, 0, trained.stderr)
             images = (self.root / "good/t10k-images-idx3-ubyte").read_bytes()[16:]
             labels = (self.root / "good/t10k-labels-idx1-ubyte").read_bytes()[8:]
-            # A quotient of floats, as in the dataset.
+            # The pixels are quotients of floats, as in the dataset.
             self.write("images.npy", floats(shape, *(i / 255 for i in images)))
             self.write("labels.npy", npy("<i4", [20], struct.pack("<20i", *labels)))
             run = ["--graph", files[0], "--variables", files[1],
@@ -172,7 +172,7 @@ class RunTest(ProgramTest):
             losses.append(float(out.split("{")[1].split("}")[0]))
         self.assertAlmostEqual(losses[0], losses[1], delta=1e-5)
 
-    def test_inspect_prints_summary_and_with_all_the_rest(self):
+    def test_inspect_prints_summary_and_all_prints_the_rest(self):
         files = ["cnn5.pb"]
         self.run_program(FASHION_MNIST, "--data_dir=good", "--model=cnn", "--steps=1",
                          "--replicas=1", "--global_batch_size=10", f"--save_graph={files[0]}",
@@ -195,7 +195,7 @@ class RunTest(ProgramTest):
         for part in summary.splitlines()[1], "\nshardings:\n", "\nmemory of replica 0:\n":
             self.assertIn(part, everything)
 
-    def test_graph_without_versions_runs_in_silence(self):
+    def test_graph_without_versions_runs_without_warnings(self):
         self.write("old.pbtxt", DOUBLED.replace(VERSIONS, ""))
         result = self.run_program(MIRRORFLOW, "run", "--graph=old.pbtxt", "--feed=x=x.npy",
                                   "--fetch=twice")
@@ -271,7 +271,7 @@ class RunTest(ProgramTest):
         before, after = result.stdout.split("\nafter common_subexpressions:\n")
         self.assertTrue(before.startswith("before common_subexpressions:\nx = Placeholder()"), before)
         self.assertIn("square = Mul(twice, twice)", after)
-        # The second half prints what is known about the plan.
+        # Passes in the compiler's second half also print what is known about the plan.
         result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=ScheduleNodes")
         self.assertEqual(result.returncode, 0, result.stderr)
         before, after = result.stdout.split("\nafter schedule_nodes:\n")
@@ -316,7 +316,7 @@ class RunTest(ProgramTest):
             (fetch, "INVALID_ARGUMENT", "doubled.pbtxt", "not fed"),
             (fetch + ["--feed=x=no.npy"], "NOT_FOUND", "--feed x", "no.npy"),
             (fetch + ["--feed=x=double.npy"], "INVALID_ARGUMENT", "--feed x=double.npy",
-             "expected dtype float, got double"),
+             "expected float, got double"),
             (fetch + ["--feed=x=three.npy"], "INVALID_ARGUMENT", "doubled.pbtxt",
              "expected shape [?,2], got [1,3]"),
             (fetch + ["--feed=x=cut.npy"], "DATA_LOSS", "--feed x", "expected 8 bytes, got 4"),

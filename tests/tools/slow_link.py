@@ -25,7 +25,7 @@ LONGEST_WAIT = 0.05  # seconds until the thread notices that the link is closed
 
 class SlowLink:
     """Creates the link. `delay`: seconds in each direction; `loss`: the fraction of packets that
-    are dropped. Raises OSError where TUN devices cannot be created."""
+    are dropped. Raises OSError if TUN devices cannot be created."""
 
     def __init__(self, addresses, delay, loss=0.0, seed=1):
         self.delay, self.loss, self.random = delay, loss, random.Random(seed)

@@ -13,7 +13,7 @@ from programs import own
 from tcp_link import ACCEPTING, CONNECTING
 
 STEPS = 20
-WORKERS = 3  # two values have the same sum in any order
+WORKERS = 3  # with two, the order of summation would not matter
 TRAIN = ["--collective=tcp", f"--steps={STEPS}", "--global_batch_size=20"]
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -36,8 +36,8 @@ def late(slow_end, seed):
 class TcpWorkersTest(programs.WorkersTestCase):
 
     def train_through(self, on_frame, name, cores_of_others):
-        """Trains through the link. Worker 0 can use all cores, some of them alone if the others
-        have fewer."""
+        """Trains through the link. Worker 0 can use all cores. If the others have fewer, it has
+        some cores to itself."""
         link = tcp_link.TcpLink(on_frame)
         self.addCleanup(link.close)
         self.check_all_succeed(self.run_workers(

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of several workers: one file, on one clock."""
+"""Tests that several workers write one trace file, with times on one clock."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ import unittest
 import programs
 from programs import FASHION_MNIST, MIRRORFLOW, TRAIN_TINY
 
-SECONDS = 60  # no run takes ten; more is a hang
+SECONDS = 60  # time limit; a run takes less than 10 s
 OF_ALL_RANKS = (1 << 48) - 1  # mask of the id bits that are equal on all ranks
 
 

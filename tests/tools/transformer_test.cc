@@ -19,7 +19,7 @@ namespace {
 constexpr TransformerConfig kSmall = {
     .vocabulary = 11, .context = 8, .width = 16, .heads = 2, .blocks = 2};
 
-// Returns sequences in which each token determines the next one.
+// Returns sequences where each token determines the next one.
 std::vector<Tensor> Batch(int64_t rows) {
   std::vector<int32_t> tokens, next;
   for (int64_t r = 0; r < rows; ++r) {

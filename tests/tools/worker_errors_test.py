@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Something is wrong with one worker's data, memory or variables: every worker ends soon, with an
-exit code that says whether it was at fault."""
+"""Tests that every worker ends soon if something is wrong with one worker's data, memory or
+variables, and that its exit code says whether it was at fault."""
 
 import errno
 import os

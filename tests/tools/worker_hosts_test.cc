@@ -61,7 +61,7 @@ TEST(BenchWorkersTest, HostHasOneWorker) {
       .hosts = {{.name = "a", .address = "a"}, {.name = "b", .address = "b", .slots = 2}},
       .remote_shell = {"ssh"}};
   EXPECT_THAT(CommandsOfWorkers(kCommand, {20, 21}, two).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "--hosts:", "2 of host b"));
+              IsError(absl::StatusCode::kInvalidArgument, "--hosts:", "2 on host b"));
 }
 
 TEST(BenchWorkersTest, EachHostHasOneRemoteShell) {

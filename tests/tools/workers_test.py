@@ -13,7 +13,7 @@ import unittest
 import programs
 from programs import CLUSTER, MIRRORFLOW, free_port, own
 
-SECONDS = 60  # no run takes ten; more is a hang
+SECONDS = 60  # time limit; a run takes less than 10 s
 GRAPH = (
     "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } attr {"
     " key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } } }\n"
@@ -129,7 +129,7 @@ class WorkersTest(programs.WorkersTestCase):
         programs.wait_until(lambda: log.exists() and log.read_text().count("\n") >= 5, "5 steps")
 
     def test_survivor_of_a_killed_worker_ends_at_once(self):
-        # In the middle of training, and at any time while the workers connect.
+        # Kills the worker in the middle of training, or while the workers connect.
         for seconds, flags, killed in ((None, (), 1), (None, (), 0),
                                        (None, ("--collective=ucx",), 1),
                                        (None, ("--collective=tcp",), 1),
@@ -334,7 +334,8 @@ class WorkersTest(programs.WorkersTestCase):
         for worker in workers:
             errs.append(worker.communicate(timeout=SECONDS)[1])
             self.assertEqual(worker.returncode, 0, errs[-1])
-        # The log has one line a minute per host of strangers, who stayed for less than a minute.
+        # The log has one line a minute per host. The strangers are on one host and stayed for less
+        # than a minute.
         self.assertEqual(errs[0].count("coordination: ipv4:127.0.0.1:"), 1, errs[0])
         for stranger in strangers:
             stranger.close()

@@ -16,7 +16,7 @@ namespace {
 constexpr struct {
   const char* name;
   absl::Status (*run)(Report*);
-  absl::Status (*check)() = nullptr;  // flags whose valid values depend on the benchmark
+  absl::Status (*check)() = nullptr;  // checks flags whose valid values depend on the benchmark
 } kBenches[] = {
     {"step", BenchStep, CheckStepSides},
     {"gates", BenchGates},

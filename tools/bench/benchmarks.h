@@ -71,7 +71,7 @@ absl::Status BenchData(Report* report);
 
 // fault_tolerance.cc: the speed of training on two workers
 absl::Status BenchCheckpoints(Report* report);  // with and without checkpoints (C23)
-absl::Status BenchHeartbeats(Report* report);   // and heartbeats and their payload (C24)
+absl::Status BenchHeartbeats(Report* report);   // with and without heartbeats (C24)
 
 // gates.cc: prints all performance goals as one Markdown table, below the machine, the versions and
 // the settings. A goal that cannot be measured, for instance because a peer is not installed, gets
@@ -112,8 +112,9 @@ absl::Status BenchHooks(Report* report);
 
 // kernels.cc: matrix products and convolutions as steps of a session, compared with direct calls to
 // the library that computes them, on one core.
-absl::Status BenchProducts(Report* report);      // C3: against oneDNN, and the core's peak
-absl::Status BenchConvolutions(Report* report);  // C4: with both gradients, against oneDNN, Eigen
+absl::Status BenchProducts(Report* report);  // C3: against oneDNN and the core's peak
+// C4: with both gradients, against oneDNN and Eigen.
+absl::Status BenchConvolutions(Report* report);
 
 // mirrorflow_peer.cc: `bench peer` and `bench allreduce_peer`, which benchmarks start as processes
 // (start_peers.h).
@@ -130,8 +131,8 @@ absl::Status BenchOverhead(Report* report);     // all of them
 
 // overlap.cc: how much of a step is exposed communication.
 //
-// Measures the fraction of a training step in which the compute lanes start collectives, wait for
-// them or do their part of them (C15).
+// Measures the fraction of a training step that the compute lanes spend on starting collectives,
+// waiting for them and doing their part of them (C15).
 absl::Status BenchExposed(const TrainingCase& training, Report* report);
 
 // Measures how much longer a step takes on two workers than on one worker with the same batch, as a
@@ -143,8 +144,9 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
 // its collectives in flight.
 absl::StatusOr<std::string> DrawStepTimeline(const TrainingCase& training);
 
-// recovery.cc: from SIGKILL of one of four local workers to the first step after it. Compares a
-// restart of that worker alone, which the others wait for, with a restart of the job (C25).
+// recovery.cc: the time from SIGKILL of one of four local workers to the end of the next step.
+// Compares a restart of that worker alone, which the others wait for, with a restart of the job
+// (C25).
 absl::Status BenchRecovery(Report* report);
 // Implements `bench recovery_peer`: runs as a worker of these jobs.
 absl::Status RecoverAsPeer(Report* report);
@@ -164,15 +166,18 @@ absl::Status BenchServing(Report* report);
 absl::Status CheckServingFlags();
 
 // startup.cc: the start-up time and memory of whole training processes, compared with the peers.
-absl::Status BenchStartup(Report* report);  // C21: until the first step has run; the fastest peer
-absl::Status BenchMemory(Report* report);   // C18: peak resident memory; the smallest peer
-absl::Status BenchWorkersStartup(Report* report);  // C13b: start-up time of several workers
+// C21: the time until the first step has run, against the fastest peer.
+absl::Status BenchStartup(Report* report);
+// C18: peak resident memory, against the smallest peer.
+absl::Status BenchMemory(Report* report);
+// C13b: the start-up time of several workers.
+absl::Status BenchWorkersStartup(Report* report);
 
 // step.cc: the time of a training step, here and in other frameworks.
 //
 // The measurements of a case. A case that skips passes has a second Mirrorflow side, which runs
-// without them; a case with several workers has one that is a single process with the same
-// replicas.
+// without those passes. A case with several workers has a second side that runs the same replicas
+// in a single process.
 struct StepRounds {
   Rounds rounds;
   std::vector<Implementation> sides;            // Mirrorflow first

@@ -56,7 +56,7 @@ struct Task {
   const char* what;
   Dataset (*make)(const std::string& folder, int threads);
   int checked_component;  // the component whose mean the peers print
-  bool whole_passes;      // a step is a whole pass, which opens the file, instead of a batch
+  bool whole_passes;      // whether a step is a whole pass, which opens the file, not a batch
   int64_t rows_per_step;
 };
 constexpr Task kTasks[] = {

@@ -15,9 +15,9 @@
 namespace mirrorflow {
 namespace {
 
-// Measures how much a feature slows down training, against the bound of `goal`: `with` uses the
-// feature, `without` does not. `exaggeration` is how many times more often than in the goal `with`
-// uses the feature.
+// Measures how much a feature slows down training, and compares the result with the bound of
+// `goal`. `without` does not use the feature; `with` uses it `exaggeration` times as often as the
+// goal specifies.
 absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase& without,
                          double round_ms, double exaggeration, Report* report) {
   MF_ASSIGN_OR_RETURN(auto costly, StartTraining(with));
@@ -27,7 +27,7 @@ absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase
                                      {.rounds = absl::GetFlag(FLAGS_rounds),
                                       .round_ms = round_ms,
                                       .canary_threads = with.workers}));
-  std::vector<double> usual = rounds.ms[0];  // with the feature used as often as in the goal
+  std::vector<double> usual = rounds.ms[0];  // with the feature used as often as the goal specifies
   for (size_t i = 0; i < usual.size(); ++i) {
     usual[i] = rounds.ms[1][i] + (rounds.ms[0][i] - rounds.ms[1][i]) / exaggeration;
   }
@@ -48,7 +48,7 @@ absl::Status BenchCheckpoints(Report* report) {
   const TemporaryDirectory directory;
   with.checkpoint_dir = directory.path();
   constexpr int kUsualSteps = 100;
-  // Several saves in each round.
+  // Long enough for several saves in each round.
   constexpr double kRoundMs = 2500;
   return MeasureCost({.gate = "C23",
                       .what = absl::StrCat("a checkpoint every ", kUsualSteps,

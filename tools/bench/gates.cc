@@ -126,7 +126,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
                  .bound = against.ratio,
                  .gated = c.link == nullptr || c.link == &k8Gbit,
                  .ours = FormatMs(medians[0])};
-    // Skip Mirrorflow's second side: only other frameworks count as peers.
+    // Skip Mirrorflow's second side: only other frameworks are peers.
     const int own = c.workers > 1 ? 2 : 1;
     size_t side = std::min_element(medians.begin() + own, medians.end()) - medians.begin();
     for (const auto& [peer, why] : measured.missing) {
@@ -146,7 +146,8 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
   return absl::OkStatus();
 }
 
-// Compares one replica with two, at the same batch size per replica. Perfect scaling has ratio 1.
+// Compares one replica with two, at the same batch size per replica. Perfect scaling gives a ratio
+// of 1.
 absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report* report) {
   MF_ASSIGN_OR_RETURN(ReadyStep one, PrepareTraining({model, batch_size, 1}));
   MF_ASSIGN_OR_RETURN(ReadyStep two, PrepareTraining({model, batch_size, 2}));

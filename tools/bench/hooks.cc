@@ -67,7 +67,7 @@ absl::Status BenchHooks(Report* report) {
                            .workers = absl::GetFlag(FLAGS_workers)};
   if (training.workers < 2) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("--workers: expected at least 2, got %d", training.workers));
+        absl::StrFormat("--workers: out of range; expected at least 2, got %d", training.workers));
   }
   MF_ASSIGN_OR_RETURN(const WorkerHosts hosts, HostsFromFlags());
   std::vector<Effect> effects;

@@ -238,7 +238,7 @@ absl::StatusOr<std::vector<double>> PeerProcess::Ask(absl::string_view verb, dou
   }
   if (valid) return numbers;
   return absl::InvalidArgumentError(
-      absl::StrCat(name_, ": expected '", expected, "', got '", line, "'"));
+      absl::StrCat(name_, ": unexpected answer; expected '", expected, "', got '", line, "'"));
 }
 
 absl::StatusOr<double> PeerProcess::Run(double round_ms) {

@@ -39,7 +39,7 @@ class PeerProcess {
   const std::string& version() const { return version_; }
   // Returns the losses of the first steps.
   const std::vector<double>& losses() const { return losses_; }
-  // For a serving process: its answer to the example, and the time of an empty call.
+  // For a serving process, return its answer to the example, and the time of an empty call.
   const std::vector<double>& logits() const { return logits_; }
   double empty_call_ms() const { return empty_call_ms_; }
 

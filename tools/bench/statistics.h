@@ -20,8 +20,8 @@ struct Timing {
   double median_ms = 0;
   double min_ms = 0;
   double iqr_ms = 0;  // interquartile range
-  int rounds = 0;     // rounds that count
-  int discarded = 0;  // rounds in which the machine was disturbed
+  int rounds = 0;     // rounds that were kept
+  int discarded = 0;  // rounds discarded because the machine was disturbed
 };
 
 struct TimingOptions {
@@ -37,13 +37,13 @@ using Side = std::function<absl::StatusOr<double>(double round_ms)>;
 // The times of each side in each round.
 struct Rounds {
   std::vector<std::vector<double>> ms;  // by side, then round; the same rounds for every side
-  std::vector<int> kept;                // their indices, counted from 0 after the warm-up
+  std::vector<int> kept;                // the indices of these rounds, from 0 after the warm-up
   int discarded = 0;
 };
 
 // Runs each side once per round, in reverse order in every second round. A burst of multiply-adds
-// before each side measures the speed of the cores. Rounds in which a burst is more than 5 % slower
-// than the best one are discarded, unless fewer than 7 would remain.
+// before each side measures the speed of the cores. Discards each round with a burst that is more
+// than 5 % slower than the best burst, unless fewer than 7 rounds would remain.
 absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const TimingOptions& options);
 
 Timing TimingOf(const Rounds& rounds, size_t side);

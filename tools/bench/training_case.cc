@@ -273,7 +273,7 @@ absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model) {
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*s.strategy, model));
   if (!g.logits.valid()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("model has no logits; expected a classifier, got '", model, "'"));
+        absl::StrCat("the model has no logits; expected a classifier, got '", model, "'"));
   }
   MF_ASSIGN_OR_RETURN(s.feeds, NoiseBatch(g, /*rows=*/1));
   MF_ASSIGN_OR_RETURN(s.session, s.strategy->NewSession(g.graph));

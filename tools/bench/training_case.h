@@ -66,7 +66,7 @@ struct ReadyStep {
 //   resnet50          ResNet-50 for 224×224 pixels and 1,000 classes
 //   chain             1,000 sines of a number, without a train op
 // If `optimizer` is empty, uses the model's default. `hook` is none, bf16, fp16, powersgd (rank 4,
-// from the first step on) or adasum. Returns InvalidArgument for an unknown model, optimizer or
+// starting at the first step) or adasum. Returns InvalidArgument for an unknown model, optimizer or
 // hook.
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
                                             absl::string_view optimizer = "",
@@ -96,8 +96,8 @@ absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const St
 // InvalidArgument for a model without logits.
 absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model);
 
-// The file that a peer reads: the batch, and the weights in the order in which the model created
-// them. The destructor removes the file.
+// The file that a peer reads: the batch, and the weights in the order of their creation. The
+// destructor removes the file.
 class CaseFile {
  public:
   // `batch` holds the inputs and the labels.

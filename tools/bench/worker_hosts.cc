@@ -30,15 +30,15 @@ absl::StatusOr<std::vector<std::vector<std::string>>> CommandsOfWorkers(
   std::vector<LaunchHost> host_of_worker = hosts.hosts;
   if (host_of_worker.empty()) host_of_worker.assign(ports.size(), {.address = "127.0.0.1"});
   if (host_of_worker.size() != ports.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("--hosts: expected one host for each of ",
-                                                   ports.size(), " workers, got ",
-                                                   host_of_worker.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hosts: wrong number of hosts; expected one for each of ", ports.size(),
+                     " workers, got ", host_of_worker.size()));
   }
   for (const LaunchHost& host : host_of_worker) {
     if (host.slots == 1) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("--hosts: bench runs one worker on each host; expected one slot, got ",
-                     host.slots, " of host ", host.name));
+                     host.slots, " on host ", host.name));
   }
   std::vector<std::string> addresses;
   for (size_t worker = 0; worker < ports.size(); ++worker) {

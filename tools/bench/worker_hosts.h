@@ -2,7 +2,7 @@
 //
 // The hosts of a benchmark's worker processes: a separate host for each, or this machine for all.
 // Hosts must see the same files under the same paths and have the same cores as this machine:
-// worker i runs on core i of its host. Network namespaces are such hosts.
+// worker i runs on core i of its host. Network namespaces satisfy these requirements.
 #ifndef MIRRORFLOW_TOOLS_BENCH_WORKER_HOSTS_H_
 #define MIRRORFLOW_TOOLS_BENCH_WORKER_HOSTS_H_
 
@@ -21,8 +21,8 @@ absl::Status CheckHostsFlags(int num_workers);
 
 // Returns the command of each worker. In the words of `command`, `{addresses}` stands for the
 // HOST:PORT of all workers, separated by commas, and `{worker}` for the worker's number. `ports`
-// has one port per worker. If there are hosts, returns InvalidArgument unless there is one for each
-// worker, with one slot.
+// has one port per worker. If `hosts` is not empty, returns InvalidArgument unless it contains one
+// host, with one slot, for each worker.
 absl::StatusOr<std::vector<std::vector<std::string>>> CommandsOfWorkers(
     absl::Span<const std::string> command, absl::Span<const int> ports, const WorkerHosts& hosts);
 

@@ -48,7 +48,7 @@ namespace {
 constexpr int kShownElements = 8;
 constexpr size_t kShownLayers = 30;
 
-// Prints text in which every line ends with \n.
+// Prints text. Every line of it ends with \n.
 void PrintLines(absl::string_view text) {
   for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     PrintLine(line);
@@ -184,7 +184,7 @@ class RecordPass final : public PassObserver {
 
   absl::Status Print() const {
     if (passes_.count(pass_) == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("--pass: unknown; expected one of ",
+      return absl::InvalidArgumentError(absl::StrCat("--pass: unknown pass; expected one of ",
                                                      absl::StrJoin(passes_, ", "), ", got '", pass_,
                                                      "'"));
     }

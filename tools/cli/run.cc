@@ -147,7 +147,7 @@ absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feed
     MF_ASSIGN_OR_RETURN(Tensor value,
                         Annotate(ReadNpy(feed.path), absl::StrCat("--feed ", feed.name)));
     if (value.dtype() != feed.output.dtype()) {
-      return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected dtype ",
+      return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": wrong dtype; expected ",
                                                      DataTypeName(feed.output.dtype()), ", got ",
                                                      DataTypeName(value.dtype())));
     }
@@ -185,7 +185,8 @@ absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
   MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
   for (const NamedFile& feed : feeds) {
     if (!feed.name.empty() && !feed.path.empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected NAME=FILE.npy"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(feed.flag, ": malformed; expected NAME=FILE.npy"));
   }
   for (const NamedFile& fetch : fetches) {
     MF_RETURN_IF_ERROR(CheckOutputFlag("fetch", fetch.path));
@@ -200,7 +201,7 @@ absl::StatusOr<Graph> ReadGraph() {
 
 // Loads the variables from `path`. Requires all variables that the step reads, except optimizer
 // state and variables that are synchronised on read. Optimizer state has initial values in a
-// Mirrorflow graph. TensorFlow graphs do not mark it, so for them it is required.
+// Mirrorflow graph. TensorFlow graphs do not mark optimizer state, so they require it.
 absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
   std::set<std::string> required = VariablesReadBy(step);
   for (const VariableInfo& variable : session.layout().variables()) {

@@ -23,9 +23,10 @@ constexpr absl::Duration kTimeout = absl::Seconds(10);
 absl::Status ShowStatus(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (args.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "status: wrong number of arguments; expected the coordination service's HOST:PORT, got ",
-        args.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("status: wrong number of arguments; expected one, the coordination service's "
+                     "HOST:PORT, got ",
+                     args.size()));
   }
   MF_ASSIGN_OR_RETURN(const HostPort service, Annotate(ParseHostPort(args[0]), "status"));
   MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());

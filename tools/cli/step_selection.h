@@ -44,7 +44,7 @@ absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
 std::set<std::string> VariablesReadBy(const StepSelection& step);
 
 // Adds the feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown dimensions
-// to 1. A step without fetches and targets stands for the whole graph: the result fetches unused
+// to 1. If the step has neither fetches nor targets, selects the whole graph: fetches unused
 // values, runs unused nodes without outputs, and feeds all placeholders.
 absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows);
 

@@ -70,9 +70,8 @@ double FmaFlopsPerNs() {
 // ---- the prices of instructions -----------------------------------------------------------------
 
 // The same network in four sizes: with weights that exceed every cache; with weights that fit in
-// the last-level cache; with a lot of arithmetic on few bytes, without which the fit could not
-// separate the prices of arithmetic and memory; and with a working set that fits in the first-level
-// cache.
+// the last-level cache; with a lot of arithmetic on few bytes, so that the fit can separate the
+// prices of arithmetic and memory; and with a working set that fits in the first-level cache.
 struct Net {
   int64_t rows;     // per replica
   int64_t width;    // multiplies the widths of dense layers
@@ -237,7 +236,7 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
   }
   std::vector<double> fastest(plan.instructions.size(), 0);
   size_t at = 0;
-  int64_t update_ns = 0;  // update time of the collective with the next span
+  int64_t update_ns = 0;  // update time of the collective whose span comes next
   for (const TraceEvent& event : trace.events()) {
     if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
     if (event.category == "step") {

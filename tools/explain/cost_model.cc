@@ -115,7 +115,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       levels[2] += bytes * ShareBeyond(distance, table.shared_bytes);
     }
   };
-  // Writes to memory that the same instruction has read hit the cache.
+  // A write hits the cache if the same instruction has read the memory.
   auto was_read = [&](size_t i, const MemoryAccess& access) {
     if (!access.is_write) return false;
     const std::vector<MemoryAccess>& all = plan.accesses[i];
@@ -124,8 +124,8 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
              other.operand.offset == access.operand.offset && other.bytes >= access.bytes;
     });
   };
-  // The first pass stands for the first step, without earlier touches; the second pass for every
-  // later step.
+  // The first pass represents the first step, without earlier touches. The second pass represents
+  // every later step.
   for (int time = 0; time < 2; ++time) {
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];

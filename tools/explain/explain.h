@@ -12,7 +12,7 @@ namespace mirrorflow {
 
 // Implements `mirrorflow explain [GRAPH]`: shows where a step on --replicas replicas spends its
 // time. --fetch and --target select the step in the graph file; by default, the step computes the
-// whole graph. Without a file, it is the training step of --model. Feeds with an unknown leading
+// whole graph. Without a file, explains the training step of --model. Feeds with an unknown leading
 // dimension have --batch_size rows per replica. Prints the plan's contents, its critical path,
 // bytes and arithmetic, and the time predicted from this machine's cost table, next to the time
 // measured on random feeds.

@@ -10,13 +10,15 @@
 
 ABSL_DECLARE_FLAG(absl::Duration, prepare_timeout);
 ABSL_FLAG(std::string, checkpoint_dir, "",
-          "checkpoint directory, from which training also resumes; used only by worker 0");
+          "directory where checkpoints are saved and found; used only by worker 0");
 ABSL_FLAG(int64_t, checkpoint_every, 500,
           "steps between checkpoints; 0: save only when training ends");
 ABSL_FLAG(int, keep, 2, "how many of the newest checkpoints to keep, at least 2");
-ABSL_FLAG(std::string, resume, "auto",
-          "auto (from the newest checkpoint, or from scratch if there is none), latest_valid (from "
-          "the newest undamaged checkpoint) or never");
+ABSL_FLAG(
+    std::string, resume, "auto",
+    "where training starts: auto (from the newest checkpoint, or from scratch if there is "
+    "none), latest_valid (from the newest undamaged checkpoint) or never (from scratch; fails "
+    "if there are checkpoints)");
 ABSL_FLAG(absl::Duration, checkpoint_lock_timeout,
           mirrorflow::CheckpointManager::Options().lock_timeout,
           "how long to wait for another job that uses --checkpoint_dir to end; if that job's "
@@ -60,11 +62,11 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                 .settings = std::move(settings),
                 .lock_timeout = absl::GetFlag(FLAGS_checkpoint_lock_timeout),
                 .timeout = absl::GetFlag(FLAGS_prepare_timeout)});
-  // DeadlineExceeded: another job still uses the directory.
+  // DeadlineExceeded means that another job still uses the directory.
   if (absl::IsDeadlineExceeded(manager.status())) *code = kExitCluster;
   MF_ASSIGN_OR_RETURN(checkpoints.manager, Annotate(std::move(manager), "--checkpoint_dir"));
   const absl::StatusOr<TrainingPosition> start = checkpoints.manager->Restore();
-  // AlreadyExists: --resume=never, but there are checkpoints.
+  // AlreadyExists means that there are checkpoints despite --resume=never.
   *code = absl::IsAlreadyExists(start.status()) ? kExitUsage : kExitBadInput;
   MF_RETURN_IF_ERROR(start.status());
   checkpoints.start = *start;

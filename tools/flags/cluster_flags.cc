@@ -37,7 +37,7 @@ ABSL_FLAG(std::optional<int>, task_index, std::nullopt,
 ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
           "how long to wait for the coordination service and the other workers");
 ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(10),
-          "how long a worker can send no heartbeat before the others consider it lost");
+          "how long a worker can go without a heartbeat before the others consider it lost");
 ABSL_FLAG(absl::Duration, progress_timeout, absl::Minutes(5),
           "how long a worker can be in a step without starting a collective before the others "
           "consider it hung");
@@ -61,10 +61,10 @@ ABSL_FLAG(
     "default: $MIRRORFLOW_JOB, or the job id from SLURM, torchrun or MPI; none with an external "
     "coordinator");
 ABSL_FLAG(std::string, bind, "",
-          "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
-          "default: the coordinator's address in the cluster");
+          "ADDRESS or ADDRESS:PORT of this host where the coordination service listens; default: "
+          "the coordinator's address in the cluster");
 ABSL_FLAG(std::string, advertise, "",
-          "ADDRESS or ADDRESS:PORT at which the other workers reach this process; default: --bind, "
+          "ADDRESS or ADDRESS:PORT where the other workers reach this process; default: --bind, "
           "or the address of the network interface that routes to the coordination service");
 ABSL_FLAG(std::string, external_coordinator, "",
           "HOST:PORT of a `mirrorflow coordinator` that runs the coordination service instead of "
@@ -82,13 +82,12 @@ ABSL_FLAG(
     "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has "
     "neither a secret nor certificates)");
 ABSL_FLAG(int, ring_from, 0,
-          "minimum number of hosts for which CPU all-reduces use a ring; 0: never");
-ABSL_FLAG(
-    std::string, wire_dtype, "float",
-    "dtype in which CPUs on different hosts send all-reduced floats: float, or bfloat16, which "
-    "halves the bytes but rounds the values");
+          "CPU all-reduces use a ring between at least this many hosts; 0: never");
+ABSL_FLAG(std::string, wire_dtype, "float",
+          "dtype of all-reduced floats between CPUs on different hosts: float, or bfloat16, which "
+          "halves the bytes but rounds the values");
 ABSL_FLAG(bool, insecure, false,
-          "allow workers on several hosts without a secret, in a network in which every process is "
+          "allow workers on several hosts without a secret, in a network where every process is "
           "trusted");
 
 namespace mirrorflow {
@@ -210,8 +209,10 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   cluster.warnings.clear();  // otherwise, the strategy would also print them
   const std::string external = absl::GetFlag(FLAGS_external_coordinator);
   if (!external.empty() && cluster.num_workers == 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--external_coordinator: requires a cluster of several workers; got ", cluster.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--external_coordinator: requires several workers; expected at least 2 in the "
+                     "cluster, got ",
+                     cluster.ToString()));
   }
   if (!external.empty()) cluster.coordinator = external;
   if (name == "auto" && cluster.num_workers == 1) return std::nullopt;

@@ -64,9 +64,9 @@ class CleanupWatchdog {
   std::shared_ptr<Watch> watch_;  // shared with a thread that can outlive this object
 };
 
-// Returns kExitCluster if another worker of the strategy caused the error, or if it arose while
-// waiting for another worker: in both cases, this worker's input is not at fault. Otherwise returns
-// `code`.
+// Returns kExitCluster if another worker of the strategy caused the error, or if the error arose
+// while waiting for another worker: in both cases, this worker's input is not at fault. Otherwise
+// returns `code`.
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code);
 
 }  // namespace mirrorflow

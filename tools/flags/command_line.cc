@@ -221,7 +221,7 @@ std::string FlagHelp(absl::string_view which) {
 absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
                          std::initializer_list<absl::string_view> choices) {
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": unknown; expected one of ",
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": unknown value; expected one of ",
                                                  absl::StrJoin(choices, ", "), ", got '", value,
                                                  "'"));
 }

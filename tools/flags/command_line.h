@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Command lines and exit codes of Mirrorflow's programs. Parses Abseil flags, but returns a Status
-// in cases in which Abseil exits, and reports the error that ends a program in a common format.
+// where Abseil exits, and reports the error that ends a program in a common format.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
@@ -34,7 +34,7 @@ enum ExitCode {
 struct CommandLine {
   std::vector<std::string> positional;
   std::vector<std::string> flags;  // names of the flags on the command line
-  bool help = false;               // --help was given
+  bool help = false;               // whether --help was given
 };
 
 // Sets the program's ABSL_FLAGs from `--name=value`, `--name value`, and, for bools, `--name` and

@@ -22,7 +22,7 @@ ABSL_FLAG(std::vector<std::string>, without, {},
 ABSL_FLAG(
     int, workers, 1,
     "bench step: number of processes to measure, on --hosts or this machine, with --replicas each; "
-    "explain: number of workers in the cluster whose steps are predicted");
+    "explain: predict the steps of a cluster with this many workers");
 ABSL_FLAG(std::string, transport, "threads",
           "bench allreduce: threads (in one process), or shared_memory, tcp or ucx between two "
           "processes; tcp and ucx also between --hosts; explain: the transport between --workers");

@@ -43,16 +43,16 @@ constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
 constexpr size_t kMaxEarlyErrors = 4096;
 // How much longer than --grace the launcher waits for a supervisor, which can be on another host.
 constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
-// How long the launcher waits for workers that may know more about the first failure to end by
-// themselves: the worker that another worker blames, or the peers of a worker killed by a signal.
+// How long the launcher lets workers end by themselves if they may know more about the first
+// failure: the worker that another worker blames, or the peers of a worker killed by a signal.
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 // Workers lost within this time of a counted loss are not counted again, because the cause is
 // probably the same, such as a lack of memory.
 constexpr absl::Duration kSameLossTimeout = absl::Seconds(1);
-// How long supervisors can take to end once their orders have ended.
+// How long supervisors can take to end once the launcher has closed their orders.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 // How much longer than the other workers a restarted worker can take to end, if the job has made no
-// visible progress since.
+// visible progress since the restart.
 constexpr absl::Duration kLastWorkersTimeout = absl::Seconds(5);
 
 constexpr size_t kSecretBytes = 32, kJobBytes = 8;
@@ -156,7 +156,8 @@ absl::Status Attempt::AskHosts(MonotonicTime now) {
   return absl::OkStatus();
 }
 
-// Begins once enough hosts have answered. If too few can answer, asks the others again.
+// Begins once enough hosts have answered. If too few hosts can answer, asks the remaining ones
+// again.
 absl::Status Attempt::Gather() {
   const MonotonicTime now = MonotonicTime::Now();
   MF_RETURN_IF_ERROR(AskHosts(now));
@@ -474,7 +475,7 @@ void Attempt::TakeEvent(Host& host, const launch::Event& event) {
   }
 }
 
-// Handles a host of an elastic job that cannot be reached. It is asked again if too few other
+// Handles a host of an elastic job that cannot be reached. The host is asked again if too few other
 // hosts can be reached. `why` is OK if its remote shell has ended.
 void Attempt::FailToAnswer(Host& host, const absl::Status& why) {
   host.supervisor->Kill();
@@ -494,7 +495,7 @@ void Attempt::LoseHost(Host& host, const absl::Status& why) {
   if (!why.ok() || code == 0) code = 1;
   std::vector<Worker*> lost;
   for (Worker& worker : WorkersOf(host)) {
-    // Mark all of them as ended first, because the first End() ends the others.
+    // Mark all workers as ended first. Otherwise, the first End() would order the others to end.
     if (!std::exchange(worker.ended, true) || worker.is_pausing()) lost.push_back(&worker);
     worker.again_at = MonotonicTime::InfiniteFuture();
   }
@@ -529,9 +530,9 @@ void Attempt::End(Host& host, Worker& worker, int exit_code) {
   if (!host.ended && is_done(host)) Release(host);
   if (exit_code == 0) AwaitLastWorkers();
   if (exit_code == 0 || worker.end.asked_to_end) return;
-  // After a stop, the other workers stop after the same step: a second signal would end a worker
-  // that is saving. The worker that a victim blames may be about to report why it ends, and a
-  // worker killed by a signal cannot report anything, but its peers can.
+  // After a stop, the other workers stop after the same step. Do not signal them again, because a
+  // second signal would end a worker that is saving. The worker that a victim blames may be about
+  // to report why it ends. A worker killed by a signal cannot report anything, but its peers can.
   const bool others_know_more = worker.end.is_victim || worker.end.signal != 0;
   const absl::Duration patience = exit_code == kExitPreempted ? options_.grace
                                   : others_know_more          ? kCauseTimeout
@@ -551,8 +552,8 @@ void Attempt::AddEnd(const Host& host, Worker& worker, int exit_code) {
 
 bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   const WorkerEnd end = worker.end;
-  // After a stop, the other workers also stop. A victim has given up on another worker, and a
-  // worker that has succeeded no longer waits.
+  // A worker that stopped is not lost: the other workers also stop. Nor is a victim, which has
+  // given up on another worker, or a worker that has succeeded.
   const bool is_lost = worker.started && !end.asked_to_end && !end.is_victim &&
                        end.exit_code != 0 && end.exit_code != kExitPreempted;
   const bool others_wait =

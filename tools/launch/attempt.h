@@ -65,7 +65,7 @@ class Attempt {
   struct Worker {
     bool started = false;
     bool ended = false;
-    bool starts_again = false;    // it was lost, and the job has not made progress since
+    bool starts_again = false;    // whether it was lost and the job has made no progress since
     int64_t lost_after_step = 0;  // step of the newest checkpoint when it was lost
     MonotonicTime again_at = MonotonicTime::InfiniteFuture();  // when it restarts
     WorkerEnd end;
@@ -79,8 +79,8 @@ class Attempt {
     std::unique_ptr<SupervisorProcess> supervisor;  // null until the host is asked
     MonotonicTime asked_at;
     std::string early_errors;  // in an elastic job: the remote shell's stderr before Begin()
-    bool ready = false;        // its supervisor has answered
-    bool ended = false;        // its supervisor has ended
+    bool ready = false;        // whether its supervisor has answered
+    bool ended = false;        // whether its supervisor has ended
   };
 
   absl::Span<Worker> WorkersOf(const Host& host) {
@@ -123,7 +123,7 @@ class Attempt {
   void End(Host& host, Worker& worker, int exit_code);
   void AddEnd(const Host& host, Worker& worker, int exit_code);
   // Schedules a restart of the worker, which has just ended, if it can restart while the others
-  // wait for it. Returns whether it does.
+  // wait for it. Returns whether it will restart.
   bool MaybeScheduleRestart(const Host& host, Worker& worker);
   void AwaitLastWorkers();
   int ExitCodeOfJob();
@@ -139,23 +139,23 @@ class Attempt {
   std::vector<int> ports_;
   bool has_numbers_ = !options_.is_elastic;
   std::string secret_;
-  std::string job_;  // random, so workers of an earlier attempt cannot join this one
+  std::string job_;  // random, so workers of an earlier attempt cannot join this attempt
   std::optional<LogIdentity> log_identity_;
   MonotonicTime begin_;
   MonotonicTime ask_again_at_ = MonotonicTime::InfiniteFuture();
-  bool awaits_last_ = false;  // until end_all_at_: workers may wait for others that have ended
+  bool awaits_last_ = false;  // whether restarted workers have until end_all_at_ to end
   MonotonicTime end_all_at_ = MonotonicTime::InfiniteFuture();
   MonotonicTime kill_at_ = MonotonicTime::InfiniteFuture();
   bool gathering_ = true;  // until Begin(), or until the attempt ends earlier
-  bool ending_ = false;    // all workers have been asked to end
+  bool ending_ = false;    // whether all workers have been asked to end
   bool interrupted_ = false;
   EndRequests requests_;
-  bool killing_ = false;                                        // KillSupervisors has been called
+  bool killing_ = false;  // whether KillSupervisors has been called
   MonotonicTime counted_loss_ = MonotonicTime::InfinitePast();  // the last loss that was counted
   int64_t saved_step_ = 0;
   int exit_code_ = 0;  // the job's, unless the workers determine it
   std::string reason_, failed_host_;
-  std::vector<WorkerEnd> ends_;  // in the order in which the workers ended
+  std::vector<WorkerEnd> ends_;  // in order of time
 };
 
 }  // namespace mirrorflow

@@ -109,7 +109,7 @@ void SignalDescendantsThatCatch(int signal) {
 
 void KillDescendants(absl::Span<const pid_t> kept, absl::Duration timeout) {
   // Repeat, because a process may have started another one just before it was killed. Processes
-  // that this process must not kill, or that wait for a device, are left behind.
+  // that this process has no permission to kill, or that wait for a device, are left behind.
   const MonotonicTime deadline = MonotonicTime::Now() + timeout;
   while (MonotonicTime::Now() < deadline) {
     const std::vector<Process> left = Descendants(kept);

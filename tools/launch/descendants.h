@@ -14,10 +14,11 @@ namespace mirrorflow {
 
 void BecomeSubreaper();
 void SignalDescendants(int signal);
-// Signals only the descendants that have a handler for the signal, which would end the others.
+// Signals only the descendants that have a handler for the signal, because it would end the others.
 void SignalDescendantsThatCatch(int signal);
-// Signals `process`, which the caller has found as a child of `parent`: a descendant or this
-// process. Returns false and sends nothing if the process has ended: its id may have been reused.
+// Signals `process`, which the caller has found as a child of `parent`. `parent` is a descendant or
+// this process. Returns false and sends nothing if the process has ended: its id may have been
+// reused.
 bool SignalChildOf(pid_t parent, pid_t process, int signal);
 // Kills all descendants except the children in `kept` and their descendants. Waits up to `timeout`
 // for them to end.

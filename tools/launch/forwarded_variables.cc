@@ -19,8 +19,8 @@ constexpr absl::string_view kHostSpecific[] = {
 constexpr absl::string_view kHostSpecificPrefixes[] = {"BASH_FUNC_", "DBUS_", "SSH_", "SUDO_",
                                                        "XDG_"};
 
-// Words between underscores that mark a variable as a secret, and word endings that do
-// (PGPASSWORD). TOKENS is not included: MAX_TOKENS is a language model setting.
+// Words between underscores, and endings of words (PGPASSWORD), that mark a variable as a secret.
+// TOKENS is not included: MAX_TOKENS is a language model setting.
 constexpr absl::string_view kSecretWords[] = {"APIKEY",     "AUTH", "COOKIE", "CRED", "CREDS",
                                               "DSN",        "JWT",  "KEY",    "KEYS", "PASS",
                                               "KRB5CCNAME", "PAT",  "PWD"};

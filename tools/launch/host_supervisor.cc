@@ -59,10 +59,11 @@ class HostSupervisor {
     MessageReader reader;
     launch::Event end;  // how the worker has ended; sent once the slot is free
     bool has_run = false;
-    bool ended = false;  // the launcher knows that the worker has ended
+    bool ended = false;  // whether the launcher knows that the worker has ended
   };
 
-  // The launcher can restart a worker until it closes its orders.
+  // Never true while the launcher's orders are open, because the launcher can still restart a
+  // worker.
   bool is_over() const {
     return !has_launcher_ && std::all_of(slots_.begin(), slots_.end(),
                                          [](const Slot& slot) { return slot.channel < 0; });
@@ -110,8 +111,9 @@ class HostSupervisor {
       case launch::Order::kStart: {
         const int slot = order.start().slot();
         if (slot < 0 || slot >= static_cast<int>(slots_.size()) || slots_[slot].channel >= 0) {
-          return absl::InvalidArgumentError(absl::StrCat("supervisor: expected a free slot below ",
-                                                         slots_.size(), ", got ", slot));
+          return absl::InvalidArgumentError(
+              absl::StrCat("supervisor: wrong slot; expected a free slot below ", slots_.size(),
+                           ", got ", slot));
         }
         // If a signal arrived first, Signal() has already reported a worker that never ran. A
         // restarted worker still needs an end event.
@@ -276,8 +278,8 @@ absl::Status Supervise(const std::vector<std::string>& arguments) {
   int num_slots = 0;
   if (arguments.size() != 1 || !absl::SimpleAtoi(arguments[0], &num_slots) || num_slots < 1 ||
       num_slots > kMaxWorkers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("supervise: expected a worker count from 1 to ", kMaxWorkers));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "supervise: wrong arguments; expected a worker count from 1 to ", kMaxWorkers));
   }
   return HostSupervisor(num_slots).Run();
 }

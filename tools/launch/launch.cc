@@ -66,7 +66,7 @@ ABSL_FLAG(int, exclude_after, 0,
           "launch -n MIN:MAX: exclude a host once its workers were the first to fail this many "
           "times without progress; 0: never");
 ABSL_FLAG(bool, one_gpu_per_process, false,
-          "launch: each worker sees only one GPU, through CUDA_VISIBLE_DEVICES");
+          "launch: show each worker only one GPU, through CUDA_VISIBLE_DEVICES");
 ABSL_DECLARE_FLAG(std::optional<absl::Duration>, rejoin_timeout);  // tools/flags/cluster_flags.cc
 
 extern char** environ;
@@ -187,7 +187,7 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
 
 // ---- the flags ----------------------------------------------------------------------------------
 
-// Returns the directory in which the launcher and its workers run.
+// Returns the directory where the launcher and its workers run.
 absl::StatusOr<std::string> WorkingDirectory() {
   const std::unique_ptr<char, decltype(&std::free)> path(getcwd(nullptr, 0), &std::free);
   if (path != nullptr) return std::string(path.get());
@@ -220,7 +220,7 @@ void PrintVariablesThatStay(const std::set<std::string>& added) {
   std::sort(names.begin(), names.end());
   PrintErrorLine(absl::LogSeverity::kInfo,
                  absl::StrCat("mirrorflow launch: not sent to other hosts: ",
-                              absl::StrJoin(names, ", "), "; --env=NAME sends one"));
+                              absl::StrJoin(names, ", "), "; to send one, set --env=NAME"));
 }
 
 }  // namespace
@@ -264,7 +264,7 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   for (const std::string& text : absl::GetFlag(FLAGS_show)) {
     if (!absl::SimpleAtoi(text, &options.show.emplace_back())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--show: expected worker numbers, got '", text, "'"));
+          absl::StrCat("--show: illegal value; expected worker numbers, got '", text, "'"));
     }
   }
   MF_ASSIGN_OR_RETURN(WorkerHosts hosts, HostsFromFlags());

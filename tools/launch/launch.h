@@ -35,7 +35,7 @@ struct LaunchOptions {
   absl::Duration grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
   RestartPolicy::Options restarts;
-  // How long the workers wait for a lost worker, which restarts alone. With 0, they also end.
+  // How long the other workers wait for a lost worker, which restarts alone. With 0, they end, too.
   absl::Duration rejoin_timeout;
   bool one_gpu_per_process = false;
 };

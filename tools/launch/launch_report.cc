@@ -43,7 +43,8 @@ bool IsAsAsked(const WorkerEnd& end) {
   return end.asked_to_end && (end.exit_code >= 128 || end.exit_code == kExitPreempted);
 }
 
-// Makes a message printable on a terminal. It can hold all errors of a file, one per line.
+// Makes a message printable on a terminal. The message can contain all errors in a file, one per
+// line.
 std::string MessageText(absl::string_view message) {
   std::vector<std::string> lines;
   for (const absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
@@ -114,7 +115,8 @@ bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked) {
            (launcher_was_asked &&
             (end.exit_code == 128 + SIGTERM || (end.process == 0 && IsAsAsked(end))));
   };
-  // A worker that is stopped before its first step does not tell the others, so they lose it.
+  // A worker that is stopped before its first step does not tell the others, so they consider it
+  // lost.
   const bool may_have_victims =
       launcher_was_asked || (first != nullptr && first->exit_code == kExitPreempted);
   const auto fits = [&](const WorkerEnd& end) {

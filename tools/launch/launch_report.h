@@ -23,9 +23,9 @@ struct WorkerEnd {
   absl::Duration after;  // since the attempt began
   int exit_code = 0;     // 128 + signal if a signal ended it
   int signal = 0;
-  bool asked_to_end = false;  // by the launcher
+  bool asked_to_end = false;  // whether the launcher asked it to end
   std::string message;        // why it ended, if known
-  bool is_victim = false;     // the message blames another worker, or a timeout
+  bool is_victim = false;     // whether the message blames another worker or a timeout
 };
 
 // Reads a worker's message from `text`, the JSON that it wrote to $MIRRORFLOW_ERROR_FILE. Does
@@ -46,9 +46,8 @@ std::string HostAtFault(absl::Span<const WorkerEnd> ends);
 std::string EndText(const WorkerEnd& end);
 
 // Returns whether the workers stopped with kExitPreempted because their scheduler or the launcher
-// asked them to, and will continue when restarted. If the launcher got SIGTERM, the workers can
-// also have died of it, not have been started because of it, or be victims of the other workers'
-// ends.
+// asked them to, and will continue when restarted. If the launcher got SIGTERM, also accepts
+// workers that the signal killed or kept from starting, and victims of the other workers' ends.
 bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked);
 // Returns a one-line report about a stopped job.
 std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after);

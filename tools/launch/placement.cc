@@ -51,13 +51,13 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
   }
   if (absl::ConsumePrefix(&rest, ":")) {
     if (!absl::SimpleAtoi(rest, &host.slots) || host.slots < 1 || host.slots > kMaxWorkers) {
-      return wrong(absl::StrCat("slots out of range, 1 to ", kMaxWorkers));
+      return wrong(absl::StrCat("the number of slots is not in 1 to ", kMaxWorkers));
     }
   } else if (!rest.empty()) {
-    return wrong("unexpected text");
+    return wrong("unexpected text after the address");
   }
   host.name = parts.second.empty() ? host.address : std::string(parts.first);
-  if (host.name.empty() || host.address.empty()) return wrong("no name");
+  if (host.name.empty() || host.address.empty()) return wrong("no name or no address");
   // The name becomes an argument of the remote shell.
   if (absl::StartsWith(host.name, "-")) return wrong("a name that looks like a flag");
   return host;
@@ -117,7 +117,8 @@ absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text) {
   WorkerCount count;
   if (!absl::SimpleAtoi(parts.front(), &count.least) ||
       !absl::SimpleAtoi(parts.back(), &count.most)) {
-    return absl::InvalidArgumentError(absl::StrCat("-n: expected N or MIN:MAX, got '", text, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("-n: malformed; expected N or MIN:MAX, got '", text, "'"));
   }
   if (count.least < 1 || count.least > count.most) {
     return absl::InvalidArgumentError(

@@ -20,7 +20,7 @@ inline constexpr int kMaxWorkers = 4096;
 
 struct LaunchHost {
   std::string name;     // name for the remote shell; empty: this machine
-  std::string address;  // address at which workers on other hosts reach it
+  std::string address;  // address where workers on other hosts reach it
   int slots = 1;        // the most workers that run on it
 };
 

@@ -4,7 +4,7 @@
 // whether and when a lost worker restarts alone.
 //
 // A job restarts at most --max_restarts times without progress. Progress is a checkpoint of a later
-// step than all earlier ones. It resets the count, so neither a flaky host nor a month of
+// step than all earlier checkpoints. It resets the count, so neither a flaky host nor a month of
 // preemptions uses up the restarts. It also resets the failure counts of hosts, so rare failures
 // over a month do not exclude a good host. The pause before a restart doubles until the job makes
 // progress, so a job that cannot run does not keep its hosts busy. It is randomized, so many jobs
@@ -46,8 +46,8 @@ class RestartPolicy {
 
   explicit RestartPolicy(const Options& options) : options_(options) {}
 
-  // Returns how long to wait before the restart, or nullopt if there is none. The others wait for a
-  // lost worker, so its first restart since the last progress is immediate.
+  // Returns how long to wait before the restart, or nullopt if it must not happen. The other
+  // workers wait for a lost worker, so its first restart since the last progress is immediate.
   std::optional<absl::Duration> PauseAfter(const Ending& ending);
 
   // Describes the last restart: `2 of at most 5 since step 400 was saved`.

@@ -52,7 +52,7 @@ class SupervisorProcess {
   void CloseErrors();
 
   // Sends SIGKILL to the supervisor, or to the remote shell that runs it, and to its children. A
-  // supervisor on another host ends its workers once its orders end.
+  // supervisor on another host ends its workers once its input ends.
   void Kill() const;
   // Waits until the supervisor ends, and kills it if it takes too long after its workers. Returns
   // its status, as waitpid() does.

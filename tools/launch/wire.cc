@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// Orders carry an environment; events carry a part of the output.
+// Large enough for an order with an environment, and for an event with a part of the output.
 constexpr uint32_t kMaxMessageBytes = uint32_t{8} << 20;
 
 }  // namespace
@@ -24,7 +24,7 @@ absl::Status WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return SystemError(errno, "cannot write");
+    if (written <= 0) return SystemError(errno, "launcher pipe: cannot write");
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
@@ -46,7 +46,7 @@ absl::StatusOr<bool> MessageReader::ReadSome(int fd) {
   const ssize_t count = read(fd, bytes, sizeof(bytes));
   if (count < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
-    return SystemError(errno, "cannot read");
+    return SystemError(errno, "launcher pipe: cannot read");
   }
   Add(absl::string_view(bytes, static_cast<size_t>(count)));
   return count > 0;

@@ -17,7 +17,7 @@ namespace mirrorflow {
 
 // Maximum bytes of program output in one message.
 inline constexpr size_t kOutputBytes = size_t{16} << 10;
-// Maximum bytes that a supervisor sends of a worker's error file.
+// Maximum bytes of a worker's error file that a supervisor sends.
 inline constexpr size_t kMaxErrorFile = size_t{64} << 10;
 // The latest step that a worker can have saved. After a larger, corrupt step, no real step would
 // count as progress, so the job would use up its restarts.

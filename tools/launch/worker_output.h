@@ -31,7 +31,7 @@ class WorkerOutput {
   static absl::StatusOr<WorkerOutput> Create(const Options& options);
   WorkerOutput(WorkerOutput&&) = default;
 
-  // Once `fd` becomes readable, output that no one reads is dropped instead of blocking.
+  // Once `fd` becomes readable, drops output that is not read, instead of blocking.
   void StopWaitingOn(int fd) { interrupt_ = fd; }
 
   void Add(int worker, Stream stream, absl::string_view bytes);

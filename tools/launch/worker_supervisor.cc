@@ -217,7 +217,8 @@ class WorkerSupervisor {
   // Turns this new process into the worker. Returns only on failure, with the reason.
   absl::Status Become(const launch::Start& start, int output, int errors) const {
     setsid();  // the terminal's signals come through the launcher only
-    // Restore the signals that this process or its parent ignores, first of all so none is lost.
+    // Before anything else, restore the signals that this process or its parent ignores, so that
+    // none is lost.
     for (const int signal : {SIGINT, SIGPIPE, SIGTERM, SIGXFSZ}) ::signal(signal, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -226,7 +227,7 @@ class WorkerSupervisor {
     if (null < 0) return SystemError(errno, "cannot open /dev/null");
     if (dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
         dup2(errors, STDERR_FILENO) < 0) {
-      return SystemError(errno, "cannot redirect");
+      return SystemError(errno, "cannot redirect the standard streams");
     }
     if (chdir(start.directory().c_str()) != 0) {
       return SystemError(errno, absl::StrCat("cannot change to directory ", start.directory()));
@@ -285,7 +286,7 @@ class WorkerSupervisor {
   const PrivateFile progress_file_{"progress"};
   MessageReader reader_;
   bool has_launcher_ = true;
-  bool is_asked_to_end_ = false;  // the worker has been asked to end
+  bool is_asked_to_end_ = false;  // whether the worker has been asked to end
   int64_t saved_step_ = 0;        // the last step reported to the launcher
   int signals_ = -1;
   pid_t worker_ = -1;

@@ -149,7 +149,8 @@ absl::Status WriteReport(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (args.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("report: expected one run's directory, got ", args.size(), " arguments"));
+        absl::StrCat("report: wrong number of arguments; expected one run's directory, got ",
+                     args.size(), " arguments"));
   }
   MF_RETURN_IF_ERROR(CheckOutputFlag("html", absl::GetFlag(FLAGS_html)));
   *code = kExitBadInput;

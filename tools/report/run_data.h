@@ -37,7 +37,7 @@ struct SavedCheckpoint {
 
 // One step in a trace.
 struct StepTimeline {
-  // How long a process (a replica) spends on what during the step, in milliseconds.
+  // How a process (a replica) spends its time during the step, in milliseconds.
   struct Process {
     std::string name;
     // `in_flight`: the time during which at least one collective is in flight.
@@ -63,7 +63,7 @@ struct RunData {
   std::vector<RunEvent> events;
   std::vector<SavedCheckpoint> checkpoints;
   std::optional<StepTimeline> timeline;
-  bool finished = false;           // a log records the end of training
+  bool finished = false;           // whether a log records the end of training
   std::vector<std::string> files;  // the files that were read
   std::vector<std::string> notes;  // describe what could not be read
 

@@ -19,7 +19,7 @@ TEST(ForwardedVariablesTest, VariablesOfProgramsAreForwarded) {
   }
 }
 
-TEST(ForwardedVariablesTest, SecretsStay) {
+TEST(ForwardedVariablesTest, SecretsAreNotForwarded) {
   for (const char* name :
        {"AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AZURE_CLIENT_ID", "GITHUB_TOKEN", "HF_TOKEN",
         "WANDB_API_KEY", "DB_PASSWORD", "PGPASSWORD", "PGPASSFILE", "DB_PASSWORD_FILE",
@@ -29,7 +29,7 @@ TEST(ForwardedVariablesTest, SecretsStay) {
   }
 }
 
-TEST(ForwardedVariablesTest, ShortWordOfSecretCountsOnlyAsWhole) {
+TEST(ForwardedVariablesTest, ShortSecretWordMatchesOnlyWholeWords) {
   for (const char* name :
        {"PASS", "DB_PASS", "SMTP_PASS_2", "SLURM_JWT", "GIT_CREDS", "MY_CRED", "SENTRY_DSN"}) {
     EXPECT_EQ(ForwardingOf(name), Forwarding::kSecret) << name;
@@ -39,7 +39,7 @@ TEST(ForwardedVariablesTest, ShortWordOfSecretCountsOnlyAsWhole) {
   }
 }
 
-TEST(ForwardedVariablesTest, VariablesOfTheHostStay) {
+TEST(ForwardedVariablesTest, HostSpecificVariablesAreNotForwarded) {
   for (const char* name : {"LD_PRELOAD", "LD_AUDIT", "HOME", "PWD", "_", "SSH_AUTH_SOCK", "DISPLAY",
                            "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "BASH_FUNC_x%%"}) {
     EXPECT_EQ(ForwardingOf(name), Forwarding::kHostSpecific) << name;

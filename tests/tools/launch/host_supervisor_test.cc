@@ -59,7 +59,7 @@ class HostSupervisorTest : public SupervisorFixture {
     Send(order);
   }
 
-  // Takes events until that many workers have ended. Returns how they ended, by slot.
+  // Takes events until `count` workers have ended. Returns how they ended, by slot.
   std::map<int, launch::Ended> TakeEnds(size_t count) {
     std::map<int, launch::Ended> ends;
     while (ends.size() < count) {
@@ -72,7 +72,7 @@ class HostSupervisorTest : public SupervisorFixture {
     EXPECT_EQ(ends.size(), count);
     return ends;
   }
-  // Waits until that many workers have printed something.
+  // Waits until `count` workers have printed something.
   void AwaitOutput(size_t count) {
     while (output_.size() < count) {
       const launch::Event event = Next();
@@ -137,7 +137,7 @@ TEST_F(HostSupervisorTest, WorkerThatEndsLeavesTheOthersRunning) {
   EXPECT_EQ(TakeEnds(2).at(0).signal(), SIGTERM);
 }
 
-TEST_F(HostSupervisorTest, SignalReachesAllWorkersAndIsTheReasonOfTheOthers) {
+TEST_F(HostSupervisorTest, SignalReachesRunningWorkersAndIsReasonOfUnstartedWorkers) {
   for (const int slot : {0, 2}) Start(slot, "echo x; exec sleep 60");
   AwaitOutput(2);
   SendSignal(SIGINT);

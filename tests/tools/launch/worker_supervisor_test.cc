@@ -121,7 +121,7 @@ TEST_F(WorkerSupervisorTest, WorkerDoesNotInheritIgnoredSignals) {
 }
 
 TEST_F(WorkerSupervisorTest, SavedStepIsReportedAtOnce) {
-  // The worker is silent, so only the supervisor's own timer makes it look.
+  // The worker prints nothing, so only the supervisor's timer can make it notice the step.
   Start("echo 100 > $MIRRORFLOW_PROGRESS_FILE; exec sleep 60");
   EXPECT_EQ(Next().saved(), 100);
 }

@@ -53,7 +53,7 @@ TEST(ChartsOfTest, SectionsComeInOrder) {
                           "Throughput: ex_per_s: ex_per_s", "Memory: gpu_memory: gpu_memory"));
 }
 
-TEST(StepsPerSecondTest, RateBetweenPoints) {
+TEST(StepsPerSecondTest, ReturnsRateBetweenPoints) {
   const std::vector<Point> rates =
       StepsPerSecond({{"loss", {{0, 1, 100}, {10, 1, 102}, {20, 1, 107}, {30, 1, 107}}},
                       {"untimed", {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}}},

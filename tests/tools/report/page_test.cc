@@ -64,7 +64,7 @@ TEST(ReportPageTest, HasEveryPartOfTheRun) {
   }
 }
 
-TEST(ReportPageTest, OneFileHasEverything) {
+TEST(ReportPageTest, PageIsSelfContained) {
   const std::string page = ReportPage("my run", EveryPart());
   EXPECT_THAT(page, HasSubstr("@media (prefers-color-scheme:dark)"));
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
@@ -92,7 +92,7 @@ TEST(ReportPageTest, TextOfTheFilesIsNotMarkup) {
   EXPECT_EQ(CountOf(page, "<b onload"), 0);
 }
 
-TEST(ReportPageTest, ManyHyperparametersAreCut) {
+TEST(ReportPageTest, ListOfManyHyperparametersIsTruncated) {
   RunData run;
   run.hparams.resize(100'000, {"a name", "a value"});
   const std::string page = ReportPage("x", run);
@@ -127,7 +127,7 @@ TEST(ReportPageTest, NonFiniteValuesAreNamed) {
   EXPECT_THAT(page, HasSubstr("<b class=\"bad\">nan</b><span>last loss<"));
 }
 
-TEST(ReportPageTest, ThroughputIsOfTheTimesWithoutOneInTheFiles) {
+TEST(ReportPageTest, ThroughputIsComputedFromTimesIfFilesHaveNone) {
   RunData run;
   run.series["loss"] = {{0, 1, 100}, {10, 1, 102}, {20, 1, 104}};
   EXPECT_THAT(ReportPage("x", run), HasSubstr("5.00</b><span>steps per second<"));

@@ -20,7 +20,7 @@ TEST(WellFormedTest, ReportsMalformedXml) {
   EXPECT_NE(WellFormed("<a x=\"1>"), "");
 }
 
-TEST(RoundTicksTest, RoundNumbersWithinRange) {
+TEST(RoundTicksTest, ReturnsRoundNumbersWithinRange) {
   EXPECT_THAT(RoundTicks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
   EXPECT_THAT(RoundTicks(-0.3, 0.31, 6),
               ElementsAre(testing::DoubleNear(-0.2, 1e-9), 0, testing::DoubleNear(0.2, 1e-9)));

@@ -8,8 +8,9 @@
 
 namespace mirrorflow {
 
-// Returns the first error in SVG, or in HTML whose elements are all closed except `meta`; returns
-// "" if it is well formed. A bare `<`, `&` or quotation mark in text or an attribute is an error.
+// Returns the first error in an SVG image or an HTML page, or "" if it is well formed. In HTML,
+// every element except `meta` must be closed. A bare `<`, `&` or quotation mark in text or an
+// attribute is an error.
 std::string WellFormed(absl::string_view html);
 
 int CountOf(absl::string_view text, absl::string_view part);
