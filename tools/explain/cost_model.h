@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cost model predicts how long a plan's instructions take, without running them. The prediction
-// depends on what they compute and on how recently the memory that they touch was touched before.
-// The caller provides all machine parameters in a CostTable. Nothing is measured here, so equal
-// plans and tables have equal costs.
+// depends on what they compute and on how recently the memory that they touch was last touched. The
+// caller provides all machine parameters in a CostTable. Nothing is measured here, so equal plans
+// and tables have equal costs.
 //
 // An instruction demands amounts of a few resources, and its op has a price for each resource: the
 // cost is their inner product. A byte's reuse distance determines the memory level that it is read
