@@ -66,9 +66,10 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table);
 // Returns the cost of each instruction in nanoseconds.
 std::vector<double> CostsOf(const Plan& plan, const CostTable& table);
 
-// Returns the most expensive chain of instructions that cannot run in parallel, whatever the number
-// of lanes, in plan order. Each instruction reads or overwrites what the previous instruction
-// wrote, overwrites what the previous instruction read, or finishes the collective that it started.
+// Returns the most expensive chain of instructions that cannot run in parallel, even with any
+// number of lanes, in plan order. Each instruction reads or overwrites what the previous
+// instruction wrote, overwrites what the previous instruction read, or finishes the collective that
+// it started.
 std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs);
 
 }  // namespace mirrorflow
