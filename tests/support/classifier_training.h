@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a classifier under MirroredStrategy. Its initial values do not depend on the devices.
+// Trains a classifier under MirroredStrategy. The initial values do not depend on the devices.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 #define MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 

@@ -3,9 +3,9 @@
 def program_test(name, size = "medium", data = [], tags = []):
     """Runs `NAME.py`, which imports programs.py and the files in `data`.
 
-    It is an sh_test because it is a plain program: see ../layering/BUILD. Sanitizers do not run it:
-    mirrorflow replaces malloc to count its allocations, and most of these tests limit time or
-    memory.
+    The test is an sh_test, because Debian's Bazel cannot start py_tests (../layering/BUILD).
+    Sanitizers do not run it: mirrorflow replaces malloc to count its allocations, and most of these
+    tests limit time or memory.
     """
     native.sh_test(
         name = name,

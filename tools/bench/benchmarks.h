@@ -166,6 +166,7 @@ absl::Status BenchServing(Report* report);
 absl::Status CheckServingFlags();
 
 // startup.cc: the start-up time and memory of whole training processes, compared with the peers.
+//
 // C21: the time until the first step has run, against the fastest peer.
 absl::Status BenchStartup(Report* report);
 // C18: peak resident memory, against the smallest peer.

@@ -70,7 +70,8 @@ absl::Status ServeRuns(const Work& step) {
   for (double seconds = 0; std::scanf(" run %lf", &seconds) == 1;) {
     const double wanted = std::round(seconds * 1e3 / step_ms);
     const auto steps = static_cast<int64_t>(std::max(wanted, 1.0));
-    // The other workers began their next step while this one waited for the request.
+    // The other workers began their next step while this worker waited for the request, so that
+    // step is not timed.
     MF_RETURN_IF_ERROR(step());
     const MonotonicTime begin = MonotonicTime::Now();
     for (int64_t i = 0; i < steps; ++i) MF_RETURN_IF_ERROR(step());

@@ -23,8 +23,8 @@ struct ExchangePrediction {
 
 // `costs` holds the cost in nanoseconds of each instruction of rank 0's plan in a single domain.
 // The model assumes that the link carries one message at a time, in the order that collectives
-// start, that an update that finishes late must finish before the next step needs it, and that
-// collectives use the default ExchangeOptions. REQUIRES: at least two domains.
+// start, that an update that ends with kFinishLate must finish before the next step needs it, and
+// that collectives use the default ExchangeOptions. REQUIRES: at least two domains.
 ExchangePrediction PredictExchange(const Plan& plan, absl::Span<const double> costs,
                                    const Topology& topology, const LinkCosts& link);
 

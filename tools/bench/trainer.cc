@@ -19,7 +19,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kBatch = 64;           // per replica
-constexpr int64_t kStepsPerEpoch = 100;  // few, so that the cost per epoch counts
+constexpr int64_t kStepsPerEpoch = 100;  // few, so that the cost per epoch matters
 constexpr int kRounds = 21;
 
 // A terminal that discards its output.

@@ -70,7 +70,7 @@ std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std:
   return files;
 }
 
-// On error, `*code` is the exit code.
+// Creates the strategy that the flags describe. On error, `*code` is the exit code.
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Cluster>& cluster,
                                                        ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOfFlags());
@@ -201,7 +201,7 @@ absl::StatusOr<Graph> ReadGraph() {
 
 // Loads the variables from `path`. Requires all variables that the step reads, except optimizer
 // state and variables that are synchronised on read. Optimizer state has initial values in a
-// Mirrorflow graph. TensorFlow graphs do not mark optimizer state, so they require it.
+// Mirrorflow graph. TensorFlow graphs do not mark optimizer state, so it is required for them.
 absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
   std::set<std::string> required = VariablesReadBy(step);
   for (const VariableInfo& variable : session.layout().variables()) {
@@ -212,7 +212,7 @@ absl::Status LoadForStep(const std::string& path, const StepSelection& step, Ses
   return LoadVariables(path, session, options).status();
 }
 
-// On error, `*code` is the exit code.
+// Runs the steps and outputs the fetches. On error, `*code` is the exit code.
 absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
                       std::vector<NamedFile> fetches, ExitCode* code) {
   const std::string path = absl::GetFlag(FLAGS_graph);

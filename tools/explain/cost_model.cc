@@ -15,9 +15,8 @@ namespace {
 constexpr int64_t kMinBlockBytes = 4096;
 constexpr int64_t kMaxTouches = int64_t{1} << 20;  // per step
 
-// Computes reuse distances in a sequence of touches: a binary indexed tree over the touches counts
-// those that are the last touch of their block. Source: Bennett and Kruskal, "LRU stack
-// processing", 1975.
+// Computes reuse distances in a sequence of touches: a binary indexed tree counts the touches that
+// are the last touch of their block. Source: Bennett and Kruskal, "LRU stack processing", 1975.
 class ReuseDistances {
  public:
   explicit ReuseDistances(int64_t touches) : tree_(touches + 1, 0) {}
@@ -165,7 +164,7 @@ std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs) 
     int instruction;
   };
   struct Uses {
-    std::vector<Use> reads, writes;  // those that no later write covers
+    std::vector<Use> reads, writes;  // the accesses that no later write covers
   };
   absl::flat_hash_map<int32_t, Uses> by_value;
   const int count = static_cast<int>(plan.instructions.size());

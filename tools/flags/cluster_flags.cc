@@ -55,11 +55,10 @@ ABSL_FLAG(std::optional<absl::Duration>, rejoin_timeout, std::nullopt,
 ABSL_FLAG(std::string, secret_file, "",
           "file with mode 0600 that contains the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
-ABSL_FLAG(
-    std::string, job, "",
-    "job name, which distinguishes the job from jobs with the same secret or with no secret; "
-    "default: $MIRRORFLOW_JOB, or the job id from SLURM, torchrun or MPI; none with an external "
-    "coordinator");
+ABSL_FLAG(std::string, job, "",
+          "job name, which distinguishes the job from jobs with the same secret or with no secret; "
+          "default: $MIRRORFLOW_JOB, or the job id from SLURM, torchrun or MPI; with an external "
+          "coordinator, there is no default");
 ABSL_FLAG(std::string, bind, "",
           "ADDRESS or ADDRESS:PORT of this host where the coordination service listens; default: "
           "the coordinator's address in the cluster");

@@ -35,7 +35,7 @@ namespace {
 // sshd accepts at most 100 unauthenticated connections (MaxStartups 10:30:100). Thousands of hosts
 // must answer within the start timeout.
 constexpr int kMaxAsked = 32;
-// A host that stays silent for this long no longer delays asking other hosts, or the start of an
+// After this long, a silent host no longer delays the requests to other hosts, or the start of an
 // elastic job that has enough workers.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(5);
 // How soon an elastic job that has too few workers asks the other hosts again.
@@ -587,8 +587,8 @@ bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   return true;
 }
 
-// Handles a worker that was lost after it finished its work but before it exited: it restarts
-// although the others end. The whole job then restarts and ends at once.
+// Handles a worker that was lost after it finished its work but before it exited. It restarts
+// although the others end. The whole job then restarts, and ends immediately.
 void Attempt::AwaitLastWorkers() {
   const auto runs = [](const Worker& w) { return !w.ended && !w.starts_again; };
   const auto is_last = [](const Worker& w) {
@@ -607,7 +607,8 @@ int Attempt::ExitCodeOfJob() {
   if (have_succeeded) return 0;  // even if a signal has arrived in the meantime
   const absl::Duration after = MonotonicTime::Now() - begin_;
   const WorkerEnd* const first = FirstFailure(ends_);
-  // A scheduler that sends SIGTERM to all processes may have signalled the launcher last.
+  // A scheduler that sends SIGTERM to all processes may signal the launcher last, so take its
+  // signals now.
   if (first != nullptr && first->exit_code == 128 + SIGTERM) TakeSignals();
   if (first != nullptr && reason_.empty()) reason_ = EndText(*first);
   failed_host_ = HostAtFault(ends_);

@@ -18,8 +18,9 @@ enum class Forwarding {
   kHostSpecific,  // describes this host or the user's session on it
   kSecret,        // its name looks like the name of a secret
 };
-// Decides by the variable's name. Sends every variable that is neither host-specific nor secret,
-// because a program can need any of them: NCCL_*, OMP_* or variables that it defines itself.
+// Decides by the variable's name. Variables that are neither host-specific nor secret are
+// forwarded, because a program can need any of them: NCCL_*, OMP_* or variables that it defines
+// itself.
 Forwarding ForwardingOf(absl::string_view name);
 
 // Returns the variables of `environment` that are forwarded by name or are in `added`.

@@ -33,8 +33,8 @@
 #include "tools/launch/worker_output.h"
 
 ABSL_FLAG(std::string, n, "",
-          "launch: number of workers, or MIN:MAX for as many workers, within these limits, as the "
-          "hosts that answer can run, at each start and restart; default: the number of slots in "
+          "launch: number of workers; with MIN:MAX, each start and restart runs as many workers, "
+          "within these limits, as fit on the hosts that answer; default: the number of slots in "
           "--hosts, or 1");
 ABSL_FLAG(
     std::vector<std::string>, hosts, {},

@@ -33,7 +33,8 @@ class SupervisorFixture : public ::testing::Test {
       close(events[0]);
       dup2(orders[0], STDIN_FILENO);
       dup2(events[1], STDOUT_FILENO);
-      for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_IGN);  // as launch
+      // Ignore the same signals as a supervisor that the launcher starts.
+      for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_IGN);
       _exit(supervise());
     }
     close(orders[0]);
