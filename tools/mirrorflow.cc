@@ -35,7 +35,7 @@ constexpr struct Command {
   absl::Status (*run)(const std::vector<std::string>& args, ExitCode* code);
   absl::string_view flags;  // see IsOneOf
   const char* usage;
-  bool chooses_exit_code = false;  // even without an error
+  bool chooses_exit_code = false;  // whether `run` sets it even without an error
 } kCommands[] = {
     {"inspect", Inspect, "tools/cli/inspect tools/cli/step_selection tools/flags/graph replicas",
      "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     summarise a graph and what it compiles to\n"

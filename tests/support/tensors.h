@@ -55,7 +55,8 @@ class Random {
 Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit = 2);
 
 // Returns `count` tensors that add up to `tensor`, up to rounding. Only the first has elements that
-// are not finite. Terms of an integer lie between 0 and the integer.
+// are not finite. If `tensor` holds integers, each term is between 0 and the element that it adds
+// up to.
 std::vector<Tensor> RandomParts(const Tensor& tensor, int count, Random* random);
 
 }  // namespace mirrorflow

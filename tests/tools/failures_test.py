@@ -15,9 +15,9 @@ import unittest
 import programs
 from programs import CLUSTER, USAGE, free_port
 
-SECONDS = 60  # no job takes that long; more is a hang
+SECONDS = 60  # far longer than any job takes; a job that takes longer hangs
 HEARTBEAT = 2
-# An idle machine takes one second more than the timeouts.
+# On an idle machine, the tests take about one second longer than the timeouts.
 SLACK = 8
 WORKERS = 3
 INTERNAL = 70

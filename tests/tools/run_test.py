@@ -203,7 +203,7 @@ class RunTest(ProgramTest):
         self.assertEqual(result.stderr, "")
 
     def test_variables_that_the_step_does_not_read_are_not_required(self):
-        # A SavedModel has copies of its variables, which nothing reads, and other steps.
+        # A SavedModel contains unread copies of its variables, and variables of other steps.
         self.write("copies.txt", "".join(
             f'{name} = VarHandleOp() {{dtype=float, shape=<2>, shared_name="{name}"}}\n'
             f"{name}_read = ReadVariableOp({name}) {{dtype=float}}\n"

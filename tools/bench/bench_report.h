@@ -25,13 +25,13 @@ struct Implementation {
 
 // A measured figure and the bound that it should satisfy.
 struct Goal {
-  std::string gate;  // such as C9; empty: none
+  std::string gate;  // such as C9; empty if none
   std::string what;  // the case
   Estimate figure;
   std::string unit;  // unit of the figure and the bound; empty for a ratio
   double bound = 0;
-  bool at_most = false;  // `bound` is an upper bound, otherwise a lower bound
-  bool gated = true;     // otherwise there is no bound
+  bool at_most = false;  // whether `bound` is an upper bound rather than a lower bound
+  bool gated = true;     // whether there is a bound
   // The measurement of each side, if the figure is a ratio of two.
   std::string ours;
   std::string peer;
@@ -50,7 +50,7 @@ class Report {
  public:
   // Prints lines of text.
   Report() = default;
-  // Prints the rows of a table for these gates only; empty: for all gates.
+  // Prints the rows of a table for these gates only, or for all gates if `gates` is empty.
   static Report Table(std::vector<std::string> gates);
 
   // Returns whether goals of this gate are shown.
@@ -82,8 +82,8 @@ class Report {
   std::string json_;
 };
 
-// Formats a number with three significant digits; from 1000 on, with all digits before the decimal
-// point.
+// Formats a number with three significant digits, or, if it is 1000 or more, with all digits before
+// the decimal point.
 std::string FormatNumber(double value);
 // Formats a time with three significant digits and a unit: `62 ns`, `1.25 ms`.
 std::string FormatMs(double ms);

@@ -61,7 +61,7 @@ absl::Status BenchCompileNodes(Report* report);
 // Compares the compile time of the training step of `model` for 8 replicas with 1 and 2 replicas
 // (C20).
 absl::Status BenchCompileReplicas(absl::string_view model, Report* report);
-// Runs both, the second for --model.
+// Runs BenchCompileNodes, and BenchCompileReplicas for --model.
 absl::Status BenchCompile(Report* report);
 
 // data_reading.cc: rows per second of input pipelines, compared with tf.data and PyTorch's
@@ -69,13 +69,13 @@ absl::Status BenchCompile(Report* report);
 // tests/benchmark/peers describes the tasks. Requires the peers, which also write the files.
 absl::Status BenchData(Report* report);
 
-// fault_tolerance.cc: the speed of training on two workers
-absl::Status BenchCheckpoints(Report* report);  // with and without checkpoints (C23)
-absl::Status BenchHeartbeats(Report* report);   // and heartbeats and their payload (C24)
+// fault_tolerance.cc: the speed of training on two workers, with and without a feature.
+absl::Status BenchCheckpoints(Report* report);  // checkpoints (C23)
+absl::Status BenchHeartbeats(Report* report);   // heartbeats and their payload (C24)
 
-// gates.cc: prints all performance goals as one Markdown table, below the machine, the versions and
-// the settings. A goal that cannot be measured, for instance because a peer is not installed, gets
-// a row with the reason and does not end the run.
+// gates.cc: prints the machine, the versions and the settings, followed by all performance goals as
+// one Markdown table. A goal that cannot be measured, for instance because a peer is not installed,
+// gets a row with the reason and does not end the run.
 absl::Status BenchGates(Report* report);
 absl::Status CheckGatesFlags();
 // Returns a table of the gates that --only names, by default all.
@@ -84,11 +84,11 @@ Report GatesReport();
 // graphs.cc: the costs of each stage that takes a large graph from a file to a result.
 struct GraphCost {
   int64_t nodes = 0;
-  double load_ms = 0;     // to read, parse and validate it
-  double session_ms = 0;  // to copy it into a session and lay out its variables
+  double load_ms = 0;     // to read, parse and validate the file
+  double session_ms = 0;  // to copy the graph into a session and lay out its variables
   double compile_ms = 0;
   double run_ms = 0;
-  int64_t peak_bytes = 0;  // peak resident memory, minus that before the measurement
+  int64_t peak_bytes = 0;  // increase in peak resident memory
 
   double total_ms() const { return load_ms + session_ms + compile_ms + run_ms; }
 };
@@ -143,8 +143,8 @@ absl::Status BenchExposedOverTcp(const TrainingCase& training, const Link& link,
 // its collectives in flight.
 absl::StatusOr<std::string> DrawStepTimeline(const TrainingCase& training);
 
-// recovery.cc: from SIGKILL of one of four local workers to the first step after it. Compares a
-// restart of that worker alone, which the others wait for, with a restart of the job (C25).
+// recovery.cc: the time from SIGKILL of one of four local workers to the end of the next step.
+// Compares a restart of that worker alone, while the others wait, with a restart of the job (C25).
 absl::Status BenchRecovery(Report* report);
 // Implements `bench recovery_peer`: runs as a worker of these jobs.
 absl::Status RecoverAsPeer(Report* report);
@@ -155,8 +155,8 @@ absl::Status RecoverAsPeer(Report* report);
 // Measures an MLP, a CNN and an LSTM for each client count in --threads, alternating between
 // Mirrorflow and --peers. Mirrorflow clients are threads that call one step concurrently. Peer
 // clients are processes, because Python threads contend for the GIL. All sides use one core per
-// client, and a client sends its next request when it has received the answer to the last one. The
-// logits of all sides must agree to within 1e-4 before timing starts.
+// client, and each client sends its next request once it has received the answer to the last one.
+// The logits of all sides must agree to within 1e-4 before timing starts.
 //
 // `empty_call` is what a Python call costs on a graph that computes almost nothing. A peer's
 // latency includes it; a C++ server would pay less.
@@ -164,15 +164,15 @@ absl::Status BenchServing(Report* report);
 absl::Status CheckServingFlags();
 
 // startup.cc: the start-up time and memory of whole training processes, compared with the peers.
-absl::Status BenchStartup(Report* report);  // C21: until the first step has run; the fastest peer
-absl::Status BenchMemory(Report* report);   // C18: peak resident memory; the smallest peer
+absl::Status BenchStartup(Report* report);  // C21: time to first step, against the fastest peer
+absl::Status BenchMemory(Report* report);   // C18: peak memory, against the smallest peer
 absl::Status BenchWorkersStartup(Report* report);  // C13b: start-up time of several workers
 
 // step.cc: the time of a training step, here and in other frameworks.
 //
-// The measurements of a case. A case that skips passes has a second Mirrorflow side, which runs
-// without them; a case with several workers has one that is a single process with the same
-// replicas.
+// The measurements of a case. A case that skips passes has a second Mirrorflow side, which skips
+// them. A case with several workers has another Mirrorflow side, a single process with the same
+// number of replicas.
 struct StepRounds {
   Rounds rounds;
   std::vector<Implementation> sides;            // Mirrorflow first

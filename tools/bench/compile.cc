@@ -18,7 +18,8 @@
 namespace mirrorflow {
 namespace {
 
-// Keeps freed memory in the process, because getting it from the system again is not compile time.
+// Keeps freed memory in the process, because requesting it from the system again
+// would be timed as part of the compilation.
 void KeepMemory() { mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max()); }
 
 // Makes a side that compiles once per round, regardless of the round's length.
@@ -82,7 +83,7 @@ absl::Status BenchCompileNodes(Report* report) {
 
 absl::Status BenchCompileReplicas(absl::string_view model, Report* report) {
   KeepMemory();
-  // With one replica, nothing is sharded. From two replicas on, only the work per replica grows.
+  // With one replica, nothing is sharded. With two or more, only the work per replica grows.
   const std::vector<int> replicas = {1, 2, 8};
   std::vector<Side> sides;
   for (int n : replicas) {

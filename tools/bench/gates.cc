@@ -39,7 +39,7 @@ constexpr double kAsOneProcess = 1 / 1.1;
 // The minimum acceptable ratio of a peer's time to Mirrorflow's.
 struct Against {
   const char* gate;
-  const char* peer;  // null: the fastest peer
+  const char* peer;  // null for the fastest peer
   double ratio;
 };
 
@@ -48,8 +48,8 @@ struct StepCase {
   int64_t batch_size;
   int replicas;
   std::vector<Against> bounds;
-  int workers = 1;             // with several, each has one of the replicas
-  const Link* link = nullptr;  // between the workers; null: they share memory
+  int workers = 1;             // if there are several, each has one replica
+  const Link* link = nullptr;  // between the workers; null if they use shared memory
 };
 
 constexpr const Link* kLinks[] = {&kVirtualEthernet, &k8Gbit, &k2Gbit};
@@ -126,7 +126,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
                  .bound = against.ratio,
                  .gated = c.link == nullptr || c.link == &k8Gbit,
                  .ours = FormatMs(medians[0])};
-    // Skip Mirrorflow's second side: only other frameworks count as peers.
+    // Skip Mirrorflow's second side: only other frameworks are peers.
     const int own = c.workers > 1 ? 2 : 1;
     size_t side = std::min_element(medians.begin() + own, medians.end()) - medians.begin();
     for (const auto& [peer, why] : measured.missing) {

@@ -25,10 +25,11 @@ namespace mirrorflow {
 class PeerProcess {
  public:
   // Starts the workers' commands, each a program and its arguments, and waits until worker 0 is
-  // ready. Only worker 0 talks to this process; the others exit at the end of their input. Returns
+  // ready. Only worker 0 talks to this process; the others exit when their input ends. Returns
   // Unavailable if worker 0 exits before it is ready, DeadlineExceeded if it prints nothing for
   // longer than `timeout`, and InvalidArgument if it prints too much. The workers' stderr, escaped
-  // for a terminal, is printed whenever this process waits for an answer, and at the end.
+  // for a terminal, is printed whenever this process waits for an answer, and when the processes
+  // end.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(
       const std::vector<std::vector<std::string>>& commands, absl::Duration timeout);
   // Ends the processes.
@@ -39,7 +40,7 @@ class PeerProcess {
   const std::string& version() const { return version_; }
   // Returns the losses of the first steps.
   const std::vector<double>& losses() const { return losses_; }
-  // For a serving process: its answer to the example, and the time of an empty call.
+  // For a serving process: return its answer to the example, and the time of an empty call.
   const std::vector<double>& logits() const { return logits_; }
   double empty_call_ms() const { return empty_call_ms_; }
 

@@ -16,13 +16,13 @@ namespace mirrorflow {
 
 struct ExchangePrediction {
   double step_ns = 0;
-  double exposed_ns = 0;   // the part of a step in which it waits for other domains
-  double network_ns = 0;   // the part in which its bytes are on the link
+  double exposed_ns = 0;   // time in a step spent waiting for other domains
+  double network_ns = 0;   // time in a step during which its bytes are on the link
   int64_t sent_bytes = 0;  // sent by one domain per step
 };
 
 // `costs` holds the cost in nanoseconds of each instruction of rank 0's plan in a single domain.
-// The model assumes that the link carries one message at a time, in the order in which collectives
+// The model assumes that the link carries one message at a time, in the order that the collectives
 // start, that an update that finishes late must finish before the next step needs it, and that
 // collectives use the default ExchangeOptions. REQUIRES: at least two domains.
 ExchangePrediction PredictExchange(const Plan& plan, absl::Span<const double> costs,

@@ -37,7 +37,7 @@ using Side = std::function<absl::StatusOr<double>(double round_ms)>;
 // The times of each side in each round.
 struct Rounds {
   std::vector<std::vector<double>> ms;  // by side, then round; the same rounds for every side
-  std::vector<int> kept;                // their indices, counted from 0 after the warm-up
+  std::vector<int> kept;                // indices of these rounds, from 0 after the warm-up
   int discarded = 0;
 };
 
@@ -66,7 +66,7 @@ struct LoadTiming {
 };
 
 // Runs `clients` threads, each of which calls request(client) repeatedly until `time` has passed,
-// but at least once. A client sends its next request when it has the answer to the last one. If a
+// but at least once. A client sends its next request once it has the answer to the last one. If a
 // request fails, the clients stop after their current request; returns the first error.
 absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,
                                          const std::function<absl::Status(int client)>& request);

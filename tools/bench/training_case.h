@@ -31,9 +31,9 @@ struct TrainingCase {
   std::string hook = "none";  // how the gradients are reduced
   int workers = 1;
   // Options for training in separate processes:
-  std::string trace = {};  // file for a trace of some steps, with all workers
+  std::string trace = {};  // file for a trace of some steps of all workers
   CollectiveKind collective = CollectiveKind::kAuto;
-  std::string checkpoint_dir = {};  // empty: no checkpoints
+  std::string checkpoint_dir = {};  // empty for no checkpoints
   absl::Duration heartbeat_timeout = absl::Seconds(10);
 
   int num_replicas() const { return workers * replicas; }
@@ -66,7 +66,7 @@ struct ReadyStep {
 //   resnet50          ResNet-50 for 224×224 pixels and 1,000 classes
 //   chain             1,000 sines of a number, without a train op
 // If `optimizer` is empty, uses the model's default. `hook` is none, bf16, fp16, powersgd (rank 4,
-// from the first step on) or adasum. Returns InvalidArgument for an unknown model, optimizer or
+// from the first step) or adasum. Returns InvalidArgument for an unknown model, optimizer or
 // hook.
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
                                             absl::string_view optimizer = "",

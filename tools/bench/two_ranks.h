@@ -14,7 +14,7 @@
 
 namespace mirrorflow {
 
-// Zeroed memory in huge pages, like a replica's memory, whatever its size.
+// Zeroed memory in huge pages, like a replica's memory, even if `bytes` is small.
 class ReplicaMemory {
  public:
   explicit ReplicaMemory(int64_t bytes)

@@ -17,7 +17,8 @@ namespace {
 
 constexpr float kRate = 1e-3f;
 
-// A replica's gradient and weights. The weights are its own or shared by all replicas.
+// A replica's gradient and weights. The weights are either private to the replica or shared by
+// all replicas.
 struct Replica {
   Replica(int64_t n, std::shared_ptr<ReplicaMemory> w)
       : bytes(n * static_cast<int64_t>(sizeof(float))), gradient(bytes), weights(std::move(w)) {

@@ -52,7 +52,7 @@ namespace {
 constexpr int kPrintedElements = 100;
 constexpr int64_t kTracedSteps = 3;
 
-// A tensor named on the command line, and the file that holds it.
+// A tensor named on the command line, and its file.
 struct NamedFile {
   std::string flag;  // as on the command line, for error messages
   std::string name;
@@ -200,7 +200,7 @@ absl::StatusOr<Graph> ReadGraph() {
 
 // Loads the variables from `path`. Requires all variables that the step reads, except optimizer
 // state and variables that are synchronised on read. Optimizer state has initial values in a
-// Mirrorflow graph. TensorFlow graphs do not mark it, so for them it is required.
+// Mirrorflow graph. TensorFlow graphs do not mark optimizer state, so it is required for them.
 absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
   std::set<std::string> required = VariablesReadBy(step);
   for (const VariableInfo& variable : session.layout().variables()) {
@@ -274,7 +274,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckGraphFlags());
   MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
   const bool only_lists = fetches.empty() && absl::GetFlag(FLAGS_target).empty();
-  if (only_lists) cluster = std::nullopt;  // listing needs no other worker
+  if (only_lists) cluster = std::nullopt;  // listing does not involve other workers
   MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy(cluster, code));
   if (only_lists) {
     *code = kExitBadInput;

@@ -25,8 +25,8 @@ absl::StatusOr<Node*> NodeByName(const Graph& graph, absl::string_view name);
 // exist, or if the node's op is unknown.
 absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name);
 
-// The tensors to fetch, the nodes to run, and the placeholders that these need, with the feed
-// shapes.
+// The tensors to fetch, the nodes to run, and the placeholders that they need, with the shapes of
+// the feeds.
 struct StepSelection {
   std::vector<Output> feeds;
   std::vector<Shape> shapes;
@@ -44,7 +44,7 @@ absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
 std::set<std::string> VariablesReadBy(const StepSelection& step);
 
 // Adds the feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown dimensions
-// to 1. A step without fetches and targets stands for the whole graph: the result fetches unused
+// to 1. A step without fetches and targets selects the whole graph: the result fetches unused
 // values, runs unused nodes without outputs, and feeds all placeholders.
 absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Command lines and exit codes of Mirrorflow's programs. Parses Abseil flags, but returns a Status
-// in cases in which Abseil exits, and reports the error that ends a program in a common format.
+// where Abseil would exit, and reports the error that ends a program in a common format.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
@@ -34,7 +34,7 @@ enum ExitCode {
 struct CommandLine {
   std::vector<std::string> positional;
   std::vector<std::string> flags;  // names of the flags on the command line
-  bool help = false;               // --help was given
+  bool help = false;               // whether --help was given
 };
 
 // Sets the program's ABSL_FLAGs from `--name=value`, `--name value`, and, for bools, `--name` and
@@ -44,10 +44,12 @@ struct CommandLine {
 // Also makes the process robust against its environment:
 //  - A write beyond the file size limit, or to a pipe without a reader, fails instead of killing
 //    the process, which could leave a partial file.
-//  - When memory or threads run out, the process exits with kExitResources; no signal kills it.
-//  - Writes to a standard stream that was closed at the start fail. They do not end up in the next
+//  - When memory or threads run out, the process exits with kExitResources instead of being killed
+//    by a signal.
+//  - Writes to a standard stream that was closed at the start fail. They do not go to the next
 //    file that the program opens.
-//  - A stack that is too small is enlarged; returns ResourceExhausted if the limit forbids that.
+//  - A stack that is too small is enlarged. Returns ResourceExhausted if the hard limit forbids
+//    that.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // Returns whether `flags`, a space-separated list, contains the flag: either its name or a part of

@@ -38,7 +38,7 @@ constexpr int kMaxAsked = 32;
 // A host that stays silent for this long no longer delays asking other hosts, or the start of an
 // elastic job that has enough workers.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(5);
-// How soon an elastic job that has too few workers asks the other hosts again.
+// How soon an elastic job that has too few workers again asks the hosts that did not answer.
 constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
 constexpr size_t kMaxEarlyErrors = 4096;
 // How much longer than --grace the launcher waits for a supervisor, which can be on another host.
@@ -49,10 +49,10 @@ constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 // Workers lost within this time of a counted loss are not counted again, because the cause is
 // probably the same, such as a lack of memory.
 constexpr absl::Duration kSameLossTimeout = absl::Seconds(1);
-// How long supervisors can take to end once their orders have ended.
+// How long supervisors can take to end once the launcher has closed their orders.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 // How much longer than the other workers a restarted worker can take to end, if the job has made no
-// visible progress since.
+// visible progress since the restart.
 constexpr absl::Duration kLastWorkersTimeout = absl::Seconds(5);
 
 constexpr size_t kSecretBytes = 32, kJobBytes = 8;
@@ -490,7 +490,7 @@ void Attempt::LoseHost(Host& host, const absl::Status& why) {
   if (!why.ok()) host.supervisor->Kill();
   const int status = Release(host);
   int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  // If the supervisor has sent invalid events, its exit code means nothing.
+  // If the supervisor has sent invalid events, ignore its exit code.
   if (!why.ok() || code == 0) code = 1;
   std::vector<Worker*> lost;
   for (Worker& worker : WorkersOf(host)) {
@@ -586,8 +586,8 @@ bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   return true;
 }
 
-// Handles a worker that was lost after it finished its work but before it exited: it restarts
-// although the others end. The whole job then restarts and ends at once.
+// Handles a worker that was lost after it finished its work but before it exited. It restarts while
+// the others end. The whole job then restarts and ends at once.
 void Attempt::AwaitLastWorkers() {
   const auto runs = [](const Worker& w) { return !w.ended && !w.starts_again; };
   const auto is_last = [](const Worker& w) {
@@ -614,7 +614,8 @@ int Attempt::ExitCodeOfJob() {
     PrintErrorReport(absl::LogSeverity::kWarning, StopReport(ends_, after));
     return kExitPreempted;
   }
-  // After an interruption or a missed deadline, the workers' exit codes are only a consequence.
+  // After an interruption or a missed deadline, the workers' exit codes are only consequences of
+  // it.
   if (exit_code_ != 0) return exit_code_;
   if (first == nullptr) return 0;
   PrintErrorReport(absl::LogSeverity::kError,

@@ -2,7 +2,7 @@
 //
 // EventReader: parses the events of a host's supervisor from the bytes that the host sends. It
 // refuses every event that no supervisor would send at this point. The bytes can come from another
-// host, whose remote shell also forwards whatever its startup files print.
+// host, whose remote shell also forwards the output of its startup files.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_EVENT_READER_H_
 
@@ -21,7 +21,7 @@ class EventReader {
  public:
   explicit EventReader(int num_slots) : slots_(num_slots) {}
 
-  // Call this once the order has been sent: from then on, its answer is accepted.
+  // Must be called when the order has been sent. Only after this call is its answer accepted.
   void Expect(const launch::Order& order);
 
   // Same as MessageReader::ReadSome.

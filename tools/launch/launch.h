@@ -19,8 +19,8 @@ namespace mirrorflow {
 
 struct LaunchOptions {
   std::vector<Placement> workers;  // the most workers that the job can have
-  // An elastic job starts and restarts with the workers of the hosts that answer, if these are at
-  // least `min_workers`. Other jobs need all workers.
+  // Whether the job starts and restarts with the workers of the hosts that answer, if there are at
+  // least `min_workers` of them. Other jobs need all workers.
   bool is_elastic = false;
   int min_workers = 1;
   std::vector<std::string> command;  // each worker's command
@@ -34,7 +34,7 @@ struct LaunchOptions {
   absl::Duration grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
   RestartPolicy::Options restarts;
-  // How long the workers wait for a lost worker, which restarts alone. With 0, they also end.
+  // How long the other workers wait for a lost worker, which restarts alone. If 0, all workers end.
   absl::Duration rejoin_timeout;
   bool one_gpu_per_process = false;
 };

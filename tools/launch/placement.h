@@ -19,14 +19,14 @@ namespace mirrorflow {
 inline constexpr int kMaxWorkers = 4096;
 
 struct LaunchHost {
-  std::string name;     // name for the remote shell; empty: this machine
-  std::string address;  // address at which workers on other hosts reach it
+  std::string name;     // name for the remote shell; empty for this machine
+  std::string address;  // address that workers on other hosts use for it
   int slots = 1;        // the most workers that run on it
 };
 
 // The hosts of a job's workers, and the words of a command that runs another command on a host.
 struct WorkerHosts {
-  std::vector<LaunchHost> hosts;  // empty: this machine
+  std::vector<LaunchHost> hosts;  // empty for this machine only
   std::vector<std::string> remote_shell;
 };
 

@@ -27,8 +27,8 @@ class RestartPolicy {
  public:
   struct Options {
     int max_restarts = 0;
-    // How often a host's workers may be the first to fail without progress before it is excluded;
-    // 0: never exclude.
+    // How often a host's workers may be the first to fail without progress before it is excluded.
+    // If 0, hosts are never excluded.
     int exclude_after = 0;
     absl::Duration first_pause = absl::Seconds(1);
     absl::Duration longest_pause = absl::Seconds(60);
@@ -36,18 +36,19 @@ class RestartPolicy {
   // How an attempt ended.
   struct Ending {
     int exit_code = 0;
-    int64_t saved_step = 0;  // step of the newest checkpoint that its workers have saved; 0: none
+    int64_t saved_step = 0;  // step of the newest checkpoint that its workers saved, or 0
     std::string host;        // host of the worker that failed first; empty if unknown
-    // Only this worker has ended, and only this worker would restart.
+    // Whether only this worker has ended, and only this worker would restart.
     bool is_alone = false;
-    // The worker was lost together with the previous one, for which a restart has been counted.
+    // Whether the worker was lost together with another worker whose restart is already counted.
     bool is_counted = false;
   };
 
   explicit RestartPolicy(const Options& options) : options_(options) {}
 
-  // Returns how long to wait before the restart, or nullopt if there is none. The others wait for a
-  // lost worker, so its first restart since the last progress is immediate.
+  // Returns how long to wait before the restart, or nullopt if the job or worker must not restart.
+  // While a lost worker is restarted alone, the others wait for it, so its first restart since the
+  // last progress is immediate.
   std::optional<absl::Duration> PauseAfter(const Ending& ending);
 
   // Describes the last restart: `2 of at most 5 since step 400 was saved`.

@@ -202,7 +202,7 @@ class WorkerSupervisor {
     output_ = output.read;
     errors_ = errors.read;
     char why[512];
-    const ssize_t size = read(failure.read, why, sizeof(why));  // 0: the worker is running
+    const ssize_t size = read(failure.read, why, sizeof(why));  // 0 if the worker is running
     close(failure.read);
     if (size > 0) {
       return absl::Status(static_cast<absl::StatusCode>(why[0]),
@@ -217,7 +217,7 @@ class WorkerSupervisor {
   // Turns this new process into the worker. Returns only on failure, with the reason.
   absl::Status Become(const launch::Start& start, int output, int errors) const {
     setsid();  // the terminal's signals come through the launcher only
-    // Restore the signals that this process or its parent ignores, first of all so none is lost.
+    // First restore the signals that this process or its parent ignores, so that none is lost.
     for (const int signal : {SIGINT, SIGPIPE, SIGTERM, SIGXFSZ}) ::signal(signal, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
