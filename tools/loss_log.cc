@@ -16,7 +16,7 @@ namespace {
 // Enough for twenty million steps.
 constexpr uint64_t kMaxLogBytes = uint64_t{512} << 20;
 
-// Returns the contents of a file; empty if it does not exist.
+// Returns the contents of a file, or an empty string if the file does not exist.
 absl::StatusOr<std::string> ContentsOf(const std::string& path) {
   const absl::StatusOr<InputFile> file = InputFile::Open(path);
   if (absl::IsNotFound(file.status())) return std::string();

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 
 // A file with a line `step loss` for each training step. Each line is written before the next step,
-// so a run that resumes from a checkpoint finds all lines up to it.
+// so a run that resumes from a checkpoint finds all lines up to that checkpoint.
 class LossLog {
  public:
   // Keeps the lines of an existing file up to `step`, where training resumes, and drops the others.

@@ -18,7 +18,7 @@ namespace mirrorflow {
 // One way to run a program.
 struct ProgramSetting {
   TestSessionOptions session;
-  std::vector<int64_t> rows;  // per replica; empty: an even split
+  std::vector<int64_t> rows;  // per replica; if empty, an even split
 
   std::string ToString() const;
 };
@@ -29,8 +29,8 @@ struct ProgramSetting {
 absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
                                                  const ProgramSetting& setting);
 
-// Returns a text that names the first variable whose copies are not bitwise equal, and the replica;
-// "" if there is none.
+// Returns a text that names the first variable whose copies are not bitwise equal, and the replica,
+// or "" if there is no such variable.
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session);
 
 }  // namespace mirrorflow

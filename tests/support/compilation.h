@@ -41,8 +41,8 @@ struct StepToTextOptions {
 };
 std::string StepToText(const Compilation& c, const StepToTextOptions& options = {});
 
-// Runs each pass once, and the verifier after each. Assumes that the facts that the passes need
-// hold.
+// Runs each pass once, and the verifier after each pass. Assumes that the facts that the passes
+// require are true.
 template <typename State, typename... P>
 absl::Status RunPasses(State& c, P... passes) {
   PipelineOver<State> pipeline;

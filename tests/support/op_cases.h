@@ -22,7 +22,7 @@ namespace mirrorflow {
 struct OpCase {
   struct Operand {
     Tensor value;
-    bool is_variable = false;  // the operand is the handle of a variable with this value
+    bool is_variable = false;  // whether the operand is a handle of a variable with this value
   };
 
   std::string where;  // `matmul.txt:12`
@@ -32,8 +32,9 @@ struct OpCase {
   std::vector<Tensor> outputs;
   std::vector<Tensor> after;  // the final value of each variable
   bool fails = false;         // whether preparing or running the case must fail
-  // If the gradients are known, `dy` holds those of the first floating-point results, and
-  // `gradients` the resulting ones of the operands. A tensor without a value means no gradient.
+  // If the gradients are known, `dy` holds the gradients of the first floating-point results, and
+  // `gradients` holds the resulting gradients of the operands. A tensor without a value means no
+  // gradient.
   std::vector<Tensor> dy, gradients;
 
   // Returns false for a case that has only operands, because its results are not known.

@@ -27,8 +27,8 @@ struct RandomProgram {
 struct RandomGraphOptions {
   int num_ops = 12;
   int64_t max_batch = 9;
-  // Also adds explicit communication: of values in the graph, and of gradients in a communication
-  // hook.
+  // Whether to add explicit communication: of values in the graph, and of gradients in a
+  // communication hook.
   bool communicates = false;
 };
 

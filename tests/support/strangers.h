@@ -14,7 +14,7 @@
 namespace mirrorflow {
 
 // Simulates processes that do not belong to the cluster: until destroyed, connects over and over to
-// every TCP port on which this process listens. Sends garbage, lengths of 4 GiB, the beginnings of
+// every TCP port that this process listens on. Sends garbage, lengths of 4 GiB, the beginnings of
 // Mirrorflow's protocols, gRPC and TLS, a hello with another secret, one byte per second, or
 // nothing, and hangs up immediately or never. Does not speak UCX's protocol, because a wrong length
 // after the protocol's magic number makes Debian's UCX 1.13 abort (SECURITY.md).

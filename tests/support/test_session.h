@@ -20,7 +20,7 @@ const KernelRegistry& TestKernels();
 
 struct TestSessionOptions {
   int replicas = 1;
-  bool queued = false;  // on queued devices
+  bool queued = false;  // whether to use queued devices
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};

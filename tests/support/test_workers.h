@@ -24,7 +24,7 @@ namespace mirrorflow {
 struct TestWorkersOptions {
   int workers = 2;
   int replicas = 2;         // per worker
-  bool one_domain = false;  // one memory domain for all workers instead of one per worker
+  bool one_domain = false;  // whether all workers share one memory domain, instead of one each
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
   // Changes the options or the backend of one worker.

@@ -15,9 +15,9 @@ import unittest
 import programs
 from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, RESOURCES, USAGE
 
-SECONDS = 60  # no run takes five; more is a hang
+SECONDS = 60  # no run takes 5 s; a longer run hangs
 STEPS = 40
-# How often a training run is killed at a random time. A single kill finds little.
+# How often a training run is killed at a random time. A single kill rarely finds a bug.
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "10"))
 TRAIN = [*programs.TRAIN_TINY, "--model=mlp", "--replicas=2", f"--steps={STEPS}"]
 

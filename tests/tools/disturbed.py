@@ -10,7 +10,7 @@ import unittest
 
 PROGRAM = os.path.abspath("tests/tools/disturbed_training")
 MIRRORFLOW = os.path.abspath("tools/mirrorflow")
-SECONDS = 60  # a run takes less than one; more is a hang
+SECONDS = 60  # a run takes less than 1 s; a run this long hangs
 PREEMPTED = 75
 EPOCHS = 12
 FILES = ("last.safetensors", "best.safetensors", "newest.safetensors", "log.csv", "result.txt")

@@ -11,7 +11,7 @@ import time
 
 import programs
 
-SECONDS = 90  # no job takes twenty; more is a hang
+SECONDS = 90  # no job takes 20 s; a longer job hangs
 STEPS = 1500
 TRAIN = [*programs.TRAIN_TINY, "--model=mlp", "--global_batch_size=20", f"--steps={STEPS}"]
 HOSTS = "--hosts=a=127.0.0.1:2,b=127.0.0.1:2"

@@ -124,7 +124,7 @@ class FailuresTest(programs.ProgramTest):
                         if rank == 0 else
                         rf"worker {rank} \(process {workers[rank].pid} on .*\) is lost: "
                         r"no heartbeat for 2\.\d s, no progress since step \d+")
-                    # It learns that the others have continued without it.
+                    # The worker learns that the others have continued without it.
                     workers[rank].send_signal(signal.SIGCONT)
                     err = workers[rank].communicate(timeout=SECONDS)[1]
                     self.assertEqual(workers[rank].returncode, CLUSTER, err)
@@ -178,7 +178,7 @@ class FailuresTest(programs.ProgramTest):
                                      MIRRORFLOW_FAILPOINTS=f"{place}=hang@{rank}#20")
                 named = (rf"worker {rank} \(process {workers[rank].pid} on .*\): no progress since "
                          r"step \d+, collective \d+ '.*'; worker \d has reached step 20")
-                # Finally, it also ends by itself.
+                # Finally, the hanging worker also ends by itself.
                 self.check_others_end(workers, None, named, "DEADLINE_EXCEEDED", 2 + 4)
                 # Between hosts, updates of the last step may still be in flight.
                 self.check_error_files(rank, in_flight=collective != "shared_memory")

@@ -12,7 +12,7 @@ import time
 import programs
 from programs import CONTROL
 
-SECONDS = 60  # no job takes five; more is a hang
+SECONDS = 60  # no job takes 5 s; a longer job hangs
 
 # A remote shell that plays the host `a` as its first argument says, and really runs `b`.
 FAKE_HOST = r'''

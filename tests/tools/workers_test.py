@@ -13,7 +13,7 @@ import unittest
 import programs
 from programs import CLUSTER, MIRRORFLOW, free_port, own
 
-SECONDS = 60  # no run takes ten; more is a hang
+SECONDS = 60  # no run takes 10 s; a longer run hangs
 GRAPH = (
     "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } attr {"
     " key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } } }\n"
@@ -129,7 +129,7 @@ class WorkersTest(programs.WorkersTestCase):
         programs.wait_until(lambda: log.exists() and log.read_text().count("\n") >= 5, "5 steps")
 
     def test_survivor_of_a_killed_worker_ends_at_once(self):
-        # In the middle of training, and at any time while the workers connect.
+        # Kill a worker in the middle of training, and at random times while the workers connect.
         for seconds, flags, killed in ((None, (), 1), (None, (), 0),
                                        (None, ("--collective=ucx",), 1),
                                        (None, ("--collective=tcp",), 1),

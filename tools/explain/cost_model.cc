@@ -22,8 +22,8 @@ class ReuseDistances {
  public:
   explicit ReuseDistances(int64_t touches) : tree_(touches + 1, 0) {}
 
-  // Returns how many blocks, including this block, have been touched since this block's last touch;
-  // 1 for its first touch.
+  // Returns how many blocks, including this block, have been touched since this block's last touch,
+  // or 1 if this is its first touch.
   int64_t Touch(RegionId region, int64_t block) {
     const int64_t now = ++time_;
     const auto [last, is_new] = last_.try_emplace({region, block}, now);
@@ -124,8 +124,8 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
              other.operand.offset == access.operand.offset && other.bytes >= access.bytes;
     });
   };
-  // The first pass stands for the first step, without earlier touches; the second pass for every
-  // later step.
+  // The first pass represents the first step, which has no earlier touches. The second pass
+  // represents every later step.
   for (int time = 0; time < 2; ++time) {
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
@@ -165,7 +165,7 @@ std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs) 
     int instruction;
   };
   struct Uses {
-    std::vector<Use> reads, writes;  // those that no later write covers
+    std::vector<Use> reads, writes;  // accesses that no later write covers
   };
   absl::flat_hash_map<int32_t, Uses> by_value;
   const int count = static_cast<int>(plan.instructions.size());

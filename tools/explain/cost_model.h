@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cost model predicts how long a plan's instructions take, without running them. The prediction
-// depends on what they compute and on how recently the memory that they touch was touched before.
-// The caller provides all machine parameters in a CostTable. Nothing is measured here, so equal
-// plans and tables have equal costs.
+// depends on what the instructions compute and on how recently the memory that they touch was
+// touched before. The caller provides all machine parameters in a CostTable. Nothing is measured
+// here, so equal plans and tables give equal costs.
 //
 // An instruction demands amounts of a few resources, and its op has a price for each resource: the
 // cost is their inner product. A byte's reuse distance determines the memory level that it is read
@@ -66,8 +66,8 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table);
 // Returns the cost of each instruction in nanoseconds.
 std::vector<double> CostsOf(const Plan& plan, const CostTable& table);
 
-// Returns the most expensive chain of instructions that cannot run in parallel, whatever the number
-// of lanes, in plan order. Each instruction reads or overwrites what the previous instruction
+// Returns the most expensive chain of instructions that cannot run in parallel with any number of
+// lanes, in plan order. Each instruction reads or overwrites what the previous instruction
 // wrote, overwrites what the previous instruction read, or finishes the collective that it started.
 std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs);
 

@@ -12,10 +12,10 @@ namespace mirrorflow {
 
 // Implements `mirrorflow explain [GRAPH]`: shows where a step on --replicas replicas spends its
 // time. --fetch and --target select the step in the graph file; by default, the step computes the
-// whole graph. Without a file, it is the training step of --model. Feeds with an unknown leading
-// dimension have --batch_size rows per replica. Prints the plan's contents, its critical path,
-// bytes and arithmetic, and the time predicted from this machine's cost table, next to the time
-// measured on random feeds.
+// whole graph. Without a file, the step is the training step of --model. Feeds with an unknown
+// leading dimension have --batch_size rows per replica. Prints the plan's contents, its critical
+// path, bytes and arithmetic, and the time predicted from this machine's cost table, next to the
+// time measured on random feeds.
 //
 // With --workers=N, explains the step of one of N workers, which have --replicas replicas each and
 // exchange data over --transport, and predicts how long the workers wait for one another; the step

@@ -614,8 +614,7 @@ int Attempt::ExitCodeOfJob() {
     PrintErrorReport(absl::LogSeverity::kWarning, StopReport(ends_, after));
     return kExitPreempted;
   }
-  // After an interruption or a missed deadline, the workers' exit codes are only consequences of
-  // it.
+  // After an interruption or a missed deadline, the workers' exit codes do not matter.
   if (exit_code_ != 0) return exit_code_;
   if (first == nullptr) return 0;
   PrintErrorReport(absl::LogSeverity::kError,

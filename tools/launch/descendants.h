@@ -14,8 +14,7 @@ namespace mirrorflow {
 
 void BecomeSubreaper();
 void SignalDescendants(int signal);
-// Signals only the descendants that have a handler for the signal, because the signal would end the
-// others.
+// Signals only the descendants that have a handler for the signal. It would end the others.
 void SignalDescendantsThatCatch(int signal);
 // Signals `process`, which the caller has found as a child of `parent`: a descendant or this
 // process. Returns false and sends nothing if the process has ended: its id may have been reused.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The supervisor of one worker: a separate process between the host's supervisor and the worker. As
-// a subreaper, it can find every process that descends from its worker, whatever those processes
-// do.
+// a subreaper, it can find every descendant of its worker, even if a process in between has ended.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_WORKER_SUPERVISOR_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_WORKER_SUPERVISOR_H_
 

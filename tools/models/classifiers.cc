@@ -86,7 +86,7 @@ Output Bottleneck(const Scope& scope, Output x, int64_t width, int64_t strides, 
 
 constexpr struct {
   absl::string_view name;
-  bool flat;  // images are vectors
+  bool flat;  // whether images are vectors
   Output (*build)(const Scope&, Output);
 } kModels[] = {{"mlp", true, Mlp}, {"cnn", false, Cnn}, {"resnet", false, ResNet20}};
 

@@ -17,7 +17,7 @@ struct TransformerConfig {
   int64_t width = 128;
   int64_t heads = 4;
   int64_t blocks = 2;
-  bool tied = true;  // the output layer uses the transposed embedding
+  bool tied = true;  // whether the output layer uses the transposed embedding
 };
 
 struct LanguageModel {

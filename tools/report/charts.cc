@@ -19,7 +19,7 @@ namespace {
 
 // ---- the arrangement ----------------------------------------------------------------------------
 
-// Returns whether the word names the data on which a series is measured.
+// Returns whether the word names the data that a series is measured on.
 bool IsSplit(absl::string_view word) {
   for (const char* split : {"train", "training", "valid", "validation", "val", "test", "eval"}) {
     if (word == split) return true;

@@ -88,8 +88,8 @@ class EventReader {
   }
 
   void EndFolder() {
-    // A session start drops earlier scalars of its step and later steps. Iterating backwards, it is
-    // enough to track the smallest step of the session starts so far.
+    // A session start drops earlier scalars of its step and later steps. When iterating
+    // backwards, it is enough to track the smallest step of the session starts so far.
     std::optional<int64_t> dropped_from;
     for (auto scalar = scalars_.rbegin(); scalar != scalars_.rend(); ++scalar) {
       const int64_t step = scalar->point.step;

@@ -138,7 +138,7 @@ bool AddLoss(absl::string_view line, RunData* run) {
 int ReadLogLines(absl::string_view text, RunData* run) {
   LogReader reader(run);
   int known = 0;
-  bool is_loss_log = true;  // all lines so far consist of two numbers
+  bool is_loss_log = true;  // whether all lines so far consist of two numbers
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t brace = line.find('{');
     if (brace != absl::string_view::npos) {

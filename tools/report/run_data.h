@@ -18,7 +18,7 @@ namespace mirrorflow {
 struct Point {
   int64_t step;
   double value;
-  double time = 0;  // seconds since 1970; 0: unknown
+  double time = 0;  // seconds since 1970, or 0 if unknown
 };
 
 // A training event: started, saved, lost, …
@@ -37,7 +37,7 @@ struct SavedCheckpoint {
 
 // One step in a trace.
 struct StepTimeline {
-  // How long a process (a replica) spends on what during the step, in milliseconds.
+  // How a process (a replica) spends the time of the step, in milliseconds.
   struct Process {
     std::string name;
     // `in_flight`: the time during which at least one collective is in flight.
@@ -63,7 +63,7 @@ struct RunData {
   std::vector<RunEvent> events;
   std::vector<SavedCheckpoint> checkpoints;
   std::optional<StepTimeline> timeline;
-  bool finished = false;           // a log records the end of training
+  bool finished = false;           // whether a log records the end of training
   std::vector<std::string> files;  // the files that were read
   std::vector<std::string> notes;  // describe what could not be read
 

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Returns the words into which a shell splits the text, one per line.
+// Returns the words that a shell splits the text into, one per line.
 std::string WordsOf(const std::string& text) {
   std::FILE* const shell = popen(("printf '%s\\n' " + text).c_str(), "r");
   std::string words;
