@@ -120,7 +120,7 @@ absl::Status GradientCheck::Compare(CheckReport* report) {
   return absl::OkStatus();
 }
 
-// Returns dL/dx by central differences, or no value where the op is not smooth: where the
+// Returns dL/dx by central differences, or no value if the op is not smooth, that is, if the
 // differences to the left and to the right disagree.
 std::optional<double> Derivative(absl::Span<const Tensor> dy, absl::Span<const Tensor> left,
                                  absl::Span<const Tensor> here, absl::Span<const Tensor> right,

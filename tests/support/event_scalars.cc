@@ -16,7 +16,7 @@
 namespace mirrorflow {
 
 std::vector<std::string> EventScalars(const std::string& folder) {
-  std::set<std::string> files;  // in order of time, because names begin with it
+  std::set<std::string> files;  // in order of time, because names begin with the time
   for (const auto& file : std::filesystem::directory_iterator(folder)) files.insert(file.path());
   std::vector<std::pair<int64_t, std::string>> scalars;
   for (const std::string& path : files) {

@@ -151,7 +151,7 @@ class QueuedDevice final : public Device {
   std::vector<std::unique_ptr<QueuedLane>> lanes_;
   std::mutex mu_;
   std::condition_variable changed_;
-  std::vector<uint64_t> fired_;  // per event: the last step in which it fired
+  std::vector<uint64_t> fired_;  // per event: the last step that it fired in
   uint64_t step_ = 0;
   int waits_ = 0;
   absl::Status failure_;

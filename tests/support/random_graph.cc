@@ -112,8 +112,8 @@ class Generator {
     if (output.valid()) KeepAsItIs(ops::Tanh(scope_, output), shape);
   }
 
-  // Keeps a value that is not larger than its operands. Without the tanh, partial values and views
-  // become operands of other ops.
+  // Keeps a value that is not larger than its operands. It needs no tanh, so partial values and
+  // views become operands of other ops.
   void KeepAsItIs(Output output, const Shape& shape) {
     if (output.valid() && shape.num_elements() <= 400) pool_.push_back({output, shape});
   }
@@ -127,7 +127,7 @@ class Generator {
         &Generator::Softmax,   &Generator::Repeat, &Generator::Choose, &Generator::SumOfMany,
         &Generator::Noise,     &Generator::Stack,  &Generator::Fill,   &Generator::Round,
         &Generator::Same,      &Generator::Same,   &Generator::Branch, &Generator::Loop};
-    // Makers that need no variable, and no values except the arguments.
+    // Makers that need no variable and no values other than the arguments.
     constexpr Maker kMakersInFunctions[] = {
         &Generator::Unary,     &Generator::Binary, &Generator::Binary,    &Generator::Reduce,
         &Generator::Reduce,    &Generator::Cut,    &Generator::Regroup,   &Generator::Same,

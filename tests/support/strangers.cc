@@ -26,7 +26,7 @@ namespace {
 constexpr absl::Duration kPause = absl::Milliseconds(2);
 constexpr size_t kMaxOpen = 200;
 
-// Returns the IPv4 ports on which this process listens.
+// Returns the IPv4 ports that this process listens on.
 std::vector<int> ListeningPorts() {
   std::set<std::string> own;
   std::error_code error;

@@ -20,7 +20,7 @@ Tensor AllocateOrDie(DataType dtype, const Shape& shape) {
 
 uint16_t* BitsOf(const Tensor& tensor) { return reinterpret_cast<uint16_t*>(tensor.raw()); }
 
-// Returns half and bfloat16 tensors as float; other tensors unchanged.
+// Returns half and bfloat16 tensors as float, and other tensors unchanged.
 Tensor Widened(const Tensor& tensor) {
   if (!IsReducedFloat(tensor.dtype())) return tensor;
   Tensor wide = AllocateOrDie(DT_FLOAT, tensor.shape());
@@ -30,7 +30,7 @@ Tensor Widened(const Tensor& tensor) {
   return wide;
 }
 
-// Returns a float tensor rounded to `dtype` if that is half or bfloat16; other tensors unchanged.
+// Returns a float tensor, rounded to `dtype` if `dtype` is half or bfloat16, otherwise unchanged.
 Tensor Rounded(const Tensor& tensor, DataType dtype) {
   if (!IsReducedFloat(dtype)) return tensor;
   Tensor narrow = AllocateOrDie(dtype, tensor.shape());
@@ -40,7 +40,7 @@ Tensor Rounded(const Tensor& tensor, DataType dtype) {
   return narrow;
 }
 
-// Calls fn(TypeTag<T>()) for the dtype of `tensor`. Aborts for a dtype in which no kernel computes.
+// Calls fn(TypeTag<T>()) for the dtype of `tensor`. Aborts for a dtype that no kernel computes in.
 template <typename Fn>
 void Dispatch(const Tensor& tensor, Fn&& fn) {
   const auto call = [&](auto tag) {

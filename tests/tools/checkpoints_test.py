@@ -201,7 +201,7 @@ class CheckpointsTest(programs.ProgramTest):
 
     def test_training_goes_on_if_a_save_fails(self):
         result = self.on_small_disk("size=8m", "", "--max_failed_saves=100")
-        # The last save has also failed, so the error comes after everything else.
+        # The last save has also failed, so the error is reported after all other output.
         self.assertEqual(result.returncode, RESOURCES, result.stderr)
         self.assertIn("test_accuracy=", result.stdout)
         self.assertEqual((self.root / "part.log").read_bytes(),

@@ -42,14 +42,14 @@ int ExitCodeOfProgram(absl::StatusCode status, int num_workers, ExitCode code) {
 
 constexpr ExitCode kPhases[] = {kExitUsage, kExitBadInput, kExitResources, kExitInternal};
 
-TEST(ExitCodesTest, TimeoutNeverGivesTheCodeOfFlagsOrInput) {
+TEST(ExitCodesTest, TimeoutNeverExitsWithUsageOrInputCode) {
   for (const ExitCode code : kPhases) {
     EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kDeadlineExceeded, 1, code), kExitInternal);
     EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kDeadlineExceeded, 2, code), kExitCluster);
   }
 }
 
-TEST(ExitCodesTest, LossOfWorkersGivesTheCodeOfTheCluster) {
+TEST(ExitCodesTest, LossOfWorkersExitsWithClusterCode) {
   for (const ExitCode code : kPhases) {
     for (const auto status : {absl::StatusCode::kUnavailable, absl::StatusCode::kAborted,
                               absl::StatusCode::kCancelled}) {
@@ -58,7 +58,7 @@ TEST(ExitCodesTest, LossOfWorkersGivesTheCodeOfTheCluster) {
   }
 }
 
-TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
+TEST(ExitCodesTest, ResourceAndInternalErrorsExitWithSeparateCodes) {
   for (const ExitCode code : kPhases) {
     for (const int num_workers : {1, 2}) {
       EXPECT_EQ(ExitCodeOfProgram(absl::StatusCode::kResourceExhausted, num_workers, code),
@@ -69,7 +69,7 @@ TEST(ExitCodesTest, ResourcesAndBugsHaveTheirOwnCodes) {
 }
 
 // A launcher restarts the job, which then waits for the other job.
-TEST(ExitCodesTest, OnlyALostDirectoryOfCheckpointsGivesASingleWorkerTheCodeOfTheCluster) {
+TEST(ExitCodesTest, SingleWorkerExitsWithClusterCodeOnlyIfItLosesCheckpointDirectory) {
   for (const ExitCode code : kPhases) {
     EXPECT_EQ(ExitCodeOfError(LostDirectoryError("saved: lost"), 1, code), kExitCluster);
     EXPECT_EQ(ExitCodeOfError(LostDirectoryError("saved: lost"), 2, code), kExitCluster);
@@ -78,7 +78,7 @@ TEST(ExitCodesTest, OnlyALostDirectoryOfCheckpointsGivesASingleWorkerTheCodeOfTh
 }
 
 // Without the mark, the same status codes come from damaged files.
-TEST(ExitCodesTest, OnlyNumericErrorsGiveTheCodeOfNumbers) {
+TEST(ExitCodesTest, OnlyNumericErrorsExitWithNumericCode) {
   for (const ExitCode code : kPhases) {
     for (const int num_workers : {1, 2}) {
       for (const absl::Status& error :
@@ -92,7 +92,7 @@ TEST(ExitCodesTest, OnlyNumericErrorsGiveTheCodeOfNumbers) {
   }
 }
 
-TEST(ExitCodesTest, OtherErrorsKeepTheCodeOfThePhase) {
+TEST(ExitCodesTest, OtherErrorsExitWithCodeOfPhase) {
   for (const ExitCode code : kPhases) {
     for (const auto status : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
                               absl::StatusCode::kDataLoss, absl::StatusCode::kOutOfRange}) {

@@ -121,7 +121,7 @@ class ExplainTest(ProgramTest):
                 if transport == "shared_memory":
                     self.assertNotIn("sent_bytes", step)
                     continue
-                # In addition to the gradients, the sum of the losses.
+                # Workers also exchange the sum of the losses, in addition to the gradients.
                 two_rounds = 1 if workers == 2 else 2 * (workers - 1) / workers
                 sent = sum(weights) * two_rounds + sum(biases) * (workers - 1)  # at most 16 KB
                 self.assertLess(abs(step["sent_bytes"] - sent), 100)

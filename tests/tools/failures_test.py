@@ -145,7 +145,7 @@ class FailuresTest(programs.ProgramTest):
                 self.wait_for_steps(self.num_steps() + 20)
                 for worker in workers:
                     self.assertIsNone(worker.poll())
-                    # A worker that is still running would report the death of one killed earlier.
+                    # Workers that are still running would report the death of a worker killed earlier.
                     worker.send_signal(signal.SIGSTOP)
                 for worker in workers:
                     worker.kill()

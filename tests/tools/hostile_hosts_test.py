@@ -14,7 +14,7 @@ from programs import CONTROL
 
 SECONDS = 60  # no job takes 5 s; a longer job hangs
 
-# A remote shell that plays the host `a` as its first argument says, and really runs `b`.
+# A remote shell that imitates host `a` in the mode of its first argument, and really runs `b`.
 FAKE_HOST = r'''
 import os, select, sys, time
 
@@ -87,7 +87,7 @@ if mode == "twice":
 time.sleep(30)
 '''
 
-MODES = {  # each with a part of the message
+MODES = {  # the modes of host `a`, each with a part of the message
     "profile": r"'Welcome to a!\x1b[2J",
     "binary": "expected the supervisor's first event",
     "early": "expected the supervisor's first event",
@@ -138,7 +138,7 @@ class HostileHostsTest(programs.ProgramTest):
                 self.assertIn(f"host {host})", result.stderr)
                 self.assertIn(part, result.stderr)
                 self.assertNotRegex(result.stderr, CONTROL)
-                # Long before --start_timeout.
+                # The job ends long before --start_timeout.
                 self.assertLess(time.monotonic() - begin, SECONDS / 2)
 
     def test_elastic_job_names_the_host_that_it_leaves_out(self):

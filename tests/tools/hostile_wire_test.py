@@ -14,7 +14,7 @@ from tcp_link import ACCEPTING, CONNECTING, FIELDS, LAYOUT, header_of, with_fiel
 
 STEPS, FAULTY_STEP = 8, 5
 COLLECTIVE_TIMEOUT = 10
-# Waits between hosts last a quarter longer. Only dropped bytes take that long, plus a heartbeat.
+# Timeouts between hosts are a quarter longer. Only dropped bytes take that long, plus a heartbeat.
 BOUND = 1.25 * COLLECTIVE_TIMEOUT
 HEARTBEAT = 4
 TRAIN = ["--model=mlp", "--replicas=1", "--collective=tcp", f"--steps={STEPS}",
@@ -149,7 +149,7 @@ class HostileWireTest(programs.WorkersTestCase):
         timeout = 2
         for sender, receiver in ((ACCEPTING, 1), (CONNECTING, 0)):
             with self.subTest(f"sent by rank {1 - receiver}"):
-                # The first frame is cut in the middle.
+                # The first frame is truncated in the middle.
                 fault = Fault(sender, lambda a, b: a[:len(a) - 2], rest=lambda frame: b"")
                 self.check_fault(
                     f"dropped {sender}", fault, 1.25 * timeout + HEARTBEAT + 8,

@@ -14,7 +14,7 @@ import unittest
 import programs
 from slow_link import SlowLink
 
-SECONDS = 60  # no run takes ten; more is a hang
+SECONDS = 60  # no run takes 10 s; a longer run hangs
 HOSTS = {f"mirrorflow-{os.getpid()}-{i}": f"10.77.0.{i}" for i in (1, 2)}
 SLOW_ADDRESSES = {host: f"10.77.1.{i}" for i, host in enumerate(HOSTS, 1)}
 PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
@@ -99,8 +99,8 @@ class LaunchersTest(programs.ProgramTest):
     def test_mpirun(self):
         self.assertIsNotNone(shutil.which("mpirun"),
                              "openmpi-bin is not installed; run tools/setup")
-        # Called by name: from a path such as /bin/mpirun, it would take the folder for its
-        # installation.
+        # Call mpirun by name: if called by a path such as /bin/mpirun, it would assume that it is
+        # installed in that folder.
         result = self.run_launcher(
             "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none",
             *self.command("two", "--replicas=1"))
@@ -190,7 +190,7 @@ class LaunchersTest(programs.ProgramTest):
         self.assertEqual(ip("-n", host, "link", "set", "eth0", "down").returncode, 0)
         begin = time.monotonic()
         errs = [worker.communicate(timeout=SECONDS)[1] for worker in workers]
-        # Without heartbeats, UCX and TCP notice it after minutes.
+        # Without heartbeats, UCX and TCP would notice the lost link only after minutes.
         self.assertLess(time.monotonic() - begin, 2 + 8)
         for worker, err in zip(workers, errs):
             self.assertEqual(worker.returncode, programs.CLUSTER, err)

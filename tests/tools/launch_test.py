@@ -15,7 +15,7 @@ import unittest
 
 import programs
 
-SECONDS = 60  # no run takes ten; more is a hang
+SECONDS = 60  # no run takes 10 s; a longer run hangs
 # A process that ignores SIGTERM and has children; `mark` identifies them all.
 STUBBORN = "trap '' TERM; sleep {mark} & sleep {mark} & wait; wait; sleep {mark}"
 
@@ -245,7 +245,7 @@ class LaunchTest(programs.ProgramTest):
         self.assertEqual(commands_with("sleep 65.5"), [])
 
     def test_other_hosts_get_environment_and_command_on_standard_input(self):
-        # A remote shell that drops its own environment and keeps only what it is called with.
+        # A remote shell that drops its environment and keeps only its arguments.
         self.write("rsh", "#!/bin/sh\necho \"$@\" >> rsh.log\nhost=$1; shift\n"
                           "exec env -i PATH=$PATH HOST=$host \"$@\"\n")
         (self.root / "rsh").chmod(0o755)
@@ -318,8 +318,8 @@ class LaunchTest(programs.ProgramTest):
         programs.wait_until(lambda: not commands_with(f"sleep {mark}"), "no process is left")
 
     def test_few_remote_shells_start_at_the_same_time(self):
-        # Each shell waits until the most that may start at the same time have started. Without the
-        # limit, more would start.
+        # Each shell waits until as many shells have started as may start at the same time. Without
+        # the limit, more would start.
         self.write("slow", "#!/bin/sh\nhost=$1; shift\nmkdir starting.$host\n"
                            "now=$(ls -d starting.* | wc -l)\necho $now >> now\n"
                            "[ $now -lt 32 ] || touch go\nuntil [ -e go ]; do sleep 0.01; done\n"

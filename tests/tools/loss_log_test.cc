@@ -48,7 +48,7 @@ TEST(LossLogTest, KeepsTheLinesUpToTheStep) {
 }
 
 // Another user may be able to write to the log's folder.
-TEST(LossLogTest, FollowsNoLink) {
+TEST(LossLogTest, DoesNotFollowSymbolicLink) {
   const std::string victim = WriteTemporary("victim", "kept"), path = TemporaryPath("linked");
   const auto link = [&] {
     std::filesystem::remove(path);

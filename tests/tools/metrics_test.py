@@ -40,7 +40,7 @@ class Worker:
         raise AssertionError("the worker says no port")
 
     def get(self, path):
-        """Returns the code and the text; (0, "") once the process has ended."""
+        """Returns the code and the text; or (0, "") once the process has ended."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request("GET", path)
@@ -58,7 +58,7 @@ class Worker:
         return {family.name: family for family in parser.text_string_to_metric_families(text)}
 
     def value(self, name):
-        """Returns the value of a metric's only sample; None if the metric does not exist."""
+        """Returns the value of a metric's only sample, or None if the metric does not exist."""
         families = self.metrics()
         family = families.get(name.removesuffix("_total"))
         return family and family.samples[0].value
@@ -163,7 +163,7 @@ class MetricsTest(programs.ProgramTest):
     def test_straggler_is_named(self):
         port = free_port()
         first, _ = [self.start(rank, port, MIRRORFLOW_FAILPOINTS="train/step=delay@1") for rank in range(2)]
-        # The service, in worker 0, judges them once a minute.
+        # The service, in worker 0, looks for stragglers once a minute.
         line = next(line for line in first.process.stderr if "straggler" in line)
         self.assertRegex(line, r"^WARNING: worker 1 \(process \d+")
         self.assertGreater(int(re.search(r"costs (\d+) %", line)[1]), 50)
@@ -189,7 +189,7 @@ class MetricsTest(programs.ProgramTest):
             used = set(re.findall(r"\b(?:mirrorflow|process)_\w+", query))
             self.assertTrue(used, query)
             self.assertEqual(used - names, set(), query)
-        # The operator can see each of them somewhere.
+        # Each metric is shown somewhere on the dashboard.
         shown = set(re.findall(r"\bmirrorflow_\w+", " ".join(queries)))
         unused = {name.removesuffix("_sum").removesuffix("_count").removesuffix("_bucket")
                   for name in names if name.startswith("mirrorflow_")}

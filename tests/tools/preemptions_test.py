@@ -15,7 +15,7 @@ import unittest
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
 from processes import is_stopped, takes_signal, tree_of
 
-# Each costs part of a run of the program. 100 take about five minutes on two cores.
+# Each preemption costs part of a run of the program. 100 take about five minutes on two cores.
 PREEMPTIONS = int(os.environ.get("MIRRORFLOW_PREEMPTIONS", "12"))
 WORKERS = 4
 # The failpoint that suspends a worker in each phase, so SIGTERM arrives in that phase. The training
@@ -58,7 +58,7 @@ class PreemptionsTest(DisturbedTest):
             try:
                 os.kill(process, signal.SIGTERM)
             except ProcessLookupError:
-                pass  # it has just ended
+                pass  # the process has just ended
         code, output = self.finish(job)
         how = f"{target} after {delay:.3f} s"
         self.assertIn(code, (0, PREEMPTED), f"{how}: {output}")

@@ -19,10 +19,10 @@ FASHION_MNIST = os.path.abspath("tools/fashion_mnist")
 MIRRORFLOW = os.path.abspath("tools/mirrorflow")
 
 USAGE, BAD_INPUT, CLUSTER, RESOURCES, NUMERIC = 2, 3, 4, 5, 6
-# Without the time, the job and the worker. log_format_test.py tests these.
+# The log format without the time, the job and the worker, which log_format_test.py tests.
 os.environ["MIRRORFLOW_LOG_FORMAT"] = "plain"
 
-SECONDS = 60  # programs take about one, several on a busy machine; more is a hang
+SECONDS = 60  # programs take about 1 s, several on a busy machine; a longer run hangs
 
 # Control characters, except tabs and \n. No program may print those that come from files or
 # other processes.
@@ -175,7 +175,7 @@ class ProgramTest(unittest.TestCase):
 class WorkersTestCase(ProgramTest):
     """Runs `fashion_mnist` as several workers."""
 
-    SECONDS = 60  # no run takes ten; more is a hang
+    SECONDS = 60  # no run takes 10 s; a longer run hangs
 
     def files_of(self, name):
         """Returns flags that make worker 0 write its losses and variables."""

@@ -103,7 +103,7 @@ class RejoinTest(restarts.RestartsTestCase):
             # Progress resets the growth of the pauses.
             if i % 5 == 4:
                 self.wait_for_step(self.last_saved() + 1)
-            time.sleep(random.uniform(0, 0.6))  # joining, waiting, saving, or in a step
+            time.sleep(random.uniform(0, 0.6))  # it is joining, waiting, saving, or in a step
             before = self.workers()
             victim = random.choice(list(before))
             programs.kill(before[victim][0])
@@ -176,7 +176,7 @@ class RejoinTest(restarts.RestartsTestCase):
         self.assertEqual(result.stderr.count(ALL), 1, result.stderr)
 
     def test_all_start_again_if_they_do_not_wait(self):
-        # Like the workers of a program that does not use RunWithRejoin.
+        # The script does not wait, like a program that does not use RunWithRejoin.
         self.check_all_start_again(
             'echo \'{"message": "worker 1 is lost", "cause": "another worker"}\' '
             '> $MIRRORFLOW_ERROR_FILE; exit 4')

@@ -6,7 +6,7 @@ import subprocess
 
 import programs
 
-SECONDS = 90  # no job takes ten; more is a hang
+SECONDS = 90  # no job takes 10 s; a longer job hangs
 PREEMPTED, INTERRUPTED = 75, 130
 SAVE = ["--checkpoint_dir=saved", "--checkpoint_every=100", "--loss_log=part.log",
         "--save_variables=part.safetensors"]

@@ -15,7 +15,7 @@ import unittest
 
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
 
-# How many points to test, over all tests. Each costs about two runs of the program.
+# How many points to test, over all tests. Each point costs about two runs of the program.
 POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "200"))
 SEED = int(os.environ.get("MIRRORFLOW_RESUME_SEED", "1"))
 # Failpoints at which the process kills itself, and how often a run passes each of them.

@@ -24,8 +24,8 @@ LONGEST_WAIT = 0.05  # seconds until the thread notices that the link is closed
 
 
 class SlowLink:
-    """Creates the link. `delay`: seconds in each direction; `loss`: the fraction of packets that
-    are dropped. Raises OSError where TUN devices cannot be created."""
+    """Creates the link. `delay` is in seconds, in each direction; `loss` is the fraction of packets
+    that are dropped. Raises OSError where TUN devices cannot be created."""
 
     def __init__(self, addresses, delay, loss=0.0, seed=1):
         self.delay, self.loss, self.random = delay, loss, random.Random(seed)

@@ -14,7 +14,7 @@ import unittest
 import programs
 from programs import FASHION_MNIST, MIRRORFLOW, TRAIN_TINY
 
-SECONDS = 60  # no run takes ten; more is a hang
+SECONDS = 60  # no run takes 10 s; a longer run hangs
 OF_ALL_RANKS = (1 << 48) - 1  # mask of the id bits that are equal on all ranks
 
 

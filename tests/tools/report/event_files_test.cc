@@ -197,7 +197,7 @@ TEST(ReadEventFilesTest, RecordBeyondTheLimitEndsTheFile) {
 }
 
 // The limit applies to the sum over all files, and to the uncompressed size of compressed files.
-TEST(ReadEventFilesTest, TotalOfBytesEndsTheReading) {
+TEST(ReadEventFilesTest, TotalSizeLimitEndsReading) {
   const std::vector<proto::Event> events(1000, Scalar(std::string(1000, 'x'), 1, 1));
   const std::string plain = Contents(Write(events));
   for (const std::string& contents : {plain, Gzip(plain)}) {
@@ -213,7 +213,7 @@ TEST(ReadEventFilesTest, TotalOfBytesEndsTheReading) {
   }
 }
 
-TEST(ReadEventFilesTest, TotalOfBytesCountsDamagedRecords) {
+TEST(ReadEventFilesTest, TotalSizeIncludesDamagedRecords) {
   std::string damaged = Contents(Write({Scalar(std::string(1'000'000, 'x'), 1, 1)}));
   damaged.erase(0, Contents(Write({})).size());  // the version record
   damaged.back() ^= 1;
@@ -226,7 +226,7 @@ TEST(ReadEventFilesTest, TotalOfBytesCountsDamagedRecords) {
 }
 
 // A small record can take much memory once it is parsed.
-TEST(ReadEventFilesTest, TotalOfBytesCountsParsedEvents) {
+TEST(ReadEventFilesTest, TotalSizeIncludesParsedEvents) {
   proto::Event event;
   for (int i = 0; i < 10'000; ++i) event.mutable_summary()->add_value();
   RunData run;
@@ -235,7 +235,7 @@ TEST(ReadEventFilesTest, TotalOfBytesCountsParsedEvents) {
   EXPECT_THAT(run.notes, ElementsAre(HasSubstr("are too large; expected at most 100000 bytes")));
 }
 
-TEST(ReadEventFilesTest, MemoryOfARunEndsTheReading) {
+TEST(ReadEventFilesTest, MemoryLimitOfRunEndsReading) {
   constexpr int kMany = 2000;
   std::vector<proto::Event> scalars, starts(kMany), tags, texts, hparams;
   for (int i = 0; i < kMany; ++i) {
@@ -284,7 +284,7 @@ TEST(ReadEventFilesTest, ReadsTextsAndHyperparameters) {
   EXPECT_THAT(run.series, IsEmpty());
 }
 
-TEST(ReadEventFilesTest, CutFileGivesItsWholeRecords) {
+TEST(ReadEventFilesTest, TruncatedFileYieldsCompleteRecords) {
   const std::string path = Write({Scalar("loss", 1, 1), Scalar("loss", 2, 2)});
   const std::string contents = Contents(path);
   RunData whole;

@@ -64,7 +64,7 @@ TEST(ReportPageTest, HasEveryPartOfTheRun) {
   }
 }
 
-TEST(ReportPageTest, OneFileHasEverything) {
+TEST(ReportPageTest, PageIsSelfContained) {
   const std::string page = ReportPage("my run", EveryPart());
   EXPECT_THAT(page, HasSubstr("@media (prefers-color-scheme:dark)"));
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
@@ -127,7 +127,7 @@ TEST(ReportPageTest, NonFiniteValuesAreNamed) {
   EXPECT_THAT(page, HasSubstr("<b class=\"bad\">nan</b><span>last loss<"));
 }
 
-TEST(ReportPageTest, ThroughputIsOfTheTimesWithoutOneInTheFiles) {
+TEST(ReportPageTest, ThroughputComesFromTimesIfFilesHaveNone) {
   RunData run;
   run.series["loss"] = {{0, 1, 100}, {10, 1, 102}, {20, 1, 104}};
   EXPECT_THAT(ReportPage("x", run), HasSubstr("5.00</b><span>steps per second<"));
