@@ -79,8 +79,8 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
     const std::vector<double>& theirs = (*peer)->losses();
     if (rival.same_result &&
         (theirs.empty() || !(std::abs(theirs[0] - squares) <= kSameResult * squares))) {
-      report->AddUnmeasured(goal, absl::StrCat("sum of squares of its results: expected ", squares,
-                                               ", got ", absl::StrJoin(theirs, ", ")));
+      report->AddUnmeasured(goal, absl::StrCat("wrong sum of squares of the results; expected ",
+                                               squares, ", got ", absl::StrJoin(theirs, ", ")));
       continue;
     }
     sides.push_back(MakeSide(*std::move(peer)));

@@ -130,8 +130,8 @@ class Job {
       pollfd ready = {.fd = output_, .events = POLLIN, .revents = 0};
       const int64_t left = absl::ToInt64Milliseconds(deadline - MonotonicTime::Now());
       if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) == 0) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("the job: timed out; expected '", awaited, "', got '", last, "' last"));
+        return absl::DeadlineExceededError(absl::StrCat("the job: timed out; expected '", awaited,
+                                                        "', got '", last, "' as the last line"));
       }
       char bytes[4096];
       const ssize_t count = read(output_, bytes, sizeof(bytes));

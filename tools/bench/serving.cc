@@ -46,14 +46,14 @@ struct Server {
 absl::Status CompareLogits(const Tensor& ours, const std::vector<double>& theirs) {
   const absl::Span<const float> expected = ours.flat<float>();
   if (theirs.size() != expected.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("expected ", expected.size(), " logits, got ", theirs.size()));
+    return absl::FailedPreconditionError(absl::StrCat("wrong number of logits; expected ",
+                                                      expected.size(), ", got ", theirs.size()));
   }
   for (size_t i = 0; i < theirs.size(); ++i) {
     // NaN also fails.
     if (std::abs(theirs[i] - expected[i]) <= kLogitTolerance) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("logit ", i, ": expected ", expected[i], ", got ", theirs[i]));
+        absl::StrCat("wrong logit ", i, "; expected ", expected[i], ", got ", theirs[i]));
   }
   return absl::OkStatus();
 }

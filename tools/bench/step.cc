@@ -18,7 +18,7 @@
 #include "tools/launch/launch.h"
 
 ABSL_FLAG(int, rounds, 15,
-          "bench: rounds, in each of which every side is measured once; at least 7");
+          "bench: number of rounds; each round measures every side once; at least 7");
 ABSL_FLAG(
     std::string, svg, "",
     "bench step, gates: draw a chart to this file: the timeline of a step, or for gates the step "
@@ -39,8 +39,8 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
     const double theirs =
         i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
     if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
-    return absl::FailedPreconditionError(absl::StrCat(name, ": loss of step ", i + 1, " is ",
-                                                      theirs, "; expected our loss, ", ours[i]));
+    return absl::FailedPreconditionError(absl::StrCat(
+        name, ": loss of step ", i + 1, " is ", theirs, "; expected Mirrorflow's loss, ", ours[i]));
   }
   return absl::OkStatus();
 }

@@ -99,7 +99,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   if (flags.secret.empty() && !IsLoopback(bind.host) && !flags.insecure) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bind=", bind.ToString(),
-                     ": no secret; set --secret_file, or --insecure in a network in which every "
+                     ": no secret; set --secret_file, or --insecure on a network where every "
                      "process is trusted"));
   }
   const CoordinationServer::Options options = {.address = bind.ToString(),

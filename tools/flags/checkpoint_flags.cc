@@ -10,7 +10,7 @@
 
 ABSL_DECLARE_FLAG(absl::Duration, prepare_timeout);
 ABSL_FLAG(std::string, checkpoint_dir, "",
-          "checkpoint directory, from which training also resumes; used only by worker 0");
+          "checkpoint directory, which training also resumes from; used only by worker 0");
 ABSL_FLAG(int64_t, checkpoint_every, 500,
           "steps between checkpoints; 0: save only when training ends");
 ABSL_FLAG(int, keep, 2, "how many of the newest checkpoints to keep, at least 2");

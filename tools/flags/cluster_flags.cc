@@ -61,10 +61,10 @@ ABSL_FLAG(
     "default: $MIRRORFLOW_JOB, or the job id from SLURM, torchrun or MPI; none with an external "
     "coordinator");
 ABSL_FLAG(std::string, bind, "",
-          "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
+          "ADDRESS or ADDRESS:PORT of this host where the coordination service listens; "
           "default: the coordinator's address in the cluster");
 ABSL_FLAG(std::string, advertise, "",
-          "ADDRESS or ADDRESS:PORT at which the other workers reach this process; default: --bind, "
+          "ADDRESS or ADDRESS:PORT that other workers use to reach this process; default: --bind, "
           "or the address of the network interface that routes to the coordination service");
 ABSL_FLAG(std::string, external_coordinator, "",
           "HOST:PORT of a `mirrorflow coordinator` that runs the coordination service instead of "
@@ -82,13 +82,13 @@ ABSL_FLAG(
     "auto (shared memory on a host; between hosts tcp, or ucx if all have RDMA and the job has "
     "neither a secret nor certificates)");
 ABSL_FLAG(int, ring_from, 0,
-          "minimum number of hosts for which CPU all-reduces use a ring; 0: never");
+          "CPU all-reduces use a ring if the job has at least this many hosts; 0: never");
 ABSL_FLAG(
     std::string, wire_dtype, "float",
-    "dtype in which CPUs on different hosts send all-reduced floats: float, or bfloat16, which "
+    "dtype that CPUs use to send all-reduced floats to other hosts: float, or bfloat16, which "
     "halves the bytes but rounds the values");
 ABSL_FLAG(bool, insecure, false,
-          "allow workers on several hosts without a secret, in a network in which every process is "
+          "allow workers on several hosts without a secret, on a network where every process is "
           "trusted");
 
 namespace mirrorflow {
@@ -211,7 +211,7 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   const std::string external = absl::GetFlag(FLAGS_external_coordinator);
   if (!external.empty() && cluster.num_workers == 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--external_coordinator: requires a cluster of several workers; got ", cluster.ToString()));
+        "--external_coordinator: expected a cluster of several workers, got ", cluster.ToString()));
   }
   if (!external.empty()) cluster.coordinator = external;
   if (name == "auto" && cluster.num_workers == 1) return std::nullopt;

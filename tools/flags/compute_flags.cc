@@ -7,10 +7,9 @@
 #include "framework/core/status.h"
 #include "tools/flags/command_line.h"
 
-ABSL_FLAG(
-    std::string, compute_dtype, "float",
-    "dtype in which float matrix products, convolutions and attention are computed: float, or "
-    "bfloat16 or half (mixed precision)");
+ABSL_FLAG(std::string, compute_dtype, "float",
+          "dtype for computing float matrix products, convolutions and attention: float, or "
+          "bfloat16 or half (mixed precision)");
 ABSL_FLAG(bool, allow_tf32, false,
           "on GPUs, let float matrix products, convolutions and attention round their operands to "
           "TensorFloat-32");

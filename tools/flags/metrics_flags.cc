@@ -11,7 +11,7 @@
 
 ABSL_FLAG(
     std::string, metrics, "",
-    "HOST:PORT at which each worker serves /metrics (for Prometheus), /healthz and /readyz; "
+    "HOST:PORT where each worker serves /metrics (for Prometheus), /healthz and /readyz; "
     "PORT or :PORT serves only this host. Each worker adds its index on the host to the port; "
     "0 chooses a free port");
 ABSL_DECLARE_FLAG(std::string, job);

@@ -187,7 +187,7 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
 
 // ---- the flags ----------------------------------------------------------------------------------
 
-// Returns the directory in which the launcher and its workers run.
+// Returns the directory where the launcher and its workers run.
 absl::StatusOr<std::string> WorkingDirectory() {
   const std::unique_ptr<char, decltype(&std::free)> path(getcwd(nullptr, 0), &std::free);
   if (path != nullptr) return std::string(path.get());

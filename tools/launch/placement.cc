@@ -57,8 +57,8 @@ absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
     return wrong("unexpected text");
   }
   host.name = parts.second.empty() ? host.address : std::string(parts.first);
-  if (host.name.empty() || host.address.empty()) return wrong("no name");
-  // The name becomes an argument of the remote shell.
+  if (host.name.empty() || host.address.empty()) return wrong("empty name or address");
+  // The name becomes an argument of the remote shell, which must not read it as a flag.
   if (absl::StartsWith(host.name, "-")) return wrong("a name that looks like a flag");
   return host;
 }

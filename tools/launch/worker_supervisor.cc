@@ -226,7 +226,7 @@ class WorkerSupervisor {
     if (null < 0) return SystemError(errno, "cannot open /dev/null");
     if (dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
         dup2(errors, STDERR_FILENO) < 0) {
-      return SystemError(errno, "cannot redirect");
+      return SystemError(errno, "cannot redirect the worker's standard streams");
     }
     if (chdir(start.directory().c_str()) != 0) {
       return SystemError(errno, absl::StrCat("cannot change to directory ", start.directory()));
