@@ -6,9 +6,9 @@ usage: test_summary.py BUILD_EVENTS.json BAZEL_EXIT_STATUS
 
 Reads Bazel's own record of the run, so results of an earlier run are never counted. A test
 program that fails although none of its cases did (a crash, a leak, a time-out, a build error)
-counts as one failed case. Prints the last lines of the logs of failed programs, which say most and
-which a service that shortens long output drops first; then the names of failed and skipped cases,
-and the counts.
+is counted as one failed case. Prints the last lines of the logs of failed programs,
+followed by the names of failed and skipped cases, and the counts. The lines of the logs are the
+most useful output, and a service that shortens long output drops them first.
 """
 
 import collections

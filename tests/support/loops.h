@@ -12,8 +12,7 @@ inline Output Integer(const Scope& scope, int32_t value) {
   return ops::Const(scope, Tensor::Scalar<int32_t>(value));
 }
 
-// Builds a loop of `times` iterations, each of which applies `next` to the iteration number and the
-// values.
+// Builds a loop of `times` iterations. Each iteration applies `next` to its number and the values.
 inline std::vector<Output> CountedLoop(const Scope& scope, int times, std::vector<Output> values,
                                        ops::FunctionBuilder next) {
   using Outputs = std::vector<Output>;

@@ -95,7 +95,7 @@ TEST_F(CheckpointFlagsTest, OtherWorkersWaitForWorker0UntilPrepareTimeout) {
   worker_1.join();
 }
 
-// Without this, every restart would fail.
+// If --connect_timeout also limited the wait for the directory, every restart would fail.
 TEST_F(CheckpointFlagsTest, HostWithoutPowerIsOutlastedWithShortConnectTimeout) {
   absl::SetFlag(&FLAGS_connect_timeout, absl::Seconds(1));
   WriteTemporary("flags/lock", "process 1 on elsewhere since yesterday, id 0123456789abcdef\n");

@@ -29,7 +29,7 @@ class FakeStrategy final : public Strategy {
   Topology topology_;
 };
 
-// Classifies an error as our programs do. `code` is the exit code of the phase in which the error
+// Classifies an error as our programs do. `code` is the exit code of the phase where the error
 // occurred.
 int ExitCodeOfError(const absl::Status& error, int num_workers, ExitCode code) {
   const FakeStrategy strategy(num_workers);

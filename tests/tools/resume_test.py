@@ -18,7 +18,7 @@ from disturbed import PREEMPTED, SECONDS, DisturbedTest
 # How many points to test, over all tests. Each point costs about two runs of the program.
 POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "200"))
 SEED = int(os.environ.get("MIRRORFLOW_RESUME_SEED", "1"))
-# Failpoints at which the process kills itself, and how often a run passes each of them.
+# Failpoints where the process kills itself, and how often a run passes each of them.
 PLACES = {"train/step": 100, "train/inference_step": 200, "train/epoch_end": 10,
           "checkpoint/begin": 50, "checkpoint/data/write": 50, "checkpoint/rename": 50,
           "checkpoint/fsync_parent": 50, "checkpoint/removed": 40}

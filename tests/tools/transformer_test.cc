@@ -19,7 +19,7 @@ namespace {
 constexpr TransformerConfig kSmall = {
     .vocabulary = 11, .context = 8, .width = 16, .heads = 2, .blocks = 2};
 
-// Returns sequences in which each token determines the next one.
+// Returns sequences where each token determines the next one.
 std::vector<Tensor> Batch(int64_t rows) {
   std::vector<int32_t> tokens, next;
   for (int64_t r = 0; r < rows; ++r) {
@@ -112,7 +112,7 @@ TEST(TransformerTest, LaterTokensDoNotAffectEarlierLogits) {
   EXPECT_NE(a.flat<float>()[before], b.flat<float>()[before]);
 }
 
-// The graph has custom ops, some of which are called by function name.
+// The graph has custom ops. Some are called by function name.
 TEST(TransformerTest, SurvivesGraphDefRoundTrip) {
   Graph graph;
   const Scope root(&graph);

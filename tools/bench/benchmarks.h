@@ -130,8 +130,8 @@ absl::Status BenchOverhead(Report* report);     // all of them
 
 // overlap.cc: how much of a step is exposed communication.
 //
-// Measures the fraction of a training step in which the compute lanes start collectives, wait for
-// them or do their part of them (C15).
+// Measures the fraction of a training step that the compute lanes spend on starting collectives,
+// waiting for them, or doing a part of their work (C15).
 absl::Status BenchExposed(const TrainingCase& training, Report* report);
 
 // Measures how much longer a step takes on two workers than on one worker with the same batch, as a

@@ -262,7 +262,7 @@ void PrintPreamble() {
                          OneDnnVersion(), "; ", PeersVersions()));
   PrintLine(
       absl::StrCat("- Settings: ", absl::GetFlag(FLAGS_rounds),
-                   " rounds in which all sides take turns; one thread and one core per "
+                   " rounds where all sides take turns; one thread and one core per "
                    "replica on every side; equal weights, batches and losses; batch sizes are "
                    "per replica"));
   PrintLine(

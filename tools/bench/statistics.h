@@ -21,7 +21,7 @@ struct Timing {
   double min_ms = 0;
   double iqr_ms = 0;  // interquartile range
   int rounds = 0;     // rounds that count
-  int discarded = 0;  // rounds in which the machine was disturbed
+  int discarded = 0;  // rounds when the machine was disturbed
 };
 
 struct TimingOptions {
@@ -42,8 +42,8 @@ struct Rounds {
 };
 
 // Runs each side once per round, in reverse order in every second round. A burst of multiply-adds
-// before each side measures the speed of the cores. Rounds in which a burst is more than 5 % slower
-// than the best one are discarded, unless fewer than 7 would remain.
+// before each side measures the speed of the cores. If a burst is more than 5 % slower than the
+// best one, its round is discarded, unless fewer than 7 would remain.
 absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const TimingOptions& options);
 
 Timing TimingOf(const Rounds& rounds, size_t side);
@@ -65,8 +65,8 @@ struct LoadTiming {
   double p99_ms = 0;
 };
 
-// Runs `clients` threads, each of which calls request(client) repeatedly until `time` has passed,
-// but at least once. A client sends its next request once it has the answer to the last one. If a
+// Runs `clients` threads. Each thread calls request(client) repeatedly until `time` has passed, but
+// at least once. A client sends its next request once it has the answer to the last one. If a
 // request fails, the clients stop after their current request; returns the first error.
 absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,
                                          const std::function<absl::Status(int client)>& request);

@@ -96,7 +96,7 @@ absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const St
 // InvalidArgument for a model without logits.
 absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model);
 
-// The file that a peer reads: the batch, and the weights in the order in which the model created
+// The file that a peer reads: the batch, and the weights in the order that the model created
 // them. The destructor removes the file.
 class CaseFile {
  public:

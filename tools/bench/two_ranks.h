@@ -29,7 +29,7 @@ class ReplicaMemory {
 
 // The work that a rank repeats.
 using RankWork = std::function<absl::Status(Communicator&)>;
-// Makes a side in which two ranks of one process repeat the same work. Rank 0 runs on core 0, on
+// Makes a side where two ranks of one process repeat the same work. Rank 0 runs on core 0, on
 // the thread that calls the side; rank 1 follows on its own thread, pinned to core 1. Calls
 // `make_work` once per rank, on that rank's thread, so that its memory is local to the core.
 absl::StatusOr<Side> MakeTwoRankSide(const std::function<RankWork()>& make_work);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RestartPolicy: decides whether, when and on which hosts a job restarts after an attempt, and
-// whether and when a lost worker restarts alone.
+// RestartPolicy: decides whether and when a job restarts after an attempt, which hosts it then
+// uses, and whether and when a lost worker restarts alone.
 //
 // A job restarts at most --max_restarts times without progress. Progress is a checkpoint of a later
 // step than all earlier ones. It resets the count, so neither a flaky host nor a month of
