@@ -60,10 +60,10 @@ Tolerance ToleranceOfKnownGradient(const Tensor& gradient);
 CheckReport CheckKnownGradients(const OpCase& op_case, const OpRegistry& ops,
                                 const KernelRegistry& kernels);
 
-// Checks the sharding rule: splits the operands along each letter over 1 to 4 replicas, also
-// unevenly and with empty shards, runs the op on each replica's rows, concatenates the results and
-// compares them with the op on the whole operands. If the rule is linear, does the same with
-// partial sums as operands. Compares an expansion with its op.
+// Checks the sharding rule. Splits the operands along each letter over 1 to 4 replicas, also
+// unevenly and with empty shards, and runs the op on each replica's rows. Concatenates the results
+// and compares them with the op's results for the whole operands. If the rule is linear, does the
+// same with partial sums as operands. Compares an expansion with its op.
 CheckReport CheckShardingRule(const OpCase& op_case, const OpRegistry& ops,
                               const KernelRegistry& kernels);
 

@@ -385,8 +385,8 @@ class Generator {
 
   static constexpr int kMaxDepth = 2;
 
-  // Adds an If on x, another value and possibly a variable, which one of the two branches
-  // increases. The predicate compares a maximum, which does not depend on the order of computation.
+  // Adds an If on x, another value and possibly a variable. One of the two branches adds to the
+  // variable. The predicate compares a maximum, which does not depend on the order of computation.
   void Branch(const Value& x) {
     if (depth_ == kMaxDepth) return;
     const Value y = Pick();

@@ -22,8 +22,8 @@ TRAIN = ["--model=mlp", "--replicas=1", "--collective=tcp", f"--steps={STEPS}",
 
 
 class Fault:
-    """change(a, b) arrives instead of the first two frames of a step that one end sends, and
-    rest(frame) instead of each later one."""
+    """Replaces frames of one end: the first two frames a and b of a step arrive as change(a, b), and
+    each later frame arrives as rest(frame)."""
 
     def __init__(self, sender, change, rest=lambda frame: frame):
         self.sender, self.change, self.rest = sender, change, rest
@@ -61,7 +61,7 @@ def flips():
     yield "the payload's end", flip(-4, 4)
 
 
-# A network does not by chance produce a different header with a correct checksum.
+# These headers have correct checksums, which a faulty network is very unlikely to produce.
 def earlier_incarnation(a, b):
     return with_fields(a, incarnation=header_of(a).incarnation - 1) + b
 

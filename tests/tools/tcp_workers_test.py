@@ -36,8 +36,8 @@ def late(slow_end, seed):
 class TcpWorkersTest(programs.WorkersTestCase):
 
     def train_through(self, on_frame, name, cores_of_others):
-        """Trains through the link. Worker 0 can use all cores, some of them alone if the others
-        have fewer."""
+        """Trains through the link. Worker 0 can use all cores. If the other workers can use
+        fewer cores, worker 0 has some cores for itself."""
         link = tcp_link.TcpLink(on_frame)
         self.addCleanup(link.close)
         self.check_all_succeed(self.run_workers(

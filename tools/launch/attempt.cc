@@ -61,7 +61,7 @@ std::string HostText(const LaunchHost& host) {
   return host.name.empty() ? "this machine" : absl::StrCat("host ", host.name);
 }
 
-// Returns ` (LINE)`, where LINE is the last line of `text`; empty if there is no line.
+// Returns ` (LINE)`, where LINE is the last line of `text`, or an empty string if there is none.
 std::string LastLineText(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   const absl::string_view line = text.substr(text.rfind('\n') + 1);
@@ -176,7 +176,7 @@ absl::Status Attempt::Gather() {
   return absl::OkStatus();
 }
 
-// Names the hosts that have not answered.
+// Returns a text that names the hosts that have not answered.
 std::string Attempt::AbsentText() const {
   std::vector<std::string> texts;
   for (const Host& host : hosts_) {
@@ -494,7 +494,7 @@ void Attempt::LoseHost(Host& host, const absl::Status& why) {
   if (!why.ok() || code == 0) code = 1;
   std::vector<Worker*> lost;
   for (Worker& worker : WorkersOf(host)) {
-    // Mark all of them as ended first, because the first End() ends the others.
+    // Mark all of the host's workers as ended before the first End(), which ends running workers.
     if (!std::exchange(worker.ended, true) || worker.is_pausing()) lost.push_back(&worker);
     worker.again_at = MonotonicTime::InfiniteFuture();
   }
@@ -581,7 +581,7 @@ bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   worker.end.host = end.host;
   worker.starts_again = true;
   worker.lost_after_step = saved_step_;
-  // After a longer pause, the others would have given up.
+  // After a longer pause, the other workers would have stopped waiting.
   worker.again_at = now + std::min(*pause, options_.rejoin_timeout / 2);
   return true;
 }

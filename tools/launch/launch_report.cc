@@ -114,7 +114,8 @@ bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked) {
            (launcher_was_asked &&
             (end.exit_code == 128 + SIGTERM || (end.process == 0 && IsAsAsked(end))));
   };
-  // A worker that is stopped before its first step does not tell the others, so they lose it.
+  // A worker that is stopped before its first step does not tell the other workers, so they
+  // consider it lost.
   const bool may_have_victims =
       launcher_was_asked || (first != nullptr && first->exit_code == kExitPreempted);
   const auto fits = [&](const WorkerEnd& end) {
