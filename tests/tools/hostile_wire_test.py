@@ -22,8 +22,8 @@ TRAIN = ["--model=mlp", "--replicas=1", "--collective=tcp", f"--steps={STEPS}",
 
 
 class Fault:
-    """Replaces frames of one end: the first two frames a and b of a step arrive as change(a, b), and
-    each later frame arrives as rest(frame)."""
+    """Replaces frames of one end: the first two frames of a step, a and b, arrive as change(a, b).
+    Each later frame arrives as rest(frame)."""
 
     def __init__(self, sender, change, rest=lambda frame: frame):
         self.sender, self.change, self.rest = sender, change, rest
