@@ -10,7 +10,7 @@ namespace mirrorflow {
 
 struct CertificateOptions {
   bool expired = false;
-  // The authority that signs the certificate; null: the certificate is self-signed.
+  // The authority that signs the certificate, or null for a self-signed certificate.
   const TlsFiles* authority = nullptr;
 };
 

@@ -103,7 +103,8 @@ absl::Status ShardingCheck::PrepareRule() {
   return absl::OkStatus();
 }
 
-// All dimensions with the same letter are cut together, each in proportion to its size.
+// Returns the letter `name`. The check cuts all dimensions with this letter together, each in
+// proportion to its size.
 absl::StatusOr<ShardingCheck::Letter> ShardingCheck::FindLetter(char name) const {
   Letter letter = {.name = name, .rows = 0, .in_inputs = false};
   bool empty = false;

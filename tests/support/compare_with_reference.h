@@ -18,7 +18,7 @@ namespace mirrorflow {
 // One way to run a program.
 struct ProgramSetting {
   TestSessionOptions session;
-  std::vector<int64_t> rows;  // per replica; empty: an even split
+  std::vector<int64_t> rows;  // per replica; if empty, an even split
 
   std::string ToString() const;
 };

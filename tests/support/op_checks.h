@@ -26,7 +26,7 @@ struct CheckReport {
 
 // Returns the distance from 1 to the next number of a floating-point dtype.
 double RoundingUnit(DataType dtype);
-// Returns the largest rounding unit of the floating-point tensors; 0 if there are none.
+// Returns the largest rounding unit of the floating-point tensors, or 0 if there are none.
 double LargestUnit(absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs);
 
 // Returns the tolerance for results of `node` that are computed in a different order, where eps is
@@ -56,14 +56,14 @@ CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
 // value, or 1e-5 if they were computed in float.
 Tolerance ToleranceOfKnownGradient(const Tensor& gradient);
 
-// Checks the symbolic gradients against the known ones. A missing gradient counts as zeros.
+// Checks the symbolic gradients against the known ones. A missing gradient is treated as zeros.
 CheckReport CheckKnownGradients(const OpCase& op_case, const OpRegistry& ops,
                                 const KernelRegistry& kernels);
 
-// Checks the sharding rule: splits the operands along each letter over 1 to 4 replicas, also
-// unevenly and with empty shards, runs the op on each replica's rows, concatenates the results and
-// compares them with the op on the whole operands. If the rule is linear, does the same with
-// partial sums as operands. Compares an expansion with its op.
+// Checks the sharding rule. Splits the operands along each letter over 1 to 4 replicas, also
+// unevenly and with empty shards, and runs the op on each replica's rows. Concatenates the results
+// and compares them with the op's results for the whole operands. If the rule is linear, does the
+// same with partial sums as operands. Compares an expansion with its op.
 CheckReport CheckShardingRule(const OpCase& op_case, const OpRegistry& ops,
                               const KernelRegistry& kernels);
 

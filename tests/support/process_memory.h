@@ -8,7 +8,7 @@
 
 namespace mirrorflow {
 
-// Returns a field of /proc/self/status, such as VmHWM, in bytes; 0 if it does not exist.
+// Returns a field of /proc/self/status, such as VmHWM, in bytes, or 0 if it does not exist.
 int64_t MemoryFigure(absl::string_view name);
 
 }  // namespace mirrorflow

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A CPU device that behaves like a GPU. Its lanes are real queues, each with its own thread and
-// random delays between instructions. The host cannot access its memory: only kernels receive valid
-// addresses. A test that passes on it relies only on the plan's events for ordering.
+// random delays between instructions. The host cannot access the device's memory: only kernels
+// receive valid addresses. A test that passes on it relies only on the plan's events for ordering.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_QUEUED_DEVICE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_QUEUED_DEVICE_H_
 

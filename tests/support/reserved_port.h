@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReservedPort: a TCP port on 127.0.0.1 that the system gives to no other process during the
+// ReservedPort: a TCP port on 127.0.0.1 that the system does not give to another process during the
 // object's lifetime. A server that sets SO_REUSEADDR, as the coordination service does, can listen
 // on it.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RESERVED_PORT_H_

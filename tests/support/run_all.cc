@@ -18,7 +18,7 @@ absl::Status RunAll(const Graph& graph, const RunAllOptions& options) {
   std::vector<Output> feeds;
   std::vector<Tensor> values;
   for (const Output& feed : endpoints.feeds) {
-    if (feed.node->num_inputs() > 0) continue;  // it has a default
+    if (feed.node->num_inputs() > 0) continue;  // the placeholder has a default
     Shape shape = feed.node->attr<Shape>("shape");
     if (shape.unknown_rank()) continue;
     for (int d = 0; d < shape.rank(); ++d) {
@@ -26,7 +26,7 @@ absl::Status RunAll(const Graph& graph, const RunAllOptions& options) {
     }
     if (!shape.Validate(feed.dtype()).ok() || shape.num_elements() > max_bytes / 8) continue;
     bytes += shape.num_elements() * 8;
-    if (bytes > max_bytes) return absl::ResourceExhaustedError("feeds");
+    if (bytes > max_bytes) return absl::ResourceExhaustedError("the feeds are too large");
     MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(feed.dtype(), shape));
     if (value.dtype() == DT_FLOAT) std::fill_n(value.data<float>(), value.num_elements(), 1.0f);
     feeds.push_back(feed);

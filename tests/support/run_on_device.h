@@ -24,7 +24,7 @@ namespace mirrorflow {
 // One replica's shard of a node, as in EvaluateOptions for the CPU.
 struct ShardOptions {
   StepParams params;
-  // The sharding of each output and the shape of this replica's shard; empty: replicated.
+  // The sharding of each output and the shape of this replica's shard; replicated if empty.
   std::vector<Sharding> output_shardings = {};
   std::vector<Shape> output_shapes = {};
 };

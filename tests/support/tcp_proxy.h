@@ -18,8 +18,8 @@ namespace mirrorflow {
 // Returns a socket connected to a port of this host; fails the test if the connection is refused.
 int ConnectToPort(int port);
 
-// Forwards connections from its own port to another port of this host, and keeps a copy of all
-// bytes.
+// Forwards connections from a port of the proxy to another port of this host, and keeps a copy of
+// all bytes.
 class TcpProxy {
  public:
   // Starts a proxy that delivers bytes after `delay`, in both directions.

@@ -25,7 +25,7 @@ struct Tolerance {
 // compared exactly.
 std::string Difference(const Tensor& want, const Tensor& got, const Tolerance& tolerance);
 
-// Returns the largest finite |element|; 0 if there is none, or if the dtype is not numeric.
+// Returns the largest finite |element|, or 0 if there is none or the dtype is not numeric.
 double LargestFinite(const Tensor& tensor);
 bool AllFinite(const Tensor& tensor);
 

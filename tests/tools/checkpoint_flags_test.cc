@@ -70,7 +70,7 @@ class CheckpointFlagsTest : public testing::Test {
   const Graph graph_;
 };
 
-TEST_F(CheckpointFlagsTest, OthersWaitForWorker0ForPrepareTimeout) {
+TEST_F(CheckpointFlagsTest, OtherWorkersWaitForWorker0UntilPrepareTimeout) {
   absl::SetFlag(&FLAGS_prepare_timeout, absl::Hours(2));
   absl::Notification waits;
   const auto workers = TestWorkers::Create(

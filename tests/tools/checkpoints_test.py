@@ -17,7 +17,7 @@ from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, RESOURCES, USAGE
 
 SECONDS = 60  # time limit; a run takes less than 5 s
 STEPS = 40
-# How often a training run is killed at a random time. A single kill finds little.
+# How often a training run is killed at a random time. A single kill rarely finds a bug.
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "10"))
 TRAIN = [*programs.TRAIN_TINY, "--model=mlp", "--replicas=2", f"--steps={STEPS}"]
 
@@ -201,7 +201,7 @@ class CheckpointsTest(programs.ProgramTest):
 
     def test_training_goes_on_if_a_save_fails(self):
         result = self.on_small_disk("size=8m", "", "--max_failed_saves=100")
-        # The last save has also failed, so the error comes after everything else.
+        # The last save has also failed, so the error is reported after all other output.
         self.assertEqual(result.returncode, RESOURCES, result.stderr)
         self.assertIn("test_accuracy=", result.stdout)
         self.assertEqual((self.root / "part.log").read_bytes(),

@@ -18,8 +18,8 @@ int Connect(int fd, const void* address, socklen_t size) {
   return static_cast<int>(syscall(SYS_connect, fd, address, size));
 }
 
-// Ports are in network byte order. Returns 0, which refuses connections, if the link does not
-// answer.
+// Returns the port that stands in for `port`, both in network byte order. Returns 0, which refuses
+// connections, if the link does not answer.
 in_port_t StandInFor(in_port_t port) {
   const sockaddr_in link = {.sin_family = AF_INET,
                             .sin_port = htons(static_cast<uint16_t>(std::atoi(getenv("TCP_LINK")))),

@@ -125,7 +125,7 @@ class CoordinatorTest(restarts.RestartsTestCase):
         self.coordinator.kill()
         for worker in workers:
             self.check_ends(worker, CLUSTER, "`mirrorflow coordinator` is lost")
-        workers = self.start_workers()  # before the coordinator
+        workers = self.start_workers()  # before the coordinator starts
         time.sleep(0.5)
         self.coordinator = self.start_coordinator()
         for worker in workers:
@@ -167,7 +167,7 @@ class CoordinatorTest(restarts.RestartsTestCase):
         self.coordinator.terminate()
         time.sleep(0.2)
         self.assertIsNone(self.coordinator.poll())
-        self.coordinator.terminate()  # the same request
+        self.coordinator.terminate()  # repeats the same request
         time.sleep(0.2)
         self.assertIsNone(self.coordinator.poll())
         self.coordinator.terminate()

@@ -158,7 +158,7 @@ TEST(CriticalPathTest, IncludesCollectivesAndWriteAfterReadDependencies) {
   plan.Finish(3);
   plan.Kernel("Update", {3}, {1});
   EXPECT_THAT(CriticalPath(plan, {1, 1, 1, 1, 1, 1}), ElementsAre(0, 1, 2, 4, 5));
-  // The update overwrites what Forward reads, so it comes later, no matter how cheap the rest is.
+  // The update overwrites what Forward reads, so the path includes Forward.
   PlanOf update_only;
   update_only.Kernel("Forward", {1}, {2});
   update_only.Kernel("Update", {}, {1});

@@ -3,7 +3,7 @@
 // A small training run with everything that has state: dropout, accumulated gradients, weight
 // averages, an adjustable learning rate, all kinds of metrics, validation inside and after epochs,
 // and all callbacks, including a custom one that counts its events, predicts and evaluates.
-// resume_test.py kills and stops it at random points and restarts it.
+// resume_test.py kills and stops the run at random points and restarts it.
 //
 //   disturbed_training REPLICAS DIRECTORY EPOCHS
 //

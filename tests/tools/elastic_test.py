@@ -73,7 +73,7 @@ class ElasticTest(programs.ProgramTest):
                 programs.kill(process)
 
     def step(self):
-        """Returns the last step with a checkpoint."""
+        """Returns the step of the newest checkpoint."""
         return max((int(p.name[5:]) for p in (self.root / "saved").glob("step-*")), default=0)
 
     def wait_for_workers(self, size):

@@ -27,7 +27,7 @@ USER = ("setpriv --reuid=65534 --clear-groups --inh-caps=+dac_override --ambient
 class Outcome:
     code: int = 0
     word: str = ""  # on standard error
-    losses: bool = True  # whether the losses of an undisturbed run are written
+    losses: bool = True  # whether the run writes the losses of an undisturbed run
 
     def __post_init__(self):
         self.losses = self.losses and self.code in (0, RESOURCES)
@@ -74,7 +74,7 @@ ENVIRONMENTS = [
      fails(USAGE, "losses"), fails(USAGE, "working directory")),
     ("error file that is a pipe", "mkfifo errors", {"MIRRORFLOW_ERROR_FILE": "errors"}, WORKS,
      WORKS),
-    # gRPC variables, which matter only for several workers.
+    # gRPC variables, which affect only jobs with several workers.
     *((f"gRPC polls by {name}", "", {"GRPC_POLL_STRATEGY": name}, WORKS,
        fails(USAGE, "GRPC_POLL_STRATEGY")) for name in ("none", "nothing", "", "none,poll")),
     ("gRPC polls by epollex or poll", "", {"GRPC_POLL_STRATEGY": "epollex,poll"}, WORKS, WORKS),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that fail in the middle of training: the others end in time and name them."""
+"""Workers fail in the middle of training. The other workers end in time and name the culprit."""
 
 import json
 import os
@@ -58,7 +58,7 @@ class Proxy:
             pass
 
     def break_connections(self, how, then=None):
-        self.mode = then or how  # all modes but "forward" discard what arrives
+        self.mode = then or how  # all modes except "forward" discard incoming bytes
         pairs, self.pairs = self.pairs, []
         for inner, outer in pairs:
             if how == "half-close":

@@ -19,8 +19,8 @@ import zlib
 from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, RESOURCES, TRAIN_TINY,
                       VERSIONS, crc32c, floats, main, node)
 
-SECONDS = 5  # of CPU time
-MEBIBYTES = 64  # resident; an idle program uses a third of it
+SECONDS = 5  # limit on CPU time
+MEBIBYTES = 64  # limit on resident memory; an idle program uses a third of this
 
 X = """node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } }
   attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } } }

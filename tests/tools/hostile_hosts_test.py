@@ -87,7 +87,7 @@ if mode == "twice":
 time.sleep(30)
 '''
 
-MODES = {  # each with a part of the message
+MODES = {  # the modes of host `a`, each with a part of the message
     "profile": r"'Welcome to a!\x1b[2J",
     "binary": "expected the supervisor's first event",
     "early": "expected the supervisor's first event",

@@ -150,7 +150,7 @@ class HostileWireTest(programs.WorkersTestCase):
         timeout = 2
         for sender, receiver in ((ACCEPTING, 1), (CONNECTING, 0)):
             with self.subTest(f"sent by rank {1 - receiver}"):
-                # The first frame is cut in the middle.
+                # The first frame is truncated in the middle.
                 fault = Fault(sender, lambda a, b: a[:len(a) - 2], rest=lambda frame: b"")
                 self.check_fault(
                     f"dropped {sender}", fault, 1.25 * timeout + HEARTBEAT + 8,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs `fashion_mnist` under other projects' launchers, and over several hosts. The hosts are
-network namespaces, which do not share memory, joined by a virtual Ethernet."""
+network namespaces, which do not share memory, joined by a virtual Ethernet link."""
 
 import json
 import os

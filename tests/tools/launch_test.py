@@ -245,7 +245,7 @@ class LaunchTest(programs.ProgramTest):
         self.assertEqual(commands_with("sleep 65.5"), [])
 
     def test_other_hosts_get_environment_and_command_on_standard_input(self):
-        # A remote shell that drops its own environment and keeps only what it is called with.
+        # A remote shell that drops its environment and keeps only its arguments.
         self.write("rsh", "#!/bin/sh\necho \"$@\" >> rsh.log\nhost=$1; shift\n"
                           "exec env -i PATH=$PATH HOST=$host \"$@\"\n")
         (self.root / "rsh").chmod(0o755)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lines on standard error have the time and origin that MIRRORFLOW_LOG_FORMAT asks for."""
+"""Lines on standard error have the time and origin that MIRRORFLOW_LOG_FORMAT selects."""
 
 import json
 import os

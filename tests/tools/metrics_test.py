@@ -40,7 +40,7 @@ class Worker:
         raise AssertionError("the worker says no port")
 
     def get(self, path):
-        """Returns the code and the text; (0, "") once the process has ended."""
+        """Returns the code and the text; or (0, "") once the process has ended."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request("GET", path)
@@ -58,7 +58,7 @@ class Worker:
         return {family.name: family for family in parser.text_string_to_metric_families(text)}
 
     def value(self, name):
-        """Returns the value of a metric's only sample; None if the metric does not exist."""
+        """Returns the value of a metric's only sample, or None if the metric does not exist."""
         families = self.metrics()
         family = families.get(name.removesuffix("_total"))
         return family and family.samples[0].value

@@ -38,9 +38,9 @@ TEST(PredictExchangeTest, OnlyWaitsAreExposed) {
   const int first = s.Update(100), second = s.Update(50);
   s.Add(InstructionKind::kStart, first, 0);
   s.Add(InstructionKind::kKernel, 0, 150);
-  s.Add(InstructionKind::kStart, second, 0);   // waits for the link until 200
-  s.Add(InstructionKind::kFinish, first, 5);   // arrives at 210
-  s.Add(InstructionKind::kFinish, second, 5);  // arrives at 310
+  s.Add(InstructionKind::kStart, second, 0);   // waits for the link until time 200
+  s.Add(InstructionKind::kFinish, first, 5);   // arrives at time 210
+  s.Add(InstructionKind::kFinish, second, 5);  // arrives at time 310
   const ExchangePrediction p = PredictExchange(s.plan, s.costs, DomainsOf(2), kLink);
   EXPECT_EQ(p.sent_bytes, 150);
   EXPECT_EQ(p.network_ns, 300);

@@ -59,7 +59,7 @@ class PreemptionsTest(DisturbedTest):
             try:
                 os.kill(process, signal.SIGTERM)
             except ProcessLookupError:
-                pass  # it has just ended
+                pass  # the process has just ended
         code, output = self.finish(job)
         how = f"{target} after {delay:.3f} s"
         self.assertIn(code, (0, PREEMPTED), f"{how}: {output}")

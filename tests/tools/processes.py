@@ -24,13 +24,13 @@ def tree_of(process):
 
 
 def parent_of(process):
-    """Returns the parent of the process; None if the process has ended."""
+    """Returns the parent of the process, or None if the process has ended."""
     fields = _read(process, "stat").rpartition(")")[2].split()
     return int(fields[1]) if fields else None
 
 
 def name_of(process):
-    """Returns the process name, truncated to 15 characters; empty if it has ended."""
+    """Returns the process name, truncated to 15 characters, or "" if the process has ended."""
     return _read(process, "comm").strip()
 
 

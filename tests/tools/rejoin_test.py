@@ -103,7 +103,7 @@ class RejoinTest(restarts.RestartsTestCase):
             # Progress resets the backoff, so the next pause is short again.
             if i % 5 == 4:
                 self.wait_for_step(self.last_saved() + 1)
-            time.sleep(random.uniform(0, 0.6))  # joining, waiting, saving, or in a step
+            time.sleep(random.uniform(0, 0.6))  # it is joining, waiting, saving, or in a step
             before = self.workers()
             victim = random.choice(list(before))
             programs.kill(before[victim][0])

@@ -158,7 +158,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.check_goes_on()
 
     def test_sigterm_to_the_whole_tree_is_one_request(self):
-        # slurmstepd and systemd send it this way.
+        # slurmstepd and systemd send SIGTERM to all processes of a job.
         for order in (1, -1):
             with self.subTest(order):
                 self.setUp()
@@ -233,7 +233,7 @@ class RestartsTest(restarts.RestartsTestCase):
         result = self.launch_script("-n", "2", script.format(1))
         self.assertEqual(result.returncode, PREEMPTED, result.stderr)
         self.assertIn("launch: stopped after", result.stderr)
-        # A worker that does not stop is ended after the grace period.
+        # The launcher ends a worker that does not stop within the grace period.
         begin = time.monotonic()
         result = self.launch_script("-n", "2", "--grace=300ms", script.format(60))
         self.assertLess(time.monotonic() - begin, 20)

@@ -5,7 +5,7 @@
         subprocess.run(["ip", "netns", "exec", "a", "ping", "-c1", "10.0.0.2"])
 
 Each namespace gets a TUN device with its address. A thread reads the packets of both devices, drops
-some, and writes each of the others to the other device after the delay.
+some packets, and writes each remaining packet to the other device after the delay.
 """
 
 import collections

@@ -105,7 +105,7 @@ TEST(RunClosedLoopTest, CountsRequestsOfAllClients) {
   EXPECT_GE(load->p99_ms, load->p50_ms);
 }
 
-TEST(RunClosedLoopTest, LatencyIsThatOfOneRequest) {
+TEST(RunClosedLoopTest, LatencyIsMeasuredPerRequest) {
   int calls = 0;
   const auto load = RunClosedLoop(1, absl::Milliseconds(100), [&](int) {
     std::this_thread::sleep_for(std::chrono::milliseconds(++calls % 2 == 0 ? 10 : 1));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network between workers that exchange data over TCP. It can change and delay their frames.
+"""A network between workers that exchange data over TCP. The network can change and delay frames.
 
     link = TcpLink(lambda sender, header, frame: frame)
     subprocess.Popen(command, env={**os.environ, **link.environment})

@@ -112,7 +112,7 @@ TEST(TransformerTest, LaterTokensDoNotAffectEarlierLogits) {
   EXPECT_NE(a.flat<float>()[before], b.flat<float>()[before]);
 }
 
-// The graph has custom ops, some of which are called by function name.
+// The graph has custom ops. Some are called by function name.
 TEST(TransformerTest, SurvivesGraphDefRoundTrip) {
   Graph graph;
   const Scope root(&graph);

@@ -23,7 +23,7 @@ ENDLESS = ["--epochs=100000", "--steps=100000000"]
 class WorkerErrorsTest(programs.WorkersTestCase):
 
     def checkpoints(self, directory):
-        """Returns the steps of the checkpoints, each of which must be complete."""
+        """Returns the steps of the checkpoints, and checks that each checkpoint is complete."""
         subprocess.run([MIRRORFLOW, "checkpoint", directory], cwd=self.root, check=True,
                        capture_output=True)
         return sorted(int(p.name.removeprefix("step-"))

@@ -30,7 +30,7 @@ constexpr const char* kAlgorithms[] = {"ring", "bcube"};
 // Enough to reduce the largest value several times, even on a slow link.
 constexpr double kRoundMsBetweenHosts = 500;
 
-// Minimum ratios of Gloo's time to Mirrorflow's; 0: no gate.
+// Minimum ratios of Gloo's time to Mirrorflow's, or 0 if there is no gate.
 constexpr struct {
   int64_t bytes;
   const char* name;

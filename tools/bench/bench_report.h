@@ -25,7 +25,7 @@ struct Implementation {
 
 // A measured figure and the bound that it should satisfy.
 struct Goal {
-  std::string gate;  // such as C9; empty: none
+  std::string gate;  // such as C9; empty if none
   std::string what;  // the case
   Estimate figure;
   std::string unit;  // unit of the figure and the bound; empty for a ratio

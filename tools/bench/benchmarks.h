@@ -61,7 +61,7 @@ absl::Status BenchCompileNodes(Report* report);
 // Compares the compile time of the training step of `model` for 8 replicas with 1 and 2 replicas
 // (C20).
 absl::Status BenchCompileReplicas(absl::string_view model, Report* report);
-// Runs both, the second for --model.
+// Runs BenchCompileNodes, and BenchCompileReplicas for --model.
 absl::Status BenchCompile(Report* report);
 
 // data_reading.cc: rows per second of input pipelines, compared with tf.data and PyTorch's
@@ -73,9 +73,9 @@ absl::Status BenchData(Report* report);
 absl::Status BenchCheckpoints(Report* report);  // with and without checkpoints (C23)
 absl::Status BenchHeartbeats(Report* report);   // with and without heartbeats (C24)
 
-// gates.cc: prints all performance goals as one Markdown table, below the machine, the versions and
-// the settings. A goal that cannot be measured, for instance because a peer is not installed, gets
-// a row with the reason and does not end the run.
+// gates.cc: prints the machine, the versions and the settings, followed by all performance goals as
+// one Markdown table. A goal that cannot be measured, for instance because a peer is not installed,
+// gets a row with the reason and does not end the run.
 absl::Status BenchGates(Report* report);
 absl::Status CheckGatesFlags();
 // Returns a table of the gates that --only names, by default all.
@@ -84,11 +84,11 @@ Report GatesReport();
 // graphs.cc: the costs of each stage that takes a large graph from a file to a result.
 struct GraphCost {
   int64_t nodes = 0;
-  double load_ms = 0;     // to read, parse and validate it
-  double session_ms = 0;  // to copy it into a session and lay out its variables
+  double load_ms = 0;     // to read, parse and validate the file
+  double session_ms = 0;  // to copy the graph into a session and lay out its variables
   double compile_ms = 0;
   double run_ms = 0;
-  int64_t peak_bytes = 0;  // peak resident memory, minus that before the measurement
+  int64_t peak_bytes = 0;  // increase in peak resident memory
 
   double total_ms() const { return load_ms + session_ms + compile_ms + run_ms; }
 };
@@ -157,8 +157,8 @@ absl::Status RecoverAsPeer(Report* report);
 // Measures an MLP, a CNN and an LSTM for each client count in --threads, alternating between
 // Mirrorflow and --peers. Mirrorflow clients are threads that call one step concurrently. Peer
 // clients are processes, because Python threads contend for the GIL. All sides use one core per
-// client, and a client sends its next request when it has received the answer to the last one. The
-// logits of all sides must agree to within 1e-4 before timing starts.
+// client, and each client sends its next request once it has received the answer to the last one.
+// The logits of all sides must agree to within 1e-4 before timing starts.
 //
 // `empty_call` is what a Python call costs on a graph that computes almost nothing. A peer's
 // latency includes it; a C++ server would pay less.

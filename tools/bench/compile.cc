@@ -18,7 +18,8 @@
 namespace mirrorflow {
 namespace {
 
-// Keeps freed memory in the process, because getting it from the system again is not compile time.
+// Keeps freed memory in the process, because requesting it from the system again
+// would be timed as part of the compilation.
 void KeepMemory() { mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max()); }
 
 // Makes a side that compiles once per round, regardless of the round's length.

@@ -39,7 +39,7 @@ constexpr double kAsOneProcess = 1 / 1.1;
 // The minimum acceptable ratio of a peer's time to Mirrorflow's.
 struct Against {
   const char* gate;
-  const char* peer;  // null: the fastest peer
+  const char* peer;  // null for the fastest peer
   double ratio;
 };
 
@@ -48,8 +48,8 @@ struct StepCase {
   int64_t batch_size;
   int replicas;
   std::vector<Against> bounds;
-  int workers = 1;             // with several, each has one of the replicas
-  const Link* link = nullptr;  // between the workers; null: they share memory
+  int workers = 1;             // if there are several, each has one replica
+  const Link* link = nullptr;  // between the workers; null if they use shared memory
 };
 
 constexpr const Link* kLinks[] = {&kVirtualEthernet, &k8Gbit, &k2Gbit};
@@ -263,7 +263,7 @@ void PrintPreamble() {
                          OneDnnVersion(), "; ", PeersVersions()));
   PrintLine(
       absl::StrCat("- Settings: ", absl::GetFlag(FLAGS_rounds),
-                   " rounds in which all sides take turns; one thread and one core per "
+                   " rounds where all sides take turns; one thread and one core per "
                    "replica on every side; equal weights, batches and losses; batch sizes are "
                    "per replica"));
   PrintLine(

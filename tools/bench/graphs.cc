@@ -47,7 +47,8 @@ Output AddInPairs(const Scope& root, std::vector<Output> level) {
   return level[0];
 }
 
-// Builds a constant and a product for each leaf, and a tree of sums: about 3 nodes per leaf.
+// Builds a constant and a product for each leaf, and a tree of sums. There are about 3 nodes per
+// leaf.
 Output Wide(const Scope& root, Output x, int64_t nodes) {
   std::vector<Output> leaves;
   for (int64_t leaf = 0; leaf < nodes / 3; ++leaf) {

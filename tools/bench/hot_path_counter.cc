@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// glibc lets a program define malloc and related functions, and exports its own under __libc_
-// names. pthread_mutex_lock below hides glibc's, which dlsym still finds. The return address
-// identifies the caller. operator new is also defined here; otherwise malloc would see libstdc++
-// as the caller.
+// glibc lets a program define malloc and related functions, and exports glibc's functions under
+// __libc_ names. pthread_mutex_lock below hides glibc's function, which dlsym still finds. The
+// return address identifies the caller. operator new is also defined here; otherwise malloc would
+// see libstdc++ as the caller.
 #include "tools/bench/hot_path_counter.h"
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ std::atomic<int64_t> onednn_allocations{0};
 std::atomic<int64_t> locks{0};
 std::atomic<int64_t> onednn_locks{0};
 
-// The address range of oneDNN's code; empty before FindOneDnn() and without oneDNN.
+// The address range of oneDNN's code, which is empty before FindOneDnn() and without oneDNN.
 std::atomic<uintptr_t> onednn_begin{0};
 std::atomic<uintptr_t> onednn_end{0};
 

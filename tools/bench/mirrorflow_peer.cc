@@ -29,7 +29,7 @@
 #include "tools/flags/step_flags.h"
 
 ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
-ABSL_FLAG(std::string, save_to, "", "bench peer: checkpoint directory; empty: none");
+ABSL_FLAG(std::string, save_to, "", "bench peer: checkpoint directory; if empty, no checkpoints");
 ABSL_DECLARE_FLAG(std::vector<std::string>, cluster_spec);
 ABSL_DECLARE_FLAG(std::optional<int>, task_index);
 ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);

@@ -126,7 +126,7 @@ absl::Status BenchSteadyState(Report* report) {
       ReportCount(gate, absl::StrCat(what, " a step, ", model),
                   static_cast<double>(count) / kCountedSteps, report);
     };
-    // oneDNN allocates small objects in each primitive call, and its API offers no way around it.
+    // oneDNN allocates small objects in each primitive call. Its API cannot prevent this.
     a_step("C17", "allocations", spent.allocations);
     a_step("C17", "allocations outside oneDNN", spent.allocations - spent.onednn_allocations);
     a_step("C17", "page faults", spent.page_faults);

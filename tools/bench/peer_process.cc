@@ -29,7 +29,8 @@
 namespace mirrorflow {
 namespace {
 
-// Limits on the output of a peer, which can be a program on another host that prints anything.
+// Limits on the output of a peer. The peer can be a program on another host, so its output is not
+// trusted.
 constexpr size_t kMaxLine = 64 << 10;
 constexpr size_t kMaxStartOutput = 16 << 20;  // output before the peer is ready
 
@@ -85,7 +86,7 @@ absl::Status PeerProcess::Launch(const std::vector<std::string>& command, bool t
     for (const int end : ends) close(end);
     return SystemError(error, "pipe");
   }
-  fcntl(errors[1], F_SETFL, 0);  // the peer's end is blocking
+  fcntl(errors[1], F_SETFL, 0);  // makes the peer's end blocking
   Child& child = children_.emplace_back();
   child.socket = ends[0];
   child.errors = errors[0];

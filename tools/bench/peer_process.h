@@ -25,10 +25,10 @@ namespace mirrorflow {
 class PeerProcess {
  public:
   // Starts the workers' commands, each a program and its arguments, and waits until worker 0 is
-  // ready. Only worker 0 talks to this process; the others exit at the end of their input. Returns
+  // ready. Only worker 0 talks to this process; the others exit when their input ends. Returns
   // Unavailable if worker 0 exits before it is ready, DeadlineExceeded if it prints nothing for
   // longer than `timeout`, and InvalidArgument if it prints too much. The workers' stderr, escaped
-  // for a terminal, is printed whenever this process waits for an answer, and at the end.
+  // for a terminal, is printed while this process waits for an answer, and after the processes end.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> StartWorkers(
       const std::vector<std::vector<std::string>>& commands, absl::Duration timeout);
   // Ends the processes.

@@ -68,7 +68,7 @@ class Job {
     // The launcher ends after its workers, which it kills if necessary.
     const MonotonicTime end = MonotonicTime::Now() + kTimeout;
     while (launcher_ > 0 && waitpid(launcher_, nullptr, WNOHANG) == 0) {
-      if (MonotonicTime::Now() > end) kill(launcher_, SIGKILL);  // its workers end without it
+      if (MonotonicTime::Now() > end) kill(launcher_, SIGKILL);  // its workers then end
       absl::SleepFor(absl::Milliseconds(10));
     }
     if (output_ >= 0) close(output_);
@@ -76,7 +76,7 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Kills a worker. Returns the milliseconds from the kill to the end of the first step after it.
+  // Kills a worker. Returns the milliseconds from the kill to the end of the next step.
   absl::StatusOr<double> KillOne(int victim) {
     pid_t process = 0;
     MF_RETURN_IF_ERROR(ReadUntil(kSaved, victim, &process));
@@ -130,8 +130,8 @@ class Job {
       pollfd ready = {.fd = output_, .events = POLLIN, .revents = 0};
       const int64_t left = absl::ToInt64Milliseconds(deadline - MonotonicTime::Now());
       if (left <= 0 || poll(&ready, 1, static_cast<int>(left)) == 0) {
-        return absl::DeadlineExceededError(
-            absl::StrCat("the job: timed out; expected '", awaited, "', got '", last, "' last"));
+        return absl::DeadlineExceededError(absl::StrCat("the job: timed out; expected '", awaited,
+                                                        "', got '", last, "' as the last line"));
       }
       char bytes[4096];
       const ssize_t count = read(output_, bytes, sizeof(bytes));

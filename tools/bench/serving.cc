@@ -113,7 +113,7 @@ void ReportServer(absl::string_view model, int threads, const Server& server, co
   report->AddLine(text, json);
 }
 
-// Reports the peer's times divided by Mirrorflow's.
+// Reports the ratios of the peer's times to Mirrorflow's.
 void ReportRatios(absl::string_view model, int threads, const Server& ours, const Server& peer,
                   const Rounds& rounds, Report* report) {
   std::string text = absl::StrFormat("serving/%-5s threads=%d %s / %s:", model, threads,

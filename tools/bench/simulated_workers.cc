@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures the coordination service of a large cluster on one machine. The clients use the real
-// protocol, but each is only a few threads of this process, so thousands of them fit.
+// protocol, but each is only a few threads of this process, so thousands of clients fit.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -88,8 +88,8 @@ enum PhaseIndex { kRegistration, kDifferentValues, kEqualValues, kNumPhases };
 struct Figures {
   Phase phases[kNumPhases];
   int64_t peak_bytes = 0;
-  int failed = 0;     // workers with an error
-  std::string error;  // the error of one of them
+  int failed = 0;     // number of workers that failed
+  std::string error;  // the error of one of these workers
 };
 
 CoordinationClient::Options OptionsOf(int worker, int count, const std::string& address) {

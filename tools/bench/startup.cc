@@ -36,7 +36,7 @@ struct ProcessGoal {
   Figure figure;
   const char* unit;
   int rounds;
-  std::vector<std::pair<std::string, double>> models;  // with their bounds
+  std::vector<std::pair<std::string, double>> models;  // and their bounds
 };
 
 absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model, double bound,

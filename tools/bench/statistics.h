@@ -65,8 +65,8 @@ struct LoadTiming {
   double p99_ms = 0;
 };
 
-// Runs `clients` threads, each of which calls request(client) repeatedly until `time` has passed,
-// but at least once. A client sends its next request when it has the answer to the last one. If a
+// Runs `clients` threads. Each thread calls request(client) repeatedly until `time` has passed, but
+// at least once. A client sends its next request once it has the answer to the last one. If a
 // request fails, the clients stop after their current request; returns the first error.
 absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,
                                          const std::function<absl::Status(int client)>& request);

@@ -104,7 +104,7 @@ constexpr double kAdamLearningRate = 1e-4;
 constexpr struct {
   absl::string_view name;
   void (*build)(const Scope&, absl::string_view, TrainingGraph*);
-  absl::string_view optimizer;  // empty: the model is not trained
+  absl::string_view optimizer;  // empty if the model is not trained
   double learning_rate = kBenchLearningRate;
 } kModels[] = {{"mlp", BuildExample, "sgd"},
                {"cnn", BuildExample, "sgd"},

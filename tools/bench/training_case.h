@@ -31,9 +31,9 @@ struct TrainingCase {
   std::string hook = "none";  // how the gradients are reduced
   int workers = 1;
   // Options for training in separate processes:
-  std::string trace = {};  // file for a trace of some steps, with all workers
+  std::string trace = {};  // file for a trace of some steps of all workers
   CollectiveKind collective = CollectiveKind::kAuto;
-  std::string checkpoint_dir = {};  // empty: no checkpoints
+  std::string checkpoint_dir = {};  // empty for no checkpoints
   absl::Duration heartbeat_timeout = absl::Seconds(10);
 
   int num_replicas() const { return workers * replicas; }

@@ -112,7 +112,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitCluster;
   MF_RETURN_IF_ERROR(WaitUntilResolved(bind, MonotonicTime::Now() + flags.connect_timeout));
   while (true) {
-    // Start a new server, without a record of earlier sessions, each time the workers restart.
+    // Each time the workers restart, start a new server, which has no record of earlier sessions.
     auto started = CoordinationServer::Start(options, MonotonicTime::Now() + flags.connect_timeout);
     if (absl::IsInvalidArgument(started.status())) *code = kExitUsage;
     MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server, std::move(started));
@@ -121,7 +121,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(MonotonicTime::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);
-    if (over.ok()) {  // a signal, if any, came too late to stop a worker
+    if (over.ok()) {  // any signal came too late to stop a worker
       *code = kExitOk;
       return over;
     }

@@ -36,8 +36,8 @@ bool HasEnding(absl::string_view path, std::initializer_list<absl::string_view> 
   });
 }
 
-// Returns the names of the arrays that can be read, and warns about the others. If no array can be
-// read, returns the last array's error.
+// Returns the names of the arrays that can be read, and warns about the other arrays. If no array
+// can be read, returns the last array's error.
 absl::StatusOr<std::vector<std::string>> ReadableArrays(const std::string& path) {
   MF_ASSIGN_OR_RETURN(const auto statuses, CheckNpz(path));
   std::vector<std::string> readable;

@@ -30,7 +30,7 @@ struct GraphSummary {
 };
 
 // Summarises `graph` by layer. A layer consists of the nodes that depend on a placeholder and have
-// the same first part of the name (`conv2d/…`). Omits gradients, updates, and the copies that
+// the same first part in their name (`conv2d/…`). Omits gradients, updates, and the copies that
 // ForInference makes.
 GraphSummary Summarize(const Graph& graph);
 

@@ -171,7 +171,7 @@ class RecordPass final : public PassObserver {
   void BeforePass(absl::string_view pass, const Compilation& c) override {
     if (passes_.empty()) first_ = std::string(pass);
     passes_.insert(std::string(pass));
-    // Discard what was recorded for the initialisers, which are compiled before the step.
+    // Discard the record of the initialisers, which are compiled before the step.
     if (pass == first_) before_ = after_ = "";
     // A pass can run several times: record the state before the first run and after the last one.
     if (Matches(pass, c) && before_.empty()) before_ = c.ToString(kShownElements);

@@ -52,7 +52,7 @@ namespace {
 constexpr int kPrintedElements = 100;
 constexpr int64_t kTracedSteps = 3;
 
-// A tensor named on the command line, and the file that holds it.
+// A tensor named on the command line, and its file.
 struct NamedFile {
   std::string flag;  // as on the command line, for error messages
   std::string name;
@@ -275,7 +275,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckGraphFlags());
   MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
   const bool only_lists = fetches.empty() && absl::GetFlag(FLAGS_target).empty();
-  if (only_lists) cluster = std::nullopt;  // listing needs no other worker
+  if (only_lists) cluster = std::nullopt;  // listing does not involve other workers
   MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy(cluster, code));
   if (only_lists) {
     *code = kExitBadInput;

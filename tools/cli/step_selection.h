@@ -25,8 +25,8 @@ absl::StatusOr<Node*> NodeByName(const Graph& graph, absl::string_view name);
 // exist, or if the node's op is unknown.
 absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name);
 
-// The tensors to fetch, the nodes to run, and the placeholders that these need, with the feed
-// shapes.
+// The tensors to fetch, the nodes to run, and the placeholders that they need, with the shapes of
+// the feeds.
 struct StepSelection {
   std::vector<Output> feeds;
   std::vector<Shape> shapes;

@@ -22,7 +22,7 @@ namespace {
 constexpr int kFmaIterations = 20000;
 constexpr int kBursts = 20;
 // The number of independent dependency chains: enough to hide the latency of a multiply-add (4
-// cycles) at two issues per cycle, and few enough to fit in registers.
+// cycles) at two issues per cycle, but few enough to fit in registers.
 constexpr int kChains = 12;
 
 double NowNs() { return absl::ToDoubleNanoseconds(MonotonicTime::Now() - MonotonicTime()); }
@@ -50,9 +50,9 @@ MF_INLINE inline float Burst() {
 MF_AVX512 float Burst512() { return Burst<16>(); }
 float Burst256() { return Burst<8>(); }
 
-// Measures a core's arithmetic limit in float operations per nanosecond; a multiply-add counts as
-// two. Runs independent multiply-adds in registers, with the processor's widest vectors, and
-// returns the best of several bursts of about 0.1 ms.
+// Measures a core's arithmetic limit in float operations per nanosecond; a multiply-add is
+// two operations. Runs independent multiply-adds in registers, with the processor's widest vectors,
+// and returns the best of several bursts of about 0.1 ms.
 double FmaFlopsPerNs() {
   const bool wide = HasAvx512();
   const double flops = 2.0 * kFmaIterations * kChains * (wide ? 16 : 8);
@@ -94,8 +94,8 @@ struct Sample {
 using Samples = std::map<std::string, std::vector<Sample>>;  // by PricedAs()
 
 // Refits prices by ridge regression of the samples' relative errors, with coordinate descent from
-// `prices`; no price falls below `least`. Samples that are slower than `prices` predict count less,
-// because noise can only make a measurement slower.
+// `prices`; no price falls below `least`. Samples that are slower than `prices` predict have less
+// weight, because noise can only make a measurement slower.
 Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const Amounts& guess,
               const Amounts& least) {
   constexpr double kTrustInGuess = 0.01;

@@ -28,8 +28,8 @@ struct Machine {
 absl::StatusOr<Machine> Calibrate(int replicas);
 
 // Runs `step` for `budget`, at least 4 and at most 100 times. Returns the shortest time of each
-// instruction of `plan`, the first replica's plan, in nanoseconds; 0 for instructions that were not
-// dispatched.
+// instruction of `plan`, the first replica's plan, in nanoseconds, or 0 for instructions that were
+// not dispatched.
 absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
                                                         absl::Span<const Tensor> feeds,
                                                         const Plan& plan, absl::Duration budget);

@@ -21,8 +21,8 @@ class ReuseDistances {
  public:
   explicit ReuseDistances(int64_t touches) : tree_(touches + 1, 0) {}
 
-  // Returns how many blocks, including this block, have been touched since this block's last touch;
-  // 1 for its first touch.
+  // Returns how many blocks, including this block, have been touched since this block's last touch,
+  // or 1 if this is its first touch.
   int64_t Touch(RegionId region, int64_t block) {
     const int64_t now = ++time_;
     const auto [last, is_new] = last_.try_emplace({region, block}, now);

@@ -62,7 +62,7 @@ struct Totals {
 
 struct Breakdown {
   Totals totals;
-  std::vector<OpRow> ops;  // the most expensive first
+  std::vector<OpRow> ops;  // most expensive first
   std::vector<int> path;   // instruction indices
 };
 

@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// The manager of the checkpoints in --checkpoint_dir, and where training continues.
+// The manager of the checkpoints in --checkpoint_dir, and the position where training continues.
 struct Checkpoints {
   std::unique_ptr<CheckpointManager> manager;  // null without --checkpoint_dir
   TrainingPosition start;

@@ -181,7 +181,7 @@ absl::StatusOr<JoinOptions> JoinOptionsOfFlags() {
                          .progress_timeout = absl::GetFlag(FLAGS_progress_timeout),
                          .rejoin_timeout = absl::GetFlag(FLAGS_rejoin_timeout)};
   MF_ASSIGN_OR_RETURN(options.secret, SecretOfFlags());
-  // Read the files now: later, a file without read permission would look like a refused worker.
+  // Read the files now. Later, the error for an unreadable file would look like a refused worker.
   if (!options.tls.empty()) MF_RETURN_IF_ERROR(ReadTlsFiles(options.tls).status());
   return options;
 }

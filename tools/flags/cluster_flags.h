@@ -17,7 +17,7 @@
 namespace mirrorflow {
 
 // Returns the cluster that --strategy, --cluster_spec and the environment describe, or nullopt if
-// this process runs alone. Prints warnings, and which source described the cluster.
+// this process runs alone. Prints warnings, and the source that described the cluster.
 absl::StatusOr<std::optional<Cluster>> ClusterOfFlags();
 
 // Joins the cluster as the other flags specify. `options` apply to this worker's replicas;
@@ -52,10 +52,10 @@ absl::Status WriteTraceOfWorkers(Session& session, const TraceWriter& trace,
 //   const absl::Cleanup cleanup = [&] { watchdog.Start(strategy, failure); };  // declared last
 class CleanupWatchdog {
  public:
-  // Gives the process twice --heartbeat_timeout to exit, then ends it immediately: with exit code
+  // Gives the process twice --heartbeat_timeout to exit. Then ends it immediately, with exit code
   // kExitCluster if the cluster has failed with `failure`, or kExitInternal if `failure` is OK.
   void Start(const Strategy& strategy, const absl::Status& failure);
-  // Cancels the watchdog, if the process continues after all.
+  // Cancels the watchdog, for a process that continues after all.
   void Stop();
 
  private:

@@ -44,10 +44,12 @@ struct CommandLine {
 // Also makes the process robust against its environment:
 //  - A write beyond the file size limit, or to a pipe without a reader, fails instead of killing
 //    the process, which could leave a partial file.
-//  - When memory or threads run out, the process exits with kExitResources; no signal kills it.
-//  - Writes to a standard stream that was closed at the start fail. They do not end up in the next
+//  - When memory or threads run out, the process exits with kExitResources instead of being killed
+//    by a signal.
+//  - Writes to a standard stream that was closed at the start fail. They do not go to the next
 //    file that the program opens.
-//  - A stack that is too small is enlarged; returns ResourceExhausted if the limit forbids that.
+//  - A stack that is too small is enlarged. Returns ResourceExhausted if the hard limit forbids
+//    that.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // Returns whether `flags`, a space-separated list, contains the flag: either its name or a part of

@@ -38,7 +38,7 @@ constexpr int kMaxAsked = 32;
 // After this long, a silent host no longer delays the requests to other hosts, or the start of an
 // elastic job that has enough workers.
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(5);
-// How soon an elastic job that has too few workers asks the other hosts again.
+// How soon an elastic job that has too few workers again asks the hosts that did not answer.
 constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
 constexpr size_t kMaxEarlyErrors = 4096;
 // How much longer than --grace the launcher waits for a supervisor, which can be on another host.
@@ -61,7 +61,7 @@ std::string HostText(const LaunchHost& host) {
   return host.name.empty() ? "this machine" : absl::StrCat("host ", host.name);
 }
 
-// Returns ` (LINE)`, where LINE is the last line of `text`; empty if there is no line.
+// Returns ` (LINE)`, where LINE is the last line of `text`, or an empty string if there is none.
 std::string LastLineText(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   const absl::string_view line = text.substr(text.rfind('\n') + 1);
@@ -177,7 +177,7 @@ absl::Status Attempt::Gather() {
   return absl::OkStatus();
 }
 
-// Names the hosts that have not answered.
+// Returns a text that names the hosts that have not answered.
 std::string Attempt::AbsentText() const {
   std::vector<std::string> texts;
   for (const Host& host : hosts_) {
@@ -491,7 +491,7 @@ void Attempt::LoseHost(Host& host, const absl::Status& why) {
   if (!why.ok()) host.supervisor->Kill();
   const int status = Release(host);
   int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  // If the supervisor has sent invalid events, its exit code means nothing.
+  // If the supervisor has sent invalid events, ignore its exit code.
   if (!why.ok() || code == 0) code = 1;
   std::vector<Worker*> lost;
   for (Worker& worker : WorkersOf(host)) {
@@ -582,7 +582,7 @@ bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   worker.end.host = end.host;
   worker.starts_again = true;
   worker.lost_after_step = saved_step_;
-  // After a longer pause, the others would have given up.
+  // After a longer pause, the other workers would have stopped waiting.
   worker.again_at = now + std::min(*pause, options_.rejoin_timeout / 2);
   return true;
 }
@@ -616,7 +616,7 @@ int Attempt::ExitCodeOfJob() {
     PrintErrorReport(absl::LogSeverity::kWarning, StopReport(ends_, after));
     return kExitPreempted;
   }
-  // After an interruption or a missed deadline, the workers' exit codes are only a consequence.
+  // After an interruption or a missed deadline, the workers' exit codes do not matter.
   if (exit_code_ != 0) return exit_code_;
   if (first == nullptr) return 0;
   PrintErrorReport(absl::LogSeverity::kError,

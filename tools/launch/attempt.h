@@ -36,7 +36,7 @@ class Attempt {
  public:
   struct Restart {
     int count = 0;       // restarts of the job and of lost workers
-    std::string reason;  // for the last restart; empty before the first
+    std::string reason;  // for the last restart; empty before the first restart
   };
   // `signals` is a signalfd for the signals that ask the launcher to end.
   Attempt(const LaunchOptions& options, Restart restart, RestartPolicy& policy, int signals,
@@ -52,12 +52,12 @@ class Attempt {
 
   // Returns whether the launcher was asked to end.
   bool is_interrupted() const { return interrupted_; }
-  // After a failure, return its cause in one line, and the host at fault. The host is empty if it
-  // is unknown or is this machine.
+  // After a failure, return its cause in one line, and the host at fault, or an empty name if the
+  // host is unknown or is this machine.
   const std::string& reason() const { return reason_; }
   const std::string& failed_host() const { return failed_host_; }
   int num_restarts() const { return restart_.count; }
-  // Returns the step of the newest checkpoint that the workers have saved; 0 if none.
+  // Returns the step of the newest checkpoint that the workers have saved, or 0 if there is none.
   int64_t saved_step() const { return saved_step_; }
 
  private:
@@ -76,7 +76,7 @@ class Attempt {
     LaunchHost host;
     int num_workers = 1;
     int first_worker = 0;                           // this host's workers are consecutive
-    std::unique_ptr<SupervisorProcess> supervisor;  // null until the host is asked
+    std::unique_ptr<SupervisorProcess> supervisor;  // null until the host is asked to run it
     MonotonicTime asked_at;
     std::string early_errors;  // in an elastic job: the remote shell's stderr before Begin()
     bool ready = false;        // whether its supervisor has answered
@@ -153,7 +153,7 @@ class Attempt {
   bool killing_ = false;  // whether KillSupervisors has been called
   MonotonicTime counted_loss_ = MonotonicTime::InfinitePast();  // the last loss that was counted
   int64_t saved_step_ = 0;
-  int exit_code_ = 0;  // the job's, unless the workers determine it
+  int exit_code_ = 0;  // exit code of the job, unless the workers determine it
   std::string reason_, failed_host_;
   std::vector<WorkerEnd> ends_;  // in order of time
 };

@@ -23,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns the parent of a process; 0 if the process has ended.
+// Returns the parent of a process, or 0 if the process has ended.
 pid_t ParentOf(pid_t process) {
   std::FILE* const file = std::fopen(absl::StrCat("/proc/", process, "/stat").c_str(), "re");
   if (file == nullptr) return 0;

@@ -249,7 +249,7 @@ class HostSupervisor {
     for (const Slot& slot : slots_) {
       if (slot.channel >= 0) supervisors.push_back(slot.supervisor);
     }
-    // In the meantime, the other workers wait for their orders and the launcher for this event.
+    // Meanwhile, the other workers wait for their orders, and the launcher waits for this event.
     KillDescendants(supervisors, kOrphanTimeout);
   }
 
@@ -269,7 +269,7 @@ class HostSupervisor {
   bool has_launcher_ = true;
   int signals_ = -1;
   EndRequests requests_;
-  int signal_ = 0;  // the last signal that was forwarded; 0: none
+  int signal_ = 0;  // the last signal that was forwarded, or 0
 };
 
 }  // namespace

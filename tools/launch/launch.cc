@@ -105,7 +105,7 @@ int Wait(absl::Duration pause, int signals) {
     poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
     signalfd_siginfo info;
     const bool is_read = read(signals, &info, sizeof(info)) == sizeof(info);
-    // Between two attempts there is nothing to report.
+    // Between two attempts, no worker is running, so there is nothing to report.
     if (is_read && info.ssi_signo != SIGUSR1) return static_cast<int>(info.ssi_signo);
     if (left == absl::ZeroDuration()) return 0;
   }
@@ -152,7 +152,7 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
   sigset_t all_signals = end_signals;
   sigaddset(&all_signals, SIGUSR1);
   sigprocmask(SIG_BLOCK, &all_signals, nullptr);
-  MF_ASSIGN_OR_RETURN(const int ends, OpenSignals(end_signals));  // is polled and never read
+  MF_ASSIGN_OR_RETURN(const int ends, OpenSignals(end_signals));  // polled but never read
   const absl::Cleanup close_ends = [ends] { close(ends); };
   output.StopWaitingOn(ends);
   MF_ASSIGN_OR_RETURN(const int signals, OpenSignals(all_signals));

@@ -16,8 +16,8 @@ namespace mirrorflow {
 // How a worker ended.
 struct WorkerEnd {
   int worker = 0;
-  std::string host;     // empty: this machine
-  int64_t process = 0;  // 0: not started
+  std::string host;     // empty for this machine
+  int64_t process = 0;  // 0 if it was not started
   std::string gpu;      // its CUDA_VISIBLE_DEVICES, if it has one GPU
   absl::Time time;
   absl::Duration after;  // since the attempt began

@@ -26,7 +26,7 @@ struct LaunchHost {
 
 // The hosts of a job's workers, and the words of a command that runs another command on a host.
 struct WorkerHosts {
-  std::vector<LaunchHost> hosts;  // empty: this machine
+  std::vector<LaunchHost> hosts;  // empty for this machine only
   std::vector<std::string> remote_shell;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RestartPolicy: decides whether, when and on which hosts a job restarts after an attempt, and
-// whether and when a lost worker restarts alone.
+// RestartPolicy: decides whether and when a job restarts after an attempt, which hosts it then
+// uses, and whether and when a lost worker restarts alone.
 //
 // A job restarts at most --max_restarts times without progress. Progress is a checkpoint of a later
 // step than all earlier checkpoints. It resets the count, so neither a flaky host nor a month of
@@ -27,8 +27,8 @@ class RestartPolicy {
  public:
   struct Options {
     int max_restarts = 0;
-    // How often a host's workers may be the first to fail without progress before it is excluded;
-    // 0: never exclude.
+    // How often a host's workers may be the first to fail without progress before it is excluded.
+    // If 0, hosts are never excluded.
     int exclude_after = 0;
     absl::Duration first_pause = absl::Seconds(1);
     absl::Duration longest_pause = absl::Seconds(60);
@@ -36,7 +36,7 @@ class RestartPolicy {
   // How an attempt ended.
   struct Ending {
     int exit_code = 0;
-    int64_t saved_step = 0;  // step of the newest checkpoint that its workers have saved; 0: none
+    int64_t saved_step = 0;  // step of the newest checkpoint that its workers saved, or 0
     std::string host;        // host of the worker that failed first; empty if unknown
     // Whether only this worker has ended, so that only this worker would restart.
     bool is_alone = false;

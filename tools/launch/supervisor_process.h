@@ -45,7 +45,7 @@ class SupervisorProcess {
   absl::StatusOr<bool> ReadEvents() { return reader_.ReadSome(events_); }
   // Same as EventReader::Next.
   absl::StatusOr<bool> NextEvent(launch::Event* event) { return reader_.Next(event); }
-  // Reads what is available on the remote shell's stderr; empty if nothing is.
+  // Reads what is available on the remote shell's stderr. Returns an empty string if nothing is.
   std::string ReadErrors();
   // Closes this end of the stderr pipe: a process that the remote shell left behind may keep the
   // other end open.

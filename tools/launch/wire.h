@@ -19,8 +19,8 @@ namespace mirrorflow {
 inline constexpr size_t kOutputBytes = size_t{16} << 10;
 // Maximum bytes of a worker's error file that a supervisor sends.
 inline constexpr size_t kMaxErrorFile = size_t{64} << 10;
-// The latest step that a worker can have saved. After a larger, corrupt step, no real step would
-// count as progress, so the job would use up its restarts.
+// The latest step that a worker can have saved. If a larger, corrupt step were accepted, no real
+// step would be progress, so the job would use up its restarts.
 inline constexpr int64_t kMaxSavedStep = int64_t{1} << 40;
 
 // Writes all of `bytes`; retries after a signal.

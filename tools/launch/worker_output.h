@@ -22,7 +22,7 @@ class WorkerOutput {
 
   struct Options {
     int num_workers = 1;
-    std::vector<int> show = {};  // the workers whose output is printed; empty: all
+    std::vector<int> show = {};  // the workers whose output is printed; all if empty
     // Also writes all output to this directory: worker_N.out, worker_N.err and, with times,
     // all.log.
     std::string log_dir = "";
@@ -60,7 +60,7 @@ class WorkerOutput {
   std::vector<Worker> workers_;
   std::set<int> shown_;
   int all_log_ = -1;
-  bool colour_[2] = {};  // whether to colour the stream, which is then a terminal
+  bool colour_[2] = {};  // whether to colour the stream; only if it is a terminal
   int interrupt_ = -1;
   bool interrupted_ = false;
   absl::Status status_;

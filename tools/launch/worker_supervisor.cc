@@ -202,7 +202,7 @@ class WorkerSupervisor {
     output_ = output.read;
     errors_ = errors.read;
     char why[512];
-    const ssize_t size = read(failure.read, why, sizeof(why));  // 0: the worker is running
+    const ssize_t size = read(failure.read, why, sizeof(why));  // 0 if the worker is running
     close(failure.read);
     if (size > 0) {
       return absl::Status(static_cast<absl::StatusCode>(why[0]),

@@ -22,8 +22,8 @@ struct LineSeries {
 // Draws values over steps as SVG, to be embedded in an HTML page. The page sets the colours through
 // the classes `axis`, `grid`, `line`, `raw`, `dot` and `hit`, and through the variables --c0 …
 // --c5, which the series use in turn. Lines have gaps at non-finite values. For series of more than
-// 200 points, draws an exponential moving average over the raw values. If `may_be_logarithmic` is
-// set, values that span at least two decades have a logarithmic axis.
+// 200 points, draws an exponential moving average over the raw values. If `may_be_logarithmic`,
+// values that span at least two decades have a logarithmic axis.
 std::string LineChart(absl::string_view title, const std::vector<LineSeries>& series,
                       bool may_be_logarithmic = false);
 

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   }
   std::string text(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
-  // A machine crash can leave zero bytes in a log. Read its other lines nevertheless.
+  // A machine crash can leave zero bytes in a log. Still read the other lines.
   return PlainText(text).value_or(text);
 }
 

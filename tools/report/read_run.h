@@ -29,8 +29,8 @@ struct EventFile {
   std::string prefix;  // prepended to the file's tags; the same for all files in a folder
 };
 
-// Limits on memory and time. A file's size does not limit them, because the file can be compressed,
-// and a short record can hold millions of values.
+// Limits on memory and time. The size of a file does not limit memory and time, because the file
+// can be compressed, and a short record can hold millions of values.
 struct EventFileLimits {
   uint64_t max_record_bytes = uint64_t{64} << 20;  // a longer record ends the reading of its file
   // Longer records, such as large graphs, are skipped: parsing can grow a record 36-fold.
@@ -41,8 +41,8 @@ struct EventFileLimits {
   uint64_t max_kept_bytes = uint64_t{512} << 20;
 };
 
-// Adds the scalars, texts and hyperparameters in a run's TensorBoard event files, which
-// SummaryWriter, TensorFlow or PyTorch has written. Prepends each file's prefix to its tags. Reads
+// Adds the scalars, texts and hyperparameters in a run's TensorBoard event files, written
+// by SummaryWriter, TensorFlow or PyTorch. Prepends each file's prefix to its tags. Reads
 // a folder's files in the order of `files`. A session start drops the folder's earlier scalars at
 // its step and later steps. A damaged or truncated record ends the reading of its file and adds a
 // note. Once the run reaches a limit, reading stops, and a note is added for each file that was not

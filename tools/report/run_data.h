@@ -18,7 +18,7 @@ namespace mirrorflow {
 struct Point {
   int64_t step;
   double value;
-  double time = 0;  // seconds since 1970; 0: unknown
+  double time = 0;  // seconds since 1970, or 0 if unknown
 };
 
 // A training event: started, saved, lost, …

@@ -15,7 +15,7 @@ namespace mirrorflow {
 
 struct BarGroup {
   std::string name;            // shown below the bars; can have several lines
-  std::vector<double> values;  // by series; 0: no bar
+  std::vector<double> values;  // by series; 0 for no bar
 };
 
 // Draws groups of bars side by side, with a line at 1. Cuts off bars at `most`; the number above a

@@ -71,7 +71,7 @@ launch::Event FromSlot(int slot, launch::Event event) {
   return event;
 }
 
-// Sends the events. Returns the first error; OK if all events are accepted.
+// Sends the events. Returns the first error, or OK if all events are accepted.
 absl::Status Send(EventReader& reader, const std::vector<launch::Event>& events) {
   for (const launch::Event& event : events) reader.Add(SerializeMessage(event));
   launch::Event event;

@@ -87,7 +87,7 @@ TEST_F(WorkerSupervisorTest, EndingWorkerKeepsItsGraceWithoutLauncher) {
   OutputUntil("ready");
   SendSignal(SIGTERM);
   OutputUntil("asked");
-  Advance(6);  // after this, a second request counts as a new one
+  Advance(6);  // after this time, a second request is a new request
   CloseOrders();
   OutputUntil("saving", 3);  // by now the supervisor has seen the end of its orders
   Advance(3);

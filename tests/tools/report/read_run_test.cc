@@ -87,7 +87,7 @@ TEST_F(ReadRunTest, EventFilesOverrideLogs) {
   EXPECT_EQ(Read().series.at("loss")[0].value, 2);
 }
 
-TEST_F(ReadRunTest, LinesThatTheLauncherKeepsTwiceCountOnce) {
+TEST_F(ReadRunTest, LinesThatLauncherStoresTwiceAreReadOnce) {
   const std::string lines = R"({"time":"t2","worker":0,"epoch":1,"step":1,"loss":1}
 {"time":"t1","event":"saved","step":1}
 {"time":"t0","event":"started","step":0}
