@@ -4,9 +4,12 @@
 // processes, like Horovod's elastic run. Once another process has replaced the lost worker, all
 // workers rejoin and call the same function again, which resumes from the last checkpoint.
 //
-//   const Dataset images = …;  // created once
+//   const Dataset images = …;  // created once: it is not part of a session
 //   return RunWithRejoin(*strategy, [&]() -> absl::Status {
-//     Graph graph;  // and Trainer::Create, CheckpointManager::Create, Restore, Fit, …
+//     Graph graph;
+//     …  // build the model; create the trainer and the checkpoint manager, `checkpoints`
+//     MF_ASSIGN_OR_RETURN(const TrainingPosition position, checkpoints->Restore());
+//     return trainer->Fit(images, {.start = position, .checkpoints = checkpoints.get()}).status();
 //   });
 //
 // The function must contain everything that the workers do together, from creating the first

@@ -173,7 +173,7 @@ class MirroredStrategy final : public Strategy {
     // JoinOptions::prepare_timeout plus 10 and 20 minutes.
     std::optional<absl::Duration> collective_timeout = std::nullopt;
     std::optional<absl::Duration> step_timeout = std::nullopt;
-    bool pin_threads = true;                         // if true, pins each replica to its own cores
+    bool pin_threads = true;  // if true, pins each replica to its own cores
     // Memory limit for variables and one step, in bytes. Default: 2^60, so in effect none.
     int64_t max_bytes = SessionOptions().max_bytes;
     // The number of compiled steps that a session caches; it evicts the least recently used one. A

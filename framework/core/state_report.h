@@ -35,7 +35,8 @@ class StateReport {
   // Returns the first line of each report.
   static std::vector<std::string> Summary();
   // Makes SIGUSR1 call LogAll, on a separate thread. Call it early in main: until then, the signal
-  // ends the process. Later calls have no effect.
+  // ends the process. Later calls have no effect. Returns the system's error if the handler cannot
+  // be installed.
   static absl::Status LogOnSignal();
 
  private:

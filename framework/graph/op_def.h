@@ -33,8 +33,8 @@ struct ArgDef {
   std::string type_attr;
   std::string number_attr;
   std::string type_list_attr;
-  // True for an input whose value must be known when a plan is made (a shape, an axis). Kernels
-  // receive it as a constant, not as an operand.
+  // True for an input whose value must be known when the step is compiled (a shape, an axis).
+  // Kernels receive it as a constant, not as an operand.
   bool is_static = false;
 };
 
@@ -56,7 +56,7 @@ enum class OpRole {
   kRead,         // input 0 is a handle, output 0 its value
   kWrite,        // writes the variables that handle input 0 and any further handle inputs refer to
   kHasValue,     // input 0 is a handle, output 0 is true if its variable is initialised
-  kCollective,   // all ranks take part
+  kCollective,   // communicates between all ranks
   kAddAll,       // sums its list of tensors
   kOnesLike,     // ones in the shape of its input
   kBranch,       // runs one of the functions in its attributes; input 0 selects it

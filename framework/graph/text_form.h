@@ -26,7 +26,7 @@ namespace mirrorflow {
 std::string StrategyOfVariable(const Node& node);
 
 struct TextOptions {
-  // Omits attributes that have their default value.
+  // If true, omits attributes that have their default value.
   bool omit_defaults = false;
   // If >= 0, truncates tensors with more elements. Truncated text cannot be parsed.
   int64_t max_elements = -1;
@@ -39,9 +39,9 @@ struct TextOptions {
 std::string GraphToText(const Graph& graph, const TextOptions& options = {});
 
 // Parses a graph and infers the shapes of all nodes, which may come in any order. Comments are
-// lines that start with `#` and text that follows ` #` after a node. InvalidArgument with up to 20
-// errors, one per line; ResourceExhausted for more nodes than the limits allow. Memory use is
-// linear in the size of the text: no construct repeats a value or calls a function.
+// lines that start with `#` and text that follows ` #` after a node. Returns InvalidArgument with
+// up to 20 errors, one per line, and ResourceExhausted for more nodes than the limits allow. Memory
+// use is linear in the size of the text: no construct repeats a value or calls a function.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
                                  const GraphLimits& limits = {});
 

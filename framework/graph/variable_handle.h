@@ -19,8 +19,8 @@ const Node& VariableOf(const Output& handle);
 // Returns `shared_name` or, if that is empty, the node's name. Handles with the same name refer to
 // the same variable. `variable` must have role kVariable.
 const std::string& VariableName(const Node& variable);
-// Returns the name of the variable that a handle refers to. InvalidArgument, naming the node that
-// creates the handle, if that node is not a variable.
+// Returns the name of the variable that a handle refers to. Returns InvalidArgument, naming the
+// node that creates the handle, if that node is not a variable.
 absl::StatusOr<std::string> VariableName(const Output& handle);
 
 // Returns true if a handle of the variable called `name` is among the node's inputs.

@@ -55,7 +55,7 @@ struct BucketInfo {
   DataType dtype = DT_INVALID;
   int gradient_region = 0;
   int64_t bytes = 0;    // in use, without the regions' padding
-  bool shared = false;  // whether the regions of its weights and slots are shared
+  bool shared = false;  // true if the regions of its weights and slots are shared
 };
 
 struct LayoutRegion {
@@ -72,8 +72,8 @@ class VariableLayout {
   // equal shard. Returns InvalidArgument if a variable's shape is not fully defined, or if handles
   // of the same name disagree.
   //
-  // `share`: the replicas share one copy of each variable that only optimizers write. Each update
-  // of such a variable must then be a collective Update (ReduceInUpdates).
+  // If `share` is true, the replicas share one copy of each variable that only optimizers write.
+  // Each update of such a variable must then be a collective Update (ReduceInUpdates).
   static absl::StatusOr<VariableLayout> Create(const Graph& graph, int64_t bucket_bytes,
                                                int world_size, bool share = false);
 

@@ -235,7 +235,7 @@ constexpr char kIndexIntroduction[] =
 All of Mirrorflow's ops, in alphabetical order. Names, attributes and defaults are TensorFlow's. `mirrorflow ops NAME`
 prints an op's section in a terminal.
 
-- `static` inputs (shapes, axes) must be constant when a plan is made.
+- `static` inputs (shapes, axes) must be known when the step is compiled.
 - An attribute of type `type` names the dtype of the inputs and outputs that refer to it. `N * T` stands for `N`
   tensors of dtype `T`, and a `list(type)` for one tensor of each of its dtypes.
 - Builders are functions in namespace `mf::ops`. They take what the inputs do not determine as arguments or options.
