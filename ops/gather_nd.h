@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read, add to or replace slices. A vector of indices specifies the position of each
-// slice.
+// Ops that read, add to or replace slices of a tensor. A vector of indices specifies the position
+// of each slice.
 #ifndef MIRRORFLOW_OPS_GATHER_ND_H_
 #define MIRRORFLOW_OPS_GATHER_ND_H_
 

@@ -54,6 +54,7 @@ struct JoinOptions {
   // If true, a separate process (`mirrorflow coordinator`), instead of worker 0, runs the
   // coordination service.
   bool external_coordinator = false;
+  // How workers exchange data; the default chooses the fastest way that is available and safe.
   CollectiveKind collective = CollectiveKind::kAuto;
   ExchangeOptions exchange = {};  // how CPUs of different hosts exchange data
   // How long to wait for the coordination service and all other workers.

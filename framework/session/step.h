@@ -71,13 +71,13 @@ class Step {
   // `feeds`. After an error, the variables that the step writes are unchanged, or indeterminate
   // (session.h) if it had started to write them.
   //
-  // Returns InvalidArgument if a feed's dtype or shape does not match its placeholder or if an op
-  // rejects its operands, Unimplemented if an operand or a shape that must be known when the step
-  // is compiled depends on data, ResourceExhausted if the step needs more than the option
-  // max_bytes, and DeadlineExceeded if it takes longer than step_timeout. Returns
-  // FailedPrecondition if the step reads a variable that is indeterminate or not initialised, or if
-  // the session has several workers and another thread is using it. docs/errors.md lists the errors
-  // that the loss of a worker causes.
+  // Returns InvalidArgument if a feed's dtype or shape does not match its placeholder, or if an op
+  // rejects its operands. Returns Unimplemented if a shape or operand that must be known when the
+  // step is compiled depends on data. Returns ResourceExhausted if the step needs more memory than
+  // max_bytes, and DeadlineExceeded if it takes longer than step_timeout; both are options of the
+  // strategy. Returns FailedPrecondition if the step reads a variable that is indeterminate or not
+  // initialised, or if the session has several workers and another thread is using it.
+  // docs/errors.md lists the errors that the loss of a worker causes.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
   absl::StatusOr<StepOutputs> Run(std::initializer_list<Tensor> feeds,
                                   const RunOptions& options = {}) {

@@ -12,6 +12,7 @@ namespace mirrorflow {
 // the secret, if any, authenticates them.
 struct TlsFiles {
   std::string certificate;  // this process's certificate, followed by any intermediate certificates
+  // The private key of `certificate`. Only its owner may have access to the file.
   std::string key;
   std::string authorities;  // CA certificates that verify the other end's certificate
 
