@@ -19,8 +19,8 @@ namespace ops {
 // Gradient: ScatterNd.
 Output GatherNd(const Scope& scope, Output params, Output indices);
 
-// ScatterNd: a tensor of zeros to which each slice updates[i…, b…] is added at position indices[i…,
-// :]. Its shape is `shape`, which must be known when the step is compiled.
+// ScatterNd: starts from a tensor of zeros, and adds each slice updates[i…, b…] at position
+// indices[i…, :]. The result has shape `shape`, which must be known when the step is compiled.
 // Errors:   InvalidArgument if `updates` does not match `indices` and `shape`, and at run time if
 //           an index is out of range.
 // Gradient: GatherNd, for updates.

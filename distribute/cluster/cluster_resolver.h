@@ -29,7 +29,7 @@ Environment ProcessEnvironment();
 struct Cluster {
   int num_workers = 1;
   int task_index = 0;  // this worker
-  // HOST:PORT at which worker 0 serves the coordination service; empty with one worker.
+  // The HOST:PORT where worker 0 serves the coordination service; empty with one worker.
   std::string coordinator;
   std::vector<std::string> addresses;  // by worker; empty unless the source lists all workers
   std::optional<int> local_rank;       // this worker's index on its host; unset if unknown

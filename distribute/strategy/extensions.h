@@ -40,8 +40,7 @@ class Extensions {
 
   // Adds a pass that rewrites each step's graph while its shapes are still global. It runs before
   // the built-in simplifications and before sharding, when all shapes are known (kShapesKnown in
-  // compilation.h). `P` must have a default constructor. Passes run in the order in which they are
-  // added.
+  // compilation.h). `P` must have a default constructor. Passes run in the order of these calls.
   template <typename P>
   void AddPass() {
     passes_.push_back([] { return std::unique_ptr<Pass>(std::make_unique<P>()); });

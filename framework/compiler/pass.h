@@ -23,8 +23,8 @@ namespace mirrorflow {
 class PassInfo {
  public:
   virtual ~PassInfo() = default;
-  // Returns the name by which CompileOptions::disabled_passes and errors refer to the pass, such as
-  // `fuse_swish`. For the library's passes, it is also the name of the file.
+  // Returns the name of the pass, such as `fuse_swish`, which CompileOptions::disabled_passes and
+  // errors use. For the library's passes, it is also the name of the file.
   virtual absl::string_view name() const = 0;
   virtual Facts needs() const { return 0; }  // facts that must hold before Run
   virtual Facts gives() const { return 0; }  // facts that hold after Run

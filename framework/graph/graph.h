@@ -164,7 +164,7 @@ class Graph {
 
   // Removes the node, which must have no uses.
   void RemoveNode(Node* node);
-  // Removes all nodes on which no node in `wanted` depends. Returns whether it removed any.
+  // Removes all nodes that no node in `wanted` depends on. Returns whether it removed any.
   bool RemoveUnneeded(absl::Span<Node* const> wanted);
 
   // Replaces `from` with `to` in every data input. O(uses of from.node).

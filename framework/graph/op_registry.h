@@ -51,7 +51,7 @@ class OpBuilder {
   OpBuilder& Role(OpRole role);
   // Sets the function that computes the shapes of the outputs (shape_inference.h).
   OpBuilder& Shape(ShapeFn fn);
-  // Sets the rule by which the op computes on the shards of its inputs (sharding.h).
+  // Sets the rule for computing the op on the shards of its inputs (sharding.h).
   // ops/sharding_rules.h has rules that many ops share.
   OpBuilder& Sharding(ShardingFn fn);
   // States, with the reason, that the op has no such rule: its inputs are gathered, so that every

@@ -34,8 +34,7 @@ class Scope {
  public:
   explicit Scope(Graph* graph) : graph_(graph) {}
 
-  // Returns a scope in which the next node is named `name` (made unique if taken) instead of after
-  // its op.
+  // Returns a scope that names the next node `name` (made unique if taken) instead of after its op.
   Scope WithName(absl::string_view name) const&;
   Scope WithName(absl::string_view name) &&;
   // Returns a scope for a constant that a builder adds as an operand of the next node. If that node

@@ -43,7 +43,7 @@ class ShapeTable {
   // must exist. Errors name the node.
   absl::Status Infer(const Node& node);
 
-  // Returns the row of an output; a row in which everything is unknown if it has none.
+  // Returns the row of an output. If it has none, returns a row where everything is unknown.
   const ValueInfo& at(const Output& output) const;
   const Shape& shape(const Output& output) const { return at(output).shape; }
   // Overwrites a row. The compiler does so when it folds a constant.

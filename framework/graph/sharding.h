@@ -87,8 +87,8 @@ struct ShardingRule {
   // random ops): the op computes the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
-  // The inputs to which `linearity` applies; all others must be replicated. If empty, it applies to
-  // all inputs.
+  // The inputs that `linearity` applies to; all other inputs must be replicated. If empty, it
+  // applies to all inputs.
   std::vector<int> linear_inputs = {};
   // The reduction that the partial outputs need after a letter is contracted.
   Reduction contracted = Reduction::kSum;

@@ -4,11 +4,11 @@
 // of each variable that an optimizer updates. It is fixed once per session, from all updates in the
 // graph and before any step is prepared, so the plans of all steps and batch sizes agree on it.
 //
-// Variables that optimizers update are laid out in buckets, in the order in which the backward pass
-// computes their gradients. A bucket has one region for its weights, one for its gradients and one
-// for each kind of slot, all with the same offsets. One collective therefore carries all gradients
-// of a bucket, which are written directly into place, and one pass over contiguous memory can
-// update all its weights. All other variables share one region.
+// Variables that optimizers update are laid out in buckets, in the order of their gradients in the
+// backward pass. A bucket has one region for its weights, one for its gradients and one for each
+// kind of slot, all with the same offsets. One collective therefore carries all gradients of a
+// bucket, which are written directly into place, and one pass over contiguous memory can update all
+// its weights. All other variables share one region.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_VARIABLE_LAYOUT_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_VARIABLE_LAYOUT_H_
 

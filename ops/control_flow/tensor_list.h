@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow's lists of tensors, in which loops carry their histories. A list is an immutable value
-// of dtype variant: ops that set, push or pop an element return a new list. All elements have the
-// same dtype and shape. In a plan, a list is a plain tensor with one row per element, and a length
-// (LowerTensorLists), so its maximum length must be known. It follows from `num_elements` or
-// `max_num_elements`, from the tensor that the list is made from, or from the maximum number of
-// iterations of the loop that pushes. Lists cannot be fed or fetched.
+// TensorFlow's lists of tensors. A loop keeps the values of its iterations in such lists. A list is
+// an immutable value of dtype variant: ops that set, push or pop an element return a new list. All
+// elements have the same dtype and shape. In a plan, a list is a plain tensor with one row per
+// element, and a length (LowerTensorLists), so its maximum length must be known. It follows from
+// `num_elements` or `max_num_elements`, from the tensor that the list is made from, or from the
+// maximum number of iterations of the loop that pushes. Lists cannot be fed or fetched.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 
