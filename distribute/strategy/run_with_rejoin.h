@@ -26,10 +26,11 @@
 namespace mirrorflow {
 
 // Calls `run` until it succeeds on all workers. All workers must call this. Returns the error of
-// `run` if it is not the loss of a worker, if JoinOptions::rejoin_timeout is 0, or
-// if not all workers rejoin within that time. Without other workers, calls `run` once.
+// `run` if it is not the loss of a worker, if JoinOptions::rejoin_timeout is 0, or if not all
+// workers rejoin within that time. Returns FailedPrecondition if `run` has left a session or a
+// DistributedDataset alive when the worker must rejoin. Without other workers, calls `run` once.
 //
-// Calls `on_loss` with the error when a worker is lost, before it waits for all workers to rejoin
+// When a worker is lost, calls `on_loss` with the error, and then waits for all workers to rejoin
 // (or returns, if the options do not allow rejoining). A worker can also be lost after this
 // worker's `run` has returned, while this function waits for the other workers to finish theirs.
 absl::Status RunWithRejoin(
