@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mirrorflow's public API: build a graph, choose a strategy, run steps. Two other headers are
-// public: mirrorflow_extend.h, for user-defined ops, kernels and passes, and mirrorflow_debug.h,
-// for inspecting compiled steps. Bazel visibility keeps all other headers private.
+// Mirrorflow's public API: build a graph, choose a strategy, run steps. README.md has a complete
+// program, and docs/glossary.md defines the terms. Read the headers in this order:
 //
-// To read the headers in order, start with framework/graph/scope.h (graphs), then ops/ops.h and
-// train/ (what a graph can contain), distribute/strategy/strategy.h (devices) and
-// framework/session/session.h (steps and variables). docs/glossary.md defines the terms.
+//   1. distribute/strategy/strategy.h runs a graph on one or more devices, and leads to
+//      framework/session/session.h and step.h, which run its steps;
+//   2. framework/graph/scope.h, ops/all/ops.h and framework/core/tensor.h build graphs and values;
+//   3. the headers in train: data, layers, losses, optimizers, metrics, and trainer, which combines
+//      them; then inference, checkpoints and file formats;
+//   4. distribute/strategy/multi_worker_mirrored_strategy.h and run_with_rejoin.h, for several
+//      processes.
+//
+// Functions that can fail return absl::Status or absl::StatusOr. Their comments say "Returns
+// InvalidArgument if ..."; those of builders, which record errors in the graph instead, have a line
+// `Errors:`. MF_RETURN_IF_ERROR and MF_ASSIGN_OR_RETURN (framework/core/status.h) pass errors on.
+//
+// Two other headers are public: mirrorflow_extend.h, for user-defined ops, kernels and passes, and
+// mirrorflow_debug.h, for inspecting compiled steps. Bazel visibility keeps all other headers
+// private.
 #ifndef MIRRORFLOW_MIRRORFLOW_H_
 #define MIRRORFLOW_MIRRORFLOW_H_
 

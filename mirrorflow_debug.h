@@ -11,7 +11,7 @@
 #include "framework/graph/text_form.h"          // graphs as text
 #include "framework/runtime/topology.h"         // replicas by worker, domain and device
 #include "framework/runtime/trace.h"            // timelines of steps
-#include "framework/runtime/variable_layout.h"  // the places of variables
+#include "framework/runtime/variable_layout.h"  // where variables are in memory
 #include "framework/session/step_plans.h"       // compiled steps
 #include "framework/workers/connection.h"       // how the workers are connected
 #include "mirrorflow.h"

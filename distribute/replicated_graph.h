@@ -26,8 +26,8 @@ struct ReplicatedStep {
   std::vector<Output> fetches;
   std::vector<Operation> targets = {};
   int num_replicas = 2;
-  // Row count of each replica. If empty, rows are split evenly, and each of the first replicas
-  // takes one row of the remainder.
+  // Row count of each replica. If empty, rows are split evenly; if a remainder is left, each of the
+  // first replicas takes one extra row.
   std::vector<int64_t> replica_rows = {};
 };
 

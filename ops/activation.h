@@ -19,7 +19,7 @@ struct LeakyReluOptions {
 // Shapes:   any, including empty; the result has the same shape.
 // Dtypes:   half, bfloat16, float, double; Relu6 also int32, int64 and uint8.
 // Special:  NaN propagates; Softsign of an infinity is NaN, as in TensorFlow.
-// Gradient: uses the ops below; Softplus uses Sigmoid instead.
+// Gradient: uses the ops below, except that Softplus uses Sigmoid.
 // Source:   Elu: Clevert et al., 2016; Selu: Klambauer et al., 2017.
 Output Relu6(const Scope& scope, Output features);  // min(max(x, 0), 6)
 Output Elu(const Scope& scope, Output features);    // e^x - 1 for x < 0, else x

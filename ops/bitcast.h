@@ -10,7 +10,7 @@ void RegisterBitcast(OpRegistry& ops);
 
 namespace ops {
 
-// Bitcast: the same bytes, reinterpreted as elements of `dtype`.
+// Bitcast: the same bytes, reinterpreted as elements of `dtype`, like tf.bitcast.
 // Shapes:   if `dtype` is n times smaller, the result has an additional last dimension of size n;
 //           if it is n times larger, the input's last dimension, which must have size n, is
 //           removed.

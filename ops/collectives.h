@@ -63,8 +63,7 @@ Output AllReduce(const Scope& scope, Output value, const ReduceOptions& options 
 // Gradient, errors: as for AllReduce.
 Output ReduceScatter(const Scope& scope, Output value, const ReduceOptions& options = {});
 
-// AllGather: gathers a value of which each replica holds some rows; every replica receives the
-// whole value.
+// AllGather: gathers a sharded value; every replica receives the whole value.
 // Sharding: sharded -> replicated.
 // Gradient: dy.
 // Errors:   InvalidArgument if the value is partial or per-replica, because its rows are not split;

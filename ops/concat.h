@@ -16,7 +16,7 @@ void RegisterConcat(OpRegistry& ops);
 
 namespace ops {
 
-// ConcatV2: two or more tensors concatenated along dimension `axis`, a scalar that must be known
+// ConcatV2: two or more tensors, concatenated along dimension `axis`, a scalar that must be known
 // when the step is compiled; a negative one counts from the end.
 // Errors:   InvalidArgument if the axis is out of range, or if the ranks, or the sizes of
 //           dimensions other than `axis`, differ.
@@ -36,7 +36,8 @@ struct PackOptions {
   int64_t axis = 0;
 };
 
-// Pack: tensors of equal shape, of rank R, stacked along a new dimension `axis` in [-1-R, R].
+// Pack: tensors of equal shape, of rank R, stacked along a new dimension `axis` in [-1-R, R], like
+// tf.stack.
 // Errors:   InvalidArgument if the shapes differ or the axis is out of range.
 // Gradient: Unpack.
 Output Pack(const Scope& scope, absl::Span<const Output> values, const PackOptions& options = {});
@@ -45,7 +46,7 @@ struct UnpackOptions {
   int64_t axis = 0;
 };
 
-// Unpack: the `num` slices along dimension `axis`, without that dimension.
+// Unpack: the `num` slices along dimension `axis`, without that dimension, like tf.unstack.
 // Errors:   InvalidArgument if the size of the dimension is not `num`.
 // Gradient: Pack.
 std::vector<Output> Unpack(const Scope& scope, Output value, int64_t num,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops through which values enter a graph, and ops that only order other ops.
+// Ops that bring values into a graph, and ops that only order other ops.
 #ifndef MIRRORFLOW_OPS_CONTROL_H_
 #define MIRRORFLOW_OPS_CONTROL_H_
 
@@ -15,12 +15,14 @@ namespace ops {
 
 // Placeholder: a value that every step must feed.
 // Shapes:   `shape` may have unknown dimensions (-1). Under a strategy, a feed whose leading
-//           dimension is unknown is split along it; any other feed is replicated.
+//           dimension is unknown is split along that dimension over the replicas; every replica
+//           gets the whole of any other feed.
 // Gradient: none; the op has no inputs.
 Output Placeholder(const Scope& scope, DataType dtype,
                    const mirrorflow::Shape& shape = mirrorflow::Shape::UnknownRank());
 
-// PlaceholderWithDefault: a value that a step may feed. Defaults to the operand.
+// PlaceholderWithDefault: a value that a step may feed. If a step does not feed it, its value is
+// the operand.
 // Shapes:   feeds must match `shape`, and the operand must be compatible with it.
 // Gradient: dy, for the operand.
 Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of the tables that define element-wise ops with one operand, or with two operands that
-// broadcast.
+// The rows of the tables that define element-wise ops, in unary.cc, binary.cc and similar files.
+// Such an op has one operand, or two operands that broadcast.
 #ifndef MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
 #define MIRRORFLOW_OPS_ELEMENTWISE_ROWS_H_
 
@@ -21,7 +21,7 @@ inline constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int
 inline constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 inline constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
-// An op with one operand, whose shape the result has.
+// An op with one operand. The result has the operand's shape.
 struct UnaryRow {
   const char* name;
   const char* doc;

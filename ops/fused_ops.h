@@ -9,7 +9,8 @@
 //                   the gradient become lists of N inputs
 //   _Fused…         a product or convolution with an additional last input `bias` [channels],
 //                   added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
-//   _Fused…Relu     the same, with negative elements of the sum replaced by 0. A MatMul [m,n] with
+//   _Fused…Relu     like the previous op, with negative elements of the sum replaced by 0. A MatMul
+//   [m,n] with
 //                   `num_masks` 1 also returns `mask`, uint8 [m, 16 * ceil(n / 128)], with one bit
 //                   per element that is set if the element is positive
 //   _MatMulReluGrad a MatMul that computes the gradient of such elements. The mask and the elements

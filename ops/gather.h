@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that select rows by indices that are known only at run time, and UnsortedSegmentSum, the
-// gradient of GatherV2.
+// Ops that select rows by indices that need not be known when the step is compiled, and
+// UnsortedSegmentSum, the gradient of GatherV2.
 #ifndef MIRRORFLOW_OPS_GATHER_H_
 #define MIRRORFLOW_OPS_GATHER_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read, add to or replace slices. A vector of indices specifies the position of each
-// slice.
+// Ops that read, add to or replace slices of a tensor. A vector of indices specifies the position
+// of each slice.
 #ifndef MIRRORFLOW_OPS_GATHER_ND_H_
 #define MIRRORFLOW_OPS_GATHER_ND_H_
 
@@ -19,8 +19,8 @@ namespace ops {
 // Gradient: ScatterNd.
 Output GatherNd(const Scope& scope, Output params, Output indices);
 
-// ScatterNd: a tensor of zeros to which each slice updates[i…, b…] is added at position indices[i…,
-// :]. Its shape is `shape`, which must be known when the step is compiled.
+// ScatterNd: starts from a tensor of zeros, and adds each slice updates[i…, b…] at position
+// indices[i…, :]. The result has shape `shape`, which must be known when the step is compiled.
 // Errors:   InvalidArgument if `updates` does not match `indices` and `shape`, and at run time if
 //           an index is out of range.
 // Gradient: GatherNd, for updates.

@@ -26,8 +26,8 @@ Output StopGradient(const Scope& scope, Output input);
 // Snapshot: same as Identity.
 Output Snapshot(const Scope& scope, Output input);
 
-// PreventGradient: its operand. Taking a gradient through it is an error; `message` states the
-// reason.
+// PreventGradient: its operand. Gradients() returns InvalidArgument if a gradient would flow
+// through it; `message` may explain why.
 Output PreventGradient(const Scope& scope, Output input, absl::string_view message = "");
 
 // EnsureShape: its operand, whose shape must be compatible with `shape`. The result has all

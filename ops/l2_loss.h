@@ -10,7 +10,7 @@ void RegisterL2Loss(OpRegistry& ops);
 
 namespace ops {
 
-// L2Loss: output = sum(t^2) / 2, a scalar, as used for weight decay.
+// L2Loss: output = sum(t^2) / 2, a scalar, like tf.nn.l2_loss. It serves for weight decay.
 // Shapes:   any; the output is 0 if t is empty.
 // Dtypes:   half, bfloat16, float, double.
 // Gradient: t * dy.

@@ -28,7 +28,7 @@ struct DiagonalBand {
   int64_t upper = 0;
 
   bool single() const { return lower == upper; }
-  // Return the length of a matrix's diagonal k, and the row and column at which it begins.
+  // Return the length of a matrix's diagonal k, and the row and column where it begins.
   static int64_t Length(int64_t k, int64_t rows, int64_t columns);
   static int64_t FirstRow(int64_t k) { return k < 0 ? -k : 0; }
   static int64_t FirstColumn(int64_t k) { return k > 0 ? k : 0; }

@@ -25,8 +25,8 @@ struct MaxPoolOptions {
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// MaxPool: the largest value of each channel in a window. Padding is ignored; NaN counts as the
-// largest value.
+// MaxPool: the largest value of each channel in a window. Padding is ignored; NaN is treated as
+// larger than any number.
 // Shapes:   input [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
@@ -39,7 +39,7 @@ Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize
                const MaxPoolOptions& options = {});
 
 // MaxPoolGrad: passes grad to the largest value of each window (the first in row-major order if
-// several are equal); NaN counts as the largest value. Linear in grad.
+// several are equal); NaN is treated as larger than any number. Linear in grad.
 // Gradient: MaxPoolGradGrad.
 Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,

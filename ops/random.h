@@ -21,10 +21,11 @@ struct RandomOptions {
   int64_t seed2 = 0;
 };
 
-// Shapes:   `shape` [R] must be known when the step is compiled; the result has that shape.
+// Shapes:   `shape`, a vector, must be known when the step is compiled; the result has that shape.
 // Dtypes:   half, bfloat16, float, double.
 // Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for the normal distribution. The
 //           values differ from TensorFlow's.
+// Gradient: none.
 // Uniform in [0, 1).
 Output RandomUniform(const Scope& scope, Output shape, DataType dtype,
                      const RandomOptions& options = {});

@@ -13,8 +13,8 @@
 
 namespace mirrorflow {
 
-// Returns the registry of all ops in ops/all/all_ops.cc. The first call creates it; it is immutable
-// and thread-safe.
+// Returns the registry of all ops of the library (ops/all/all_ops.cc). The first call creates it;
+// it is immutable and thread-safe.
 const OpRegistry& AllOps();
 
 namespace ops {

@@ -17,8 +17,8 @@ void RegisterReshape(OpRegistry& ops);
 namespace ops {
 
 // Reshape: the same elements with another shape.
-// Shapes:   `shape` [R] must be known when the step is compiled; it may contain one -1, which is
-//           inferred from the number of elements.
+// Shapes:   `shape`, a vector, must be known when the step is compiled; it may contain one -1,
+//           which is inferred from the number of elements.
 // Errors:   InvalidArgument if the element counts differ or the -1 cannot be inferred.
 // Sharding: kept if the sharded dimension is the outermost of those that it is merged with or split
 //           into, and each of its rows becomes a whole number of rows; otherwise the value is

@@ -15,9 +15,9 @@ namespace ops {
 
 // ResourceScatterAdd: variable[indices[i]] += updates[i] for each i, in order; indices may repeat.
 // Sub, Mul, Div, Min, Max and Update work in the same way; Update keeps the last write to a row.
-// Shapes:   updates is [indices…, the variable's dimensions after the first…], or one scalar for
-//           all rows.
-// Errors:   InvalidArgument for an index out of range; in that case nothing is written.
+// Shapes:   updates has the dimensions of indices, followed by those of the variable except the
+//           first, or is one scalar for all rows.
+// Errors:   InvalidArgument at run time if an index is out of range; nothing is then written.
 // Sharding: every replica applies the updates of all replicas.
 Operation ResourceScatterAdd(const Scope& scope, Output handle, Output indices, Output updates);
 Operation ResourceScatterSub(const Scope& scope, Output handle, Output indices, Output updates);

@@ -25,23 +25,23 @@ struct ShapeOptions {
 Output Shape(const Scope& scope, Output input, const ShapeOptions& options = {});
 std::vector<Output> ShapeN(const Scope& scope, absl::Span<const Output> inputs,
                            const ShapeOptions& options = {});
-// Size: the number of elements.
+// Size: the number of elements, a scalar.
 Output Size(const Scope& scope, Output input, const ShapeOptions& options = {});
-// Rank: the number of dimensions, an int32.
+// Rank: the number of dimensions, an int32 scalar.
 Output Rank(const Scope& scope, Output input);
 
 // VariableShape: the dimensions of the variable that `handle` refers to.
 Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& options = {});
 
-// Returns the shape of `value` for use as an operand: a constant if it is fully known, else a Shape
-// op.
+// Returns the shape of `value` for use as an operand: a constant if the shape is fully known when
+// the op is added, otherwise the output of a Shape op.
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT32);
 
 inline constexpr char kFill[] = "Fill";  // for passes that match this op
 
 // Fill: a tensor of shape `dims` whose elements are all `value`, a scalar. `dims`, a vector, must
 // be known when the step is compiled.
-// Gradient: d value = sum dy.
+// Gradient: d value = the sum of dy.
 Output Fill(const Scope& scope, Output dims, Output value);
 
 // Range: start, start + delta, … below `limit` (above it for a negative delta); all three are

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Helpers for shape functions and kernels: shape functions that several ops share, and partially
-// known values, which are integer scalars and vectors of which only some elements may be known.
+// known values, which are integer scalars and vectors whose elements need not all be known.
 // Partially known values carry the batch size through x.shape()[0], Pack and Reshape.
 #ifndef MIRRORFLOW_OPS_SHAPE_VALUES_H_
 #define MIRRORFLOW_OPS_SHAPE_VALUES_H_

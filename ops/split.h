@@ -24,7 +24,7 @@ namespace ops {
 // Gradient: the concatenation of dy.
 std::vector<Output> Split(const Scope& scope, Output value, int64_t num_split, int64_t axis);
 
-// SplitV: pieces of the given sizes, one of which may be -1, which means the remainder.
+// SplitV: pieces of the given sizes. One size may be -1, which means the remainder.
 // Errors:   InvalidArgument if the sizes do not add up to the dimension.
 // Gradient: the concatenation of dy.
 std::vector<Output> SplitV(const Scope& scope, Output value, absl::Span<const int64_t> size_splits,

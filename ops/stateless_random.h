@@ -25,8 +25,8 @@ KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed);
 // StatelessRandomGetAlg: the number of the algorithm, which is 1 (Philox).
 Output StatelessRandomGetAlg(const Scope& scope);
 
-// Shapes:   `shape` [R] must be known when the step is compiled; the result has that shape. `seed`
-//           is [2], int32 or int64; alg, minval and maxval are scalars.
+// Shapes:   `shape`, a vector, must be known when the step is compiled; the result has that shape.
+//           `seed` is [2], int32 or int64; alg, minval and maxval are scalars.
 // Errors:   InvalidArgument at run time if alg is neither 1 (Philox) nor 3 (automatic), or if
 //           minval is not below maxval.
 // Gradient: none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradients of element-wise ops for which TensorFlow has separate gradient ops: dx[i] = f(v[i],
+// The gradients of element-wise ops that have separate gradient ops in TensorFlow: dx[i] = f(v[i],
 // dy[i]), where v is the forward result (for ReluGrad, the features or the result). Linear in dy.
 #ifndef MIRRORFLOW_OPS_UNARY_GRAD_H_
 #define MIRRORFLOW_OPS_UNARY_GRAD_H_

@@ -2,7 +2,7 @@
 //
 // Optimizer updates, which compute new values of a variable and its slots, element by element, from
 // a reduced gradient, with TensorFlow's formulas. Rates and decays are inputs because they change
-// from step to step.
+// from step to step. The optimizers in train/optimizers build these ops.
 #ifndef MIRRORFLOW_OPS_UPDATE_H_
 #define MIRRORFLOW_OPS_UPDATE_H_
 

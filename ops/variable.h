@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables: state that persists across steps. A handle names a variable; only control edges order
-// reads and writes. A read that is not ordered after a write sees the value from before the step.
+// Variables: state that persists across steps. Programs create variables with train/variable.h;
+// these are the ops that it builds. A handle names a variable; only control edges order reads and
+// writes. A read that is not ordered after a write sees the value from before the step.
 #ifndef MIRRORFLOW_OPS_VARIABLE_H_
 #define MIRRORFLOW_OPS_VARIABLE_H_
 
@@ -28,12 +29,14 @@ struct VarHandleOpOptions {
   std::string debug_name = "";
 };
 
-// VarHandleOp: the handle of a variable of this dtype and shape.
+// VarHandleOp: the handle of a variable of this dtype and shape, which must be fully defined when a
+// session is created.
 // Gradient: none; the gradient with respect to a variable is taken at its ReadVariableOp.
 Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& shape,
                    const VarHandleOpOptions& options = {});
 
-// ReadVariableOp: the value of the variable. Its dtype is the handle's.
+// ReadVariableOp: the value of the variable, with the variable's dtype and shape. Reading a
+// variable that has no value fails the step with FailedPrecondition.
 Output ReadVariableOp(const Scope& scope, Output handle);
 
 // VarIsInitializedOp: whether the variable has a value, either from before the step or from a write

@@ -22,13 +22,14 @@ namespace mirrorflow {
 
 // Environment variables by name.
 using Environment = std::map<std::string, std::string, std::less<>>;
+// Returns the environment of this process.
 Environment ProcessEnvironment();
 
 // A cluster, from the point of view of one of its workers.
 struct Cluster {
   int num_workers = 1;
   int task_index = 0;  // this worker
-  // The HOST:PORT of the coordination service in worker 0; empty with one worker.
+  // The HOST:PORT where worker 0 serves the coordination service; empty with one worker.
   std::string coordinator;
   std::vector<std::string> addresses;  // by worker; empty unless the source lists all workers
   std::optional<int> local_rank;       // this worker's index on its host; unset if unknown
@@ -54,7 +55,8 @@ class ClusterResolver {
     // worker, and the index of this process.
     std::vector<std::string> cluster_spec = {};
     std::optional<int> task_index = std::nullopt;
-    // Whether the source of a cluster with several workers must name the coordinator.
+    // If true, it is an error if the source of a cluster with several workers does not name the
+    // coordinator.
     bool requires_coordinator = true;
   };
   // Reads the cluster from the first of these sources: the options; MIRRORFLOW_NUM_WORKERS,

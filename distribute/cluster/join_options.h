@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // JoinOptions: how the workers of MultiWorkerMirroredStrategy find, trust and monitor each other.
-// The defaults suit workers on one host; between hosts, set `secret` and, to encrypt connections,
-// `tls`.
+// The defaults suit workers on one host; between hosts, also set `secret` and, to encrypt
+// connections, `tls`.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_JOIN_OPTIONS_H_
 
@@ -45,15 +45,17 @@ struct JoinOptions {
   // This worker's certificates. With them, connections to the coordination service and data over
   // TCP are encrypted.
   TlsFiles tls = {};
-  // The ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
+  // The ADDRESS or ADDRESS:PORT of this host where worker 0 serves the coordination service.
   // Default: the coordinator's address in the cluster.
   std::string bind = "";
-  // The ADDRESS of this host to which the other workers connect to exchange data. Default: the
-  // address of the network device that routes to `bind` or, if that is empty, to the coordinator.
+  // The ADDRESS of this host that the other workers connect to in order to exchange data. Default:
+  // the address of the network device that routes to `bind` or, if that is empty, to the
+  // coordinator.
   std::string advertise = "";
   // If true, a separate process (`mirrorflow coordinator`), instead of worker 0, runs the
   // coordination service.
   bool external_coordinator = false;
+  // How workers exchange data; the default chooses the fastest way that is available and safe.
   CollectiveKind collective = CollectiveKind::kAuto;
   ExchangeOptions exchange = {};  // how CPUs of different hosts exchange data
   // How long to wait for the coordination service and all other workers.

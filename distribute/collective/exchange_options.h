@@ -6,7 +6,9 @@
 
 namespace mirrorflow {
 
-// How memory domains exchange values (distribute/ALGORITHMS.md). Must be equal on all ranks.
+// How memory domains (groups of replicas that can access each other's memory, as a rule those on
+// one host) exchange values; distribute/ALGORITHMS.md has the algorithms. Must be equal on all
+// ranks.
 struct ExchangeOptions {
   // All-reduces use a ring if there are at least this many domains; 0 disables the ring. With a
   // ring, the order of a reduction depends on the number of elements.

@@ -3,6 +3,10 @@
 // DistributedDataset: reads a dataset's batches and splits them among the replicas. It reads one
 // batch ahead, so the next feeds can be copied to the devices while a step runs. With
 // AutoShardPolicy::kFile, it reads further ahead, so the workers can agree on many steps at once.
+//
+//   DistributedDataset input = strategy->Distribute(dataset.Batch(256), epoch);
+//   for (DistributedBatch batch; input.Next(&batch);) MF_RETURN_IF_ERROR(step.Run(batch).status());
+//   MF_RETURN_IF_ERROR(input.status());  // why Next() returned false
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 
@@ -56,8 +60,8 @@ class DistributedDataset {
   // Reads the rows of this worker's files.
   DistributedDataset(absl::StatusOr<FileBatches> files, std::unique_ptr<InputAgreement> agreement);
 
-  // Reads the next batch. Returns false at the end or after an error; status() distinguishes the
-  // two.
+  // Reads the next batch. Returns false at the end of the epoch or after an error; status() is OK
+  // only at the end.
   bool Next(DistributedBatch* batch);
   const absl::Status& status() const { return status_; }
 

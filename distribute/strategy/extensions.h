@@ -39,16 +39,16 @@ class Extensions {
   const KernelRegistry& kernels() const { return kernels_; }
 
   // Adds a pass that rewrites each step's graph while its shapes are still global. It runs before
-  // the built-in simplifications and before sharding; kShapesKnown holds. Passes run in the order
-  // in which they are added.
+  // the built-in simplifications and before sharding, when all shapes are known (kShapesKnown in
+  // compilation.h). `P` must have a default constructor. Passes run in the order of these calls.
   template <typename P>
   void AddPass() {
     passes_.push_back([] { return std::unique_ptr<Pass>(std::make_unique<P>()); });
   }
   const std::vector<PassMaker>& passes() const { return passes_; }
 
-  // Returns InvalidArgument, listing everything that is missing, malformed or defined twice. Every
-  // strategy's Create calls this.
+  // Returns InvalidArgument, listing everything that is missing, malformed or defined twice. The
+  // Create function of each strategy calls this.
   absl::Status Check() const;
 
  private:

@@ -4,9 +4,12 @@
 // processes, like Horovod's elastic run. Once another process has replaced the lost worker, all
 // workers rejoin and call the same function again, which resumes from the last checkpoint.
 //
-//   const Dataset images = …;  // created once
+//   const Dataset images = …;  // created once: it is not part of a session
 //   return RunWithRejoin(*strategy, [&]() -> absl::Status {
-//     Graph graph;  // and Trainer::Create, CheckpointManager::Create, Restore, Fit, …
+//     Graph graph;
+//     …  // build the model; create the trainer and the checkpoint manager, `checkpoints`
+//     MF_ASSIGN_OR_RETURN(const TrainingPosition position, checkpoints->Restore());
+//     return trainer->Fit(images, {.start = position, .checkpoints = checkpoints.get()}).status();
 //   });
 //
 // The function must contain everything that the workers do together, from creating the first
@@ -23,10 +26,11 @@
 namespace mirrorflow {
 
 // Calls `run` until it succeeds on all workers. All workers must call this. Returns the error of
-// `run` if it is not the loss of a worker, if JoinOptions::rejoin_timeout is 0, or
-// if not all workers rejoin within that time. Without other workers, calls `run` once.
+// `run` if it is not the loss of a worker, if JoinOptions::rejoin_timeout is 0, or if not all
+// workers rejoin within that time. Returns FailedPrecondition if `run` has left a session or a
+// DistributedDataset alive when the worker must rejoin. Without other workers, calls `run` once.
 //
-// Calls `on_loss` with the error when a worker is lost, before it waits for all workers to rejoin
+// When a worker is lost, calls `on_loss` with the error, and then waits for all workers to rejoin
 // (or returns, if the options do not allow rejoining). A worker can also be lost after this
 // worker's `run` has returned, while this function waits for the other workers to finish theirs.
 absl::Status RunWithRejoin(

@@ -197,7 +197,7 @@ class MirroredStrategy final : public Strategy {
     // Returns InvalidArgument, naming the option, unless timeouts, `max_bytes` and
     // `max_cached_steps` are above 0 and `bucket_bytes` is not negative.
     absl::Status Check() const;
-    // Returns a copy of these options in which timeouts that are not set have the given defaults.
+    // Returns a copy of these options; timeouts that are not set get the given defaults.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;
     // Returns the options of the strategy's sessions. `step_timeout` must be set.
     SessionOptions ForSessions() const;

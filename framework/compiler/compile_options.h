@@ -15,17 +15,19 @@ namespace mirrorflow {
 class PassObserver;  // framework/compiler/pass.h
 
 struct CompileOptions {
-  // The names of optional passes to skip.
+  // The names of optional passes to skip (PassInfo::optional). Compiling a step returns
+  // InvalidArgument for an unknown name.
   absl::flat_hash_set<std::string> disabled_passes = {};
+  // Trade-offs between accuracy, reproducibility and speed.
   KernelOptions kernels = {};
   // DT_BFLOAT16 or DT_HALF selects mixed precision: float products, convolutions and attention
   // compute in this type, and so do ops that only pass on their results. Variables, losses,
   // reductions over replicas and updates stay in float. With DT_HALF, small gradients underflow to
   // 0 unless MinimizeOptions::loss_scale is set.
   DataType compute_dtype = DT_FLOAT;
-  // If true, verifies the graph after every pass.
+  // For tests: if true, verifies the graph after every pass.
   bool verify = false;
-  // If true, checks that every plan writes each value before it reads it.
+  // For tests: if true, checks that every plan writes each value before it reads it.
   bool check_plan = false;
   // Called before and after every pass; not owned.
   PassObserver* observer = nullptr;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pass: one transformation of the compiler, which has two halves. The first half turns a step's
-// graph into a program, with global shapes and collectives; the second turns a program into a plan
-// for one type of device. A pass declares the facts that it needs, establishes and invalidates, so
-// that a Pipeline can check the order. User-defined passes run in the first half.
+// Pass: one step of the compiler. It declares the facts (compilation.h) that it needs, establishes
+// and invalidates, so that a Pipeline can check the order.
+//
+// The compiler has two halves. The first turns a step's graph into a program: a graph with global
+// shapes, shardings and collectives, which is the same on all workers. Its passes transform a
+// Compilation. The second turns the program into a plan for one type of device and one number of
+// local rows: kernels, memory offsets and instructions. Its passes transform a PlanState. A user's
+// pass belongs to the first half (Extensions::AddPass).
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 
@@ -19,17 +23,18 @@ namespace mirrorflow {
 class PassInfo {
  public:
   virtual ~PassInfo() = default;
-  // Returns a unique name in snake case, such as `fold_constants`. In Mirrorflow's own passes, it
-  // is also the name of the file.
+  // Returns the name of the pass, such as `fuse_swish`, which CompileOptions::disabled_passes and
+  // errors use. For the library's passes, it is also the name of the file.
   virtual absl::string_view name() const = 0;
   virtual Facts needs() const { return 0; }  // facts that must hold before Run
   virtual Facts gives() const { return 0; }  // facts that hold after Run
   virtual Facts ends() const { return 0; }   // facts that no longer hold after Run
-  // Whether the program has the same meaning without the pass, so that
+  // Returns true if the program has the same meaning without the pass, so that
   // CompileOptions::disabled_passes may list it.
   virtual bool optional() const { return false; }
-  // Whether the pass itself runs on the functions of branches and loops, because its result for the
-  // enclosing graph depends on them. If false, the pipeline runs the pass on them.
+  // Returns true if Run itself transforms the functions of branches and loops, because its result
+  // for the enclosing graph depends on them. If false, the pipeline also calls Run on each of these
+  // functions.
   virtual bool enters_bodies() const { return false; }
 };
 

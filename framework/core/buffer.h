@@ -44,11 +44,11 @@ class Buffer {
   const size_t size_;
 };
 
-// Recycles buffers after the last reference outside the pool is dropped. Take must be called by one
-// thread at a time; any thread may drop references.
+// A pool of buffers. It reuses a buffer once nothing outside the pool refers to it. Take must be
+// called by one thread at a time; any thread may drop references.
 class BufferPool {
  public:
-  // Returns a buffer of at least `bytes` bytes. A recycled buffer keeps its old contents.
+  // Returns a buffer of at least `bytes` bytes. A reused buffer keeps its old contents.
   absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes);
 
  private:

@@ -18,8 +18,9 @@ namespace mirrorflow {
 // aborts.
 using LogSink = std::function<void(absl::LogSeverity severity, absl::string_view line)>;
 
-// Sends every later log line of the process to `sink`, whatever its severity; null restores the
-// default sink. A line that another thread is logging may still reach the previous sink.
+// Sends all later log lines of the process to `sink`, including those that the default sink would
+// drop; null restores the default sink. A line that another thread is logging may still reach the
+// previous sink.
 //
 // The default sink prints lines to stderr with the prefix "mirrorflow: ", "WARNING: ", "ERROR: " or
 // "FATAL: ", or in the format that $MIRRORFLOW_LOG_FORMAT selects (`json`: objects with the time,

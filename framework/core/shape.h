@@ -44,8 +44,8 @@ class Shape {
   void set_dim(int i, int64_t size) { dims_[i] = size; }
   void AddDim(int64_t size) { dims_.push_back(size); }
 
-  // Returns the product of the dimensions. Requires IsFullyDefined() and a shape that Validate()
-  // accepts.
+  // Returns the product of the dimensions. Requires IsFullyDefined(), and a shape that Validate()
+  // accepts. The result for a scalar is 1.
   int64_t num_elements() const;
 
   // Returns InvalidArgument if a dimension is below -1, the rank exceeds kMaxRank, or the byte size

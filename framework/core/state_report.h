@@ -20,7 +20,7 @@ namespace mirrorflow {
 // Registers one source of report lines for as long as this object exists.
 class StateReport {
  public:
-  // Returns lines to log, of which the first is a summary. Must be callable from any thread at any
+  // Returns lines to log; the first line is a summary. Must be callable from any thread at any
   // time.
   using Lines = std::function<std::vector<std::string>()>;
 
@@ -30,12 +30,13 @@ class StateReport {
   StateReport(const StateReport&) = delete;
   StateReport& operator=(const StateReport&) = delete;
 
-  // Logs the lines of all reports, in the order in which they were created.
+  // Logs the lines of all reports, oldest report first.
   static void LogAll();
   // Returns the first line of each report.
   static std::vector<std::string> Summary();
   // Makes SIGUSR1 call LogAll, on a separate thread. Call it early in main: until then, the signal
-  // ends the process. Later calls have no effect.
+  // ends the process. Later calls have no effect. Returns the system's error if the handler cannot
+  // be installed.
   static absl::Status LogOnSignal();
 
  private:

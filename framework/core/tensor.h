@@ -55,6 +55,7 @@ class Tensor {
   static Tensor Of(const Shape& shape, std::initializer_list<T> values) {
     return Of<T>(shape, absl::Span<const T>(values.begin(), values.size()));
   }
+  // Return a tensor of shape [], and a tensor of shape [values.size()].
   template <typename T>
   static Tensor Scalar(T value) {
     return Of<T>(Shape(), {value});
@@ -111,12 +112,12 @@ class Tensor {
   }
 
   // Returns a view of the same memory with another shape. Terminates the process if the element
-  // counts differ.
+  // count differs.
   Tensor Reshaped(const Shape& shape) const;
-  // Returns a view of rows [begin, end) of the leading dimension. Terminates the process if
-  // they are out of range.
+  // Returns a view of rows [begin, end) of the leading dimension. Terminates the process if the
+  // tensor is a scalar or has no such rows.
   Tensor Rows(int64_t begin, int64_t end) const;
-  // Returns a copy with its own memory.
+  // Returns a copy with its own memory, or ResourceExhausted if not enough memory is available.
   absl::StatusOr<Tensor> Clone() const;
 
   // Returns the dtype and the shape, such as `float[2,3]`.
@@ -138,7 +139,8 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
-// Returns the elements of an int32 or int64 tensor as int64.
+// Returns the elements of an int32 or int64 tensor as int64, or InvalidArgument for any other
+// dtype.
 absl::StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor);
 
 }  // namespace mirrorflow

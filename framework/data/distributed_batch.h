@@ -35,7 +35,8 @@ class DistributedBatch {
   // batch.
   int64_t num_rows() const { return num_rows_; }
 
-  // Return the options to pass to Step::Run with these components.
+  // Return the values of RunOptions::local_feeds and RunOptions::replica_rows for a Run with these
+  // components.
   bool has_local_rows() const { return has_local_rows_; }
   absl::Span<const int64_t> replica_rows() const { return replica_rows_; }
 

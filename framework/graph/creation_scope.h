@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CreationScope assigns all variables created on this thread during its lifetime to one strategy
-// (Strategy::scope()).
+// CreationScope: the guard that Strategy::scope() returns. While it exists, all variables that this
+// thread creates belong to that strategy. It is unrelated to the class Scope, which adds and names
+// nodes.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 

@@ -22,8 +22,8 @@ struct GradientOptions {
   // dL/dy for each y, with the dtype and shape of y. If the list is empty or an entry is invalid,
   // ones are used.
   std::vector<Output> grad_ys;
-  // Values to treat as constants: no gradient flows to the inputs of their nodes. If an x is among
-  // them, its gradient is still returned.
+  // Values to treat as constants: no gradient flows through the nodes that produce them. If an x is
+  // among them, its gradient is still returned.
   std::vector<Output> stop_gradients;
 };
 
@@ -34,9 +34,10 @@ bool TakesGradient(const Graph& graph, const Output& value);
 // Returns one gradient for each x: the sum of all contributions, or an invalid output if L does not
 // depend on x. ys must be floating-point tensors or lists. An x may be a variable handle; its
 // gradient is the gradient of the values read from it. Integer and bool values stop the gradient.
-// `ops` must contain ops with the roles kAddAll and kOnesLike if they are needed.
+// `ops` must contain ops with the roles kAddAll and kOnesLike if they are needed, as AllOps() does.
 //
-// InvalidArgument, naming the node and the op's reason, if an op between xs and ys has no gradient.
+// Returns InvalidArgument, naming the node and the op's reason, if an op between xs and ys has no
+// gradient.
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,
                                               absl::Span<const Output> ys,
                                               absl::Span<const Output> xs,

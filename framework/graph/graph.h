@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graph: the only intermediate representation, from the user's program to the last pass. A node has
-// an op, attributes, data inputs and control inputs; an edge is an Output that a node uses. Shapes,
+// Graph: a program for one device and the global batch, and the compiler's only intermediate
+// representation, from the user's program to the last pass. Build one with a Scope (scope.h) and
+// the builders of ops (ops/all/ops.h); Graph's own methods are for passes and tools. A node has an
+// op, attributes, data inputs and control inputs; an edge is an Output that a node uses. Shapes,
 // shardings, costs and schedules are side tables keyed by node id, never fields of nodes.
 //
 // Ids are assigned in order of creation and never reused, so iteration is deterministic. Node
@@ -37,7 +39,8 @@ class ShapeTable;
 
 using NodeId = int32_t;
 
-// Output `index` of `node`. Op builders take and return outputs; they are invalid after an error.
+// Output `index` of `node`. Op builders take and return outputs. After an error, the outputs that
+// they return are invalid.
 struct Output {
   Node* node = nullptr;
   int index = 0;
@@ -105,7 +108,7 @@ class Node {
 
   // Returns the input index of argument `name`'s first tensor, or -1 if it has none.
   int input_index(absl::string_view name) const;
-  // Returns whether input i must be a known when the step is compiled.
+  // Returns whether input i must be known when the step is compiled.
   bool is_static_input(int i) const { return static_inputs_[i]; }
 
   std::string CallString() const;   // `name = Op(in0, in1:1, ^control)`
@@ -137,9 +140,10 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  // Adds a node, with defaults for missing attributes. The name must be new and legal. Returns
-  // InvalidArgument, naming the cause, if the name, an attribute, or the number or dtypes of the
-  // inputs is wrong, or if an input belongs to another graph.
+  // Adds a node, with defaults for missing attributes. Programs use op builders or Scope::Build
+  // instead. The name must be new and legal. Returns InvalidArgument, naming the cause, if the
+  // name, an attribute, or the number or dtypes of the inputs is wrong, or if an input belongs to
+  // another graph.
   absl::StatusOr<Node*> AddNode(absl::string_view name, const OpDef& op, AttrMap attrs,
                                 std::vector<Output> inputs, std::vector<Node*> control_inputs = {});
 
@@ -160,7 +164,7 @@ class Graph {
 
   // Removes the node, which must have no uses.
   void RemoveNode(Node* node);
-  // Removes all nodes on which no node in `wanted` depends. Returns whether it removed any.
+  // Removes all nodes that no node in `wanted` depends on. Returns whether it removed any.
   bool RemoveUnneeded(absl::Span<Node* const> wanted);
 
   // Replaces `from` with `to` in every data input. O(uses of from.node).
@@ -178,6 +182,7 @@ class Graph {
   // its outputs have an unknown dtype, which every input accepts.
   const OpDef& UnknownOp(absl::string_view name, int num_outputs);
 
+  // Returns the node called `name`, or null if there is none.
   Node* FindNode(absl::string_view name) const;
   // Returns an unused node name: `prefix` itself, or else `prefix_1`, `prefix_2`, …
   std::string UniqueName(absl::string_view prefix);
@@ -243,7 +248,7 @@ class Graph {
   std::unique_ptr<ShapeTable> values_;
 };
 
-// Returns all nodes, each after its data and control inputs; ties are broken by id.
+// Returns all nodes, each after its data and control inputs; ties are broken by id. Returns
 // InvalidArgument, naming the nodes of one cycle, if the graph has a cycle.
 absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
 

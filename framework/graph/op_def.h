@@ -56,7 +56,7 @@ enum class OpRole {
   kRead,         // input 0 is a handle, output 0 its value
   kWrite,        // writes the variables that handle input 0 and any further handle inputs refer to
   kHasValue,     // input 0 is a handle, output 0 is true if its variable is initialised
-  kCollective,   // all ranks take part
+  kCollective,   // communicates between all ranks
   kAddAll,       // sums its list of tensors
   kOnesLike,     // ones in the shape of its input
   kBranch,       // runs one of the functions in its attributes; input 0 selects it

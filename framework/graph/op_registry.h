@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpRegistry: the set of known ops. Explicit calls fill it (ops/all/all_ops.cc lists them all),
-// never static initialisers, so a test can start with an empty registry.
+// OpRegistry: the set of known ops. AllOps() (ops/registry.h) has the library's ops; a program adds
+// its own through Extensions::ops(). Explicit calls fill a registry (ops/all/all_ops.cc lists them
+// all), never static initialisers, so a test can start with an empty registry.
 //
 //   void RegisterMatMul(OpRegistry& ops) {
 //     ops.Define("MatMul")
@@ -28,33 +29,40 @@ class OpRegistry;
 // Fills one OpDef. Schema strings use TensorFlow's syntax (REGISTER_OP): inputs and outputs `name:
 // T`, `name: float`, `name: N * T`, `name: Tlist`; attributes `name: type`, `= default`, `>=
 // minimum`, `name: {float, int32}` for a type, `{'SAME', 'VALID'}` for a string from a set, and
-// `list(type)` for lists of these. OpRegistry::Seal() reports malformed strings.
+// `list(type)` for lists of these. OpRegistry::Seal() reports malformed strings and missing parts:
+// every op needs Doc, Shape, either Sharding or Gathers, and either Gradient or NoGradient.
 class OpBuilder {
  public:
   OpBuilder(OpRegistry* registry, OpDef* def) : registry_(registry), def_(def) {}
 
-  // Describes what the op computes, for docs/ops. Required.
+  // Sets what the op computes, in one line such as `y = |x|`.
   OpBuilder& Doc(absl::string_view text);
+  // Adds an input. Kernels and builders take inputs in the order of these calls.
   OpBuilder& Input(absl::string_view spec);
-  // Adds an input whose value must be known when the step is compiled.
+  // Adds an input whose value must be known when the step is compiled, such as a shape. Kernels
+  // read it with KernelContext::constant.
   OpBuilder& StaticInput(absl::string_view spec);
+  // Add an output or an attribute.
   OpBuilder& Output(absl::string_view spec);
   OpBuilder& Attr(absl::string_view spec);
-  // Sets flags such as kView (op_def.h).
+  // Sets properties for passes: OpTrait values, combined with `|`. The default is none.
   OpBuilder& Traits(uint32_t traits);
-  // Marks an op that the compiler treats specially, such as a variable read (op_def.h).
+  // Marks an op that the framework itself creates or recognises. Programs need not call this.
   OpBuilder& Role(OpRole role);
-  // Infers the output shapes (shape_inference.h). Required.
+  // Sets the function that computes the shapes of the outputs (shape_inference.h).
   OpBuilder& Shape(ShapeFn fn);
-  // States how the op works on sharded operands (sharding.h). Required, unless Gathers is called.
+  // Sets the rule for computing the op on the shards of its inputs (sharding.h).
+  // ops/sharding_rules.h has rules that many ops share.
   OpBuilder& Sharding(ShardingFn fn);
-  // States that the op needs whole operands on every replica, and why.
+  // States, with the reason, that the op has no such rule: its inputs are gathered, so that every
+  // replica computes the whole result.
   OpBuilder& Gathers(absl::string_view because);
-  // Adds the gradient's nodes to the graph (gradients.h). Required, unless NoGradient is called.
+  // Sets the function that adds the nodes of the op's gradient (GradContext).
   OpBuilder& Gradient(GradientFn fn);
-  // States that the op has no gradient, and why.
+  // States, with the reason, that differentiating through the op is an error.
   OpBuilder& NoGradient(absl::string_view because);
-  // Expresses the op in terms of other ops. The compiler then replaces its nodes.
+  // Sets a function that expresses the op in terms of other ops. ShardingRule::expand determines
+  // when the compiler replaces the op with them.
   OpBuilder& Expand(ExpandFn fn);
   // Marks the op as an optimizer update that applies the gradient in input `gradient` to variable
   // 0.
@@ -73,6 +81,8 @@ class OpRegistry {
   OpRegistry(const OpRegistry&) = delete;
   OpRegistry& operator=(const OpRegistry&) = delete;
 
+  // Adds an op. The name must be new; Seal() reports a duplicate. To complete the definition, call
+  // the methods of the builder that this returns.
   OpBuilder Define(absl::string_view name);
   OpBuilder Define(OpDef def);
 

@@ -3,17 +3,19 @@
 // Scope tells builders where to add nodes: the graph, a name prefix, and control dependencies. It
 // is cheap to copy; every With… method returns a new scope. The graph records the first error of a
 // builder, and NewSession returns it with the node's name. After an error, builders add no nodes
-// and return invalid outputs.
+// and return invalid outputs (Output::valid() is false).
 //
 // The builders in ops/ take a scope as their first argument:
 //
 //   Scope root(&graph);
-//   Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 4});
-//   Output y = ops::Relu(root.SubScope("layer"), x);  // the node `layer/Relu`
+//   Output y = ops::MatMul(root.SubScope("dense"), x, w);               // named `dense/MatMul`
+//   Output z = ops::Relu(root.WithName("hidden"), y);                   // named `hidden`
+//   // Runs the update after the check:
+//   Operation update = ops::AssignVariableOp(root.WithControlDependencies({check}), handle, z);
 //
-// Scope::Build adds a node of any op, also of one without a builder:
+// Build and NodeBuilder are for ops without a builder, such as user-defined ops:
 //
-//   Output z = root.Build(AllOps(), "Neg").Input(y).One();
+//   Output s = root.Build(extensions.ops(), "Swish").Input(x).One();
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SCOPE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SCOPE_H_
 
@@ -34,8 +36,7 @@ class Scope {
  public:
   explicit Scope(Graph* graph) : graph_(graph) {}
 
-  // Returns a scope in which the next node is named `name` (made unique if taken) instead of after
-  // its op.
+  // Returns a scope that names the next node `name` (made unique if taken) instead of after its op.
   Scope WithName(absl::string_view name) const&;
   Scope WithName(absl::string_view name) &&;
   // Returns a scope for a constant that a builder adds as an operand of the next node. If that node
@@ -44,7 +45,8 @@ class Scope {
   // Returns a scope whose node names get the prefix `name/`, made unique among the sub-scopes of
   // this scope's prefix.
   Scope SubScope(absl::string_view name) const;
-  // Returns a scope whose new nodes run after `operations`, like tf.control_dependencies.
+  // Returns a scope whose new nodes run after `operations`, in addition to those of this scope, as
+  // with tf.control_dependencies. A step that runs such a node also runs `operations`.
   Scope WithControlDependencies(absl::Span<const Operation> operations) const;
   // Returns a scope whose new nodes get the control inputs of `node`.
   Scope WithControlInputsOf(const Node& node) const;
@@ -62,7 +64,7 @@ class Scope {
   // another graph's output, is unknown; the latter also records an error in this scope's graph.
   const Shape& shape(const Output& output) const;
 
-  // Starts building a node of type `op`, which must be in `ops`.
+  // Starts building a node of type `op`. If `ops` does not contain it, the graph records NotFound.
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) const&;
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) &&;
   NodeBuilder Build(const OpDef& op) const;
@@ -83,10 +85,12 @@ class NodeBuilder {
   NodeBuilder(Scope scope, const OpDef* op) : scope_(std::move(scope)), op_(op) {}
   NodeBuilder(NodeBuilder&&) = default;
 
+  // Adds one tensor. Inputs must be added in the order of the op's arguments.
   NodeBuilder& Input(const Output& value) &;
   // Adds the tensors of one `N * T` or list argument.
   NodeBuilder& InputList(absl::Span<const Output> values) &;
   NodeBuilder& Attr(absl::string_view name, AttrValue value) &;
+  // Makes the node run after `node`, in addition to the scope's control dependencies.
   NodeBuilder& Control(Node* node) &;
 
   NodeBuilder&& Input(const Output& value) && { return std::move(Input(value)); }
@@ -100,8 +104,9 @@ class NodeBuilder {
 
   // Adds the node and infers its shapes. Returns null after an error, which the graph records.
   Node* Finish() &&;
-  // Returns output 0 of Finish().
+  // Returns output 0 of the node of Finish(), or an invalid output after an error.
   Output One() &&;
+  // Returns the node of Finish() as an operation, for an op that runs for its effect.
   Operation Op() && { return Operation{std::move(*this).Finish()}; }
 
  private:

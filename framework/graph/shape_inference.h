@@ -43,7 +43,7 @@ class ShapeTable {
   // must exist. Errors name the node.
   absl::Status Infer(const Node& node);
 
-  // Returns the row of an output; a row in which everything is unknown if it has none.
+  // Returns the row of an output. If it has none, returns a row where everything is unknown.
   const ValueInfo& at(const Output& output) const;
   const Shape& shape(const Output& output) const { return at(output).shape; }
   // Overwrites a row. The compiler does so when it folds a constant.
@@ -74,7 +74,7 @@ class ShapeContext {
   // Returns input i, an integer vector, as integers, or nullopt if it is not constant.
   absl::StatusOr<std::optional<std::vector<int64_t>>> integers(int i) const;
   // Returns input i, an integer vector, as a partially known shape (at worst of unknown rank).
-  // InvalidArgument if it is not a vector or has an element below -1.
+  // Returns InvalidArgument if it is not a vector or has an element below -1.
   absl::StatusOr<Shape> input_as_shape(int i) const;
   // Return the dtype and shape of the variable that handle input i refers to.
   DataType handle_dtype(int i) const { return input_info(i).handle_dtype; }
@@ -123,8 +123,8 @@ class ShardContext {
   const ShapeTable& table_;
 };
 
-// Maps an axis in [-rank, rank) to [0, rank). InvalidArgument, naming `axis_name` and the range, if
-// it is out of range.
+// Maps an axis in [-rank, rank) to [0, rank). Returns InvalidArgument, naming `axis_name` and the
+// range, if it is out of range.
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view axis_name = "axis");
 
 }  // namespace mirrorflow

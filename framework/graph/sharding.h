@@ -87,13 +87,13 @@ struct ShardingRule {
   // random ops): the op computes the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
-  // The inputs to which `linearity` applies; all others must be replicated. If empty, it applies to
-  // all inputs.
+  // The inputs that `linearity` applies to; all other inputs must be replicated. If empty, it
+  // applies to all inputs.
   std::vector<int> linear_inputs = {};
   // The reduction that the partial outputs need after a letter is contracted.
   Reduction contracted = Reduction::kSum;
-  // Whether to replace the op with its decomposition (OpDef::expand) if a letter would be
-  // contracted.
+  // If true, the compiler replaces the op with its decomposition (OpDef::expand) if a letter would
+  // be contracted.
   bool expand = false;
 };
 
@@ -103,8 +103,8 @@ struct ShardingTerms {
   Terms inputs;
   Terms outputs;
 };
-// Parses `dims`. InvalidArgument unless there is one term for each input and output and, except in
-// `*` and `~`, one letter for each dimension of the value.
+// Parses `dims`. Returns InvalidArgument unless there is one term for each input and output and,
+// except in `*` and `~`, one letter for each dimension of the value.
 absl::StatusOr<ShardingTerms> ParseShardingTerms(absl::string_view dims,
                                                  absl::Span<const Shape> inputs,
                                                  absl::Span<const Shape> outputs);

@@ -40,9 +40,8 @@ std::string GraphToText(const Graph& graph, const TextOptions& options = {});
 
 // Parses a graph and infers the shapes of all nodes, which may come in any order. Comments are
 // lines that start with `#` and text that follows ` #` after a node. Returns InvalidArgument with
-// up to 20 errors, one per line, or ResourceExhausted if the graph has more nodes than the limits
-// allow. Memory use is linear in the size of the text: no construct repeats a value or calls a
-// function.
+// up to 20 errors, one per line, and ResourceExhausted for more nodes than the limits allow. Memory
+// use is linear in the size of the text: no construct repeats a value or calls a function.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
                                  const GraphLimits& limits = {});
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernel: the code that runs one node of a plan on one device type. It is created from static
-// shapes when the plan is made; at that time it chooses its algorithm and requests its scratch
-// memory. At step time it only runs. Kernels are const and shared by all replicas; all state that
-// changes between steps is in device memory, which kernels access through KernelArgs.
+// shapes when the step is compiled; it then chooses its algorithm and requests its scratch memory.
+// When the step runs, it only computes. Kernels are const and shared by all replicas; all state
+// that changes between steps is in device memory, which kernels access through KernelArgs.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_H_
 
@@ -128,7 +128,7 @@ struct KernelPlan {
   int64_t scratch_bytes = 0;
   // (input, output) pairs: the output may reuse the input's memory if the input has no later use.
   std::vector<std::pair<int, int>> in_place = {};
-  // Whether Run can fail because of input values, such as a label out of range. Kernels that can
+  // True if Run can fail because of input values, such as a label out of range. Kernels that can
   // fail run before the first update of a variable.
   bool fails_on_data = false;
   // Arithmetic operations of a matrix product or convolution, counting a multiply-add as two; 0 for

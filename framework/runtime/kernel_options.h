@@ -6,11 +6,11 @@ namespace mirrorflow {
 
 // Trade-offs between accuracy, reproducibility and speed, for all kernels of a session.
 struct KernelOptions {
-  // If true, allows float matrix products, convolutions and attention to round their operands to 10
+  // If true, float matrix products, convolutions and attention may round their operands to 10
   // fraction bits, as tensor cores do (TensorFloat-32).
   bool allow_tf32 = false;
-  // If true, on GPUs, picks the fastest of the library's candidate algorithms for each matrix
-  // product and convolution, as timed by worker 0 when the plan is made, instead of the first
+  // On GPUs, if true, uses the fastest of the library's candidate algorithms for each matrix
+  // product and convolution, as timed by worker 0 when the step is compiled, instead of the first
   // candidate. The choice, and with it the last bits of a result, can differ from run to run.
   bool autotune = false;
 };

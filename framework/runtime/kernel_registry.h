@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelRegistry: maps an op and a device type to the factory of its kernel. Kernels are registered
-// by explicit calls (kernels/cpu/all_kernels.cc lists them).
+// KernelRegistry: maps an op and a device type, `CPU` or `GPU`, to the factory of its kernel
+// (kernel.h). Kernels are registered by explicit calls (kernels/cpu/all_kernels.cc lists them); a
+// program adds its own through Extensions::kernels().
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_REGISTRY_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_REGISTRY_H_
 
@@ -28,17 +29,22 @@ class KernelRegistry {
   // Registers a factory for all dtypes of the op; the factory returns Unimplemented for dtypes that
   // it does not support. Check() reports an op that is registered twice for a device type.
   void Register(absl::string_view op, absl::string_view device_type, KernelFactory factory);
+  // Returns InvalidArgument, listing all registration errors.
   absl::Status Check() const;
+  // Returns whether the op has a kernel for the device type.
   bool Has(absl::string_view op, absl::string_view device_type) const;
   // Returns the names of all ops with a kernel for the device type, sorted.
   std::vector<std::string> Ops(absl::string_view device_type) const;
 
-  // A function to try when a factory for this device type returns Unimplemented. It receives the
-  // context and the factory, and can wrap a kernel for another dtype in conversions.
+  // A second way to create a kernel, which Create tries if the op's factory returns Unimplemented.
+  // It receives the context and that factory. For example, it can call the factory for float and
+  // return a kernel that converts half operands to float and the result back. For the library's own
+  // use.
   using Fallback = absl::StatusOr<KernelPlan> (*)(const KernelContext&, KernelFactory);
   void SetFallback(absl::string_view device_type, Fallback fallback);
 
-  // A function that creates a plan's library for this device type.
+  // A function that creates a KernelLibrary (kernel.h) for each plan on this device type. For the
+  // library's own use.
   using LibraryMaker = std::unique_ptr<KernelLibrary> (*)();
   void SetLibrary(absl::string_view device_type, LibraryMaker make);
   // Creates a plan's library; null if the device type has none.

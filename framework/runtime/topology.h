@@ -43,7 +43,8 @@ struct Topology {
   // Formats the topology as `worker 0: rank 0 on CPU:0 in domain 0, …`.
   std::string ToString() const;
 
-  // Returns a world of one worker, with one memory domain for all devices or one per device.
+  // Returns a world of one worker. If `one_domain` is true, its devices share one memory domain; if
+  // false, each device has a separate domain.
   static Topology OneWorker(absl::Span<const std::string> devices, bool one_domain);
 
   friend bool operator==(const Topology&, const Topology&) = default;

@@ -4,8 +4,8 @@
 // of each variable that an optimizer updates. It is fixed once per session, from all updates in the
 // graph and before any step is prepared, so the plans of all steps and batch sizes agree on it.
 //
-// Variables that optimizers update are laid out in buckets, ordered as the backward pass computes
-// their gradients. A bucket has one region for its weights, one for its gradients and one for each
+// Variables that optimizers update are laid out in buckets, in the order of their gradients in the
+// backward pass. A bucket has one region for its weights, one for its gradients and one for each
 // kind of slot, all with the same offsets. One collective therefore carries all gradients of a
 // bucket, which are written directly into place, and one pass over contiguous memory can update all
 // its weights. All other variables share one region.
@@ -57,7 +57,7 @@ struct BucketInfo {
   DataType dtype = DT_INVALID;
   int gradient_region = 0;
   int64_t bytes = 0;    // in use, without the regions' padding
-  bool shared = false;  // whether the regions of its weights and slots are shared
+  bool shared = false;  // true if the regions of its weights and slots are shared
 };
 
 struct LayoutRegion {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session runs the steps of a graph on the replicas of a strategy and holds its variables. A Step
-// is a handle to a prepared set of feeds, fetches and targets.
+// Session holds the variables of a graph, and runs steps of the graph on the replicas of a
+// strategy. A Step is a handle to a prepared set of feeds, fetches and targets.
 //
 //   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
 //   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({images, labels}, {loss}, {train}));
@@ -11,17 +11,16 @@
 // once. Before the first step, all workers adopt rank 0's initial values, except for variables that
 // have been assigned in the meantime, for example from a checkpoint. Until then, each worker reads
 // its own values, which its processor may have rounded differently. A step is compiled when it
-// first runs with a new set of feed shapes; an LRU cache keeps up to
-// SessionOptions::max_cached_steps compiled steps.
+// first runs with a new combination of feed shapes and replicas' row counts. The session caches up
+// to SessionOptions::max_cached_steps compiled steps, and evicts the least recently used one.
 //
-// If a step fails while it updates variables, the variables that it writes are *indeterminate*:
-// they cannot be read until they are assigned, or until a step overwrites them without reading
-// them.
+// Most variables are mirrored, that is, synchronised on write: all replicas have the same value
+// after every step. A variable that is synchronised on read, such as the state of a metric, has a
+// different part on each replica; its value is the sum of all parts, and is computed when the
+// variable is read.
 //
-// A variable is *synchronised on write* if all replicas' copies are equal after every step, as
-// weights are. A variable that is *synchronised on read*, such as a metric's counter, has a
-// different part on each replica, and its value is the sum of the parts (VariableSynchronization,
-// train/variable.h).
+// If a step fails while it updates variables, the variables that it writes are indeterminate:
+// reading one is an error until it is assigned, or until a step overwrites it without reading it.
 //
 // A session with one worker is thread-safe. On a single CPU replica, steps that write no variables
 // run concurrently, each with its own memory for intermediate values. Steps that write variables,
@@ -77,8 +76,9 @@ struct StepPlans;       // framework/session/step_plans.h
 struct Topology;        // framework/runtime/topology.h
 
 struct PrepareOptions {
-  // A subset of the fetches. A local fetch that is sharded over the replicas returns only the rows
-  // of this worker's replicas. All other fetches are gathered from all workers.
+  // Fetches, each of which must also be among `fetches`, that the other workers do not need: a
+  // local fetch that is sharded over the replicas returns only the rows of this worker's replicas.
+  // All other fetches are gathered from all workers.
   absl::Span<const Output> local_fetches = {};
 };
 
@@ -90,15 +90,19 @@ class Session {
   ~Session();
 
   // Prepares a step that takes `feeds`, returns `fetches` and runs `targets`, all from the
-  // session's graph. All workers must prepare and run the same steps. Before a step first runs, the
-  // workers compare its compiled form; if they differ, the error quotes the difference. Returns
-  // InvalidArgument for an output or operation of another graph, for a feed that is named twice,
-  // and for a local fetch that is not a fetch.
+  // session's graph. Step::Run takes the feeds and returns the fetches in these orders. All workers
+  // must prepare and run the same steps. Before a step first runs, the workers compare its compiled
+  // form; if they differ, Run's error quotes the difference.
+  //
+  // Returns InvalidArgument, naming the argument, if an output or operation is invalid, belongs to
+  // another graph or was added after NewSession, if a feed is given twice, or if a fetch is the
+  // handle of a variable. Compiles nothing: errors in shapes that depend on feeds occur in
+  // Step::Run.
   absl::StatusOr<Step> Prepare(absl::Span<const Output> feeds, absl::Span<const Output> fetches,
                                absl::Span<const Operation> targets = {},
                                const PrepareOptions& options = {});
   // Prepares a step and runs it once. Calls with the same feeds, fetches and targets share one
-  // prepared step.
+  // prepared step. Returns the fetches, or an error of Prepare or Step::Run.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const std::pair<Output, Tensor>> feeds,
                                           absl::Span<const Output> fetches,
                                           absl::Span<const Operation> targets = {});
@@ -136,16 +140,19 @@ class Session {
   // and removes all other entries. Returns step(). All workers must make the call; only worker 0
   // receives copies.
   absl::StatusOr<uint64_t> CopyVariables(std::map<std::string, Tensor>* copies);
-  // Returns a copy of the variable's value on local replica `replica`.
+  // Returns a copy of the variable's value on local replica `replica`, which must be below
+  // num_local_replicas(). Returns the errors of the other overload.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
   // Sets the variable on all local replicas. If it is synchronised on read, sets its sum over all
-  // replicas of all workers. All workers must call it with the same value.
+  // replicas of all workers. All workers must call it with the same value. Returns NotFound for an
+  // unknown name, and InvalidArgument if the value does not have the variable's dtype and shape.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   // Assigns several variables, by name, atomically: concurrent runs see either all of the new
-  // values or none. Changes nothing if a name is unknown or a value has the wrong dtype or shape.
+  // values or none. Returns the errors of AssignVariable; it then changes nothing.
   absl::Status AssignVariables(const std::map<std::string, Tensor>& values);
   // Sets the variables `names` on all workers to the values that worker 0 passes. All workers must
-  // call it with the same names; only worker 0 needs the values.
+  // call it with the same names; only worker 0 needs the values. Returns NotFound for an unknown
+  // name.
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);
   // Returns the non-zero parts of a variable that is synchronised on read, in rank order. Their sum

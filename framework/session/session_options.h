@@ -12,10 +12,10 @@
 namespace mirrorflow {
 
 struct SessionOptions {
-  // Seeds the random ops that have no seed attribute.
+  // Seed of the random ops that have no seed attribute.
   uint64_t seed = 0;
-  // Maximum size of a gradient bucket, in bytes. If 0, the size depends on the link between memory
-  // domains or, with a single domain, on the device.
+  // Maximum size, in bytes, of a gradient bucket: the gradients that one all-reduce carries. If 0,
+  // the size depends on the link between memory domains or, with a single domain, on the device.
   int64_t bucket_bytes = 0;
   // A run fails with DeadlineExceeded if it takes longer than this, or waits longer than this for
   // other runs. A CPU checks the deadline between kernels and never interrupts a kernel.
@@ -25,14 +25,16 @@ struct SessionOptions {
   // How long to wait for a worker that is alive but not ready, for instance because it is loading
   // data or compiling.
   absl::Duration prepare_timeout = absl::Minutes(30);
-  bool pin_threads = true;  // if true, each replica is pinned to its own cores
-  // Limit in bytes for the total size of the variables and their forms, the intermediate values of
-  // all runs in progress on all local devices, and their fetches on the host. A step that exceeds
-  // the limit by itself fails with ResourceExhausted before it allocates anything. A run that
-  // exceeds it only together with other runs waits for them to finish.
+  // If true, pins each replica to its own cores.
+  bool pin_threads = true;
+  // Limit for the total size, in bytes, of the variables and their forms, the intermediate values
+  // of all runs in progress on all local devices, and their fetches on the host. A step that
+  // exceeds the limit by itself fails with ResourceExhausted before it allocates anything. A run
+  // that exceeds it only together with other runs waits for them to finish.
   int64_t max_bytes = int64_t{1} << 60;
-  // Capacity of the LRU cache of compiled steps. Each set of feed shapes takes one entry, and so
-  // does each set of RunOptions::replica_rows. An evicted step is recompiled on its next use.
+  // The number of compiled steps that the session caches; it evicts the least recently used one. A
+  // step has one entry for each combination of feed shapes and replicas' row counts that it runs
+  // with. An evicted step is recompiled on its next use.
   int max_cached_steps = 128;
   // Maximum number of concurrent runs of steps that write no variables; 0 means one for each CPU
   // that the process may use. Sessions with several replicas or on GPUs run one step at a time.

@@ -29,7 +29,7 @@ class StepOutputs {
 
   size_t size() const { return values_.size(); }
   bool empty() const { return values_.empty(); }
-  // Requires i < size().
+  // Terminates the process unless i < size().
   const Tensor& operator[](size_t i) const {
     if (i >= values_.size()) [[unlikely]]
       OutOfRange(i);
@@ -46,9 +46,9 @@ class StepOutputs {
 };
 
 struct RunOptions {
-  // Row counts of all replicas of all workers, by rank, for every split feed. Zeros are allowed. If
-  // empty, rows are split evenly, and the first replicas take one extra row each until the
-  // remainder is used up.
+  // The row counts of all replicas of all workers, by rank; they apply to every split feed, that
+  // is, every feed whose placeholder has an unknown leading dimension. Zeros are allowed. If empty,
+  // rows are split evenly; if a remainder is left, each of the first replicas takes one extra row.
   absl::Span<const int64_t> replica_rows = {};
   // The feeds of the next Run, if known. They are prefetched to the devices while this step
   // computes, and must not change until that Run.
@@ -68,23 +68,30 @@ class Step {
   explicit Step(std::shared_ptr<PreparedStep> prepared) : prepared_(std::move(prepared)) {}
 
   // Runs one step on all replicas. `feeds` are global values, in the order of Session::Prepare's
-  // `feeds`. After an error, the variables that the step writes are unchanged, or indeterminate if
-  // it had started to write them. Returns FailedPrecondition if the step reads a variable that is
-  // indeterminate (see session.h) or not initialised, or if the session has several workers and
-  // another thread is using it.
+  // `feeds`. After an error, the variables that the step writes are unchanged, or indeterminate
+  // (session.h) if it had started to write them.
+  //
+  // Returns InvalidArgument if a feed's dtype or shape does not match its placeholder, or if an op
+  // rejects its operands. Returns Unimplemented if a shape or operand that must be known when the
+  // step is compiled depends on data. Returns ResourceExhausted if the step needs more memory than
+  // max_bytes, and DeadlineExceeded if it takes longer than step_timeout; both are options of the
+  // strategy. Returns FailedPrecondition if the step reads a variable that is indeterminate or not
+  // initialised, or if the session has several workers and another thread is using it.
+  // docs/errors.md lists the errors that the loss of a worker causes.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
   absl::StatusOr<StepOutputs> Run(std::initializer_list<Tensor> feeds,
                                   const RunOptions& options = {}) {
     return Run(absl::Span<const Tensor>(feeds), options);
   }
-  // Runs the step on a batch and prefetches the next batch.
+  // Runs the step on a batch of a DistributedDataset, whose components are the feeds, and
+  // prefetches the next batch. Returns the errors of Run.
   absl::StatusOr<StepOutputs> Run(const DistributedBatch& batch, RunOptions options = {});
   // Returns how long the host took to enqueue the last Run on the first local replica. It is zero
   // before the first Run, and on devices that compute on the host.
   absl::Duration host_time() const;
-  // Returns copies of fetch `i`'s values on all local replicas. Returns FailedPrecondition if any
-  // step of the session has run or failed, or a variable was assigned, since the last Run of this
-  // step.
+  // Returns copies of fetch `i`'s values on all local replicas, in rank order. Returns
+  // InvalidArgument if there is no fetch `i`. Returns FailedPrecondition if any step of the session
+  // has run or failed, or a variable was assigned, since the last Run of this step.
   absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;
 
   // For tools and tests (step_plans.h). Returns null for a step that was not prepared.

@@ -7,8 +7,8 @@
 //     return GpuElementwise(c, "x0 / (1 + exp(-x0))");
 //   });
 //
-// In builds without CUDA, no plan is ever compiled for a GPU, and these functions return
-// Unimplemented.
+// In builds without CUDA, no plan is ever created for a GPU, and GpuElementwise and GpuKernel
+// return Unimplemented.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 
@@ -20,7 +20,7 @@
 
 namespace mirrorflow {
 
-// Makes a kernel that sets each element of output 0 to `expression`, in which x0, x1, … are the
+// Makes a kernel that sets each element of output 0 to `expression`, where x0, x1, … are the
 // corresponding elements of the inputs. Inputs broadcast to the shape of the output. Elements of
 // half and bfloat16 are computed as float. The output may overwrite an input.
 absl::StatusOr<KernelPlan> GpuElementwise(const KernelContext& c, absl::string_view expression);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops. They run functions from the graph's library, which the builders create from
-// C++ functions:
+// Branches and loops, like tf.cond and tf.while_loop. They run functions from the graph's library,
+// which the builders create from C++ functions:
 //
 //   Output y = ops::If(scope, x_is_large, {x},
 //                      [](const Scope& s, absl::Span<const Output> in) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow's lists of tensors, which loops use to keep histories. A list is an immutable value of
-// dtype variant: ops that set, push or pop an element return a new list. All elements have the same
-// dtype and shape. In a plan, a list is a plain tensor with one row per element, and a length
-// (LowerTensorLists), so its maximum length must be known. The maximum length follows from
+// TensorFlow's lists of tensors. A loop keeps the values of its iterations in such lists. A list is
+// an immutable value of dtype variant: ops that set, push or pop an element return a new list. All
+// elements have the same dtype and shape. In a plan, a list is a plain tensor with one row per
+// element, and a length (LowerTensorLists), so its maximum length must be known. It follows from
 // `num_elements` or `max_num_elements`, from the tensor that the list is made from, or from the
 // maximum number of iterations of the loop that pushes. Lists cannot be fed or fetched.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_

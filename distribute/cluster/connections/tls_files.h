@@ -12,6 +12,8 @@ namespace mirrorflow {
 // the secret, if any, authenticates them.
 struct TlsFiles {
   std::string certificate;  // this process's certificate, followed by any intermediate certificates
+  // The private key of `certificate`. The file must belong to the user of this process, with mode
+  // 0600 or stricter.
   std::string key;
   std::string authorities;  // CA certificates that verify the other end's certificate
 
