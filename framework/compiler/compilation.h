@@ -65,7 +65,7 @@ struct StepSignature {
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
-  // Whether fetches that are split over the replicas are gathered, except for `local_fetches`. A
+  // If true, fetches that are split over the replicas are gathered, except for `local_fetches`. A
   // single worker already holds all shards, so it gathers nothing.
   bool gathers_fetches = false;
   std::vector<Output> local_fetches = {};
@@ -75,7 +75,8 @@ struct StepSignature {
 struct GlobalSignature {
   StepSignature step;
   std::vector<Shape> feed_shapes;  // global, by feed
-  // For each variable of the layout, whether it has a value before the step. Empty if unknown.
+  // For each variable of the layout, whether it has a value before the step; empty if that is
+  // unknown.
   std::vector<char> initialized = {};
   // False for a step that runs on a single replica.
   bool shard = true;
@@ -131,7 +132,7 @@ inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 
 // leading dimension is unknown. Fed nodes other than placeholders declare no shape.
 bool IsSplit(const Output& feed, const Shape& shape);
 
-// The topology properties on which a program may depend.
+// The topology properties that a program may depend on.
 struct World {
   int size = 1;
   int num_domains = 1;  // memory domains

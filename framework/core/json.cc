@@ -49,8 +49,7 @@ template <typename Json>
 absl::StatusOr<Json> ParseJson(absl::string_view text, const JsonLimits& limits) {
   if (absl::Status status = CheckJsonLimits(text, limits); !status.ok()) return status;
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    return absl::InvalidArgumentError("malformed; expected JSON, got other text");
+  if (json.is_discarded()) return absl::InvalidArgumentError("expected JSON, got other text");
   return json;
 }
 template absl::StatusOr<nlohmann::json> ParseJson(absl::string_view, const JsonLimits&);

@@ -134,8 +134,8 @@ class Assembler {
       errors_.Add(absl::StrCat(
           first.where, "node '", Printable(first.name),
           "' is part of a TensorFlow 1 loop (Switch, Merge, Enter, Exit, NextIteration); expected "
-          "a While or StatelessWhile: call tf.compat.v1.enable_control_flow_v2() before the "
-          "export"));
+          "a While or StatelessWhile: call tf.compat.v1.enable_control_flow_v2() before "
+          "building the graph"));
     } else if (!sort.cycle.empty()) {
       errors_.Add(absl::StrCat(records_[sort.cycle[0]].where,
                                "the graph has a cycle: ", CycleToString(sort.cycle, [&](int i) {

@@ -163,8 +163,8 @@ struct PlannedControl {
   DataType predicate = DT_INVALID;
   bool has_elements = false;
   int first_argument = 0;  // index among the inputs
-  // For each result, its size, and the scratch offset where it is staged while other results are
-  // copied; -1 if it needs no staging. Staging is needed because a loop's body can permute its
+  // The size of each result, and the scratch offset where the result is staged while other results
+  // are copied (-1 if it needs no staging). Staging is needed because a loop's body can permute its
   // arguments.
   std::vector<int64_t> bytes;
   std::vector<int64_t> staging;
@@ -193,7 +193,8 @@ struct Plan {
 
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
-  std::shared_ptr<KernelLibrary> library;  // used by all kernels, also of sub-plans; may be null
+  // Used by all kernels, including those of sub-plans. May be null.
+  std::shared_ptr<KernelLibrary> library;
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
   std::vector<int32_t> late;  // the collectives that the next run finishes, in order
@@ -214,7 +215,7 @@ struct Plan {
   int64_t flops = 0;                  // of matrix products and convolutions
   std::vector<int64_t> kernel_flops;  // the same, by kernel
   int64_t copied_to_buckets = 0;      // bytes copied to form operands of collectives
-  bool fails_on_data = false;         // whether any kernel can reject its input data
+  bool fails_on_data = false;         // true if any kernel can reject its input data
 
   // The memory that each instruction accesses.
   std::vector<std::vector<MemoryAccess>> accesses;

@@ -49,15 +49,15 @@ class Replica {
   Device& device() const { return *device_; }
   int rank() const { return rank_; }
   // Sets the replica's communicator endpoint, which is not owned; null in a world of one rank.
-  // `domain_spans_processes`: whether its memory domain has ranks in other processes, whose updates
-  // then write this replica's variables.
+  // If `domain_spans_processes`, the replica's memory domain has ranks in other processes, and
+  // their updates also write this replica's variables.
   void set_communicator(Communicator* communicator, bool domain_spans_processes = false) {
     communicator_ = communicator;
     shares_variables_ = domain_spans_processes;
   }
   Communicator* communicator() const { return communicator_; }
 
-  // Sets the log in which the replica records its collectives.
+  // Sets the log where the replica records its collectives.
   void set_collective_log(std::shared_ptr<CollectiveLog> log) { collective_log_ = std::move(log); }
 
   // Registers the gradients' memory, which collectives reduce in place, with the communicator.
@@ -67,7 +67,7 @@ class Replica {
   absl::Span<const std::shared_ptr<std::byte>> layout_memory() const { return layout_; }
   // Returns the device address of a layout region.
   std::byte* layout_region(int region) const { return layout_[region].get(); }
-  // Returns the address by which kernels and collectives access a variable.
+  // Returns the address that kernels and collectives use to access a variable.
   std::byte* VariableAddress(const VariableInfo& variable) const {
     return device_->KernelAddress(layout_region(variable.region)) + variable.offset;
   }
@@ -91,7 +91,7 @@ class Replica {
   Replica(Device* device, int rank, const VariableLayout& layout)
       : device_(device), rank_(rank), regions_(layout.regions()) {}
 
-  // `inner`: whether `plan` is a sub-plan, which uses the enclosing plan's arguments and scratch.
+  // If `inner`, `plan` is a sub-plan, which uses the enclosing plan's arguments and scratch memory.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
                                                   const std::vector<std::vector<int64_t>>& rows,
                                                   bool inner);

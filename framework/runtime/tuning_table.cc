@@ -40,8 +40,8 @@ absl::Status TuningTable::TakeOver(absl::string_view text) {
     int choice = 0;
     if (!absl::SimpleAtoi(parts.first, &choice) || choice < 0 || parts.second.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "autotune: malformed line; expected `INDEX DESCRIPTION` of a candidate, got '", line,
-          "'"));
+          "autotune: malformed line; expected a candidate's index and what it computes, got '",
+          line, "'"));
     }
     const auto [known, is_new] = choices_.emplace(parts.second, choice);
     outdates |= !is_new && known->second != choice;

@@ -33,7 +33,7 @@ struct CompiledStep {
   std::vector<Shape> shapes;          // global feed shapes
   std::vector<int64_t> replica_rows;  // as requested; if empty, split evenly
   RowShards rows;                     // by axis and rank
-  // The variable states on which the step depends (VarIsInitializedOp), as pairs (variable, has a
+  // The variable states that the step depends on (VarIsInitializedOp), as pairs (variable, has a
   // value).
   std::vector<std::pair<int, bool>> states;
   std::shared_ptr<const Program> program;
@@ -47,8 +47,8 @@ struct CompiledStep {
   std::string replaced;
   // The incarnation in which the workers agreed on the step; 0 if they have not.
   uint64_t agreed = 0;
-  // Whether the cache has evicted the step. Runners must then release the memory that they hold for
-  // it.
+  // True once the cache has evicted the step. Runners must then release the memory that they hold
+  // for it.
   std::atomic<bool> evicted{false};
 };
 
@@ -57,7 +57,7 @@ class StepCache {
   struct Options {
     int max_steps = 128;
     int64_t max_bytes = int64_t{1} << 60;  // limit for the variables and one step
-    // The total number of replicas on all workers, over which rows are sharded.
+    // The total number of replicas on all workers. Rows are sharded over these replicas.
     int world_size = 1;
   };
   // All arguments must outlive the cache. Plans are compiled for `replicas`.

@@ -18,7 +18,7 @@
 
 namespace mirrorflow {
 
-// The world for which steps are compiled, and the ops, kernels and passes to use.
+// The world that steps are compiled for, and the ops, kernels and passes to use.
 struct CompileTarget {
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // for the devices and the host

@@ -227,9 +227,10 @@ absl::Status VariableStore::AssignPartsFromWorker0(int v, absl::Span<const Varia
   int last_rank = -1;
   for (const VariablePart& part : parts) {
     if (part.rank <= last_rank || part.rank >= world_size) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "variable '", variable.name, "': ranks must be ascending; expected a rank from ",
-          last_rank + 1, " to ", world_size - 1, ", got rank ", part.rank));
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", variable.name,
+                       "': wrong rank of a part; expected ascending ranks, here from ",
+                       last_rank + 1, " to ", world_size - 1, ", got rank ", part.rank));
     }
     last_rank = part.rank;
     if (is_chief()) MF_RETURN_IF_ERROR(CheckValue(v, part.value));

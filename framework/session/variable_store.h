@@ -32,8 +32,8 @@ class VariableStore {
 
   // How the workers of a memory domain use the regions that they share.
   struct Sharing {
-    bool with_workers = false;  // other workers share regions with this one
-    bool writes = true;         // this worker is the one that writes the shared regions
+    bool with_workers = false;  // if true, other workers share regions with this worker
+    bool writes = true;         // if true, this worker writes the shared regions
   };
 
   // All variables start uninitialised. `exchange` must outlive the store, and its replicas must

@@ -168,8 +168,8 @@ absl::Status InferAndFold::CheckStatic(const Compilation& c, const Node& node) c
     const Shape& shape = c.values().shape(node.output(i));
     if (!shape.IsFullyDefined()) {
       return absl::UnimplementedError(
-          absl::StrCat(OpAndName(node), ": the shape of output ", i, " depends on data, got ",
-                       shape.ToString(), "; only shapes known before the step runs are supported"));
+          absl::StrCat(OpAndName(node), ": the shape of output ", i, ", ", shape.ToString(),
+                       ", depends on data; only shapes known before the step runs are supported"));
     }
   }
   return absl::OkStatus();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopLists: infers static information about the lists that a loop carries, which holds in every
-// iteration and after the last one. It proceeds by trial, because the element shape may become
-// known only when the body pushes the first element.
+// LoopLists: infers static information about the lists that a loop carries. The information is true
+// in every iteration and after the last one. LoopLists proceeds by trial, because the element shape
+// may become known only when the body pushes the first element.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 

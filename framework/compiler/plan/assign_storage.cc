@@ -29,8 +29,8 @@ class Assigner {
   }
 
  private:
-  // Returns true if the value is needed at run time. A static operand is not: it is read when the
-  // plan is made.
+  // Returns true if the value is needed at run time. A static operand is not needed then, because
+  // it is read when the plan is made.
   bool IsOperand(const Output& output) const {
     for (const Use& use : output.node->uses()) {
       if (use.slot != Use::kControl && use.user->input(use.slot) == output &&
@@ -41,8 +41,8 @@ class Assigner {
     return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
   }
 
-  // Returns the kernel output from which `value` results through views, if any, or an invalid
-  // output if anything else uses that output or a view in between.
+  // Follows views from `value` back to a kernel's output and returns that output. Returns an
+  // invalid output if there is none, or if the output or a view in between has another use.
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {

@@ -2,14 +2,14 @@
 //
 // ScheduleNodes: finds an order in which a single thread can run all nodes of a program.
 // Collectives start in the program's order, each as soon as its operands are ready; the nodes that
-// the next one waits for run first. Nodes that depend on a collective run only once a later
-// collective is also in flight, or when no other node is left, so a rank seldom waits for other
-// ranks.
+// the next collective waits for run first. A node that depends on a collective is delayed until a
+// later collective is also in flight, or until no other node is left, so a rank seldom waits for
+// other ranks.
 //
 // An update's gate (a finite loss) must not delay the collectives that wait for it. If the next
 // collective is blocked only on earlier collectives, the nodes in between therefore run after the
-// next long kernel. Nodes that follow a collective (updates) run before other nodes, which frees
-// gradients while they are in cache.
+// next long kernel. Nodes that follow a collective (updates) run before other nodes, so gradients
+// are freed while they are in cache.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_
 
