@@ -137,7 +137,7 @@ struct World {
   int size = 1;
   int num_domains = 1;  // memory domains
   bool one_domain() const { return num_domains == 1; }
-  // Whether the ranks of a domain can divide an update among themselves.
+  // If true, the ranks of a domain can divide an update among themselves.
   bool has_teams = false;
   LinkCosts link = {};  // between domains
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failpoints: named points in the code at which tests make a process fail. They are in every build
-// and do nothing unless MIRRORFLOW_FAILPOINTS is set, in which case the process prints a warning
-// when it starts. A failpoint that is not set costs one branch.
+// Failpoints: named points in the code where tests make a process fail. They are in every build and
+// do nothing unless MIRRORFLOW_FAILPOINTS is set. If it is set, the process prints a warning when
+// it starts. A failpoint that is not set costs one branch.
 //
 //   MIRRORFLOW_FAILPOINTS='checkpoint/rename=kill@0#3'
 //

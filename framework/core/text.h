@@ -26,8 +26,8 @@ inline constexpr size_t kLongestByteOrderMark = 3;
 // is dropped; text without one stays unchanged.
 class TextDecoder {
  public:
-  // Converts the next bytes and appends the text to `out`. `at_end`: no more bytes follow. Returns
-  // DataLoss, without the path, for a truncated character or an unpaired surrogate.
+  // Converts the next bytes and appends the text to `out`. If `at_end`, no more bytes follow.
+  // Returns DataLoss, without the path, for a truncated character or an unpaired surrogate.
   absl::Status Decode(absl::string_view bytes, bool at_end, std::string* out);
   // Returns true if Decode passes the bytes through unchanged. Valid only after Decode has received
   // kLongestByteOrderMark bytes or the end of the text.

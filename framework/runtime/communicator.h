@@ -9,11 +9,11 @@
 // difference reports it on every rank. Each collective takes two calls, so that communication and
 // computation overlap even if one thread runs all lanes. Start publishes or enqueues the
 // collective, and may wait until the other ranks have started it; Finish completes it. Each rank
-// finishes collectives in the order in which it started them, except updates, which it may finish
-// at any time; at most kMaxInFlight are in flight. All calls of one rank except Abort come from one
-// thread at a time. Every wait has a deadline (the communicator's timeout). After the first failure
-// or Abort, pending and later calls of every rank return that first status until the communicator
-// is destroyed.
+// finishes collectives in the order that it started them in, except updates, which it may finish
+// at any time; at most kMaxInFlight collectives are in flight. All calls of one rank except Abort
+// come from one thread at a time. Every wait has a deadline (the communicator's timeout). After the
+// first failure or Abort, pending and later calls of every rank return that first status until the
+// communicator is destroyed.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 
@@ -112,12 +112,12 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // Sets the session step to which the following collectives belong. Backends that exchange
+  // Sets the session step that the following collectives belong to. Backends that exchange
   // messages compare it between ranks.
   virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
   // Announces the collectives that the step will start next, in order. A branch or a loop iteration
-  // announces its own when it begins; they run before the rest of the enclosing list. The
-  // collectives outlive the step. If the device replays the step, none of them are started.
+  // announces its own collectives when it begins; they run before the rest of the enclosing list.
+  // The collectives outlive the step. If the device replays the step, none of them are started.
   // Backends that compare ranks out of band can compare the whole list at once.
   virtual void Announce(absl::Span<const Collective* const> collectives) {
     static_cast<void>(collectives);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device: the processor on which a replica runs, with its memory and lanes. Execute runs the
+// Device: the processor that a replica runs on, with its memory and lanes. Execute runs the
 // instructions of a step, each on its lane. A lane is an in-order queue. On a GPU it is a CUDA
 // stream; on a CPU, one thread runs all lanes inline, in an order that respects their dependencies.
 // Lanes only enqueue; only the host waits, and always with a deadline.
@@ -72,9 +72,9 @@ class Lane {
 // Properties of a device type that the compiler and the runtime depend on.
 struct DeviceTraits {
   std::string type = "CPU";  // selects the kernels
-  // Kernels read and write host memory: feeds and fetches need no copy.
+  // If true, kernels read and write host memory: feeds and fetches need no copy.
   bool host_memory = true;
-  // One thread runs all lanes in the order of the plan: events are no-ops.
+  // If true, one thread runs all lanes in the order of the plan: events are no-ops.
   bool inline_lanes = true;
   // All work of a collective has been enqueued on its lane when Start returns, so an event recorded
   // after Start marks the collective's end.
@@ -94,8 +94,9 @@ class Recording {
 
 // The result of an execution that has ended, successfully or not.
 struct Outcome {
-  bool completed = false;  // every instruction ran, even if a kernel reported invalid input data
-  bool wrote = true;       // a variable may have been written
+  bool completed =
+      false;          // true if every instruction ran, even if a kernel reported invalid input data
+  bool wrote = true;  // true if a variable may have been written
 };
 
 // How a recording handles an instruction.
@@ -136,8 +137,8 @@ struct Execution {
   // inline lanes need not call it.
   absl::FunctionRef<void()> meanwhile;
   MonotonicTime deadline;
-  // Whether Execute may return while the step still runs. Requires that the host needs no result of
-  // the step: no fetch, no kernel that can reject its input data, no other rank that can fail.
+  // If true, Execute may return while the step still runs. Requires that the host needs no result
+  // of the step: no fetch, no kernel that can reject its input data, no other rank that can fail.
   bool may_outlive;
   // The recording of the same instructions on the same memory; `*recording` is null before the
   // first execution. `recording` itself is null if `run` must be called for every instruction.
@@ -166,13 +167,13 @@ class Device {
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) {
     return Allocate(bytes);
   }
-  // Returns host memory with which this device can exchange data asynchronously (page-locked memory
+  // Returns host memory that this device can exchange data with asynchronously (page-locked memory
   // on GPUs).
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) {
     return Allocate(bytes);
   }
-  // Returns the address by which kernels access this device's memory: `address` itself, except on a
-  // test device that keeps the host from touching device memory by mistake.
+  // Returns the address that kernels use to access this device's memory: `address` itself, except
+  // on a test device that keeps the host from touching device memory by mistake.
   virtual std::byte* KernelAddress(std::byte* address) const { return address; }
   // Copy between host memory and this device's memory. On return the host memory may be reused, and
   // later work on any lane and later copies out see the copied data.

@@ -56,7 +56,7 @@ inline uint64_t IterationOf(uint64_t outer, uint64_t i) {
 }
 
 // Holds the addresses of a kernel's operands: the node's inputs (a static input has no
-// address), its outputs, then the scratch memory if the kernel requested any.
+// address), the node's outputs, then the scratch memory if the kernel requested any.
 class KernelArgs {
  public:
   KernelArgs(std::byte* const* bases, const Operand* operands, int num_inputs, int num_outputs)
@@ -115,7 +115,7 @@ struct KernelPlan {
   int64_t scratch_bytes = 0;
   // (input, output) pairs: the output may reuse the input's memory if the input has no later use.
   std::vector<std::pair<int, int>> in_place = {};
-  // Whether Run can fail because of input values, such as a label out of range. Kernels that can
+  // If true, Run can fail because of input values, such as a label out of range. Kernels that can
   // fail run before the first update of a variable.
   bool fails_on_data = false;
   // Arithmetic operations of a matrix product or convolution, counting a multiply-add as two; 0 for

@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// Contiguous rows of a [*,m] and b [*,n], from which aᵀ · b is computed.
+// Contiguous rows of a [*,m] and b [*,n], the factors of aᵀ · b.
 struct ProductRows {
   const void* a = nullptr;
   const void* b = nullptr;

@@ -224,11 +224,11 @@ class BoundPlan {
   StepParams params_;
   StepInput input_;                   // of this step
   MonotonicTime deadline_;            // of this step
-  bool has_run_ = false;              // whether a Run has completed
+  bool has_run_ = false;              // true once a Run has completed
   int reached_ = 0;                   // 1 + the last instruction of plan_->dispatch that has run
   Outcome outcome_;                   // of the last Run, as reported by the device
-  std::atomic<bool> updated_{false};  // whether an update has begun to write
-  bool unfinished_ = false;           // whether the last Run left plan_->late in flight
+  std::atomic<bool> updated_{false};  // true once an update has begun to write
+  bool unfinished_ = false;           // true if the last Run left plan_->late in flight
   size_t late_left_ = 0;              // how many of them this Run has not finished
   std::atomic<uint64_t> run_{0};      // counts runs
   std::atomic<bool> traced_{false};

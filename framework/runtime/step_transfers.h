@@ -72,7 +72,7 @@ class StepTransfers {
   std::vector<const std::byte*> feeds_;  // of the next step
   StepParams last_params_;               // of the last step
 
-  // Whether the next step has been announced by SetNext, and sent by SendNext.
+  // True once SetNext has announced the next step, and once SendNext has sent it.
   bool announced_ = false, sent_ = false;
   uint64_t next_step_ = 0;
   std::vector<const std::byte*> next_feeds_, sent_feeds_;

@@ -55,14 +55,14 @@ struct BucketInfo {
   DataType dtype = DT_INVALID;
   int gradient_region = 0;
   int64_t bytes = 0;    // in use, without the regions' padding
-  bool shared = false;  // whether the regions of its weights and slots are shared
+  bool shared = false;  // if true, the regions of its weights and slots are shared
 };
 
 struct LayoutRegion {
   std::string name;  // `weights/0`, `gradients/0`, `slot1/0`, `variables`
   int64_t bytes = 0;
-  bool shared = false;     // one allocation for all local replicas
-  bool gradients = false;  // collectives reduce it in place
+  bool shared = false;     // if true, all local replicas use one allocation
+  bool gradients = false;  // if true, collectives reduce it in place
 };
 
 class VariableLayout {
@@ -72,8 +72,8 @@ class VariableLayout {
   // equal shard. Returns InvalidArgument if a variable's shape is not fully defined, or if handles
   // of the same name disagree.
   //
-  // `share`: the replicas share one copy of each variable that only optimizers write. Each update
-  // of such a variable must then be a collective Update (ReduceInUpdates).
+  // If `share`, the replicas share one copy of each variable that only optimizers write. Each
+  // update of such a variable must then be a collective Update (ReduceInUpdates).
   static absl::StatusOr<VariableLayout> Create(const Graph& graph, int64_t bucket_bytes,
                                                int world_size, bool share = false);
 

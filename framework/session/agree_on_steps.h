@@ -27,7 +27,7 @@ namespace mirrorflow {
 absl::Status AgreeOnVariables(const VariableLayout& layout, const LinkCosts& link,
                               const Connection& connection, MonotonicTime deadline);
 
-// Checks that all workers have compiled the same step, and that the state on which its runs depend
+// Checks that all workers have compiled the same step, and that the state that its runs depend on
 // is equal. Each call needs a new `name`.
 absl::Status AgreeOnStep(const PreparedStep& step, const CompiledStep& compiled,
                          const VariableStore& variables, const RunCounters& counters,

@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// The size of the pieces in which a variable is copied to the host.
+// A variable is copied to the host in pieces of this size.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
 // With the action `error`, this worker flips a bit in its copy of the first variable.

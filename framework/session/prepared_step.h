@@ -18,7 +18,7 @@ class Session;
 struct PreparedStep {
   size_t index = 0;  // in the session's list of prepared steps
   StepSignature signature;
-  // Whether a run may write variables. Initialised from ShowsWrites; set if a compiled form of the
+  // True if a run may write variables. Initialised from ShowsWrites; set if a compiled form of the
   // step turns out to write one.
   std::atomic<bool> writes{false};
   std::atomic<Session*> session{nullptr};  // null once the session is destroyed

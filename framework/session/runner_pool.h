@@ -56,7 +56,7 @@ class RunnerPool {
   using MakeRunner = std::function<absl::StatusOr<std::unique_ptr<StepRunner>>()>;
   struct Options {
     int max_runners = 1;
-    // Whether a call fails, instead of waiting, while another thread holds a lease.
+    // If true, a call fails instead of waiting while another thread holds a lease.
     bool refuse_others = false;
     absl::Duration timeout = absl::Minutes(10);  // for each wait
     // Limit for the total memory of all runners (StepRunner::reserved_bytes).
@@ -154,7 +154,7 @@ class RunnerPool {
   std::vector<const StepRunner*> lent_ ABSL_GUARDED_BY(mutex_);
   int making_ ABSL_GUARDED_BY(mutex_) = 0;  // number of runners under construction
   bool exclusive_ ABSL_GUARDED_BY(mutex_) =
-      false;                           // whether the first runner is leased exclusively
+      false;                           // true if the first runner is leased exclusively
   int limit_ ABSL_GUARDED_BY(mutex_);  // maximum number of leases
   // FIFO queues of lease kinds, for the threads that wait for a lease and the leases that wait for
   // memory.

@@ -28,7 +28,7 @@ struct SessionBackend {
   std::vector<PassMaker> passes = {};       // the user's passes, for the first half of the compiler
   CompileProgramFn compile = nullptr;
   CompilePlanFn compile_plan = nullptr;
-  Topology topology;  // in which this worker's ranks are the local replicas
+  Topology topology;  // this worker's ranks in it are the local replicas
   // The ranks of a memory domain form a local team (Communicator::team) and can share updates.
   bool has_teams = false;
   LinkCosts link = {};  // between memory domains

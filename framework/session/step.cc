@@ -15,7 +15,7 @@ Session* SessionOf(const PreparedStep* step) {
   return step == nullptr ? nullptr : step->session.load(std::memory_order_relaxed);
 }
 
-// Returns the error for a step for which SessionOf returns null.
+// Returns the error to report if SessionOf returns null for a step.
 absl::Status NoSession(const PreparedStep* step) {
   return absl::FailedPreconditionError(
       step == nullptr ? "step: not prepared; get it from Session::Prepare"

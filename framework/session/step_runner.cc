@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs
   return shapes;
 }
 
-// Returns the row at which a replica's shard of a split fetch begins in the output. The output has
+// Returns the output row where a replica's shard of a split fetch begins. The output has
 // all rows or, if the fetch is local, only this worker's.
 int64_t FirstLocalRow(const BoundStep& step, const PlannedFetch& fetch, const BoundPlan& bound) {
   const Sharded* s = AsSharded(fetch.sharding);
@@ -260,7 +260,7 @@ absl::Status StepRunner::DropEvicted() {
   return absl::OkStatus();
 }
 
-// Provides memory for each output, to which no caller holds a reference.
+// Provides memory for each output. No caller holds a reference to that memory.
 absl::Status StepRunner::MakeOutputs(BoundStep& bound) {
   for (size_t i = 0; i < bound.outputs.size(); ++i) {
     Tensor& output = bound.outputs[i];

@@ -58,11 +58,11 @@ struct BoundStep {
   std::vector<Shape> fed_shapes;  // last feeds; only this worker's rows if `local_feeds`
   bool local_feeds = false;
   std::vector<Tensor> next_feeds;        // feeds of the next Run
-  bool announces_next = false;           // whether the next Run's feeds are known
+  bool announces_next = false;           // true if the next Run's feeds are known
   std::vector<Tensor> outputs;           // of the last run; without a value if replicas differ
   std::vector<BufferPool> output_pools;  // by output; unused for inline scalars
   uint64_t arena_moves = 0;              // value when `plans` were last recorded
-  bool checks_deadline = true;           // whether any of `plans` checks its deadline
+  bool checks_deadline = true;           // true if any of `plans` checks its deadline
   std::vector<absl::Status> statuses;    // by local replica
   std::vector<std::vector<TraceSpan>> spans;
 };
@@ -96,8 +96,8 @@ class StepRunner {
   // Makes all replicas re-record their steps, because the replicas of other workers do.
   void MoveArenas() { ++arena_moves_; }
 
-  // Runs a bound step, and stores the outputs in `bound`. `feeds` must have the shapes for which
-  // the step was bound.
+  // Runs a bound step, and stores the outputs in `bound`. `feeds` must have the shapes that
+  // the step was bound for.
   absl::Status Run(BoundStep& bound, absl::Span<const Tensor> feeds, const RunOptions& options);
   // Finishes updates that the last run left in flight. Must be called before anything other than
   // the same step uses the variables.
@@ -139,8 +139,8 @@ class StepRunner {
   absl::Status RunBound(BoundStep& bound, absl::Span<const Tensor> feeds);
   absl::Status RunReplica(BoundStep& bound, int replica, absl::Span<const Tensor> feeds,
                           uint64_t step, MonotonicTime deadline);
-  // Handles a run that failed with `status` on a replica. Returns the error on which all workers
-  // agree.
+  // Handles a run that failed with `status` on a replica. Returns the error that all workers
+  // agree on.
   absl::Status FailRun(BoundStep& bound, uint64_t step, const absl::Status& status,
                        bool lost_updates);
   void SetNextFeeds(BoundStep& bound, absl::Span<const Tensor> feeds) const;

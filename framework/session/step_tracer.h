@@ -32,7 +32,8 @@ class StepTracer {
   //   collective  the start of a collective
   //   wait        a wait for an event or for a collective; on a device that runs its lanes inline,
   //               the lane does its part of that collective while it waits
-  //   update      the time in which a collective updates variables, shown as one piece at the end
+  //   update      the time that a collective spends updating variables, shown as one piece at the
+  //   end
   //               of the collective's span
   //
   // A collective is also an asynchronous span from its start to its finish, which may be in the

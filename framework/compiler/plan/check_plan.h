@@ -19,7 +19,7 @@ class CheckPlan final : public PlanPass {
 
   // Returns OK if
   //  * lanes and events order any two instructions that access the same bytes, if at least one of
-  //    them writes, in the order in which the plan lists them;
+  //    them writes, in the order of the plan;
   //  * every byte read in the arena was written in this step and still holds the value that the
   //    reader expects;
   //  * collectives start in the order of their sequence, and each finishes once, in that order;

@@ -55,7 +55,7 @@ class EmitCollectives {
   int update_before_work_ = -1;  // last_update_ before the last long kernel
 };
 
-// Returns the operands of the collective, to which PlanMemory assigns addresses.
+// Returns the operands of the collective. PlanMemory assigns addresses to them.
 inline absl::InlinedVector<Operand*, 3> OperandsOf(PlannedCollective& c) {
   absl::InlinedVector<Operand*, 3> operands = {&c.in, &c.out};
   auto* const update = std::get_if<PlannedProductUpdate>(&c.operation);

@@ -26,8 +26,8 @@ class PlanWriter {
   // Adds an operand in new scratch memory, whose lifetime spans the first to the last instruction
   // that uses it. Returns the storage.
   int AddScratch(int64_t bytes);
-  // Adds the node's name and op, for errors and traces. Returns the index by which instructions
-  // refer to them.
+  // Adds the node's name and op, for errors and traces. Returns the index that instructions
+  // use to refer to them.
   int AddName(const Node& node);
   void Append(Instruction instruction, const StorageUses& uses);
   void AppendEvent(InstructionKind kind, LaneKind lane, EventId event);

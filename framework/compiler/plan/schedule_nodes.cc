@@ -42,7 +42,7 @@ class Scheduler {
       if (next_ < waiting_collectives_.size() && waiting_collectives_[next_] != nullptr) {
         Node* collective = waiting_collectives_[next_];
         long_before_[next_++] = long_done_;
-        // The held nodes for which a later collective has now started may run.
+        // A held node may run if a later collective has now started.
         while (!held_.empty() && LaterCollectiveHasStarted(held_.begin()->first)) {
           TakeFromHeld(held_.begin());
         }
