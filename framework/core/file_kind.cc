@@ -136,7 +136,7 @@ bool IsName(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isgraph);
 }
 
-// Recognises messages by the fields with which their writers begin:
+// Recognises messages by the fields that their writers put first:
 //   SavedModel    { saved_model_schema_version = 1 varint, meta_graphs = 2 MetaGraphDef }
 //   ModelProto    { ir_version = 1 varint, … } of ONNX
 //   MetaGraphDef  { meta_info_def = 1 { stripped_op_list = 2 { op = 1 }, tags = 4, … } }

@@ -9,10 +9,10 @@
 
 namespace mirrorflow {
 
-// The attribute of a variable's handle that names the strategy in whose scope the variable was
-// created, such as `MirroredStrategy #1`; it is empty outside all scopes. The text form of a graph
-// shows it in a comment. The name is valid only in this process, so it is not written to files, and
-// readers drop it. Every strategy accepts handles without it.
+// The attribute of a variable's handle that names the strategy whose scope the variable was
+// created in, such as `MirroredStrategy #1`; it is empty outside all scopes. The text form of a
+// graph shows it in a comment. The name is valid only in this process, so it is not written to
+// files, and readers drop it. Every strategy accepts handles without it.
 inline constexpr char kCreationScopeAttr[] = "_creation_scope";
 
 class [[nodiscard]] CreationScope {

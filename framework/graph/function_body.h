@@ -49,7 +49,7 @@ absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         absl::Span<const Operation> before, Graph& graph);
 
 // Adds `body`, and the functions that it references, to `caller`'s library. Returns a reference
-// with which to call it. The function's name is `name_` followed by a hash of the function, so that
+// for calling the body. The function's name is `name_` followed by a hash of the function, so that
 // libraries can be merged.
 absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,
                                            Graph& caller);

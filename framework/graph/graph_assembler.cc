@@ -25,7 +25,7 @@ namespace {
 int64_t MaxOutputs(size_t nodes) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(nodes); }
 // Larger graphs get no hint, because the search for the nearest name compares all names.
 constexpr size_t kMaxNodesForHint = 2000;
-// The limit for an unknown op, in which each output is a separate argument.
+// The limit for an unknown op: each of its outputs is a separate argument.
 constexpr int kMaxUnknownOutputs = 1 << 12;
 
 struct Link {

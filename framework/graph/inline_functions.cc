@@ -421,7 +421,7 @@ class Inliner {
       (*node.mutable_attr())["T"].set_type(type);
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      // A value without control inputs needs no node of its own. A resource must be connected
+      // A value without control inputs needs no additional node. A resource must be connected
       // directly to its users.
       if (controls.empty() || types[i] == proto::DT_RESOURCE) {
         sources.push_back(values[i]);

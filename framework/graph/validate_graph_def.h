@@ -21,7 +21,7 @@ inline constexpr int kGraphDefMinConsumer = 12;
 
 // Validates a message as a whole. InvalidArgument for a graph that needs a newer reader, a function
 // without a name, or functions that call each other in a cycle. ResourceExhausted, naming the node
-// at which the graph exceeds the limits, for a graph that is too large. The time is linear in the
+// where the graph exceeds the limits, for a graph that is too large. The time is linear in the
 // size of the message, which is neither changed nor copied.
 absl::Status ValidateGraphDef(const proto::GraphDef& def, const GraphLimits& limits = {});
 

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 
 // Returns the node that creates the variable. If `handle` does not belong to a variable, returns
-// the node at which the search ends.
+// the node where the search ends.
 const Node& VariableOf(const Output& handle);
 
 // Returns `shared_name` or, if that is empty, the node's name. Handles with the same name refer to

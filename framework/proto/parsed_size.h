@@ -27,7 +27,7 @@ class ParsedSize {
  public:
   // Adds the memory of a message of `type` that is parsed from `bytes`, in the wire format, or from
   // `text`, in the text format. The result is an estimate: containers over-allocate, so parsing can
-  // take up to twice as much. Counts malformed input up to the point at which the parser would
+  // take up to twice as much. Counts malformed input up to the point where the parser would
   // stop. Takes linear time and almost no memory.
   void AddBinary(const google::protobuf::Descriptor& type, absl::string_view bytes);
   void AddText(const google::protobuf::Descriptor& type, absl::string_view text);

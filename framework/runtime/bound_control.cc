@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether the predicate at `at` holds, that is, is true or nonzero.
+// Returns whether the predicate at `at` is true or nonzero.
 absl::StatusOr<bool> Holds(const PlannedControl& control, const std::byte* at, Lane& lane,
                            MonotonicTime deadline) {
   if (control.predicate == DT_INVALID) return control.has_elements;

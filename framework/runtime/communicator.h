@@ -9,7 +9,7 @@
 // difference reports it on every rank. Each collective takes two calls, so that communication and
 // computation overlap even if one thread runs all lanes. Start publishes or enqueues the
 // collective, and may wait until the other ranks have started it; Finish completes it. Each rank
-// finishes collectives in the order that it started them in, except updates, which it may finish
+// finishes collectives in the order in which it started them, except updates, which it may finish
 // at any time; at most kMaxInFlight collectives are in flight. All calls of one rank except Abort
 // come from one thread at a time. Every wait has a deadline (the communicator's timeout). After the
 // first failure or Abort, pending and later calls of every rank return that first status until the

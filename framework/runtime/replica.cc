@@ -153,7 +153,7 @@ std::byte* BoundPlan::fetch_address(int i) const {
 absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadline) {
   reached_ = 0;
   outcome_ = {};
-  // Updates of the last run that are still in flight do not count as writes of this one.
+  // Updates of the last run that are still in flight are not writes of this run.
   run_.fetch_add(1, std::memory_order_relaxed);
   updated_.store(false, std::memory_order_relaxed);
   late_left_ = unfinished_ ? plan_->late.size() : 0;

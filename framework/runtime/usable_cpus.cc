@@ -39,9 +39,9 @@ long at_start_bytes = 0;  // bytes of it that the kernel wrote; 0 or less on fai
 
 #if defined(__x86_64__)
 
-// The dynamic linker calls ifunc resolvers during relocation, in programs and in shared libraries
-// alike, so before any constructor. Relocation is incomplete at that point, so the resolver calls
-// no function and is not instrumented.
+// The dynamic linker calls ifunc resolvers during relocation, in programs as well as in shared
+// libraries, and therefore before any constructor. Relocation is incomplete at that point, so the
+// resolver calls no function and is not instrumented.
 #if defined(__clang__)
 #define MF_NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
 #else

@@ -108,7 +108,7 @@ class RunnerPool {
   static constexpr int kShared = 1;
   static constexpr int kExclusive = 2;
 
-  // Without contention, word_ holds the entire state: 0 if nothing is leased, else the kind of the
+  // Without contention, word_ holds the entire state: 0 if nothing is leased, or the kind of the
   // only lease, which is on the first runner. If word_ is kQueued, the members below hold the
   // state.
   static constexpr int kQueued = 4;

@@ -64,7 +64,7 @@ Session::Session(const Graph& graph, SessionBackend& backend, const SessionOptio
 Session::~Session() {
   if (runners_ != nullptr) {
     log_->tracer = nullptr;  // the user may have destroyed the trace
-    // Other workers may be waiting for updates that this one has in flight.
+    // Other workers may be waiting for updates that this worker has in flight.
     runners_->first().FinishUpdates().IgnoreError();
     // After a failure, transfers in flight still use the steps, and the steps' recordings use the
     // communicators.
@@ -92,8 +92,8 @@ absl::Status Session::Initialize(SessionBackend& backend) {
   const std::vector<int> ranks = connection_->local_ranks();
   if (ranks.empty() || ranks.size() != backend.devices.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "session: wrong number of devices; expected one for each local replica, ", ranks.size(),
-        " in ", backend.topology.ToString(), "; got ", backend.devices.size()));
+        "session: wrong number of devices; expected one for each local replica (", ranks.size(),
+        " in ", backend.topology.ToString(), "), got ", backend.devices.size()));
   }
   const World& world = compiler_->target().world;
   MF_ASSIGN_OR_RETURN(std::unique_ptr<const VariableLayout> layout,

@@ -17,7 +17,7 @@ bool HasDefault(const Node& node) {
 }
 
 // Replaces each PlaceholderWithDefault with its input; none of them is fed any more. Returns
-// whether there were any.
+// whether the graph had any.
 bool TakeDefaults(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {

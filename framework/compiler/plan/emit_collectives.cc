@@ -68,8 +68,8 @@ void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective,
   collective->out = Unplaced(out);
 }
 
-// Starts an update that the ranks divide among themselves. From the start on, other ranks may write
-// the variables.
+// Starts an update that the ranks divide among themselves. Once the update has started, other ranks
+// may write the variables.
 void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collective,
                                   InFlight* flight) {
   UpdateCall call{.kernel = static_cast<int32_t>(plan_.kernels.size()),

@@ -33,7 +33,7 @@ std::vector<char> Reach(const Graph& graph, const Node* from) {
 
 // Returns the index of the first collective such that no node in `failing` depends on it or on a
 // later one, or the number of collectives if there is none. Collectives start in the same order on
-// every rank, so a node that runs before one runs before all later ones.
+// every rank, so a node that runs before one collective runs before all later ones.
 size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
   size_t gate = s.collectives.size();
   for (; gate > 0; --gate) {
