@@ -93,7 +93,7 @@ class BatchProvider {
   virtual bool is_sharded() const { return true; }
   // Returns InvalidArgument if the elements are single rows, because Batch() is missing.
   virtual absl::Status CheckBatched() const { return absl::OkStatus(); }
-  // Like MakeIterator(), and also returns the fingerprint that the workers compare their data by.
+  // Like MakeIterator(), and also returns the fingerprint that workers use to compare their data.
   virtual FingerprintedBatches OpenShard(int64_t epoch, const BatchShard& shard) const {
     return {MakeIterator(epoch, shard)};
   }

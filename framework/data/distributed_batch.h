@@ -16,8 +16,8 @@ namespace mirrorflow {
 class DistributedBatch {
  public:
   DistributedBatch() = default;
-  // `replica_rows`: the row counts of all replicas in the world; if empty, the rows are split
-  // evenly.
+  // `replica_rows` holds the row counts of all replicas in the world. If it is empty, the rows are
+  // split evenly.
   DistributedBatch(std::vector<Tensor> components, std::vector<Tensor> next, int64_t num_rows,
                    bool has_local_rows, std::vector<int64_t> replica_rows)
       : components_(std::move(components)),

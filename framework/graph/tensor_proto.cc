@@ -102,7 +102,7 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
     if constexpr (std::is_integral_v<T>) {
       if (numbers[i] != number) {
         return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range for ",
-                                                       DataTypeName(dtype), "; got ", number));
+                                                       DataTypeName(dtype), ": ", number));
       }
     }
   }

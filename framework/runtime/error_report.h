@@ -21,8 +21,9 @@ inline constexpr int kClusterExitCode = 4;
 absl::Status WithDetails(absl::Status status, std::string collectives_json, std::string stack);
 
 // Writes `ERROR <CODE> <where>: <what>` to standard error, one line for each error if the message
-// has several, and writes the error file. `is_victim`: another worker caused the error. `stack`:
-// the stacks of all threads; if empty, uses the stack attached to the status, if any.
+// has several, and writes the error file. If `is_victim`, another worker caused the error. `stack`
+// holds the stacks of all threads; if it is empty, the stack attached to the status is used, if
+// any.
 //
 // The file uses the fields of torchelastic's error files where they apply: message, code, node,
 // rank, timestamp_us, stack, collectives and, for a victim, cause.

@@ -19,7 +19,7 @@ namespace mirrorflow {
 struct EvaluateOptions {
   const char* device_type = "CPU";
   StepParams params;
-  // Sharding and global shape of each output, for ops that depend on them; empty: replicated.
+  // Sharding and global shape of each output, for ops that depend on them. Empty means replicated.
   absl::Span<const Sharding> output_shardings = {};
   absl::Span<const Shape> global_output_shapes = {};
   // Limit on the kernel's operations (KernelPlan::flops). EvaluateNode returns ResourceExhausted if

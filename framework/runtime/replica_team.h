@@ -24,7 +24,7 @@ struct CoreSharers {
 
 class ReplicaTeam {
  public:
-  // `pin`: pins thread i to the cores of replica `sharers.first + i`, an even split of the cores
+  // If `pin`, pins thread i to the cores of replica `sharers.first + i`, an even split of the cores
   // that the process may use. The caller's thread is not pinned.
   ReplicaTeam(int size, bool pin, CoreSharers sharers = {});
   ~ReplicaTeam();

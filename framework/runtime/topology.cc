@@ -52,7 +52,8 @@ bool Topology::DomainSpansWorkers(int rank) const {
 }
 
 absl::Status Topology::Check() const {
-  if (replicas.empty()) return absl::InvalidArgumentError("topology: expected 1 or more replicas");
+  if (replicas.empty())
+    return absl::InvalidArgumentError("topology: expected at least one replica, got none");
   int last_worker = -1;
   std::set<int> domains;
   for (int rank = 0; rank < world_size(); ++rank) {

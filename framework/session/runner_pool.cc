@@ -84,8 +84,8 @@ absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {
     EndQueue();
     return absl::DeadlineExceededError(
         absl::StrCat("session: timed out after ", absl::FormatDuration(options_.timeout),
-                     " waiting for other runs, of which ", lent_.size(),
-                     " are in progress; wait for them or increase step_timeout"));
+                     " waiting for other runs (", lent_.size(),
+                     " in progress); wait for them or increase step_timeout"));
   }
   exclusive_ = kind == kExclusive;
   StepRunner* runner = FindFree();
