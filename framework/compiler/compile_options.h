@@ -23,9 +23,9 @@ struct CompileOptions {
   // reductions over replicas and updates stay in float. With DT_HALF, small gradients underflow to
   // 0 unless MinimizeOptions::loss_scale is set.
   DataType compute_dtype = DT_FLOAT;
-  // Verifies the graph after every pass.
+  // If true, verifies the graph after every pass.
   bool verify = false;
-  // Checks that every plan writes each value before it reads it.
+  // If true, checks that every plan writes each value before it reads it.
   bool check_plan = false;
   // Called before and after every pass; not owned.
   PassObserver* observer = nullptr;

@@ -67,8 +67,8 @@ struct FileShard {
 // The rows of one worker's files.
 struct FileBatches {
   std::unique_ptr<BatchSource> source;
-  // Every batch must have the same number of rows. The first worker to run out of rows then ends
-  // the epoch for all workers.
+  // If true, every batch must have the same number of rows, and the first worker to run out of rows
+  // ends the epoch for all workers.
   bool drop_remainder = false;
   // Identifies the list of all files, which must be the same on all workers.
   std::string files = "";

@@ -26,7 +26,7 @@ namespace mirrorflow {
 std::string StrategyOfVariable(const Node& node);
 
 struct TextOptions {
-  // Omits attributes that have their default value.
+  // If true, omits attributes that have their default value.
   bool omit_defaults = false;
   // If >= 0, truncates tensors with more elements. Truncated text cannot be parsed.
   int64_t max_elements = -1;

@@ -76,8 +76,8 @@ struct DeviceTraits {
   bool host_memory = true;
   // If true, one thread runs all lanes in the order of the plan: events are no-ops.
   bool inline_lanes = true;
-  // All work of a collective has been enqueued on its lane when Start returns, so an event recorded
-  // after Start marks the collective's end.
+  // If true, all work of a collective has been enqueued on its lane when Start returns, so an event
+  // recorded after Start marks the collective's end.
   bool enqueues_collectives = false;
   int num_threads = 1;  // per replica
   // Default size limit of a gradient bucket: large enough that one collective, or one update, takes
@@ -112,8 +112,8 @@ struct StepInput {
   const std::byte* host = nullptr;  // from AllocateOnHost; unchanged until the step has ended
   std::byte* ahead = nullptr;       // the first stage's destination, on the device
   std::byte* device = nullptr;      // the second stage's destination, which the step reads
-  size_t bytes = 0;                 // 0: the step reads nothing
-  bool sent = false;                // Send has completed the first stage; if not, Execute does both
+  size_t bytes = 0;                 // 0 if the step reads nothing
+  bool sent = false;  // true if Send has done the first stage; if not, Execute does both
 };
 
 // A value that the host receives at the end of a step.

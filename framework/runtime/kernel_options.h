@@ -6,8 +6,8 @@ namespace mirrorflow {
 
 // Trade-offs between accuracy, reproducibility and speed, for all kernels of a session.
 struct KernelOptions {
-  // Allows float matrix products, convolutions and attention to round their operands to 10 fraction
-  // bits, as tensor cores do (TensorFloat-32).
+  // If true, float matrix products, convolutions and attention may round their operands to 10
+  // fraction bits, as tensor cores do (TensorFloat-32).
   bool allow_tf32 = false;
   // On GPUs, picks the fastest of the library's candidate algorithms for each matrix product and
   // convolution, as timed by worker 0 when the plan is made, instead of the first candidate. The

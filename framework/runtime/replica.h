@@ -100,7 +100,7 @@ class Replica {
   const int rank_;
   const std::vector<LayoutRegion> regions_;  // of the variable layout
   Communicator* communicator_ = nullptr;
-  bool shares_variables_ = false;  // with other processes
+  bool shares_variables_ = false;  // true if it shares variables with other processes
   std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
   std::vector<std::shared_ptr<std::byte>> layout_;  // the memory of regions_
   // Shared by all plans: grows to the largest size that a Run has needed.
@@ -206,7 +206,7 @@ class BoundPlan {
   absl::Status CopyResults(const BoundPlan& body, const PlannedControl& control,
                            const Operand* results, std::byte* scratch, Lane& lane) const;
 
-  // `recording`: holds the device's recording of `run`; null if it must not record.
+  // `recording` holds the device's recording of `run`, or is null if the device must not record.
   absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, MonotonicTime deadline,
                        std::unique_ptr<Recording>* recording);
   Repetition RepetitionOf(const Instruction& instruction) const;

@@ -36,16 +36,18 @@ struct VariableInfo {
   Shape shape;
   int region = 0;  // index into VariableLayout::regions()
   int64_t offset = 0;
-  int bucket = -1;       // the bucket whose regions hold it; -1: none
-  bool is_slot = false;  // optimizer state for another variable
-  // A slot or other optimizer state (kOptimizerStateAttr), such as a schedule's step count.
+  int bucket = -1;       // the bucket whose regions hold it, or -1
+  bool is_slot = false;  // true for optimizer state of another variable
+  // True for a slot or other optimizer state (kOptimizerStateAttr), such as a schedule's step
+  // count.
   bool is_optimizer_state = false;
   bool may_overflow = false;  // kMayOverflowAttr
   NodeId handle = 0;          // one of its VarHandleOps in the session's graph
   std::string initializer;    // the node that computes the initial value; may be empty
-  // Synchronised on read, not on write: the value is the sum over the replicas.
+  // True if the variable is synchronised on read, not on write: its value is the sum over the
+  // replicas.
   bool on_read = false;
-  // Only optimizers write it, so the replicas of a process can share one copy.
+  // True if only optimizers write the variable, so the replicas of a process can share one copy.
   bool can_share = false;
 
   int64_t bytes() const { return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype)); }

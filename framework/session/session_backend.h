@@ -29,7 +29,8 @@ struct SessionBackend {
   CompileProgramFn compile = nullptr;
   CompilePlanFn compile_plan = nullptr;
   Topology topology;  // this worker's ranks in it are the local replicas
-  // The ranks of a memory domain form a local team (Communicator::team) and can share updates.
+  // If true, the ranks of a memory domain form a local team (Communicator::team) and can share
+  // updates.
   bool has_teams = false;
   LinkCosts link = {};  // between memory domains
   CoreSharers core_sharers;

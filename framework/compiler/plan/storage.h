@@ -27,7 +27,7 @@ struct Storage {
   // True if a collective uses the storage, or if the plan does not own it. No output may then
   // overwrite it, and it may not overwrite an input.
   bool pinned = false;
-  bool fetched = false;  // no output may overwrite it
+  bool fetched = false;  // if true, no output may overwrite it
 };
 
 class StorageTable {
