@@ -65,7 +65,7 @@ struct StepSignature {
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
-  // Whether fetches that are split over the replicas are gathered, except for `local_fetches`. A
+  // If true, fetches that are split over the replicas are gathered, except for `local_fetches`. A
   // single worker already holds all shards, so it gathers nothing.
   bool gathers_fetches = false;
   std::vector<Output> local_fetches = {};
@@ -75,7 +75,8 @@ struct StepSignature {
 struct GlobalSignature {
   StepSignature step;
   std::vector<Shape> feed_shapes;  // global, by feed
-  // For each variable of the layout, whether it has a value before the step. Empty if unknown.
+  // For each variable of the layout, whether it has a value before the step; empty if that is
+  // unknown.
   std::vector<char> initialized = {};
   // If true, values are split over the replicas. False for a step that runs on a single replica.
   bool shard = true;
@@ -137,7 +138,7 @@ struct World {
   int size = 1;
   int num_domains = 1;  // memory domains
   bool one_domain() const { return num_domains == 1; }
-  // Whether the ranks of a domain can divide an update among themselves.
+  // If true, the ranks of a domain can divide an update among themselves.
   bool has_teams = false;
   LinkCosts link = {};  // between domains
 };

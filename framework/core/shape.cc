@@ -25,7 +25,7 @@ absl::Status Shape::Validate(DataType dtype) const {
     return absl::InvalidArgumentError(
         absl::StrCat("rank of a shape must be at most ", kMaxRank, ", got ", rank()));
   }
-  // A dimension of 0 counts as 1, because the strides of an empty tensor must also fit.
+  // A dimension of 0 is treated as 1, because the strides of an empty tensor must also fit.
   int64_t bytes = std::max<int64_t>(DataTypeSize(dtype), 1);
   for (int64_t d : dims_) {
     if (d < kUnknownDim) {

@@ -48,7 +48,7 @@ class TextDecoder {
 absl::string_view WithoutCtrlZ(absl::string_view text);
 
 // Names the first control character in `text` ("a form feed", "U+2028"); "" if it has none. The
-// Unicode separators U+2028 and U+2029 count; tabs and the line ends \n and \r do not.
+// Unicode separators U+2028 and U+2029 are included; tabs and the line ends \n and \r are not.
 std::string StrayControl(absl::string_view text);
 
 // Returns DataLoss, without the path, if the text contains a zero byte, which indicates binary data

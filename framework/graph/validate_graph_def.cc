@@ -47,7 +47,7 @@ class Library {
  public:
   explicit Library(const proto::FunctionDefLibrary& library) {
     for (const proto::FunctionDef& function : library.function()) {
-      // A duplicate counts once. FunctionLibrary::Add compares the two bodies.
+      // A duplicate is counted once. FunctionLibrary::Add compares the two bodies.
       if (index_.emplace(function.signature().name(), functions_.size()).second) {
         functions_.push_back(&function);
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Validates a foreign GraphDef before anything is built from it. FromGraphDef (graph_def.h), the
-// only entry point, takes three steps, none of which trusts the message:
+// only entry point, takes three steps and trusts the message in none of them:
 //   ValidateGraphDef      checks the message as a whole: versions, function library, size
 //   InlineFunctionCalls   checks and inlines each function call
 //   AssembleGraph         checks each node: its name, inputs, attributes, dtypes, shapes; cycles

@@ -94,7 +94,7 @@ class BoundUpdate final : public BoundCollective, UpdateRule, ProductUpdateRule 
       variables_[i] = AddressOf(binding_, binding_.plan.operands[operand]);
     }
     if (communicator == nullptr) return absl::OkStatus();
-    // From here on, other ranks can write the variables.
+    // After this point, other ranks can write the variables.
     if (binding_.shares_variables) binding_.updated.store(true, std::memory_order_relaxed);
     return communicator->Start(collective_, &lane);
   }

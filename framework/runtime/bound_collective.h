@@ -39,7 +39,7 @@ struct CollectiveBinding {
   std::byte* const* bases;  // by region
   const std::atomic<bool>& traced;
   const std::atomic<uint64_t>& run;  // number of the current run
-  // Whether ranks in other processes write the variables once this rank has started an update.
+  // If true, ranks in other processes write the variables once this rank has started an update.
   const bool& shares_variables;
   std::atomic<bool>& updated;  // set when an update of this run begins to write
 };

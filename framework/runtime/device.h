@@ -136,8 +136,8 @@ struct Execution {
   // inline lanes need not call it.
   absl::FunctionRef<void()> meanwhile;
   MonotonicTime deadline;
-  // Whether Execute may return while the step still runs. Requires that the host needs no result of
-  // the step: no fetch, no kernel that can reject its input data, no other rank that can fail.
+  // If true, Execute may return while the step still runs. Requires that the host needs no result
+  // of the step: no fetch, no kernel that can reject its input data, no other rank that can fail.
   bool may_outlive;
   // The recording of the same instructions on the same memory; `*recording` is null before the
   // first execution. `recording` itself is null if `run` must be called for every instruction.

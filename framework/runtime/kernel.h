@@ -57,7 +57,7 @@ inline uint64_t IterationOf(uint64_t outer, uint64_t i) {
 }
 
 // Holds the addresses of a kernel's operands: the node's inputs (a static input has no
-// address), its outputs, then the scratch memory if the kernel requested any.
+// address), the node's outputs, then the scratch memory if the kernel requested any.
 class KernelArgs {
  public:
   KernelArgs(std::byte* const* bases, const Operand* operands, int num_inputs, int num_outputs)

@@ -164,8 +164,8 @@ struct PlannedControl {
   DataType predicate = DT_INVALID;
   bool has_elements = false;
   int first_argument = 0;  // index among the inputs
-  // For each result, its size, and the scratch offset where it is staged while other results are
-  // copied; -1 if it needs no staging. Staging is needed because a loop's body can permute its
+  // The size of each result, and the scratch offset where the result is staged while other results
+  // are copied (-1 if it needs no staging). Staging is needed because a loop's body can permute its
   // arguments.
   std::vector<int64_t> bytes;
   std::vector<int64_t> staging;

@@ -240,7 +240,7 @@ class BoundPlan {
   StepParams params_;
   StepInput input_;                   // of this step
   MonotonicTime deadline_;            // of this step
-  bool has_run_ = false;              // whether a Run has completed
+  bool has_run_ = false;              // true once a Run has completed
   int reached_ = 0;                   // 1 + the last instruction of plan_->dispatch that has run
   Outcome outcome_;                   // of the last Run, as reported by the device
   std::atomic<bool> updated_{false};  // whether an update has begun to write

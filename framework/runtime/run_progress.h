@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RunProgress: how far a session's replicas have come. Other threads can read it while a step runs
-// or hangs. It costs a step a few stores, and no call blocks.
+// or hangs. Recording it costs a few stores per step, and no call blocks.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_RUN_PROGRESS_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_RUN_PROGRESS_H_
 
@@ -112,7 +112,7 @@ class RunProgress {
   // A position that all local replicas have reached. Workers at the same point have equal
   // positions.
   struct Position {
-    bool running = false;         // whether a Run is active
+    bool running = false;         // true while a Run is active
     uint64_t runs = 0;            // runs begun
     uint64_t collectives = 0;     // collectives started
     uint64_t finished = 0;        // collectives finished

@@ -72,7 +72,8 @@ class StepTransfers {
   std::vector<const std::byte*> feeds_;  // of the next step
   StepParams last_params_;               // of the last step
 
-  // Whether the next step has been announced by SetNext, and sent by SendNext.
+  // `announced_`: true once SetNext has announced the next step. `sent_`: true once SendNext has
+  // sent that step's input.
   bool announced_ = false, sent_ = false;
   uint64_t next_step_ = 0;
   std::vector<const std::byte*> next_feeds_, sent_feeds_;

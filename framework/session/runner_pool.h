@@ -156,7 +156,7 @@ class RunnerPool {
   std::vector<const StepRunner*> lent_ ABSL_GUARDED_BY(mutex_);
   int making_ ABSL_GUARDED_BY(mutex_) = 0;  // number of runners under construction
   bool exclusive_ ABSL_GUARDED_BY(mutex_) =
-      false;                           // whether the first runner is leased exclusively
+      false;                           // true if the first runner is leased exclusively
   int limit_ ABSL_GUARDED_BY(mutex_);  // maximum number of leases
   // FIFO queues of lease kinds, for the threads that wait for a lease and the leases that wait for
   // memory.

@@ -192,7 +192,7 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
 absl::Status StepCache::MakePlans(CompiledStep& step) {
   const int tuning_version = compiler_.tuning_version();
   std::vector<std::pair<absl::string_view, std::shared_ptr<const Plan>>> plans;  // by device type
-  // Plans do not depend on the rank, so replicas with equal shards can use the same one.
+  // Plans do not depend on the rank, so replicas with equal shards can use the same plan.
   for (const auto& other : FormsOf(step.step, step.shapes)) {
     if (other->program != step.program || other->tuning_version != tuning_version) continue;
     for (int r = 0; r < replicas_.size(); ++r) {

@@ -58,11 +58,11 @@ struct BoundStep {
   std::vector<Shape> fed_shapes;  // last feeds; only this worker's rows if `local_feeds`
   bool local_feeds = false;
   std::vector<Tensor> next_feeds;        // feeds of the next Run
-  bool announces_next = false;           // whether the next Run's feeds are known
+  bool announces_next = false;           // true if the next Run's feeds are known
   std::vector<Tensor> outputs;           // of the last run; without a value if replicas differ
   std::vector<BufferPool> output_pools;  // by output; unused for inline scalars
   uint64_t arena_moves = 0;              // value when `plans` were last recorded
-  bool checks_deadline = true;           // whether any of `plans` checks its deadline
+  bool checks_deadline = true;           // true if any of `plans` checks its deadline
   std::vector<absl::Status> statuses;    // by local replica
   std::vector<std::vector<TraceSpan>> spans;
 };

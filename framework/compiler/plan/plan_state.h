@@ -42,8 +42,8 @@ struct PlanState final : Compilation {
 
   const DeviceTraits traits;
   TuningTable* const tuning;
-  // Whether the plan may overwrite its feeds. True for a loop body, whose feeds hold the loop's
-  // values between iterations.
+  // If true, the plan may overwrite its feeds. It is true for a loop body, whose feeds hold the
+  // loop's values between iterations.
   bool owns_feeds = false;
 
   LocalShapes shapes;                    // by InferLocalShapes
