@@ -259,7 +259,7 @@ class WorkersTest(programs.WorkersTestCase):
         for flag, values, parts in (
                 ("model", ("mlp", "cnn"), ("differ", "variable dense/kernel", "variable conv2d/")),
                 ("learning_rate", ("0.01", "0.02"), ("differ", "worker 1")),
-                ("global_batch_size", ("10", "20"), ("differ", "worker 1")),
+                ("global_batch_size", ("10", "20"), ("dataset", "worker 1 does not match worker 0", "pipeline")),
                 ("seed", ("7", "8"), ("differ", "seed", "7", "8", "worker 1")),
                 ("wire_dtype", ("float", "bfloat16"), ("differ", "wire_dtype", "worker 1"))):
             with self.subTest(flag):
