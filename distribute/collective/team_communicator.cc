@@ -285,7 +285,8 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
     return team_->Start({});  // returns the first failure
   }
 
-  // Begins the work that all ranks of the domain have started, and moves the data in flight.
+  // Begins the work that all ranks of the domain have started, and makes progress on the transfers
+  // in flight.
   absl::Status Advance() {
     while (!waiting_.empty() && waiting_.front().overlaps) {
       MF_ASSIGN_OR_RETURN(const bool begun, Begin(waiting_.front().work, /*waits=*/false));

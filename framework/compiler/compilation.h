@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compilation is the state that passes transform: one step's graph, on global shapes, with its side
-// tables. The passes of the first half produce a Program; the passes of the second half work on a
-// PlanState. A Program is valid for all replicas and device types: it contains no rank.
+// Compilation is the state that the compiler's passes transform: the graph of one step, with global
+// shapes, and its side tables. The passes of the first half produce a Program; those of the second
+// half work on a PlanState. A Program is valid for all replicas and device types: it contains no
+// rank.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 

@@ -214,8 +214,8 @@ void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto) {
 absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto) {
   if (proto.unknown_rank()) {
     if (proto.dim_size() == 0) return Shape::UnknownRank();
-    return absl::InvalidArgumentError(
-        absl::StrCat("a shape of unknown rank has ", proto.dim_size(), " dimensions"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a shape of unknown rank lists dimensions; expected none, got ", proto.dim_size()));
   }
   Shape shape;
   // Reads at most one dimension too many, which is enough for Validate to reject the shape.

@@ -161,7 +161,7 @@ class KernelContext {
   virtual const Shape& global_output_shape(int i) const = 0;
   // Returns whether input i is a constant, or a variable that the step does not write. The kernel
   // can then ask for a form of it.
-  virtual bool changes_rarely(int i) const { return false; }
+  virtual bool changes_rarely([[maybe_unused]] int i) const { return false; }
   // Returns the number of threads per lane of this device.
   virtual int num_threads() const = 0;
   virtual const KernelOptions& options() const {

@@ -348,7 +348,7 @@ update = ResourceApplyGradientDescent(v, rate, x) {T=float}
 
 TEST(SessionBackendTest, BackendWithoutDeviceIsRejected) {
   EXPECT_THAT(Session::Create(Graph(), SessionBackend(), {}).status(),
-              IsError(kInvalid, "replicas"));
+              IsError(kInvalid, "topology", "got none"));
   SessionBackend backend;
   backend.topology = Topology::OneWorker({"CPU:0"}, /*one_domain=*/true);
   EXPECT_THAT(Session::Create(Graph(), std::move(backend), {}).status(),

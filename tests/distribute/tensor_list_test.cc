@@ -566,7 +566,7 @@ TEST_F(TensorListTest, IndistinguishableKindsOfOptionalAreRejected) {
       [](const Scope& s, Args in) { return Outputs{Optional(s, ops::Sum(s, in[0], {0}))}; },
       [](const Scope& s, Args in) { return Outputs{Optional(s, in[0])}; })[0];
   EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}),
-              IsError(absl::StatusCode::kUnimplemented, "distinguish"));
+              IsError(absl::StatusCode::kUnimplemented, "output_shapes"));
   EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_INT32)}),
               IsError(absl::StatusCode::kInvalidArgument, "attributes", "int32"));
 }

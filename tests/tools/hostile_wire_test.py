@@ -14,8 +14,8 @@ from tcp_link import ACCEPTING, CONNECTING, FIELDS, LAYOUT, header_of, with_fiel
 
 STEPS, FAULTY_STEP = 8, 5
 COLLECTIVE_TIMEOUT = 10
-# Between hosts, waits last a quarter longer. Only faults that drop bytes are found that late, plus
-# a heartbeat.
+# Between hosts, timeouts are 25% longer. Only faults that drop bytes take that long to detect, plus
+# up to one heartbeat.
 BOUND = 1.25 * COLLECTIVE_TIMEOUT
 HEARTBEAT = 4
 TRAIN = ["--model=mlp", "--replicas=1", "--collective=tcp", f"--steps={STEPS}",

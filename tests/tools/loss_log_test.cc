@@ -61,7 +61,7 @@ TEST(LossLogTest, DoesNotFollowSymbolicLink) {
   EXPECT_EQ(ContentsOf(path), "1 0.5\n");
   EXPECT_FALSE(std::filesystem::is_symlink(path)) << "the log must replace the link";
 
-  after_rename = link;  // while the log is opened
+  after_rename = link;  // takes effect while the log is being opened
   const absl::Status status = LossLog::Open(path, 0).status();
   after_rename = nullptr;
   EXPECT_THAT(status, IsError(absl::StatusCode::kFailedPrecondition, path));

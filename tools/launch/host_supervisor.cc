@@ -134,7 +134,7 @@ class HostSupervisor {
       case launch::Order::ORDER_NOT_SET:
         break;
     }
-    return absl::InvalidArgumentError("supervisor: unknown order");
+    return absl::InvalidArgumentError("supervisor: unknown command from the launcher");
   }
 
   absl::Status Start(Slot& slot, const launch::Start& start) {

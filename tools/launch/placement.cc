@@ -83,7 +83,7 @@ std::string AddressOf(const LaunchHost& host, int port) {
 absl::StatusOr<std::string> ThisProgram() {
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size <= 0) return SystemError(errno, "cannot find this program's file");
+  if (size <= 0) return SystemError(errno, "cannot locate this program's executable");
   return std::string(path, size);
 }
 

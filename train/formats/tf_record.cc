@@ -34,8 +34,8 @@ absl::StatusOr<uint64_t> LengthOf(absl::string_view header, uint64_t max_bytes) 
   std::memcpy(&crc, header.data() + sizeof(length), sizeof(crc));
   const uint32_t expected = MaskedCrc32c(header.substr(0, sizeof(length)));
   if (crc != expected) {
-    return absl::DataLossError(absl::StrCat("wrong checksum of the length; expected ",
-                                            absl::Hex(expected), ", got ", absl::Hex(crc)));
+    return absl::DataLossError(absl::StrCat("wrong length checksum; expected ", absl::Hex(expected),
+                                            ", got ", absl::Hex(crc)));
   }
   if (length > max_bytes) {
     return absl::DataLossError(absl::StrCat("the record is too long; expected at most ", max_bytes,

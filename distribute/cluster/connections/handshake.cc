@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// The hello and the challenge begin with the purpose and the protocol version. Their sizes never
-// change, so ends with different versions can report the difference.
+// The hello and the challenge begin with the purpose and the protocol version. The sizes of these
+// two fields never change, so peers with different protocol versions can still report the mismatch.
 constexpr absl::string_view kDataOpening("MFDC\x02", 5);
 constexpr absl::string_view kCoordinationOpening("MFCO\x04", 5);
 constexpr size_t kOpeningBytes = 5;

@@ -149,7 +149,7 @@ class CoordinationState {
   int num_joining_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, Entry, std::less<>> store_ ABSL_GUARDED_BY(mu_);
   size_t store_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  // The workers that wait for each key, once for each call.
+  // The workers that are waiting for each key. A worker appears once for each of its calls.
   std::map<std::string, std::multiset<int>, std::less<>> readers_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Gather, std::less<>> gathers_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);     // the incarnation's first failure

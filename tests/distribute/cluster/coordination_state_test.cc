@@ -27,7 +27,7 @@ TEST(CoordinationStateTest, ValueOfWorkerThatGaveUpDoesNotCount) {
   const absl::Duration moment = absl::Milliseconds(50);
   EXPECT_TRUE(absl::IsDeadlineExceeded(groups[0]->AllGather("x", "early", in(moment)).status()));
   EXPECT_TRUE(absl::IsDeadlineExceeded(groups[1]->AllGather("x", "late", in(moment)).status()));
-  // Workers that wait at the same time complete the all-gather.
+  // The all-gather completes once both workers are waiting in it at the same time.
   std::thread second(
       [&] { EXPECT_TRUE(groups[1]->AllGather("x", "b", in(absl::Seconds(30))).ok()); });
   const auto values = groups[0]->AllGather("x", "a", in(absl::Seconds(30)));
