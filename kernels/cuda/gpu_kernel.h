@@ -7,7 +7,8 @@
 //     return GpuElementwise(c, "x0 / (1 + exp(-x0))");
 //   });
 //
-// Builds without CUDA make no plans for GPUs, and these functions return Unimplemented.
+// In builds without CUDA, no plan is ever created for a GPU, and these functions return
+// Unimplemented.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_KERNEL_H_
 
@@ -19,9 +20,9 @@
 
 namespace mirrorflow {
 
-// Makes a kernel that sets each element of output 0 to `expression`, in which x0, x1, … are the
-// corresponding elements of the inputs. Inputs broadcast to the shape of the output. Elements of
-// half and bfloat16 are computed as float. The output may overwrite an input.
+// Makes a kernel that sets each element of output 0 to the value of `expression`, where x0, x1, …
+// are the corresponding elements of the inputs. Inputs broadcast to the shape of the output.
+// Elements of half and bfloat16 are computed as float. The output may overwrite an input.
 absl::StatusOr<KernelPlan> GpuElementwise(const KernelContext& c, absl::string_view expression);
 
 struct GpuGrid {
@@ -36,9 +37,9 @@ struct GpuGrid {
 absl::StatusOr<KernelPlan> GpuKernel(const KernelContext& c, absl::string_view body,
                                      const GpuGrid& grid);
 
-// Returns the cudaStream_t of a GPU lane, for kernels (MakeKernel) that launch code compiled by
-// nvcc or call a library. They must only enqueue work on this stream, because a later step may
-// replay it without calling the kernel again.
+// Returns the cudaStream_t of a GPU lane, for kernels (MakeKernel) that call a library or launch
+// code compiled by nvcc. Such a kernel must only enqueue work on this stream, because a later step
+// may replay the work without calling the kernel again.
 void* GpuStream(Lane& lane);
 
 }  // namespace mirrorflow

@@ -26,7 +26,7 @@ struct CudnnAttention {
   bool heads_inside = false;  // q, k, v and y are [batch, rows, heads, columns]
 };
 
-// Returns the engines for attention; see ProposeEngines for a graph.
+// Returns the engines for attention; see the ProposeEngines of cudnn_engine.h.
 absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnAttention& attention,
                                               const CudnnDescriptor& gpu, int max_count);
 
