@@ -83,7 +83,7 @@ struct Hosts {
   std::vector<std::shared_ptr<HostMemory>> memory;  // by worker; null if the worker shares none
 };
 
-// Connects a world in which each domain is a host.
+// Connects a world where each domain is a host.
 absl::StatusOr<Hosts> ConnectHosts(const Topology& topology, Network network,
                                    absl::Duration timeout) {
   const int num_workers = topology.num_workers();

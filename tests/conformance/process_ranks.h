@@ -12,8 +12,8 @@
 
 namespace mirrorflow {
 
-// Starts the processes and connects them. A process ends when its proxy is destroyed.
-// REQUIRES: this process has no other threads
+// Starts the processes and connects them. A process ends when its proxy is destroyed. Requires that
+// this process has no other threads.
 absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind kind,
                                                absl::Duration timeout);
 
