@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators whose ranks are processes, each of which is a worker. For each rank, the test
+// Communicators whose ranks run in separate processes, one worker each. For each rank, the test
 // process has a proxy that forwards calls together with the contents of the collective's memory.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_

@@ -553,7 +553,7 @@ TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   }
 }
 
-// One rank's part of a product update to which each rank contributes one row.
+// One rank's part of a product update where each rank contributes one row.
 class OneRowEach {
  public:
   OneRowEach(int rank, int world_size)

@@ -303,9 +303,9 @@ struct alignas(2 * sizeof(V)) Query {
   }
 };
 
-// Computes the gradients for a tile of rows of `own`, each of which loops over the rows of `other`.
-// A score is a dot product of rows of `own` and `other`; the gradient of its weight is a dot
-// product of rows of `own2` and `other2`:
+// Computes the gradients for a tile of rows of `own`, in a loop over the rows of `other`. A score
+// is a dot product of rows of `own` and `other`; the gradient of its weight is a dot product of
+// rows of `own2` and `other2`:
 //   queries   own is q, own2 is dy, other is k, other2 is v; the result is dq
 //   keys      own is k, own2 is v, other is q, other2 is dy; the results are dk and dv
 template <typename P, bool kOfKeys, int kColumns, int kColumns2, typename V, typename T,

@@ -113,7 +113,7 @@ __device__ inline bool IsLargest(V pixel, V largest) {
   return pixel == largest || pixel != pixel;
 }
 
-// Computes dx: a pixel gets the dy of each window in which it is the first of the largest pixels.
+// Computes dx: a pixel gets the dy of each window where it is the first of the largest pixels.
 template <typename P, typename T>
 __device__ inline void MaxPoolGrad(const T* images, const T* out, const T* dy, T* dx) {
   ForPool<P, P::kPixels>(dx, [&](auto pixel) {

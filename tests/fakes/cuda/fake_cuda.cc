@@ -132,7 +132,7 @@ struct CUgraph_st {
   struct Item {
     CUstream_st* stream;
     CUevent_st *records = nullptr, *waits_for = nullptr;
-    bool external = false;  // a record for streams outside the graph
+    bool external = false;  // whether this is a record for streams outside the graph
     std::string name = {};
     std::vector<mirrorflow::MemoryRange> accesses = {};
     std::function<void()> work = {};
