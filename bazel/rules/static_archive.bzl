@@ -29,8 +29,8 @@ def _static_archive_impl(ctx):
         progress_message = "Archiving %{label}",
     )
 
-    # In the order of the first use; the linker may need a library after all that use it, which the
-    # program that reads this file has to arrange.
+    # The flags are in the order of their first use. A linker may need a library after all others
+    # that use it; the program that reads this file has to arrange that.
     flags_file = ctx.actions.declare_file(ctx.label.name + ".link_flags")
     ctx.actions.write(flags_file, "".join([f + "\n" for f in {f: None for f in flags}]))
     return [DefaultInfo(files = depset([archive, flags_file]))]
@@ -43,5 +43,5 @@ static_archive = rule(
     },
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
     incompatible_use_toolchain_transition = True,
-    doc = "Makes lib<name>.a, and <name>.link_flags with a linker flag a line.",
+    doc = "Makes lib<name>.a, and <name>.link_flags with one linker flag per line.",
 )

@@ -25,7 +25,7 @@ constexpr int64_t kTensorCoreThreads = 2;                           // per row
 constexpr int64_t kTensorCoreStep = 32, kMaxTensorCoreBytes = 256;  // bytes per row
 
 struct Attention {
-  int64_t heads, queries, keys, depth, value_depth;  // heads of all examples
+  int64_t heads, queries, keys, depth, value_depth;  // `heads` is the total over all examples
   bool causal;
   int64_t spread = 1;  // stride between the rows of a head, in rows
   int64_t tile = kMaxTile, threads_of_row = kLanes;

@@ -14,11 +14,11 @@ absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
       c, {.text = "x0 - x0 == 0 ? x0 : x0 - x0",
           .checks = "    if (!(x0 - x0 == 0)) fail(i);\n",
           .error = absl::StrCat(c.attr<std::string>("message"),
-                                ": all numbers must be finite; expected neither NaN nor infinity, "
-                                "got one at index")});
+                                ": all numbers must be finite, got NaN or infinity at index")});
 }
 
-// Creates the kernel of Assert. It does not report the data, which the host would have to print.
+// Creates the kernel of Assert. Unlike on the CPU, the error does not contain the data, because the
+// device code cannot format it.
 absl::StatusOr<KernelPlan> CreateAssert(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = "  if (!a0[0]) fail(0);", .grid = {.threads = 1}}},
                         {.error = "assertion failed; expected a true condition (1), got"});

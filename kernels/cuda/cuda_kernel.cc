@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// The number of parameters that fit into CUDA's 4096 bytes, and how many of them can be inputs and
-// outputs.
+// The number of parameters that fit into the 4096 bytes that CUDA allows, and how many of them can
+// be inputs and outputs.
 constexpr size_t kMaxParameters = 4096 / sizeof(void*);
 constexpr size_t kMaxOperands = kMaxParameters - 4;
 

@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// F(Stem) stands for one kernel stem, which defines Register<Stem>Cuda. The macro also declares
-// these functions, because kernel stems have no headers.
+// MF_STEMS(F) calls F(Stem) for each kernel stem. Each stem defines Register<Stem>Cuda. These
+// functions are declared below with the same macro, because kernel stems have no headers.
 // clang-format off
 #define MF_STEMS(F)   \
   F(Attention)        \

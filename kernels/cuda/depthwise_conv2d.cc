@@ -44,7 +44,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct FilterGrid {
   int64_t lanes;  // channels per block
   int64_t taps;   // taps per block, in one row of the filter
-  int64_t parts;  // parts into which the output positions are divided
+  int64_t parts;  // number of parts of the output positions
   CudaGrid grid;
 };
 

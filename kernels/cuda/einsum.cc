@@ -70,8 +70,8 @@ std::string OperandText(const KernelContext& c, const EinsumTerms& terms, const 
                       OffsetText(wide ? "int64(s)" : "s", std::move(rest)), "])");
 }
 
-// Returns the condition under which element i of the result is off a diagonal, and therefore 0.
-// Empty if the result has no diagonal.
+// Returns a condition that is true if element i of the result is off a diagonal, and is therefore
+// 0. Returns an empty text if the result has no diagonal.
 std::string OffDiagonalText(const Shape& out, const std::string& labels) {
   const auto coordinate = [&](size_t d) {
     std::vector<IndexDim> dims;

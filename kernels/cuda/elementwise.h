@@ -12,8 +12,8 @@
 
 namespace mirrorflow {
 
-// Describes how an element-wise op computes one result from one element of each operand, in the
-// types in which code/base.cuh computes (float for half and bfloat16).
+// Describes how an element-wise op computes one result from one element of each operand. Elements
+// have the types that code/base.cuh computes with (float for half and bfloat16).
 struct Formula {
   std::string text;         // an expression, with functions of code/math.cuh
   std::string checks = {};  // statements that run first and may call fail (see cuda_kernel.h)
@@ -36,7 +36,8 @@ KernelPlan MakeElementwise(const KernelContext& c, const Formula& formula,
 KernelPlan MakeIndexed(const KernelContext& c, absl::string_view value,
                        CudaKernelOptions options = {});
 
-// Returns a stage that does the same for output `output`, for use in kernels with several stages.
+// Like MakeIndexed, but returns a stage that computes output `output`, for use in kernels with
+// several stages.
 CudaStage IndexedStage(const KernelContext& c, int output, absl::string_view value);
 
 }  // namespace mirrorflow

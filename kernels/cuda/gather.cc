@@ -13,9 +13,9 @@ namespace mirrorflow {
 namespace {
 
 // Makes a kernel that gathers elements of a value of shape `whole`. `depth` indices, starting at
-// `first_index`, select a row along the dimensions from `axis` on. `offset` is an expression for
-// the element's offset in terms of that `row`. The kernel checks all `num_rows` * `depth` indices
-// even if the output is empty.
+// `first_index`, select a row along `depth` dimensions, starting with `axis`. `offset` is an
+// expression for the element's offset in terms of that `row`. The kernel checks all `num_rows` *
+// `depth` indices even if the output is empty.
 absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& whole, int axis,
                                         int depth, int64_t num_rows, absl::string_view first_index,
                                         absl::string_view offset) {

@@ -16,7 +16,7 @@
 namespace mirrorflow {
 namespace {
 
-// The oldest GPUs for which this toolkit's NVRTC compiles (Turing).
+// The lowest compute capability that this toolkit's NVRTC supports (Turing).
 constexpr int kMinMajor = 7, kMinMinor = 5;
 
 // Counts the GPUs. Returns the CUDA runtime's error, if any.

@@ -37,9 +37,9 @@ struct GpuGrid {
 absl::StatusOr<KernelPlan> GpuKernel(const KernelContext& c, absl::string_view body,
                                      const GpuGrid& grid);
 
-// Returns the cudaStream_t of a GPU lane, for kernels (MakeKernel) that launch code compiled by
-// nvcc or call a library. They must only enqueue work on this stream, because a later step may
-// replay it without calling the kernel again.
+// Returns the cudaStream_t of a GPU lane, for kernels (MakeKernel) that call a library or launch
+// code compiled by nvcc. Such a kernel must only enqueue work on this stream, because a later step
+// may replay the work without calling the kernel again.
 void* GpuStream(Lane& lane);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirrorPad and its gradient. The gradient of an element is the sum over all padded positions at
-// which the element appears.
+// MirrorPad and its gradient. The gradient of an element is the sum over all padded positions where
+// the element appears.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"

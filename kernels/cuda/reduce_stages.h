@@ -64,8 +64,8 @@ struct ReduceCode {
 };
 
 // Returns the stages of a reduction; the kernel must include "reduce.cuh". If a reduction has few
-// results, the first stage writes partial results to scratch memory from offset `*scratch_bytes`
-// on, and `*scratch_bytes` grows accordingly.
+// results, the first stage writes partial results to scratch memory, starting at offset
+// `*scratch_bytes`, and `*scratch_bytes` grows accordingly.
 std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& code,
                                        int64_t* scratch_bytes);
 
@@ -76,11 +76,12 @@ CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const Te
 // Returns only the second stage, which combines the results of `parts` parts.
 CudaStage LastStage(int64_t results, int64_t parts, const ReduceCode& code, const TeamShape& team,
                     absl::string_view partials);
-// Returns the expression of such a pointer, to byte `offset` of the scratch memory.
+// Returns the expression of a pointer to the operation's Type, at byte `offset` of the scratch
+// memory.
 std::string PartialsText(const ReduceCode& code, int64_t offset);
 
-// Returns the dtype in which sums and products of such elements are computed. For integers it is
-// unsigned, so that they wrap around, and has at least 32 bits, as shuffles require.
+// Returns the dtype that is used to compute sums and products of elements of `dtype`. For integers
+// it is unsigned, so that results wrap around, and has at least 32 bits, as shuffles require.
 DataType SumType(DataType dtype);
 
 int64_t PowerOfTwoFor(int64_t n);  // the smallest power of two that is at least n

@@ -38,7 +38,7 @@ ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
           .finish = absl::StrCat("z0[o] = Store<", out, ">(", result, ");")};
 }
 
-// Returns the dtype in which elements are compared.
+// Returns the dtype that is used to compare elements.
 DataType OrderedType(DataType dtype) {
   if (IsFloating(dtype) || DataTypeSize(dtype) >= 4) return dtype;
   return dtype == DT_BOOL ? DT_UINT32 : DT_INT32;

@@ -24,8 +24,8 @@ struct Scatter {
   absl::Span<const int64_t> sizes;  // sizes of the indexed dimensions
   int64_t positions;
   int64_t size;                 // elements per row
-  bool one = false;             // the updates are one scalar for all rows
-  bool drops_negative = false;  // ignores indices below 0
+  bool one = false;             // whether the updates are one scalar for all rows
+  bool drops_negative = false;  // whether indices below 0 are ignored
   // The initial value of z0[i], as an expression in terms of `i`. Empty for variables.
   std::string before = {};
   // The new value of a row's element `x` after an update `y`, as an expression in terms of both.
@@ -74,7 +74,7 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
     const int64_t blocks = split * std::min(s.positions, kMaxPositions);
     if (blocks > std::numeric_limits<int32_t>::max()) {
       return absl::UnimplementedError(
-          "rows too long for a scatter; expected at most 2^31 - 1 thread blocks");
+          "rows too long for a scatter, which would need more than 2^31 - 1 thread blocks");
     }
     stages.push_back({.body = absl::StrCat("FoldRows", which, ", ", split, one, operands,
                                            ", [](auto x, auto y) { return ", s.fold, "; });"),

@@ -73,7 +73,7 @@ std::string FirstElement(const KernelContext& c) {
   return absl::StrCat("params->first_row[", sharded->axis, "] * ", sharded->factor);
 }
 
-// Returns the scalar's value as a literal of the type in which it is computed.
+// Returns the scalar's value as a literal of the type that is used to compute with it.
 std::string ScalarText(const Tensor& scalar) {
   switch (scalar.dtype()) {
     case DT_INT32:

@@ -27,7 +27,7 @@ absl::StatusOr<KernelPlan> CreateTopK(const KernelContext& c) {
   constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();
   if (n >= kLimit - 256 || blocks > kLimit) {
     return absl::UnimplementedError(
-        absl::StrCat("too many elements for 32-bit indices, got shape ", in.ToString()));
+        absl::StrCat("too many elements for 32-bit indices in shape ", in.ToString()));
   }
   const std::string sizes = absl::StrCat("<", n, ", ", k);
   const std::string body =

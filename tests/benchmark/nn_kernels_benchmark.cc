@@ -117,7 +117,7 @@ BENCHMARK(BM_MatMul)
     ->Args({64, 10, 512, 0, 0})
     ->Args({64, 512, 10, 0, 1})
     ->Args({512, 10, 64, 1, 0})
-    // Sizes near the limit up to which Eigen is used.
+    // Sizes near the largest ones that Eigen computes.
     ->Args({16, 16, 16, 0, 0})
     ->Args({31, 32, 32, 0, 0})
     ->Args({32, 32, 32, 0, 0})
@@ -307,7 +307,7 @@ void BM_Adam(benchmark::State& state) {
     return ops::ResourceApplyAdam(b.scope(), var, m, v, scalars, b.Float(shape)).node;
   });
 }
-// The number of parameters of the MLP.
+// The MLP's parameter count.
 BENCHMARK(BM_GradientDescent)->Arg(669706);
 BENCHMARK(BM_Momentum)->Arg(669706);
 BENCHMARK(BM_Adam)->Arg(669706);

@@ -159,8 +159,9 @@ def main():
                 after, _ = job.measure("alone", lambda: time.sleep(args.seconds / 2))
                 ratio = 2 * attacked / (before + after)
                 is_met = is_met and ratio <= MAX_CPU_RATIO and growth <= MAX_MIB
-                print(f"{frames.__name__}: CPU time per step {ratio:.3f} of that alone (bound "
-                      f"{MAX_CPU_RATIO}), memory {growth:+.1f} MiB (bound +{MAX_MIB})", flush=True)
+                print(f"{frames.__name__}: CPU time per step {ratio:.3f} times that without attack "
+                      f"(bound {MAX_CPU_RATIO}), memory {growth:+.1f} MiB (bound +{MAX_MIB})",
+                      flush=True)
                 before = after
         finally:
             job.kill()

@@ -47,7 +47,7 @@ std::vector<ConformanceCase> AtEveryWorldSizeAboveOne(ConformanceCase backend);
 
 class CommunicatorConformance : public testing::TestWithParam<ConformanceCase> {
  protected:
-  // Longer than any test takes, so only a failure that is not propagated becomes a timeout.
+  // Longer than any test takes, so a wait times out only if a failure is not propagated.
   static constexpr absl::Duration kPatient = absl::Seconds(50);
 
   void SetUp() override { Connect(kPatient); }

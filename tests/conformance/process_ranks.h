@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators whose ranks are processes, each of which is a worker. For each rank, the test
+// Communicators whose ranks run in separate processes, one worker each. For each rank, the test
 // process has a proxy that forwards calls together with the contents of the collective's memory.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_
@@ -12,8 +12,8 @@
 
 namespace mirrorflow {
 
-// Starts the processes and connects them. A process ends when its proxy is destroyed.
-// REQUIRES: this process has no other threads
+// Starts the processes and connects them. A process ends when its proxy is destroyed. Requires that
+// this process has no other threads.
 absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind kind,
                                                absl::Duration timeout);
 

@@ -202,8 +202,8 @@ TEST(TeamCommunicatorTest, BFloat16OnWireRoundsLargeFloats) {
       if (count * int64_t{sizeof(float)} <= kOneRoundBytes) {
         EXPECT_EQ(largest_error, 0);
       } else {
-        // Rounding the rank's own value, two sums and the division adds half a unit in the last
-        // place each.
+        // Four roundings add up to half a unit in the last place each: those of the rank's own
+        // value, of two sums and of the division.
         EXPECT_GT(largest_error, 1e-4);
         EXPECT_LT(largest_error, 4 * std::ldexp(1.0, -8));
       }
@@ -485,7 +485,7 @@ class ProductRule final : public ProductUpdateRule {
   float* const variable_;
 };
 
-// The parameter holds the domain of each rank, as DomainsOfRanks takes it.
+// The parameter holds the domain of each rank, in the form that DomainsOfRanks parses.
 class ProductUpdateTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Domains, ProductUpdateTest,
                          testing::Values("0", "00", "000", "00000", "01", "001", "012", "0011",
@@ -553,7 +553,7 @@ TEST_P(ProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   }
 }
 
-// One rank's part of a product update to which each rank contributes one row.
+// One rank's part of a product update where each rank contributes one row.
 class OneRowEach {
  public:
   OneRowEach(int rank, int world_size)

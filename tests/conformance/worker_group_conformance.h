@@ -24,7 +24,7 @@ class WorkerGroupConformance : public testing::TestWithParam<WorkerGroupsFactory
  protected:
   static constexpr int kWorkers = 3;
 
-  // Sets up groups in which all workers have joined the first incarnation.
+  // Sets up groups of workers that have all joined the first incarnation.
   WorkerGroupConformance();
 
   // Runs `work` on one thread per worker.

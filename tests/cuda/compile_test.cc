@@ -139,7 +139,7 @@ TEST_F(CompileTest, LinkInFolderIsReplaced) {
   EXPECT_FALSE(fs::is_symlink(file));
 }
 
-TEST_F(CompileTest, OnlyOwnerCanWriteCacheWhateverUmask) {
+TEST_F(CompileTest, OnlyOwnerCanWriteCacheForAnyUmask) {
   const mode_t before = umask(0);
   EXPECT_EQ(Compilations(1), 1);
   umask(before);

@@ -58,7 +58,7 @@ TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
   }
 }
 
-// The first engine compiles its kernels, and cuDNN compiles only once per configuration.
+// The first engine compiles its kernels at run time, which cuDNN does only once per configuration.
 TEST(CudnnGraphTest, EnginesCanMakeSeveralPlans) {
   const auto gpu = DescribedGpu();
   ASSERT_TRUE(gpu.ok()) << gpu.status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the gradient of LayerNorm, with shapes for each way in which its kernel divides rows and
-// columns among blocks and threads.
+// Tests the gradient of LayerNorm. The shapes cover every way of dividing rows and columns among
+// blocks and threads.
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,7 +59,7 @@ TEST(LayerNormGradTest, BlocksOfOneRowMatchCpu) {
   ExpectMatchesCpu("double", {{9, 6144}});
 }
 
-// The elements of such long rows do not fit in registers.
+// The elements of these long rows do not fit in registers.
 TEST(LayerNormGradTest, RowsThatExceedRegistersMatchCpu) {
   ExpectMatchesCpu("float", {{2, 12288}, {20, 12289}, {3, 20001}});
   ExpectMatchesCpu("double", {{17, 6145}});

@@ -294,7 +294,7 @@ TEST(GpuMultiWorkerErrorsTest, WorkersThatDifferAreNamed) {
   ExpectAll(Join(options), {"capture_collectives = off", "capture_collectives = default"});
 }
 
-// A worker detects these errors before it contacts other workers, none of which exist here.
+// A worker detects these errors before it contacts other workers, so the test starts no others.
 TEST(GpuMultiWorkerErrorsTest, InvalidOptionsAreRejected) {
   Reset(3);
   const auto create = [](const std::function<void(Options&)>& change) {

@@ -31,8 +31,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kArch[] = "sm_90";
-// How many bytes a kernel is allowed to spill. ptxas spills one or two registers if another block
-// can then run.
+// How many bytes a kernel is allowed to spill. ptxas spills one or two registers if that lets
+// another block run at the same time.
 constexpr int kMaxSpilled = 16;
 
 // Returns whether creating a kernel failed only because it requires a GPU. cuBLASLt requires one to

@@ -87,7 +87,7 @@ std::vector<Tensor> Batch() {
   return {batch};
 }
 
-// When asked for several algorithms, the cuBLASLt fake proposes two, of which only the second runs.
+// When asked for several algorithms, the cuBLASLt fake proposes two, and only the second one runs.
 // A worker that does not measure must therefore receive the choice.
 TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
   Reset();
@@ -102,7 +102,7 @@ TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
   const absl::Status trained = (*workers)->OnAll([&](int w) -> absl::Status {
     Session& session = (*workers)->session(w);
     MF_ASSIGN_OR_RETURN(Step step, session.Prepare({layer.x}, {layer.loss}, {layer.train}));
-    // The last step runs on a new connection, on which the workers agree again.
+    // The last step runs on a new connection, so the workers agree again before it.
     for (int i = 0; i < 3; ++i) {
       MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(Batch()));
       losses[w].push_back(outputs[0].flat<float>()[0]);

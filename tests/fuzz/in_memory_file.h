@@ -38,7 +38,7 @@ class InMemoryFile {
   const std::string& path() const { return link_.empty() ? path_ : link_; }
 
  private:
-  // A temporary folder in which only this user can create files.
+  // A temporary folder where only this user can create files.
   struct Folder {
     Folder() { MF_CHECK(mkdtemp(path.data()) != nullptr); }
     ~Folder() { rmdir(path.c_str()); }

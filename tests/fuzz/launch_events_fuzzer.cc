@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the bytes that a host sends as the launcher does. The input is a sequence of launcher
+// Reads, as the launcher does, the bytes that a host sends. The input is a sequence of launcher
 // orders and of bytes from the host. An event that no order requested must have no effect.
 #include <string>
 #include <utility>
@@ -103,7 +103,7 @@ class Launcher {
   }
 
   EventReader reader_{kNumWorkers};
-  bool finds_ports_ = false;  // ports were ordered but have not arrived
+  bool finds_ports_ = false;  // whether ports were ordered but have not arrived
   Worker workers_[kNumWorkers];
   bool is_ready_ = false, has_failed_ = false;
 };

@@ -25,8 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!more.ok() || !*more) break;
     records.push_back(record);
   }
-  // Only a file that begins like a TFRecord file must be read as one; any other may be of another
-  // kind.
+  // A file that does not begin like a TFRecord file may be rejected as a file of another kind.
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   const bool is_other = KindOfBytes(bytes, size) != FileKind::kTfRecord;
   MF_CHECK(more.ok() || absl::IsDataLoss(more.status()) ||

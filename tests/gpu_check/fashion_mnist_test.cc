@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains from images to a test accuracy, on a GPU and on the CPU. The dataset is read from
-// $FASHION_MNIST_DIR, or from where Debian installs it. A part of the dataset is
-// enough.
+// $FASHION_MNIST_DIR, or from where Debian installs it. A part of the dataset is enough.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<UnfedStep>> Prepare(const Build& build,
   return s;
 }
 
-// Measures a rate in units per second, once per round. Each step does `amount` units.
+// Measures a rate in units per second, once per round. Each step processes `amount` units.
 class Rate {
  public:
   Rate(std::string name, UnfedStep* s, double amount)

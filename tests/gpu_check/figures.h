@@ -29,9 +29,8 @@ struct Figure {
 // Measures these figures:
 //   product       operations per second; a multiply-add counts as two
 //   update, copy  bytes read or written per second, measured in turns
-//   layer         kernels that each additional dense layer with an activation adds to a training
-//   step capture       extra milliseconds of the step that captures a thousand kernels, compared
-//   with
+//   layer         kernels that an additional dense layer with an activation adds to a training step
+//   capture       extra milliseconds of the step that captures a thousand kernels, compared to
 //                 the next step, which only launches them
 absl::StatusOr<std::vector<Figure>> MeasureFigures(const FigureOptions& options = {});
 

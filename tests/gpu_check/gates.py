@@ -26,7 +26,7 @@ def _interval(values):
 
 
 def _ratio(theirs, ours):
-    """Returns the ratio of times over the rounds in which both programs took a turn."""
+    """Returns the ratio of times over the rounds where both programs took a turn."""
 
     def figure(by_name):
         a, b = by_name.get(theirs, {}), by_name.get(ours, {})
@@ -50,7 +50,7 @@ def _host(by_name):
 
 
 def _first_step(by_name):
-    """Returns the ratio for a cold start, in which no kernel of ours was in a cache."""
+    """Returns the ratio for a cold start, with none of our kernels in a cache."""
     if by_name.get(OURS, {}).get("compilations", 0) == 0:
         return None
     return _quotient(COMPILE, OURS, "first_step_ms")(by_name)

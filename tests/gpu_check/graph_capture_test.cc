@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that steps that run as CUDA graphs, from their second run on, compute the same results as
-// steps that do not.
+// Checks that steps compute the same results whether or not they run as CUDA graphs. A step runs as
+// graphs from its second run onwards.
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,7 +51,7 @@ void ExpectEqualLosses(typename S::Options options, absl::string_view model) {
   const int64_t launches = ActivityOfSteps().graph_launches;
   const auto got = Losses<S>(options, model);
   ASSERT_TRUE(got.ok()) << got.status();
-  // A step that cannot be captured runs without graphs.
+  // Without this check, a step that cannot be captured would run without graphs unnoticed.
   EXPECT_GE(ActivityOfSteps().graph_launches, launches + kSteps - 1);
   EXPECT_EQ(*got, *want);  // bit for bit
 }

@@ -182,8 +182,8 @@ class Served:
 
 
 def take_turns(programs, rounds, deadline):
-    """Takes turns, in reverse order every other round; returns the number of complete rounds. A
-    program that ends or is late ends the rounds."""
+    """Takes turns, in reverse order every other round; returns the number of complete rounds. The
+    rounds stop if a program ends or is late."""
     order = list(programs)
     for done in range(rounds):
         for program in order:

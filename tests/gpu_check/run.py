@@ -118,7 +118,7 @@ def sanitizer(tool, ops):
 
 
 def bench(model, batch, precision):
-    """Returns a stage in which our program, PyTorch and JAX take turns."""
+    """Returns a stage where our program, PyTorch and JAX take turns."""
     name = f"{model} {batch} {precision}"
 
     def run(check, seconds):

@@ -241,7 +241,7 @@ def _reachable(start, targets):
 
 
 def no_two_folders_include_each_other(tree):
-    """Neither directly nor through other folders, by includes or by Bazel dependencies."""
+    """Includes and Bazel dependencies form no cycle of folders, not even through other folders."""
     for arrows in (list(_include_arrows(tree)), list(_dep_arrows(tree))):
         targets = {}
         for arrow in arrows:
@@ -292,12 +292,12 @@ def devices_stay_in_their_rooms(tree):
         if _below(path, DEVICE_ROOMS):
             continue
         for line, _ in _find(header, text):
-            yield Violation(path, line, "a device library outside " + ", ".join(DEVICE_ROOMS))
+            yield Violation(path, line, "a device library used outside " + ", ".join(DEVICE_ROOMS))
         for line, _ in _find(condition, text):
             yield Violation(path, line, "a condition on CUDA; expected a stub chosen by select()")
     for path, text in tree.build_files().items():
         for line, _ in () if _below(path, DEVICE_ROOMS) else _find('"@local_cuda//', text):
-            yield Violation(path, line, "the CUDA toolkit outside " + ", ".join(DEVICE_ROOMS))
+            yield Violation(path, line, "the CUDA toolkit used outside " + ", ".join(DEVICE_ROOMS))
 
 
 def _op_names(tree):
@@ -449,7 +449,7 @@ def examples_can_be_copied(tree):
         for line, match in _find(r'^\s*#\s*include "(?!mirrorflow(?:_extend)?\.h")([^"]+)"', text):
             yield Violation(path, line, f"{match[1]} is not a public header")
         for line, _ in _find(r"^namespace mirrorflow\b(?! *=)", _blank_comments(text)):
-            yield Violation(path, line, "an example has no namespace of the library")
+            yield Violation(path, line, "an example must not be in the namespace of the library")
 
 
 def no_path_of_one_machine(tree):
@@ -486,11 +486,11 @@ def setup_installs_what_the_build_names(tree):
 GUARDED_CALLS = (
     (r"[Jj]son\w*::(?:(?:sax_)?parse|accept)\(|>>\s*\w*[Jj]son\b", "framework/core/json.h",
      ("framework/core/json.cc", "train/safetensors/safetensors_json.cc")),
-    # Links, pipes and half-written files. The benchmark writes to /proc.
+    # Checks for links, pipes and half-written files. The benchmark writes to /proc.
     (r"\bstd::o?fstream\b|\bfopen\([^;]*\"[aw]|\b(?:creat|freopen)\(|\bO_(?:CREAT|TRUNC)\b",
      "framework/core/file.h",
      ("framework/core/file.cc", "tools/bench/graphs.cc")),
-    # Text that can control the terminal. These files print only their own text, or escape it.
+    # Checks for text that controls the terminal. These files print only their own text, or escape it.
     (r'\bf?printf\([^";]*"(?:[^"\\]|\\.|"\s*")*%[-\d.*]*s', "framework/core/terminal.h",
      ("framework/core/log_line.cc", "framework/core/status.cc", "framework/core/terminal.cc", "tools/fashion_mnist.cc",
       "tools/launch/supervisor_process.cc", "tools/mirrorflow.cc", "tools/cli/ops.cc")),
@@ -516,7 +516,8 @@ def dangerous_calls_have_one_owner(tree):
                 yield Violation(path, line, f"{match[0]} is called here; expected a function of {owner}")
 
 
-# A log line, a last report of a process that may hang in the user's sink, and a progress bar.
+# These print log lines, the last report of a process that may hang in the user's log sink, and a
+# progress bar.
 KEEP_STDERR = ("framework/core/log.cc", "framework/core/log_line.cc", "framework/core/log_line.h",
                "framework/core/terminal.h", "framework/runtime/error_report.cc", "train/trainer/progress_host.cc")
 
@@ -544,9 +545,9 @@ def deadlines_are_monotonic(tree):
             yield Violation(path, line, "absl::Now() is called here; expected MonotonicTime::Now()")
 
 
-# Numbers that no other process sees: the identity of a graph in memory, the name of a strategy,
-# which graphs lose when they leave the process, a part of a file name that also has the process
-# id, and a key of a cache.
+# Numbers that no other process sees: the identity of a graph in memory; the name of a strategy,
+# which graphs lose when they leave the process; a part of a file name that also has the process id;
+# and a key of a cache.
 KEEP_PROCESS_NUMBERS = ("framework/graph/graph.cc", "distribute/strategy/strategy.cc",
                         "train/summary/event_file_writer.cc", "kernels/cpu/onednn.cc")
 _PROCESS_NUMBER = (r"^(?:\s*static(?: inline)? )?(?:std::atomic<)?u?int(?:\d+_t)?>? (\w+)"
@@ -568,7 +569,7 @@ def numbers_belong_to_an_object(tree):
 
 
 MAX_WORDS = 4
-# These test the wording: of operating system errors and of a failed MF_CHECK.
+# These test the wording of operating system errors and of a failed MF_CHECK.
 PIN_WORDING = ("tests/framework/core/status_test.cc", "tests/framework/core/system_error_test.cc")
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _ASSERTION = re.compile(

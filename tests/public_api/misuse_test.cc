@@ -64,7 +64,7 @@ TEST_F(ForeignOutputTest, CapturedInLoopByLayerIsNamed) {
 TEST_F(ForeignOutputTest, AsInputOfAnyBuilderIsNamed) {
   mf::Graph other;
   mf::Scope scope(&other);
-  // Adds enough nodes for the id of x to be in use in this graph too.
+  // Adds so many nodes that the id of x is also used in this graph.
   for (int i = 0; i < 5; ++i) mf::ops::ScalarConst(scope, mf::DT_FLOAT, i);
   mf::ops::MatMul(scope, x_, x_);
   EXPECT_THAT(Error(other), IsError(absl::StatusCode::kInvalidArgument, "'x'", "another graph"));

@@ -20,7 +20,7 @@ __device__ inline void StartCopy(void* shared, const void* global, bool exists) 
   const uint64 from = __cvta_generic_to_global(global);
   const int bytes = exists ? kBytes : 0;
   if constexpr (kBytes == 16) {
-    // Bypasses the L1 cache, which the tile would only flush.
+    // Bypasses the L1 cache, where the tile would only evict other data.
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                  : "memory");
   } else {

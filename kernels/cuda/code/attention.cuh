@@ -38,8 +38,8 @@ struct Problem {
   static constexpr int64 kQueryTiles = (kQueries + kTile - 1) / kTile;
   static constexpr int64 kKeyTiles = (kKeys + kTile - 1) / kTile;
 
-  // Returns whether each of `rows` rows from `first` on sees each of `columns` rows of the other
-  // side from `at` on. The result is a constant if tiles are whole and attention is not causal.
+  // Returns whether all rows [first, first + rows) see all rows [at, at + columns) of the other
+  // side. The result is a constant if tiles are whole and attention is not causal.
   template <bool kOfKeys>
   __device__ static bool SeesAll(int64 first, int rows, int64 at, int columns) {
     constexpr int64 kOwn = kOfKeys ? kKeys : kQueries, kOther = kOfKeys ? kQueries : kKeys;
@@ -75,7 +75,8 @@ struct Problem {
   }
 };
 
-// The base of exponentials: 2 in float, which has an instruction for it, otherwise e.
+// The base of the exponentials: 2 for float, because GPUs have an instruction for powers of 2,
+// otherwise e.
 template <typename V>
 struct Base {
   static constexpr V kLogOfE = 1, kNaturalLog = 1;
@@ -95,10 +96,11 @@ struct Base<float> {
   }
 };
 
-// Replaces a missing mask.
+// The type of `mask` if there is no mask.
 struct NoMask {};
 
-// Turns dot products of queries and keys into scores, which are exponents to Base<V>.
+// Turns dot products of queries and keys into scores. The weight of a score is proportional to
+// Base<V>::Power(score).
 template <typename V, typename Mask>
 class Scores {
  public:
@@ -111,8 +113,9 @@ class Scores {
       return product * factor_;
     }
   }
-  // Until the largest score is known, products can replace scores if their order is the same. In
-  // that case, a score is Delayed() times Early().
+  // The search for the largest score can use plain products if they are in the same order as the
+  // scores. In that case, a score is Delayed() times Early(); otherwise, Early() is the score
+  // itself.
   __device__ V Early(V product, int64 i) const { return IsDelayed() ? product : Of(product, i); }
   __device__ V Delayed() const { return IsDelayed() ? factor_ : V(1); }
 
@@ -130,8 +133,8 @@ __device__ inline V Larger(V x, V y) {
   return fmax(x, y);
 }
 
-// How many elements of a row are loaded or stored together: 16 bytes if the row size is a multiple
-// of that, because rows are then aligned to 16 bytes.
+// The number of elements of a row that are loaded or stored together. Rows whose size is a multiple
+// of 16 bytes are aligned to 16 bytes, so 16 bytes are moved at a time; in other rows, one element.
 template <typename T, int kColumns>
 constexpr int kPackWidth = kColumns % (16 / sizeof(T)) == 0 ? 16 / sizeof(T) : 1;
 
@@ -173,7 +176,7 @@ __device__ inline typename Op::Type CombineLanes(typename Op::Type value) {
   return value;
 }
 
-// A row of results, of which each lane holds every kLanes-th pack of columns.
+// A row of results. Each lane holds every kLanes-th pack of its columns.
 template <typename V, int kColumns>
 class RowSums {
  public:
@@ -300,9 +303,9 @@ struct alignas(2 * sizeof(V)) Query {
   }
 };
 
-// Computes the gradients for a tile of rows of `own`, each of which loops over the rows of `other`.
-// A score is a dot product of rows of `own` and `other`; the gradient of its weight is a dot
-// product of rows of `own2` and `other2`:
+// Computes the gradients for a tile of rows of `own`, in a loop over the rows of `other`. A score
+// is a dot product of rows of `own` and `other`; the gradient of its weight is a dot product of
+// rows of `own2` and `other2`:
 //   queries   own is q, own2 is dy, other is k, other2 is v; the result is dq
 //   keys      own is k, own2 is v, other is q, other2 is dy; the results are dk and dv
 template <typename P, bool kOfKeys, int kColumns, int kColumns2, typename V, typename T,

@@ -53,7 +53,7 @@ __device__ inline uint32 FloatToBits(float value) {
   return u.bits;
 }
 
-// Converts an element to the type in which it is computed: 16-bit floats become float.
+// Converts an element to the type that is used to compute with it: 16-bit floats become float.
 template <typename T>
 __device__ inline T Load(T x) {
   return x;
@@ -116,7 +116,7 @@ template <>
 struct ValueType<bfloat16> {
   using Type = float;
 };
-// The type in which elements of type T are computed.
+// The type that is used to compute with elements of type T.
 template <typename T>
 using Value = typename ValueType<T>::Type;
 

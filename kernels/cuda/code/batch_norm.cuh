@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation: the statistics of a channel, from sums over its elements. Sums are
+// Batch normalisation: computes the statistics of a channel from sums over its elements. Sums are
 // accumulated in double precision because a channel can have millions of elements.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
@@ -8,9 +8,9 @@
 #include "base.cuh"
 #include "reduce.cuh"
 
-// Returns the pivot of a channel: one of its elements, or 0 if that is not finite. Sums are taken
-// over deviations from the pivot, which avoids cancellation if the elements are far from 0 and
-// close to each other.
+// Returns the pivot of a channel: one of its elements, or 0 if that element is not finite. Sums are
+// taken over deviations from the pivot, which avoids cancellation if the elements are far from 0
+// and close to each other.
 template <typename V>
 __device__ inline double Pivot(V x) {
   return x - x == 0 ? static_cast<double>(x) : 0.0;

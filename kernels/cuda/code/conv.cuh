@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions computed directly from their definition, each result element separately. Used for
-// dtypes and shapes for which cuDNN has no algorithm.
+// dtypes and shapes that no cuDNN engine supports.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 

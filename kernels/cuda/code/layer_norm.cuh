@@ -49,7 +49,8 @@ __device__ inline void LayerNormGrad(const T* dy, const T* x, const V* gamma, co
   constexpr int kOfThread = static_cast<int>((kColumns + kAlong - 1) / kAlong);
   constexpr bool kIsKept = kOfThread * sizeof(V) <= 96;
   constexpr int kAtOnce = kIsKept ? kOfThread : 8;
-  static_assert(kIsKept || kAcross == 1, "the rows of a block share its partial sums");
+  static_assert(kIsKept || kAcross == 1,
+                "rows of the same block would overwrite each other's sums");
   const auto column = [](int k) { return static_cast<I>(k) * kAlong + Threads::Along(); };
   Two<V>* const of_block = partials + blockIdx.x * kColumns;
 

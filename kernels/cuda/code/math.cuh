@@ -83,7 +83,7 @@ MF_UNARY(Elu) { return x < 0 ? expm1(x) : x; }
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 MF_UNARY(Selu) { return x < 0 ? T(kSeluScaleAlpha) * expm1(x) : T(kSeluScale) * x; }
-// Computed as max(x, 0) + log(1 + e^-|x|), which cannot overflow. A subnormal tail counts as 0.
+// Computed as max(x, 0) + log(1 + e^-|x|), which cannot overflow. A subnormal tail is treated as 0.
 MF_UNARY(Softplus) {
   const T tail = exp(-fabs(x));
   return (x < 0 ? T(0) : x) + (tail < Traits<T>::kSmallest ? T(0) : log1p(tail));

@@ -16,8 +16,8 @@ namespace mma {
 constexpr int kWarpRows = 16;
 
 __device__ inline int Warp() { return threadIdx.x / 32; }
-// Return the position of a thread's sum `e` of 4: the row within the warp, and the column
-// within a block of 8.
+// Return the position of the thread's sum with index `e`, from 0 to 3: the row within the warp's
+// rows, and the column within a block of 8 columns.
 __device__ inline int RowOf(int e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
 __device__ inline int ColumnOf(int e) { return threadIdx.x % 4 * 2 + e % 2; }
 
@@ -93,8 +93,8 @@ struct Tile {
   };
   Numbers rows[kRows][kLoads + 1];
 
-  // Starts to copy kCopied rows of `from`, beginning with row `first`, a multiple of kCopied, to
-  // the rows of this tile from `row` on. `from` has `count` rows, which begin kSpread rows apart;
+  // Starts to copy kCopied rows of `from`, beginning with row `first` (a multiple of kCopied), to
+  // this tile, beginning with row `row`. `from` has `count` rows, which begin kSpread rows apart;
   // rows beyond the last are filled with zeros. All kThreads threads of the block share the work.
   template <int kCopied, int kThreads, int kSpread>
   __device__ void StartFill(int row, const T* from, int64 first, int64 count) {
@@ -110,8 +110,9 @@ struct Tile {
     }
   }
 
-  // Writes the warp's 16 rows from `row` on to the `count` rows of `to`, starting at row `first`.
-  // Rows of `to` begin kSpread rows apart.
+  // Writes the warp's 16 rows of this tile, beginning with row `row`, to `to`, beginning with row
+  // `first`. `to` has `count` rows, which begin kSpread rows apart; rows beyond the last are not
+  // written.
   template <int kSpread>
   __device__ void Write(int row, T* to, int64 first, int64 count) const {
     to += first * (kSpread * kColumns);
@@ -156,7 +157,7 @@ struct Tile {
     MfLoadMatrices(at, kTransposed, quarters);
 #endif
     if constexpr (Same<T, float>::kValue) {
-      static_assert(!kTransposed);  // ldmatrix transposes pairs of bytes
+      static_assert(!kTransposed);  // ldmatrix transposes only 16-bit elements
 #pragma unroll
       for (int i = 0; i < 4; ++i) quarters[i] = RoundToTf32(quarters[i]);
     }
@@ -178,7 +179,8 @@ class Rows {
       tile.template LoadQuarters<true, false>(row, kStep<T> * c, numbers_[c]);
     }
   }
-  // Computes [left, right] += these rows * the 16 rows of the tile from `row` on, transposed.
+  // Computes [left, right] += A * Bᵀ, where A is these rows and B is the 16 rows of the tile that
+  // begin with row `row`.
   template <int kRows>
   __device__ void DotRows(const Tile<T, kRows, kColumns>& tile, int row, float (&left)[4],
                           float (&right)[4]) const {
@@ -211,7 +213,8 @@ class Sums {
       for (int e = 0; e < 4; ++e) sums_[c][e] *= by_row[e / 2];
     }
   }
-  // Adds the product of [16, 16] weights, rounded to T, and the rows of the tile from `row` on.
+  // Adds the product of [16, 16] weights, rounded to T, and the 16 rows of the tile that begin with
+  // row `row`.
   template <typename T, int kRows>
   __device__ void AddProduct(const float (&left)[4], const float (&right)[4],
                              const Tile<T, kRows, kColumns>& tile, int row) {
@@ -230,9 +233,9 @@ class Sums {
       }
     }
   }
-  // Writes the sums to the `count` rows of `to`, which begin kSpread rows apart, with the warp's
-  // first row at row `first`. The sums pass through the 16 rows of the tile from `row` on, which
-  // only this warp uses.
+  // Writes the sums to `to`, which has `count` rows that begin kSpread rows apart. The warp's first
+  // row is row `first` of `to`. The sums pass through 16 rows of the tile, beginning with row
+  // `row`, which only this warp uses.
   template <int kSpread, typename T, int kRows>
   __device__ void Write(Tile<T, kRows, kColumns>& tile, int row, T* to, int64 first,
                         int64 count) const {
@@ -253,9 +256,9 @@ class Sums {
   }
 
  private:
-  // Adds the product of [16, 8] weights and the 8 rows of the tile from `row` on. A thread holds
-  // columns 2t and 2t+1 of the weights instead of t and t+4. The products therefore use the tile's
-  // rows in that order.
+  // Adds the product of [16, 8] weights and the 8 rows of the tile that begin with row `row`. A
+  // thread holds columns 2t and 2t+1 of the weights instead of t and t+4, so the products use the
+  // tile's rows in the same order.
   template <int kRows>
   __device__ void AddHalf(const float (&weights)[4], const Tile<float, kRows, kColumns>& tile,
                           int row) {

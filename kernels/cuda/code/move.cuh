@@ -14,7 +14,8 @@ __device__ inline T Zero() {
   return T{};
 }
 
-// Replaces an element that invalid data selects: NaN if T has one, otherwise zero.
+// Returns the value that replaces an element if the data that selects it is invalid: NaN if T has
+// one, otherwise zero.
 template <typename T>
 __device__ inline T Missing() {
   if constexpr (Traits<Value<T>>::kIsFloating) {
@@ -79,8 +80,8 @@ __device__ inline int64 Mirrored(int64 c) {
   if (at >= kSize) at = 2 * kSize - 1 - kSkipped - at;
   return at;
 }
-// Returns the sum of value(c) over all coordinates `c` of such a dimension at which element `at`
-// appears.
+// Returns the sum of value(c) over all coordinates `c` of such a padded dimension where element
+// `at` appears.
 template <int64 kSize, int64 kBefore, int64 kAfter, int64 kSkipped, typename V>
 __device__ inline auto SumOfMirrored(int64 at, V value) {
   auto sum = value(kBefore + at);

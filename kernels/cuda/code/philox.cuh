@@ -40,9 +40,9 @@ __device__ inline Block BlockOf(uint64 key, uint64 low, uint64 high) {
 template <typename V>
 constexpr int kPerBlock = 16 / sizeof(V);
 
-// The elements of a global random tensor that a replica computes: kRuns contiguous runs of kLength
-// elements, one every kStride elements, the first of which starts at element `first`. An element
-// depends on its index, not on the replica that computes it.
+// The elements of a global random tensor that a replica computes: kRuns runs of kLength adjacent
+// elements. The first run starts at element `first`, and each further run starts kStride elements
+// after the previous one. An element depends on its index, not on the replica that computes it.
 template <int64 kRuns, int64 kLength, int64 kStride>
 struct Shard {
   int64 first;
@@ -54,7 +54,8 @@ struct Shard {
 template <int64 kRuns, int64 kLength, int64 kStride, typename T, typename Make>
 __device__ inline void Generate(const Shard<kRuns, kLength, kStride>& shard, T* out, Make make) {
   constexpr int kGroup = kPerBlock<Value<T>>;
-  constexpr int64 kMaxGroups = (kLength + kGroup - 2) / kGroup + 1;  // that one run overlaps
+  // The most groups that one run can overlap.
+  constexpr int64 kMaxGroups = (kLength + kGroup - 2) / kGroup + 1;
   // A type that can count the elements of all groups, including the unused ones in the last block.
   using Slot = Index<kRuns * kMaxGroups * kGroup + kThreads * kGroup>;
   constexpr Slot kGroups = kMaxGroups;

@@ -90,7 +90,8 @@ struct Pool {
   }
 };
 
-// Sets out[i] = value(i). Each thread computes only one element, because each takes several loads.
+// Sets out[i] = value(i). Each thread computes only one element, because an element needs several
+// loads.
 template <typename P, int64 kN, typename T, typename V>
 __device__ inline void ForPool(T* out, V value) {
   const int64 i = static_cast<int64>(blockIdx.x) * kThreads + threadIdx.x;
@@ -106,13 +107,13 @@ __device__ inline void MaxPool(const T* images, T* out) {
   });
 }
 
-// A pixel counts as the largest of its window if it equals `largest`, or if it is NaN.
+// Returns whether a pixel is the largest of its window: it equals `largest` or is NaN.
 template <typename V>
 __device__ inline bool IsLargest(V pixel, V largest) {
   return pixel == largest || pixel != pixel;
 }
 
-// Computes dx: a pixel gets the dy of each window in which it is the first of the largest pixels.
+// Computes dx: a pixel gets the dy of each window where it is the first of the largest pixels.
 template <typename P, typename T>
 __device__ inline void MaxPoolGrad(const T* images, const T* out, const T* dy, T* dx) {
   ForPool<P, P::kPixels>(dx, [&](auto pixel) {

@@ -39,7 +39,8 @@ __device__ inline V UniformFor(V x) {
   return sizeof(T) == 2 ? floor(x * kSteps) / kSteps : x;
 }
 
-// Each distribution fills a group: all elements of block `group` of stream `draw` of a key.
+// Each distribution fills a group: all elements that block `group` yields in stream `draw` of a
+// key.
 
 template <typename T>
 struct Uniform {
@@ -56,7 +57,7 @@ struct Uniform {
 // all devices draw the same numbers.
 template <typename V>
 __device__ inline void SinCosOfTurns(V turns, V& sine, V& cosine) {
-  constexpr int kTerms = sizeof(V) == 4 ? 5 : 9;  // omitted terms round away
+  constexpr int kTerms = sizeof(V) == 4 ? 5 : 9;  // further terms are below the precision
   const V quarter = floor(4 * turns + V(0.5));
   const V angle = (turns - quarter / 4) * V(6.283185307179586476925);
   const V square = angle * angle;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions. In a block, kAlong threads process the elements of each of kAcross results. Their
-// values are combined by halves, in an order that depends only on the shape.
+// Reductions. In a block, kAlong threads process the elements of each of kAcross results. The
+// values of the threads are combined by halves, in an order that depends only on the shape.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
 
@@ -23,7 +23,7 @@ struct Product {
   __device__ static A Identity() { return A(1); }
   __device__ static A Combine(A a, A b) { return op::Mul(a, b); }
 };
-// NaN wins: it counts as larger than any number here, and as smaller in Smallest.
+// NaN wins: Largest treats it as larger than any number, and Smallest as smaller.
 template <typename A>
 struct Largest {
   using Type = A;
@@ -51,8 +51,8 @@ struct Sums {
   }
 };
 
-// The best element and its index; the first of equal elements wins. Only a better element replaces
-// the identity, so elements equal to it, and NaNs, leave index 0.
+// The best element and its index; the first of equal elements wins. If every element is NaN or
+// equal to the identity, the index is 0.
 template <typename V, typename I>
 struct At {
   V value;
@@ -124,9 +124,9 @@ struct Team {
     return kAlongFirst ? threadIdx.x / kAlong : threadIdx.x % kAcross;
   }
 
-  // Combines the values of the threads along a result. With kAlongFirst, each of these
-  // threads gets the combination, otherwise only the one whose Along() is 0. Every thread of
-  // the block must call it.
+  // Combines the values of the threads along a result. With kAlongFirst, each of these threads gets
+  // the combination, otherwise only the one whose Along() is 0. Every thread of the block must call
+  // this function.
   template <typename Op>
   __device__ static typename Op::Type Combine(typename Op::Type value) {
     using A = typename Op::Type;
@@ -151,7 +151,8 @@ struct Team {
       }
       return value;
     } else {
-      // Since the barrier at the end of the last call, threads have read only their own slots.
+      // No barrier is needed before this write: since the barrier at the end of the last call,
+      // threads have read only their own slots.
       __shared__ A slots[kAlong * kAcross];
       slots[threadIdx.x] = value;
       __syncthreads();
@@ -171,7 +172,7 @@ struct Team {
 template <typename Op, int kStep, typename I, typename At>
 __device__ inline typename Op::Type CombineElements(I first, I end, At at) {
   using A = typename Op::Type;
-  constexpr int kParts = 4;  // loads in flight; also keeps the sums short
+  constexpr int kParts = 4;  // loads in flight; separate sums also lose less precision
   A parts[kParts];
 #pragma unroll
   for (int p = 0; p < kParts; ++p) parts[p] = Op::Identity();

@@ -9,7 +9,8 @@
 #include "reduce.cuh"
 
 // Returns the combined values of the threads along a column that precede this one. Sets `*all` to
-// the combination of all threads along the column. Every thread of the block must call it.
+// the combination of all threads along the column. Every thread of the block must call this
+// function.
 template <typename Op, int kAlong, int kAcross, bool kAlongFirst, typename A>
 __device__ inline A CombineBefore(A value, A* all) {
   using Threads = Team<kAlong, kAcross, kAlongFirst>;

@@ -5,9 +5,9 @@
 // which block runs first.
 //
 // FindRows records the row of each position and, for each row, how many positions select it and
-// which of them is the last. The block that handles the last position updates the row; it searches
-// all positions for the others. This works well if few positions share a row, or with up to about
-// ten thousand positions.
+// which of them is the last. The block that handles the last position of a row updates the row,
+// after it has searched all positions for others that select the row. This works well if few
+// positions share a row, or with up to about ten thousand positions.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 
@@ -19,7 +19,7 @@ struct ScatterNotes {
   __device__ explicit ScatterNotes(char* scratch)
       : bad(reinterpret_cast<int*>(scratch)), row(bad + 1), last(row + kN), count(last + kRows) {}
 
-  int* bad;    // whether an index is out of range, in which case nothing may be written
+  int* bad;    // whether an index is out of range; if so, nothing may be written
   int* row;    // row of each position, or -1
   int* last;   // last position that selects each row
   int* count;  // how many positions select each row
@@ -74,7 +74,7 @@ constexpr int kScatterPerThread = 4;
 constexpr int kScatterChunk = kThreads * kScatterPerThread;
 
 // Lists the positions in one chunk that select `row`, in order, and returns their number. Every
-// thread of the block must call it.
+// thread of the block must call this function.
 template <int64 kN>
 __device__ inline int ListPositions(const int* rows, int row, int64 begin, int* list) {
   __shared__ int counts[kScatterPerThread * kScatterWarps];

@@ -2,8 +2,8 @@
 //
 // Random numbers that depend on seeds, or on a key and a counter, and match TensorFlow's. Elements
 // are drawn in groups, each from its own position in a Philox stream. A group is the output of one
-// block, except for truncated normal numbers: they reserve further blocks, from which rejected
-// elements are redrawn.
+// block, except for truncated normal numbers: each of their groups reserves further blocks, and
+// rejected elements are redrawn from these.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 
@@ -30,7 +30,7 @@ __device__ inline Stream StreamOf(int64 seed0, int64 seed1) {
   return {philox::Wide(mixed.word[0], mixed.word[1]), 0,
           philox::Wide(mixed.word[2], mixed.word[3])};
 }
-// Like StreamOf(), computed by one thread for the whole block.
+// Like StreamOf(), but one thread computes the stream for the whole block.
 template <typename Seed>
 __device__ inline Stream StreamForBlock(const Seed* seeds) {
   __shared__ Stream stream;

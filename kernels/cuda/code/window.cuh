@@ -13,7 +13,7 @@ struct Window {
   // Returns the input under tap `i` of the window at position `o`. Inputs outside [0, kIn) are
   // padding.
   __device__ static int64 Input(int64 o, int64 i) { return o * kStride - kBefore + i * kDilation; }
-  // Returns the position at which tap `i` is over input `at`, or -1 if there is none.
+  // Returns the position where tap `i` is over input `at`, or -1 if there is no such position.
   __device__ static int64 Position(int64 at, int64 i) {
     const int64 start = at + kBefore - i * kDilation;
     return start >= 0 && start % kStride == 0 && start / kStride < kOut ? start / kStride : -1;

@@ -61,8 +61,8 @@ class StreamLane final : public CudaLane {
   }
   void set_failure(DataFailure* failure) { failure_ = failure; }
   void set_reads(StagedReads* reads) { reads_ = reads; }
-  // The GPU schedules the blocks of an urgent lane first. This lets collectives, for which other
-  // GPUs wait, run alongside the kernels of a large step instead of after them.
+  // The GPU schedules the blocks of an urgent lane first. Other GPUs wait for collectives, so these
+  // should run alongside the kernels of a large step instead of after them.
   absl::Status Make(const std::vector<CudaEvent>* events, bool urgent) {
     events_ = events;
     int least = 0, greatest = 0;
@@ -87,7 +87,7 @@ class StreamLane final : public CudaLane {
     return end_.WaitUntil(deadline);
   }
 
-  // Makes later work on `other` wait for all work enqueued here so far.
+  // Makes later work on `other` wait for all work enqueued on this lane so far.
   absl::Status MakeWait(const StreamLane& other) const {
     MF_RETURN_IF_ERROR(end_.Record(stream_));
     return end_.MakeWait(other.stream_);
@@ -244,7 +244,7 @@ class CudaDevice final : public Device {
    public:
     struct Part {
       int begin, end;   // range of instructions
-      bool may_repeat;  // becomes a graph when captured
+      bool may_repeat;  // whether it becomes a graph when captured
       std::unique_ptr<CudaGraph> graph = nullptr;
     };
     std::vector<Part> parts;
@@ -316,7 +316,7 @@ class CudaDevice final : public Device {
     }
     return absl::OkStatus();
   }
-  // Copies the report, with the fetches that fit in it, and each other fetch to the host.
+  // Copies the report, including the fetches that fit in it, and each remaining fetch to the host.
   absl::Status EndStep(const Execution& execution) {
     for (StreamLane& lane : lanes_) {
       if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.MakeWait(compute()));
@@ -441,8 +441,8 @@ class CudaDevice final : public Device {
   void WarnOnce(const absl::Status& status) {
     if (std::exchange(warned_, true)) return;
     LogWarning(absl::StrCat(
-        name_,
-        ": work runs without a CUDA graph, because it cannot be captured: ", status.ToString()));
+        name_, ": part of a step runs without a CUDA graph, because it cannot be captured: ",
+        status.ToString()));
   }
 
   const DataFailure& failure() const {
@@ -454,7 +454,8 @@ class CudaDevice final : public Device {
     return absl::InvalidArgumentError(
         absl::StrCat(*failure().what, " ", failure().value, ", on ", name_));
   }
-  // Checks the result of a wait. After a missed deadline, the device is lost.
+  // Returns the result of a wait, with the name of the device. After a missed deadline, the device
+  // can no longer be used.
   absl::Status Watch(const absl::Status& waited) {
     if (absl::IsDeadlineExceeded(waited)) *lost_ = true;
     return Annotate(waited, name_);
@@ -484,12 +485,12 @@ class CudaDevice final : public Device {
   StagedCopies staging_;
   StagedReads reads_;
   StreamLane ahead_;      // for Send
-  CudaEvent sent_;        // the last sent input has arrived
-  bool sending_ = false;  // no step has waited for sent_ yet
-  CudaEvent taken_;       // the last step has read its input, so another may be sent
-  CudaEvent ends_[2];     // ends of the last two steps
-  int end_ = 0;           // index of the last step's end
-  bool running_ = false;  // the last step may still be running
+  CudaEvent sent_;        // recorded when the last sent input has arrived
+  bool sending_ = false;  // whether no step has waited for sent_ yet
+  CudaEvent taken_;    // recorded when the last step has read its input; then another may be sent
+  CudaEvent ends_[2];  // ends of the last two steps
+  int end_ = 0;        // index of the last step's end
+  bool running_ = false;  // whether the last step may still be running
   bool warned_ = false;
   bool clears_ = false;  // whether ahead_ must wait for the compute lane to clear new memory
 };

@@ -29,12 +29,11 @@ struct DataFailure {
   uint64_t writes;  // how many times kernels have written variables since the device was created
 };
 
-// The lane on which kernels enqueue their work.
+// A lane for GPU kernels, which enqueue their work on its stream.
 class CudaLane : public Lane {
  public:
   cudaStream_t stream() const { return stream_; }
-  // Returns the device memory in which kernels report invalid data. The host reads it after each
-  // step.
+  // Returns the device memory where kernels report invalid data. The host reads it after each step.
   DataFailure* failure() const { return failure_; }
 
  protected:
@@ -54,8 +53,8 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
 int64_t AllocatedCudaBytes();
 
 // Counts what the steps of this process have done, on all GPUs. Copies are between the host and a
-// GPU; each counts once per step, whether a graph or a call performs it. Waits are the host's waits
-// for the end of a step.
+// GPU; each is counted once per step, whether a graph or a call performs it. Waits are the host's
+// waits for the end of a step.
 struct CudaActivity {
   int64_t copies_in = 0;
   int64_t copies_out = 0;

@@ -15,9 +15,9 @@ namespace mirrorflow {
 
 class CudaGraph {
  public:
-  // Records what `enqueue` puts on `stream`, and on streams that fork from it and join it again,
-  // without running it. `enqueue` must not wait, allocate, or touch another stream. After an error,
-  // nothing has run.
+  // Records, without running it, the work that `enqueue` puts on `stream` and on streams that fork
+  // from `stream` and join it again. `enqueue` must not wait, allocate, or touch another stream.
+  // After an error, nothing has run.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> Capture(
       cudaStream_t stream, absl::FunctionRef<absl::Status()> enqueue);
 

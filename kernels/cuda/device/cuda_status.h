@@ -10,7 +10,7 @@
 namespace mirrorflow {
 
 // Returns OK, or the error of `call`: ResourceExhausted if memory ran out, otherwise Internal.
-// Clears the runtime's error, unless it is sticky, in which case every later call fails.
+// Clears the runtime's error. A sticky error cannot be cleared, and every later call fails.
 absl::Status CudaStatus(cudaError_t error, absl::string_view call);
 
 }  // namespace mirrorflow

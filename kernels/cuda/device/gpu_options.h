@@ -20,11 +20,11 @@ class CollectiveMemory {
 };
 
 struct GpuOptions {
-  // If true, all runs but the first execute the repeating parts of a step as CUDA graphs: one for
-  // the whole step, or one for each stretch between two collectives.
+  // If true, every run of a step after the first executes the repeating parts of the step as CUDA
+  // graphs: one graph for the whole step, or one for each stretch between two collectives.
   bool capture_steps = true;
-  // Allocates the gradients that collectives reduce. Null means cudaMalloc. Must
-  // outlive the device.
+  // Allocates the gradients that collectives reduce. Null means cudaMalloc. Must outlive the
+  // device.
   const CollectiveMemory* collective_memory = nullptr;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pieces of CUDA C++ from which kernel factories compose functions.
+// Helpers for kernel factories that generate CUDA C++.
 #ifndef MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CODE_TEXT_H_
 #define MIRRORFLOW_KERNELS_CUDA_LIBRARIES_CODE_TEXT_H_
 
@@ -19,8 +19,8 @@ namespace mirrorflow {
 // Returns the device code's type for elements of this dtype, such as `float` or `half`. Returns
 // `void`, which does not compile, for dtypes without such a type, such as strings and handles.
 std::string CudaType(DataType dtype);
-// Returns the type in which the device code computes such elements, for example `float` for half.
-// Matches `Value<T>` of base.cuh.
+// Returns the type that the device code uses to compute with such elements, for example `float` for
+// half. Matches `Value<T>` of base.cuh.
 std::string CudaValueType(DataType dtype);
 
 // Returns an exact literal of type `double`, such as `0x1.8p+1`.
@@ -43,8 +43,8 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
 // broadcasts to `out`.
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand);
 
-// The elements of an operand to which `width` adjacent output elements, the first at a multiple of
-// `width`, correspond: adjacent elements, a single element, or neither. The operand's shape
+// Which elements of an operand correspond to `width` adjacent output elements, the first at a
+// multiple of `width`: adjacent elements, the same element, or neither. The operand's shape
 // broadcasts to the output's.
 enum class Neighbours { kAdjacent, kSame, kNeither };
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);

@@ -31,9 +31,9 @@ namespace {
 
 std::atomic<int64_t> num_compilations{0};
 
-// Returns the architecture for which to compile: for example `sm_90` if all GPUs have the same
-// compute capability. If they differ, returns the lowest, for example `compute_80`, and the driver
-// compiles the code further for each GPU.
+// Returns the architecture to compile for, for example `sm_90` if all GPUs have compute capability
+// 9.0. If their compute capabilities differ, returns the lowest, for example `compute_80`, and the
+// driver compiles the code further for each GPU.
 absl::StatusOr<std::string> ArchOfThisMachine() {
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
@@ -201,11 +201,11 @@ void WriteCached(const std::string& key, const std::string& code) {
   const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
   if (!WriteFileAtomically(path, {length, key, sum, code}).ok()) return;
   using std::filesystem::perms;
-  std::error_code ignored;  // the permissions are then what the umask allows
+  std::error_code ignored;  // after a failure, the umask determines the permissions
   std::filesystem::permissions(path, perms::owner_read | perms::owner_write, ignored);
 }
 
-// Returns a key that contains everything on which the compiled code depends.
+// Returns a key that contains everything that the compiled code depends on.
 std::string KeyOf(const std::string& source, const std::string& arch) {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);

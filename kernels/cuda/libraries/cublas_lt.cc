@@ -69,7 +69,7 @@ absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
 }
 
 // A matrix in the library's terms. The library is column-major, so it computes the transposed
-// product, outᵀ = bᵀ · aᵀ, in which our rows are its columns.
+// product, outᵀ = bᵀ · aᵀ, where our rows are its columns.
 struct Matrix {
   cublasLtMatrixLayoutOpaque_t layout;
 
@@ -171,7 +171,7 @@ class ProductKernel final : public Kernel {
 
  private:
   using Algorithm = cublasLtMatmulHeuristicResult_t;
-  // The alignment on which algorithms may rely. Operands have a larger one (see cuda_kernel.h).
+  // The alignment that algorithms may rely on. Operands have a larger one (see cuda_kernel.h).
   static constexpr uint32_t kAlignment = 16;
 
   static void* Aligned(void* scratch) {
@@ -262,7 +262,8 @@ class ProductKernel final : public Kernel {
       MF_RETURN_IF_ERROR(set(attribute, kAlignment));
     }
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMaxWorkspaceBytes}));
-    // Excludes CUBLASLT_REDUCTION_SCHEME_INPLACE, which adds in order of arrival.
+    // Excludes CUBLASLT_REDUCTION_SCHEME_INPLACE, whose sums depend on the order in which blocks
+    // finish.
     const uint32_t schemes =
         CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));

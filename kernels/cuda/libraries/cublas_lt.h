@@ -36,7 +36,7 @@ struct CublasProduct {
 
 // Returns a kernel for the context's node. With autotune, it uses the fastest of the heuristic's
 // proposals. Requires that no size is 0. Returns Unimplemented for dtypes other than half,
-// bfloat16, float and double, and for shapes for which the library has no algorithm.
+// bfloat16, float and double, and for shapes that the library has no algorithm for.
 absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product);
 
 }  // namespace mirrorflow

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The ids of the tensors in memory. The ids from kFirstVirtual on belong to virtual tensors, which
+// The ids of the tensors in memory. Ids of at least kFirstVirtual belong to virtual tensors, which
 // exist only within an engine.
 enum Id : int64_t { kQ = 1, kK, kV, kY, kLogSum, kScale, kNoWeight, kFirstVirtual };
 

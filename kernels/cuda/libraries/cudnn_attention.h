@@ -23,10 +23,12 @@ struct CudnnAttention {
   cudnnDataType_t type = CUDNN_DATA_HALF;
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, depth = 0, value_depth = 0;
   bool causal = false;
-  bool heads_inside = false;  // q, k, v and y are [batch, rows, heads, columns]
+  // Whether q, k, v and y are [batch, rows, heads, columns] instead of [batch, heads, rows,
+  // columns].
+  bool heads_inside = false;
 };
 
-// Returns the engines for attention; see ProposeEngines for a graph.
+// Returns the engines for attention; see the ProposeEngines of cudnn_engine.h.
 absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnAttention& attention,
                                               const CudnnDescriptor& gpu, int max_count);
 

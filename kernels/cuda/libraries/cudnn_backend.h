@@ -24,8 +24,8 @@
 
 namespace mirrorflow {
 
-// Returns OK, or the error of `call`: Unimplemented if the library does not support
-// it, else Internal.
+// Returns OK, or the error of `call`: Unimplemented if the library does not support the call,
+// otherwise Internal.
 absl::Status CudnnStatus(cudnnStatus_t status, absl::string_view call);
 #define MF_RETURN_IF_CUDNN_ERROR(call) MF_RETURN_IF_ERROR(::mirrorflow::CudnnStatus((call), #call))
 

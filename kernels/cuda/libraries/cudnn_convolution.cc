@@ -258,7 +258,7 @@ class ConvolutionKernel final : public Kernel {
 
   ConvolutionPart part_ = ConvolutionPart::kForward;
   bool pads_ = false;        // whether the images are copied into padded ones
-  bool fuses_bias_ = false;  // the engine adds the bias, and Relu if the node has it
+  bool fuses_bias_ = false;  // whether the engine adds the bias and applies the node's Relu, if any
   std::shared_ptr<const CudnnEngine> engine_;
   int64_t padded_at_ = 0, workspace_at_ = 0;
   const CudaFunction *to_library_ = nullptr, *from_library_ = nullptr;

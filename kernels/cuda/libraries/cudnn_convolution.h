@@ -25,8 +25,8 @@ absl::StatusOr<KernelPlan> MakeCudnnConvolution(const KernelContext& c,
                                                 const ConvolutionGeometry& geometry,
                                                 ConvolutionPart part);
 
-// Returns how often the library has failed to propose an engine in this process, not counting the
-// cases in which it has none.
+// Returns how often the library has failed to propose an engine in this process. Nodes that it has
+// no engine for are not counted.
 int64_t NumCudnnFailures();
 
 }  // namespace mirrorflow

@@ -62,8 +62,8 @@ absl::StatusOr<bool> IsPrecise(const CudnnDescriptor& config, bool allow_tensor_
   });
 }
 
-// Returns the engine's workspace size, or Unimplemented if the library cannot make a plan for the
-// engine although it proposed it.
+// Returns the engine's workspace size, or Unimplemented if the library proposed the engine but
+// cannot make a plan for it.
 absl::StatusOr<size_t> WorkspaceBytes(const CudnnEngine& engine) {
   MF_ASSIGN_OR_RETURN(const CudnnDescriptor plan, engine.MakePlan());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes,

@@ -23,7 +23,7 @@ struct CudnnConvolution {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   ConvolutionGeometry geometry = {};  // `before` is the padding on both sides
   CudnnEpilogue epilogue = CudnnEpilogue::kNone;
-  bool allow_tf32 = false;  // floats may be rounded to TensorFloat-32
+  bool allow_tf32 = false;  // whether floats may be rounded to TensorFloat-32
 };
 
 // The addresses of a convolution's operands, all aligned to kBufferAlignment. One of the first
@@ -38,7 +38,7 @@ struct CudnnOperands {
 
 CudnnBindings BindingsOf(const CudnnOperands& operands);
 
-// Returns the engines for a convolution; see ProposeEngines for a graph.
+// Returns the engines for a convolution; see the ProposeEngines of cudnn_engine.h.
 absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnConvolution& convolution,
                                               const CudnnDescriptor& gpu, int max_count);
 

@@ -43,7 +43,7 @@ struct CudaGrid {
 // A function of the program. It can be launched once the program is finished.
 class CudaFunction {
  public:
-  // The arguments must have the parameter types, in the same order.
+  // The arguments must have the types of the function's parameters, in the same order.
   template <typename... Args>
   absl::Status Launch(Lane& lane, const CudaGrid& grid, Args... args) const {
     void* addresses[] = {&args...};
@@ -77,7 +77,7 @@ class CudaProgram final : public KernelLibrary {
   void AddMaskWriter(const Node& node) { mask_writers_.insert(&node); }
   bool WritesMask(const Node& node) const { return mask_writers_.contains(&node); }
 
-  // Returns the source so far.
+  // Returns the source code of the functions that have been added so far.
   std::string Source() const;
 
  private:

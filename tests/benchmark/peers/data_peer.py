@@ -2,7 +2,7 @@
 """Code that the peers of `mirrorflow bench data` share. They are started as `PEER.py TASK THREADS
 FOLDER`, on one core per thread.
 
-A step is a batch or, for `csv`, a whole pass, so opening and parsing the file counts. The
+A step is a batch or, for `csv`, a whole pass, so that it includes opening and parsing the file. The
 `loss` of a step is a mean over its last batch: of the labels for `jpeg`, whose pictures are random,
 and of the features for the other tasks.
 

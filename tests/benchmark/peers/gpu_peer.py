@@ -6,8 +6,8 @@ order every other round, and prints one line of JSON per variant. With --serve, 
 they are prepared. For every line that it reads, it runs one turn of each and prints `done`; it
 prints the JSON when its input ends. This lets several programs take turns on one GPU.
 
-For a variant that fails, or is not prepared within --seconds, the line has the reason. Peak memory
-is what the framework has allocated for a variant, without the memory that it caches.
+For a variant that fails, or is not prepared within --seconds, the line gives the reason. Peak
+memory is what the framework has allocated for a variant, without the memory that it caches.
 """
 
 import argparse
@@ -129,7 +129,7 @@ class Variant:
 
 
 class TooLate(BaseException):
-    """Not an Exception, because PyTorch's compiler catches any and continues with its next trial."""
+    """Not an Exception: PyTorch's compiler would catch it and continue with its next trial."""
 
 
 def prepare(name, args, make, deadline):

@@ -96,7 +96,7 @@ def chain(x):
 def main():
     case = peer.case_of_arguments()
     if case.replicas != 1:
-        raise SystemExit("jax: one replica only")
+        raise SystemExit("jax: only one replica is supported")
     weights, moving, inputs, labels = jax.tree.map(
         jnp.asarray, (case.weights, case.moving, case.inputs, case.labels))
 

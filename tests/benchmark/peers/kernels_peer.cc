@@ -5,7 +5,7 @@
 //   kernels_peer onednn_matmul M N K      one product of plain row-major operands
 //   kernels_peer onednn_conv N HW IN OUT  a 3x3 convolution, padding SAME, and both its gradients;
 //                                         NHWC images, filters in the layout that oneDNN prefers
-//   kernels_peer eigen_conv N HW IN OUT   the same as matrix products of patches
+//   kernels_peer eigen_conv N HW IN OUT   the same, computed as matrix products of patches
 // `loss` is the sum of the squares of all results.
 #include <sched.h>
 

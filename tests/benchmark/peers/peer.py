@@ -2,7 +2,7 @@
 """Code that all peers share: the case, and the protocol with `mirrorflow bench`.
 
 A peer is started as `PEER.py MODEL REPLICAS CASE.npz [ADDRESSES WORKER]`. The case holds `inputs` and
-`labels` of the global batch, and the initial weights in the order in which the model created them.
+`labels` of the global batch, and the initial weights in the order of their creation.
 The peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`. For each
 line `run SECONDS` that it reads, it trains for about that long and prints `ran STEPS SECONDS`. It
 exits at the end of its input.

@@ -26,7 +26,7 @@ namespace mirrorflow {
 
 class MemoryCluster {
  public:
-  // `timeout`: how long a collective waits for other ranks.
+  // `timeout` limits how long a collective waits for other ranks.
   MemoryCluster(int num_workers, absl::Duration timeout);
 
   std::shared_ptr<WorkerGroup> worker_group(int worker) const { return groups_[worker]; }
@@ -37,8 +37,8 @@ class MemoryCluster {
       const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
       uint64_t incarnation, MonotonicTime deadline);
 
-  // With true, cuts off a worker's current transports and its worker group. A call with false
-  // restores the worker group. Transports stay cut off, but new connections work. Thread-safe.
+  // If `silent` is true, cuts off a worker's current transports and its worker group. Otherwise,
+  // restores the worker group; the transports stay cut off, but new connections work. Thread-safe.
   void SetSilent(int worker, bool silent);
 
  private:

@@ -68,8 +68,8 @@ inline void __syncwarp(unsigned int = 0xffffffffu) { mf_here.wait(1); }
 inline int MfThread() {
   return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
-// Each lane contributes a value and returns the value of lane `from`, or its own value if no such
-// lane exists.
+// Each lane passes a value and gets the value of lane `from`, or its own value if no such lane
+// exists.
 template <typename T>
 inline T MfExchange(T value, int from) {
   static thread_local T slots[1024];
@@ -96,7 +96,7 @@ template <typename T>
 inline T __shfl_up_sync(unsigned int, T value, int delta) {
   return MfExchange(value, MfThread() % 32 - delta);
 }
-// REQUIRES: all lanes of the warp call it
+// Requires that all lanes of the warp call this function.
 inline unsigned int __ballot_sync(unsigned int, int predicate) {
   static thread_local int votes[1024];
   const int thread = MfThread(), first = thread - thread % 32;

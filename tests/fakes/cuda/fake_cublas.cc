@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fake of cuBLASLt that a test links in its place. It computes matrix products by definition, in
-// order with other enqueued work. It reports misuse to which the real library would respond with
-// wrong results: operands without the promised alignment, or a missing workspace. Like the library,
-// it rejects a workspace that is not aligned to 256 bytes.
+// order with other enqueued work. It reports misuse that would make the real library compute wrong
+// results: operands without the promised alignment, or a missing workspace. Like the library, it
+// rejects a workspace that is not aligned to 256 bytes.
 #include <cublasLt.h>
 
 #include <algorithm>

@@ -132,7 +132,7 @@ struct CUgraph_st {
   struct Item {
     CUstream_st* stream;
     CUevent_st *records = nullptr, *waits_for = nullptr;
-    bool external = false;  // a record for streams outside the graph
+    bool external = false;  // whether this is a record for streams outside the graph
     std::string name = {};
     std::vector<mirrorflow::MemoryRange> accesses = {};
     std::function<void()> work = {};
@@ -400,7 +400,7 @@ absl::Status CheckRecordedOrder() {
           return absl::FailedPreconditionError(absl::StrCat(
               all[i].name, " (stream ", all[i].stream, ", ", a.is_write ? "writes" : "reads",
               ") and ", all[j].name, " (stream ", all[j].stream, ", ",
-              b.is_write ? "writes" : "reads", ") touch the same bytes without an order"));
+              b.is_write ? "writes" : "reads", ") access the same bytes, but nothing orders them"));
         }
       }
     }
@@ -489,7 +489,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, co
   const CUkern_st found = {library, reinterpret_cast<void (*)(void**)>(call),
                            reinterpret_cast<const int* (*)()>(sizes)(), name};
   const std::lock_guard<std::timed_mutex> lock(TheWorld().loader);
-  // A kernel that another caller has already got stays loaded.
+  // Keeps an existing entry: a kernel that another caller has already got stays loaded.
   *kernel = &library->kernels.try_emplace(name, found).first->second;
   return cudaSuccess;
 }

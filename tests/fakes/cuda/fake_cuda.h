@@ -6,10 +6,10 @@
 // check the order of a whole step and not only its results. It has only the functions that
 // kernels/cuda calls, and cannot run code that nvcc compiled.
 //
-// Some cases in which the real runtime is merely slow are errors here: copies from and to host
-// memory that is not pinned, and the first use of code while a stream is captured. The first launch
-// of a kernel on a GPU waits for all work on that GPU, and blocks launches by other threads until
-// then. If the work waits for one of these other launches, the first launch times out.
+// Some cases where the real runtime is merely slow are errors here: copies from and to host memory
+// that is not pinned, and the first use of code while a stream is captured. The first launch of a
+// kernel on a GPU waits for all work on that GPU, and blocks launches by other threads until then.
+// If the work waits for one of these other launches, the first launch times out.
 #ifndef MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDA_H_
 #define MIRRORFLOW_TESTS_FAKES_CUDA_FAKE_CUDA_H_
 
@@ -30,7 +30,8 @@ struct FakeCudaOptions {
   int num_gpus = 1;
   size_t memory_bytes = size_t{1} << 30;  // per GPU
   uint64_t seed = 1;                      // of the delays
-  // Plants a bug: the cudaStreamWaitEvent call for GPU 0 with this number, from 0, does nothing.
+  // Plants a bug: the cudaStreamWaitEvent call for GPU 0 with this number, counted from 0, does
+  // nothing.
   int ignored_wait = -1;
   // The first call to the function with this name fails with this error.
   std::string failing_call = {};
@@ -39,10 +40,10 @@ struct FakeCudaOptions {
   absl::Duration copy_in_delay = absl::ZeroDuration();
   // Operations with this name never finish.
   std::string stuck_operation = {};
-  // The matrix products for which cuBLASLt writes and reads masks of positive elements: all, those
-  // with a transposed operand, those without a transposed operand, or none.
+  // Which matrix products cuBLASLt can combine with writing and reading masks of positive elements:
+  // all, those with a transposed operand, those without a transposed operand, or none.
   enum ReluMasks { kAll, kTransposed, kPlain, kNone } relu_masks = kAll;
-  // The convolutions for which cuDNN has engines: all, only those without a bias and Relu, or none.
+  // Which convolutions cuDNN has engines for: all, only those without a bias and Relu, or none.
   // With kBroken, all convolution plans fail with an internal error.
   enum Convolutions { kFused, kUnfused, kNoConvolutions, kBroken } convolutions = kFused;
   // Whether cuDNN has engines for attention.
@@ -83,12 +84,12 @@ bool FakeMayWrite(const void* begin, size_t bytes);
 void LaunchOnFake(cudaStream_t stream, const std::string& name,
                   const std::vector<MemoryRange>& accesses, std::function<void()> work);
 
-// Like LaunchOnFake, with the name and the accesses of the current FakeAccesses; with `name` and no
-// accesses if there is none.
+// Like LaunchOnFake, with the name and the accesses of the current FakeAccesses. Without one, uses
+// `name` and no accesses.
 void LaunchWatchedOnFake(cudaStream_t stream, const std::string& name, std::function<void()> work);
 
-// Sets a function that the fake NVRTC calls in each compilation, on the compiling thread; null for
-// none.
+// Sets a function that the fake NVRTC calls in each compilation, on the compiling thread. Null
+// removes the function.
 void SetFakeNvrtcHook(std::function<void()> hook);
 
 // Return the number of enqueued operations, of waits on GPU 0, and of launched graphs since the
@@ -98,7 +99,7 @@ int NumRecordedWaits();
 int NumGraphLaunches();
 
 // The number of copies from and to the host, including those in graphs, and of events whose
-// completion the host has queried: each event counts once per record.
+// completion the host has queried. An event is counted once per record.
 struct FakeHostTraffic {
   int copies_in = 0, copies_out = 0, waits = 0;
 };
@@ -109,7 +110,7 @@ std::vector<std::string> OperationsOf(int gpu);
 
 // Returns OK if every two operations that access the same bytes, at least one of them writing, were
 // ordered by a stream, by events or by a host wait. Otherwise, returns an error that names the
-// first two operations that were not.
+// first two operations that were not ordered.
 absl::Status CheckRecordedOrder();
 
 }  // namespace mirrorflow

@@ -2,9 +2,9 @@
 //
 // A fake of cuDNN's backend API that a test links in its place. It computes convolutions and
 // attention by definition, in order with other enqueued work. It rejects descriptors that the real
-// library rejects, and also misuse to which the real library responds with wrong results or a
-// crash: attributes that were never set, operands with less alignment than their descriptors
-// specify, a workspace that is too small, and a plan that two handles execute.
+// library rejects, and also misuse that makes the real library compute wrong results or crash:
+// attributes that were never set, operands with less alignment than their descriptors specify, a
+// workspace that is too small, and a plan that two handles execute.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -125,7 +125,7 @@ std::string ErrorOfPack(const Descriptor& d) {
   const std::vector<int64_t> ids = d.All<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   if (d.values.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count !=
       static_cast<int64_t>(ids.size())) {
-    return "the pack has more ids than addresses, or fewer";
+    return "the pack must have as many ids as addresses";
   }
   return std::set<int64_t>(ids.begin(), ids.end()).size() == ids.size() ? "" : "an id occurs twice";
 }
@@ -340,7 +340,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeType_t type, int64_t count,
                                        const void* values) {
   Descriptor& d = *Of(descriptor);
-  if (d.finalized) return Reject("the descriptor is final");
+  if (d.finalized) return Reject("the descriptor is already finalized");
   const auto attribute = std::find_if(
       FakeCudnnAttributes().begin(), FakeCudnnAttributes().end(),
       [&](const FakeCudnnAttribute& each) { return each.of == d.type && each.name == name; });
@@ -373,7 +373,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   Descriptor& d = *Of(descriptor);
-  if (d.finalized) return Reject("the descriptor is final");
+  if (d.finalized) return Reject("the descriptor is already finalized");
   for (const FakeCudnnAttribute& attribute : FakeCudnnAttributes()) {
     if (attribute.of == d.type && attribute.required && !d.Has(attribute.name)) {
       return Reject("attribute " + std::to_string(attribute.name) + " is not set");

@@ -65,7 +65,7 @@ struct FakeCudnnTensor {
 // its second.
 class FakeCudnnGraph {
  public:
-  // REQUIRES: ErrorOfGraph(graph) is empty
+  // Requires that ErrorOfGraph(graph) is empty.
   explicit FakeCudnnGraph(const FakeCudnnDescriptor& graph);
 
   // Returns why the library would reject an operation or a graph; empty if it would not.

@@ -59,7 +59,7 @@ Reduction ReductionOf(ncclRedOp_t op) {
   }
 }
 
-// The arguments on which all ranks must agree.
+// The arguments that all ranks must agree on.
 struct Call {
   Kind kind;
   size_t count;
@@ -138,7 +138,7 @@ struct ncclComm {
   size_t next_captured = 0;
   std::thread::id thread = {};
   std::map<void*, size_t> registered = {};
-  int unresolved_call = 0;  // the call whose state has not yet been queried; 0: none
+  int unresolved_call = 0;  // the call whose state has not yet been queried, or 0
   // Shared with captured graphs that contain its collectives.
   std::shared_ptr<int> graphs = std::make_shared<int>();
 };
@@ -278,7 +278,7 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
     }
     if (!(*others == call)) {
       Misused(world, absl::StrCat("collective ", number, ": rank ", comm->rank, " has ",
-                                  call.ToString(), ", others ", others->ToString()));
+                                  call.ToString(), ", other ranks have ", others->ToString()));
       // Real NCCL would hang or mix up the data. The fake fails instead, so the test can continue.
       team.error = ncclInvalidUsage;
     }

@@ -25,22 +25,21 @@ namespace mirrorflow {
 
 struct FakeNcclOptions {
   // Collective `failing_collective` (counted from 0) of rank `failing_rank` fails after it is
-  // enqueued; -1: none fails.
+  // enqueued. If `failing_rank` is -1, none fails.
   int failing_rank = -1;
   int failing_collective = 0;
   // All captured collectives of `failing_rank` fail in replay `failing_replay` of their graph.
   int failing_replay = -1;
   // Whether connecting never completes.
   bool connecting_hangs = false;
-  // Connecting fails immediately on this rank; -1: on none.
+  // Connecting fails immediately on this rank, or on no rank if -1.
   int unconnectable_rank = -1;
   // Whether several threads can use a rank, one after another: for example, the threads that run a
   // worker in a test.
   bool threads_may_change = false;
 };
 
-// Clears recorded misuse and counters, and sets `options`.
-// REQUIRES: no communicator exists
+// Clears recorded misuse and counters, and sets `options`. Requires that no communicator exists.
 void ResetFakeNccl(const FakeNcclOptions& options = {});
 
 // Returns the first misuse that real NCCL would not have tolerated; OK if there is none.
@@ -49,7 +48,7 @@ absl::Status NcclMisuse();
 int NumNcclRegistrations();
 // Returns the number of collectives that ranks have enqueued since the last reset.
 int NumNcclCollectives();
-// Returns how many of them were enqueued on streams of the highest priority.
+// Returns how many of these collectives were enqueued on streams of the highest priority.
 int NumUrgentNcclCollectives();
 
 }  // namespace mirrorflow

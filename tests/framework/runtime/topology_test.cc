@@ -43,7 +43,7 @@ TEST(TopologyTest, GapsInNumberingAreErrors) {
     const char* token;
   };
   const Case cases[] = {
-      {[](Topology* t) { t->replicas.clear(); }, "topology:", "replicas"},
+      {[](Topology* t) { t->replicas.clear(); }, "topology:", "got none"},
       {[](Topology* t) { t->replicas[0].worker = 1; }, "topology: rank 0:", "got 1"},
       {[](Topology* t) { t->replicas[0].worker = -1; }, "topology: rank 0:", "got -1"},
       {[](Topology* t) { t->replicas[2].worker = 2; }, "topology: rank 2:", "got 2"},
