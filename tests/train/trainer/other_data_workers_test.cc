@@ -109,8 +109,8 @@ Training Train(const std::function<Dataset(int worker)>& dataset,
 // Expects both workers to end with the same error, which names worker 1 and the difference.
 void ExpectDifference(const std::vector<absl::Status>& statuses, const std::string& what) {
   for (const absl::Status& status : statuses) {
-    EXPECT_THAT(status,
-                IsError(absl::StatusCode::kInvalidArgument, absl::StrCat(what, " of worker 1")));
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "worker 1",
+                                absl::StrCat("in its ", what)));
     ASSERT_TRUE(FailureOf(status).has_value()) << status;
     EXPECT_EQ(FailureOf(status)->worker, 1) << status;
   }
