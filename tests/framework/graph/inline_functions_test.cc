@@ -189,7 +189,7 @@ TEST(InlineFunctionsTest, AttributeThatDoublesWithEachCallIsRejectedBeforeExpans
   const GraphLimits limits{.max_bytes = 1 << 20};
   const auto inlined = InlineFunctionCalls(Def(GrowingAttribute(40, twice)), TestOps(), limits);
   EXPECT_THAT(inlined.status(), IsError(absl::StatusCode::kResourceExhausted, "(call/n",
-                                        "at most 4194304 results", "1048576 bytes, got 0"));
+                                        "at most 4194304 nodes", "1048576 bytes, got 0"));
   EXPECT_TRUE(InlineFunctionCalls(Def(GrowingAttribute(5, twice)), TestOps(), limits).ok());
 }
 
