@@ -20,7 +20,7 @@ namespace mirrorflow {
 
 class ProgressThread {
  public:
-  // One rank's transfers. The thread calls both functions.
+  // One rank's transfers. The ProgressThread calls both functions.
   class Rank {
    public:
     virtual ~Rank() = default;

@@ -332,7 +332,8 @@ class Team final : public LocalTeam {
     return absl::OkStatus();
   }
 
-  // Returns the position of memory that other ranks read, or of a copy that they can access.
+  // Returns the position of `memory` if other ranks can access it, and otherwise the position of a
+  // copy that they can access.
   absl::StatusOr<Position> ReadablePosition(const void* memory, int64_t bytes) {
     const AddressSpace& space = group_->space();
     const Position position = space.PositionOf(memory);

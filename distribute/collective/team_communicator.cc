@@ -333,7 +333,7 @@ class TeamCommunicator final : public Communicator, ProgressThread::Rank {
         waiting_.erase(waiting_.begin());
       } else {
         team_->Abort(absl::FailedPreconditionError(absl::StrCat(
-            work->offer().name, ": rank ", rank(), " finishes it before '",
+            work->offer().name, ": rank ", rank(), " tried to finish this before '",
             first.work->offer().name, "', which it started earlier and must finish first")));
         return team_->Start({});  // returns the first failure
       }

@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
   const std::set<int> different(gpus.begin(), gpus.end());
   if (different.size() > 1 && different.size() < gpus.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("devices: expected GPUs that all differ, or the same GPU for all replicas "
+        absl::StrCat("devices: expected distinct GPUs, or the same GPU for all replicas "
                      "(logical GPUs), got ",
                      absl::StrJoin(devices, ", ")));
   }

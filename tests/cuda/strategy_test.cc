@@ -480,7 +480,7 @@ TEST(GpuStrategyErrorsTest, UsesEveryGpuAndRejectsInvalidDevices) {
     absl::StatusCode code = absl::StatusCode::kInvalidArgument;
   } const kRefused[] = {
       {{"GPU:0", "CPU:0"}, "devices:", "only CPUs, got GPU:0, CPU:0"},
-      {{"GPU:0", "GPU:0", "GPU:1"}, "devices:", "GPUs that all differ"},
+      {{"GPU:0", "GPU:0", "GPU:1"}, "devices:", "distinct GPUs"},
       {{"GPU:2"}, "device 'GPU:2':", "no such GPU", absl::StatusCode::kNotFound},
       {{"GPU:x"}, "device 'GPU:x':", "expected CPU:0"},
   };

@@ -187,7 +187,7 @@ class ProgressBar final : public Callback {
   Progress* progress() { return progress_.has_value() ? &*progress_ : nullptr; }
 
  private:
-  // Begins the epoch on the display, with `batches` of its batches done, unless it has begun.
+  // Starts to display the epoch, with its first `batches` batches done, unless it is already shown.
   void BeginEpoch(const TrainingState& state, int64_t batches);
 
   const std::unique_ptr<ProgressHost> own_host_;
