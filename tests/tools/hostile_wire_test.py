@@ -148,14 +148,15 @@ class HostileWireTest(programs.WorkersTestCase):
 
     def test_dropped_bytes_end_both_workers_at_the_timeout(self):
         timeout = 2
-        for sender, receiver in ((ACCEPTING, 1), (CONNECTING, 0)):
-            with self.subTest(f"sent by rank {1 - receiver}"):
-                # The first frame is truncated in the middle.
+        for sender, rank in ((ACCEPTING, 0), (CONNECTING, 1)):
+            with self.subTest(f"sent by rank {rank}"):
+                # The first frame is truncated in the middle. The sender can time out first: it
+                # soon waits for the receiver's part of a later collective.
                 fault = Fault(sender, lambda a, b: a[:len(a) - 2], rest=lambda frame: b"")
                 self.check_fault(
                     f"dropped {sender}", fault, 1.25 * timeout + HEARTBEAT + 8,
-                    rf"DEADLINE_EXCEEDED .*rank {receiver} timed out after 2\.5\d*s in collective \d+ "
-                    rf"'.*'; expected \d+ bytes from rank {1 - receiver}", timeout)
+                    r"DEADLINE_EXCEEDED .*rank ([01]) timed out after 2\.5\d*s in collective \d+ "
+                    r"'.*'; expected \d+ bytes from rank (?!\1)[01]", timeout)
 
 
 if __name__ == "__main__":
