@@ -61,7 +61,7 @@ class Emitter {
     KernelPlan& kernel = s_.kernel_plans[node.id()];
     if (kernel.flops > 0) collectives_.FinishUpdates();
     std::map<int, int> forms;
-    for (OperandForm& form : kernel.forms) forms[form.input] = AddForm(node, std::move(form));
+    for (const OperandForm& form : kernel.forms) forms[form.input] = AddForm(node, form);
     EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_.kernels.size()),
                 kernel.scratch_bytes, forms);
     plan_.kernels.push_back(std::move(kernel.kernel));
@@ -87,14 +87,14 @@ class Emitter {
   }
 
   // Adds a form to the plan, unless another kernel reads the same one. Returns its storage.
-  int AddForm(const Node& node, OperandForm form) {
+  int AddForm(const Node& node, const OperandForm& form) {
     const FormSource source = *sources_.Find(node.input(form.input));
     for (size_t i = 0; i < forms_.size(); ++i) {
       if (forms_[i].source == source && plan_.forms[i].form.key == form.key) {
         return forms_[i].storage;
       }
     }
-    PlannedForm planned = {.form = std::move(form), .variable = source.variable};
+    PlannedForm planned = {.form = form, .variable = source.variable};
     if (source.constant != nullptr) {
       planned.constant = s_.values().at(source.constant->output(0)).constant;
     } else {
