@@ -21,13 +21,13 @@ absl::StatusOr<std::shared_ptr<Form>> Forms::Get(const PlannedForm& planned,
       forms_, [&](const auto& entry) { return &entry.second != &known && entry.second.expired(); });
   const auto bytes = static_cast<int64_t>(planned.form.bytes);
   MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device.Allocate(bytes));
+  bytes_ += bytes;  // first, because the deleter also runs if this allocation fails
   std::shared_ptr<Form> form(new Form(), [bytes, counter = bytes_counter_](Form* dead) {
     *counter -= bytes;
     delete dead;
   });
   form->memory_ = std::move(memory);
   form->bytes_ = bytes;
-  bytes_ += bytes;
   known = form;
   return form;
 }

@@ -65,10 +65,15 @@ absl::Status CheckStepMemory(const VariableLayout& layout,
                              int64_t max_bytes) {
   int64_t total = VariableBytes(layout, plans.size());
   Add(FetchBytes(*plans[0]), &total);
-  for (const std::shared_ptr<const Plan>& plan : plans) {
-    Add(plan->arena_bytes, &total);
-    Add(plan->constants_bytes, &total);
-    Add(plan->form_bytes(), &total);
+  for (size_t r = 0; r < plans.size(); ++r) {
+    const Plan& plan = *plans[r];
+    Add(plan.arena_bytes, &total);
+    Add(plan.constants_bytes, &total);
+    for (const PlannedForm& planned : plan.forms) {
+      const bool shared = planned.variable < 0 ||
+                          layout.regions()[layout.variables()[planned.variable].region].shared;
+      if (r == 0 || !shared) Add(planned.form.bytes, &total);
+    }
   }
   return CheckTotal(total, max_bytes, "this step and its fetches need too much memory",
                     LargestValues(*plans[0]));

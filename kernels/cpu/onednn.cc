@@ -491,10 +491,12 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
         if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
         return std::make_shared<const Primitive>(dnnl::matmul(pd), std::move(args));
       }));
-  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                      Reorder(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
   std::vector<OperandForm> forms;
-  if (reorder != nullptr) forms.push_back(FormOf(key, reorder, g.transpose_b));
+  if (may_pack) {
+    MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
+                        Reorder(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
+    if (reorder != nullptr) forms.push_back(FormOf(key, reorder, g.transpose_b));
+  }
   Scratch scratch;
   scratch.Add(product->desc(3));
   const int64_t bytes = scratch.bytes();

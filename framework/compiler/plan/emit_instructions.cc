@@ -147,7 +147,7 @@ class Emitter {
   };
 
   PlanState& s_;
-  const FormSources sources_{s_};
+  const FormSources sources_{s_};   // finds the same sources as in ChooseKernels
   std::vector<EmittedForm> forms_;  // for plan_.forms
   Plan& plan_;
   PlanWriter writer_;
