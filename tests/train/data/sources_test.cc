@@ -323,7 +323,7 @@ TEST(FromImageFolderTest, BadFoldersAndFilesAreErrors) {
   EXPECT_THAT(ErrorOf(rows), IsError(kInvalid, "row 1", "roses/b.PNG"));
   testing::internal::CaptureStderr();
   EXPECT_THAT(Column(rows.IgnoreErrors(1), 1), ElementsAre(0, 1));
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "WARNING: skipped 1 bad record\n");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("skipped 1 "));
 }
 
 }  // namespace
