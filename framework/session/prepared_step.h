@@ -19,7 +19,7 @@ struct PreparedStep {
   size_t index = 0;  // in the session's list of prepared steps
   StepSignature signature;
   // Whether a run may write variables. Starts as the result of ShowsWrites, and becomes true if a
-  // compiled form of the step turns out to write a variable.
+  // variant of the step turns out to write a variable.
   std::atomic<bool> writes{false};
   std::atomic<Session*> session{nullptr};  // null once the session is destroyed
   std::atomic<bool> has_run{false};

@@ -148,16 +148,16 @@ void StepCache::Clear() {
   newest_.store(nullptr, std::memory_order_relaxed);
 }
 
-std::vector<std::shared_ptr<CompiledStep>> StepCache::FormsOf(
+std::vector<std::shared_ptr<CompiledStep>> StepCache::VariantsOf(
     size_t step, absl::Span<const Shape> shapes) const {
   MutexLock lock(&mutex_);
-  std::vector<std::shared_ptr<CompiledStep>> forms;
+  std::vector<std::shared_ptr<CompiledStep>> variants;
   const auto [begin, end] = by_key_.equal_range(KeyOf(step, shapes));
   for (auto it = begin; it != end; ++it) {
-    const std::shared_ptr<CompiledStep>& form = *it->second;
-    if (form->step == step && form->shapes == shapes) forms.push_back(form);
+    const std::shared_ptr<CompiledStep>& variant = *it->second;
+    if (variant->step == step && variant->shapes == shapes) variants.push_back(variant);
   }
-  return forms;
+  return variants;
 }
 
 size_t StepCache::size() const {
@@ -172,8 +172,9 @@ absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
   compiled->step = step.index;
   compiled->shapes.assign(shapes.begin(), shapes.end());
   compiled->replica_rows.assign(replica_rows.begin(), replica_rows.end());
-  // Reuses the program of another compiled form, because programs do not depend on the row shards.
-  for (const auto& other : FormsOf(step.index, shapes)) {
+  // Reuses the program of another compiled variant, because programs do not depend on the row
+  // shards.
+  for (const auto& other : VariantsOf(step.index, shapes)) {
     if (HasStates(*other, states)) compiled->program = other->program;
   }
   if (compiled->program == nullptr) {
@@ -193,7 +194,7 @@ absl::Status StepCache::MakePlans(CompiledStep& step) {
   const int tuning_version = compiler_.tuning_version();
   std::vector<std::pair<absl::string_view, std::shared_ptr<const Plan>>> plans;  // by device type
   // Plans do not depend on the rank, so replicas with equal shards can use the same plan.
-  for (const auto& other : FormsOf(step.step, step.shapes)) {
+  for (const auto& other : VariantsOf(step.step, step.shapes)) {
     if (other->program != step.program || other->tuning_version != tuning_version) continue;
     for (int r = 0; r < replicas_.size(); ++r) {
       plans.emplace_back(replicas_[r].device().traits().type, other->plans[r]);

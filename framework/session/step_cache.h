@@ -103,15 +103,15 @@ class StepCache {
                                                         absl::Span<const Shape> shapes,
                                                         absl::Span<const int64_t> replica_rows,
                                                         VariableStore::States states);
-  // Makes the local replicas' plans. Reuses plans of other compiled forms if possible.
+  // Makes the local replicas' plans. Reuses plans of other variants if possible.
   absl::Status MakePlans(CompiledStep& step);
   void Insert(const std::shared_ptr<CompiledStep>& step);
   void DropLast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveToFront(const CompiledStep& step);
   void MoveToFront(List::iterator position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns all compiled forms of the step for these shapes.
-  std::vector<std::shared_ptr<CompiledStep>> FormsOf(size_t step,
-                                                     absl::Span<const Shape> shapes) const;
+  // Returns all variants of the step for these shapes.
+  std::vector<std::shared_ptr<CompiledStep>> VariantsOf(size_t step,
+                                                        absl::Span<const Shape> shapes) const;
 
   StepCompiler& compiler_;
   const VariableLayout& layout_;

@@ -127,12 +127,12 @@ absl::StatusOr<BoundStep*> StepRunner::Bind(const PreparedStep& step,
                                             const RunOptions& options) {
   if (cache_.evictions() != evictions_) [[unlikely]]
     MF_RETURN_IF_ERROR(DropEvicted());
-  if (step.index >= forms_.size()) [[unlikely]]
-    forms_.resize(step.index + 1);
-  Forms& forms = forms_[step.index];
+  if (step.index >= variants_.size()) [[unlikely]]
+    variants_.resize(step.index + 1);
+  Variants& variants = variants_[step.index];
   const bool local_feeds = options.local_feeds && connection_.has_other_workers();
   // Fast path without allocation: the shapes are the same as in the last run.
-  BoundStep* bound = forms.last;
+  BoundStep* bound = variants.last;
   bool same = false;
   MF_RETURN_IF_ERROR(CheckFeeds(step, feeds, bound, &same));
   if (same && bound->local_feeds == local_feeds &&
@@ -141,7 +141,7 @@ absl::StatusOr<BoundStep*> StepRunner::Bind(const PreparedStep& step,
       StepCache::HasStates(*bound->compiled, variables_.states())) {
     cache_.Touch(*bound->compiled);
   } else {
-    MF_ASSIGN_OR_RETURN(bound, BindOther(step, forms, feeds, options, local_feeds));
+    MF_ASSIGN_OR_RETURN(bound, BindOther(step, variants, feeds, options, local_feeds));
   }
   for (const int v : bound->compiled->reads_first) {
     MF_RETURN_IF_ERROR(variables_.CheckReadable(v));
@@ -149,7 +149,7 @@ absl::StatusOr<BoundStep*> StepRunner::Bind(const PreparedStep& step,
   return bound;
 }
 
-absl::StatusOr<BoundStep*> StepRunner::BindOther(const PreparedStep& step, Forms& forms,
+absl::StatusOr<BoundStep*> StepRunner::BindOther(const PreparedStep& step, Variants& variants,
                                                  absl::Span<const Tensor> feeds,
                                                  const RunOptions& options, bool local_feeds) {
   std::vector<Shape> fed;
@@ -164,16 +164,16 @@ absl::StatusOr<BoundStep*> StepRunner::BindOther(const PreparedStep& step, Forms
                       cache_.Get(step, shapes, options.replica_rows, variables_.states()));
   // Compiling the step may have evicted other steps.
   MF_RETURN_IF_ERROR(DropEvicted());
-  auto found = std::find_if(forms.bound.begin(), forms.bound.end(),
+  auto found = std::find_if(variants.bound.begin(), variants.bound.end(),
                             [&](const auto& bound) { return bound->compiled == compiled; });
-  if (found == forms.bound.end()) {
+  if (found == variants.bound.end()) {
     MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundStep> made, MakeBound(std::move(compiled)));
-    found = forms.bound.insert(forms.bound.end(), std::move(made));
+    found = variants.bound.insert(variants.bound.end(), std::move(made));
   }
   BoundStep& bound = **found;
   bound.fed_shapes = std::move(fed);
   bound.local_feeds = local_feeds;
-  return forms.last = &bound;
+  return variants.last = &bound;
 }
 
 absl::StatusOr<std::unique_ptr<BoundStep>> StepRunner::MakeBound(
@@ -248,11 +248,11 @@ absl::Status StepRunner::DropEvicted() {
   const MonotonicTime deadline = MonotonicTime::Now() + options_.step_timeout;
   for (const auto& replica : *replicas_)
     MF_RETURN_IF_ERROR(replica->device().Synchronize(deadline));
-  for (Forms& forms : forms_) {
-    std::erase_if(forms.bound, [&](const std::unique_ptr<BoundStep>& bound) {
+  for (Variants& variants : variants_) {
+    std::erase_if(variants.bound, [&](const std::unique_ptr<BoundStep>& bound) {
       if (!is_evicted(*bound)) return false;
       if (last_run_ == bound.get()) ForgetLastRun();
-      if (forms.last == bound.get()) forms.last = nullptr;
+      if (variants.last == bound.get()) variants.last = nullptr;
       return true;
     });
   }
@@ -437,8 +437,8 @@ absl::Status StepRunner::FinishUpdates() {
 }
 
 void StepRunner::Disconnect() {
-  for (const Forms& forms : forms_) {
-    for (const auto& bound : forms.bound) {
+  for (const Variants& variants : variants_) {
+    for (const auto& bound : variants.bound) {
       for (const auto& plan : bound->plans) plan->DropRecording();
     }
   }

@@ -122,8 +122,8 @@ class StepRunner {
   void FreeMemory();
 
  private:
-  // The compiled forms of a prepared step.
-  struct Forms {
+  // The compiled variants of a prepared step.
+  struct Variants {
     BoundStep* last = nullptr;  // the most recently bound
     std::vector<std::unique_ptr<BoundStep>> bound;
   };
@@ -132,7 +132,7 @@ class StepRunner {
   // shapes.
   absl::Status CheckFeeds(const PreparedStep& step, absl::Span<const Tensor> feeds,
                           const BoundStep* bound, bool* same) const;
-  absl::StatusOr<BoundStep*> BindOther(const PreparedStep& step, Forms& forms,
+  absl::StatusOr<BoundStep*> BindOther(const PreparedStep& step, Variants& variants,
                                        absl::Span<const Tensor> feeds, const RunOptions& options,
                                        bool local_feeds);
   absl::StatusOr<std::unique_ptr<BoundStep>> MakeBound(std::shared_ptr<CompiledStep> compiled);
@@ -160,7 +160,7 @@ class StepRunner {
   StepCache& cache_;
   RunLog& log_;
   const Options options_;
-  std::vector<Forms> forms_;         // by PreparedStep::index
+  std::vector<Variants> variants_;   // by PreparedStep::index
   BoundStep* last_run_ = nullptr;    // the only step with outputs; may be null
   BoundStep* unfinished_ = nullptr;  // the step whose last run left updates in flight, or null
   uint64_t arena_moves_ = 0;         // how often a replica's arena has moved
