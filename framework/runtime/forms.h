@@ -70,7 +70,8 @@ class Forms {
   // Makes the form from `source`, unless it is up to date.
   absl::Status Refresh(Form& form, const PlannedForm& planned, const std::byte* source, Lane& lane);
 
-  // Makes the form from `source`.
+  // Makes the form from `source`, and leaves its version unchanged. For replicas whose variables
+  // can be written without MarkWritten.
   absl::Status Make(Form& form, const PlannedForm& planned, const std::byte* source, Lane& lane);
 
   // Returns how many bytes all forms occupy.

@@ -27,10 +27,10 @@ struct SessionOptions {
   absl::Duration prepare_timeout = absl::Minutes(30);
   // If true, pins each replica to its own cores.
   bool pin_threads = true;
-  // Limit for the total size, in bytes, of the variables and their forms, the intermediate values
-  // of all runs in progress on all local devices, and their fetches on the host. A step that
-  // exceeds the limit by itself fails with ResourceExhausted before it allocates anything. A run
-  // that exceeds it only together with other runs waits for them to finish.
+  // Limit for the total size, in bytes, of the variables, the forms that one step reads, the
+  // intermediate values of all runs in progress on all local devices, and their fetches on the
+  // host. A step that exceeds the limit by itself fails with ResourceExhausted before it allocates
+  // anything. A run that exceeds it only together with other runs waits for them to finish.
   int64_t max_bytes = int64_t{1} << 60;
   // The number of compiled steps that the session caches; it evicts the least recently used one. A
   // step has one entry for each combination of feed shapes and replicas' row counts that it runs
