@@ -9,6 +9,7 @@
 #include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
 #include "framework/core/status.h"
+#include "tests/conformance/forwarding_team.h"
 
 namespace mirrorflow {
 namespace {
@@ -39,31 +40,13 @@ class AllDomains {
 };
 
 // A member of a team whose Abort() aborts all domains.
-class HeldTeam final : public LocalTeam {
+class HeldTeam final : public ForwardingTeam {
  public:
   HeldTeam(std::shared_ptr<LocalTeam> team, std::shared_ptr<AllDomains> all)
-      : team_(std::move(team)), all_(std::move(all)) {}
-  int rank() const override { return team_->rank(); }
-  int size() const override { return team_->size(); }
-  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
-    return team_->Allocate(bytes);
-  }
-  absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
-  absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
-    return team_->Begin(offer, waits, work);
-  }
-  absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
-    return team_->Access(access);
-  }
-  absl::Status Meet(const TeamOffer& offer, Work work) override { return team_->Meet(offer, work); }
-  absl::Status Finish(const TeamOffer& offer, Work work) override {
-    return team_->Finish(offer, work);
-  }
-  absl::Status status() const override { return team_->status(); }
+      : ForwardingTeam(std::move(team)), all_(std::move(all)) {}
   void Abort(absl::Status why) override { all_->Abort(why); }
 
  private:
-  const std::shared_ptr<LocalTeam> team_;
   const std::shared_ptr<AllDomains> all_;
 };
 

@@ -14,6 +14,7 @@
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/connect_domains.h"
+#include "tests/conformance/forwarding_team.h"
 
 namespace mirrorflow {
 namespace {
@@ -61,36 +62,20 @@ class SilentTransport final : public Transport {
 };
 
 // A team whose memory must not be freed while the transport accesses it.
-class WatchedTeam final : public LocalTeam {
+class WatchedTeam final : public ForwardingTeam {
  public:
   WatchedTeam(std::unique_ptr<LocalTeam> team, std::shared_ptr<TransportState> state)
-      : team_(std::move(team)), state_(std::move(state)) {}
-  int rank() const override { return team_->rank(); }
-  int size() const override { return team_->size(); }
+      : ForwardingTeam(std::move(team)), state_(std::move(state)) {}
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
-    MF_ASSIGN_OR_RETURN(auto memory, team_->Allocate(bytes));
+    MF_ASSIGN_OR_RETURN(auto memory, ForwardingTeam::Allocate(bytes));
     std::byte* const start = memory.get();
     return std::shared_ptr<std::byte>(
         start, [memory = std::move(memory), state = state_](std::byte*) {
           EXPECT_FALSE(state->accesses_memory) << "the rows of an update are freed";
         });
   }
-  absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
-  absl::StatusOr<bool> Begin(const TeamOffer& offer, bool waits, Work work) override {
-    return team_->Begin(offer, waits, work);
-  }
-  absl::Status Access(absl::FunctionRef<absl::Status()> access) override {
-    return team_->Access(access);
-  }
-  absl::Status Meet(const TeamOffer& offer, Work work) override { return team_->Meet(offer, work); }
-  absl::Status Finish(const TeamOffer& offer, Work work) override {
-    return team_->Finish(offer, work);
-  }
-  absl::Status status() const override { return team_->status(); }
-  void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
 
  private:
-  const std::unique_ptr<LocalTeam> team_;
   const std::shared_ptr<TransportState> state_;
 };
 
