@@ -3,7 +3,7 @@
 // Kernels that oneDNN computes: float products and convolutions. The kernels use only the thread
 // that runs them. OneDnnProduct and OneDnnConvolution return Unimplemented if oneDNN has no
 // implementation, and callers fall back to other code. In a build without oneDNN, which links
-// onednn_none.cc instead of onednn.cc, they always return Unimplemented.
+// onednn_none.cc instead, they always return Unimplemented.
 //
 // All functions require that no dimension is 0.
 #ifndef MIRRORFLOW_KERNELS_CPU_ONEDNN_H_

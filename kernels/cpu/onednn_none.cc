@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces onednn.cc in builds without oneDNN.
+// Replaces the other onednn_*.cc in builds without oneDNN.
 #include "kernels/cpu/onednn.h"
 
 namespace mirrorflow {

@@ -549,7 +549,7 @@ def deadlines_are_monotonic(tree):
 # which graphs lose when they leave the process; a part of a file name that also has the process id;
 # and a key of a cache.
 KEEP_PROCESS_NUMBERS = ("framework/graph/graph.cc", "distribute/strategy/strategy.cc",
-                        "train/summary/event_file_writer.cc", "kernels/cpu/onednn.cc")
+                        "train/summary/event_file_writer.cc", "kernels/cpu/onednn_primitive.cc")
 _PROCESS_NUMBER = (r"^(?:\s*static(?: inline)? )?(?:std::atomic<)?u?int(?:\d+_t)?>? (\w+)"
                    r"(?: = 0|\{0?\})?;")
 
