@@ -6,20 +6,15 @@
 #include "framework/runtime/plan.h"
 
 namespace mirrorflow {
-namespace {
 
-constexpr uint64_t kConstantVersion = 1;
-
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<Form>> Forms::Get(const PlannedForm& planned,
-                                                 const std::byte* source, Device& device) {
+absl::StatusOr<std::shared_ptr<Form>> Forms::Get(const PlannedForm& planned, Sources sources,
+                                                 Device& device) {
   MutexLock lock(&mutex_);
-  std::weak_ptr<Form>& known = forms_[{source, planned.form.key}];
+  std::weak_ptr<Form>& known = forms_[{std::move(sources), planned.key}];
   if (std::shared_ptr<Form> form = known.lock()) return form;
   std::erase_if(
       forms_, [&](const auto& entry) { return &entry.second != &known && entry.second.expired(); });
-  const auto bytes = static_cast<int64_t>(planned.form.bytes);
+  const int64_t bytes = planned.bytes;
   MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device.Allocate(bytes));
   bytes_ += bytes;  // first, because the deleter also runs if this allocation fails
   std::shared_ptr<Form> form(new Form(), [bytes, counter = bytes_counter_](Form* dead) {
@@ -32,27 +27,16 @@ absl::StatusOr<std::shared_ptr<Form>> Forms::Get(const PlannedForm& planned,
   return form;
 }
 
-absl::Status Forms::Refresh(Form& form, const PlannedForm& planned, const std::byte* source,
-                            Lane& lane) {
-  const uint64_t version = planned.variable < 0
-                               ? kConstantVersion
-                               : versions_[planned.variable].load(std::memory_order_relaxed);
+absl::Status Forms::Refresh(Form& form, const PlannedForm& planned,
+                            absl::FunctionRef<absl::Status()> make) {
+  uint64_t version = 1;  // a form without variables is made once
+  for (const int v : planned.variables) version += versions_[v].load(std::memory_order_relaxed);
   if (form.version_.load(std::memory_order_acquire) == version) return absl::OkStatus();
   MutexLock lock(&form.mutex_);
   if (form.version_.load(std::memory_order_relaxed) == version) return absl::OkStatus();
-  MF_RETURN_IF_ERROR(Make(form, planned, source, lane));
-  form.version_.store(version, std::memory_order_release);
-  return absl::OkStatus();
-}
-
-absl::Status Forms::Make(Form& form, const PlannedForm& planned, const std::byte* source,
-                         Lane& lane) {
-  std::vector<std::byte> scratch(planned.form.scratch_bytes);
-  std::byte* const bases[] = {nullptr, const_cast<std::byte*>(source), form.data(), scratch.data()};
-  constexpr Operand kOperands[] = {{1, 0}, {2, 0}, {3, 0}};
-  const KernelArgs args(bases, kOperands, /*num_inputs=*/1, /*num_outputs=*/1);
-  MF_RETURN_IF_ERROR(planned.form.make->Run(args, lane));
+  MF_RETURN_IF_ERROR(make());
   num_made_.fetch_add(1, std::memory_order_relaxed);
+  form.version_.store(version, std::memory_order_release);
   return absl::OkStatus();
 }
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A form is a copy of a constant or variable in the layout that a kernel prefers, such as a filter
-// in oneDNN's blocked layout. Kernels ask for forms of operands that the step does not write
-// (OperandForm, kernel.h). Forms makes each form when a step first needs it, and again only after
-// the variable has been written. All steps and replicas that read the same memory share the form. A
-// form's memory is freed when the last plan that uses it is.
+// A form is a value computed only from constants and from variables that the step does not write:
+//   - a copy of an operand in the layout that a kernel prefers, such as a filter in oneDNN's
+//   blocked
+//     layout (OperandForm, kernel.h); or
+//   - the output of a node whose inputs change as rarely (invariants.h), such as a filter times the
+//     scales of the batch normalisation after it.
+// Forms makes each form when a step first needs it, and again only after a variable that it depends
+// on has been written. All steps and replicas that read the same memory share the form. A form's
+// memory is freed when the last plan that uses it is.
 //
 // Versions make forms safe: each write of a variable increments its version, under the session's
-// exclusive lease, and a form records the version that it was made from. Concurrent runs can need
-// the same stale form; one of them makes it while the others wait.
+// exclusive lease, and a form records the sum of the versions that it was made from. Concurrent
+// runs can need the same stale form; one of them makes it while the others wait.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_FORMS_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_FORMS_H_
 
@@ -21,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -63,16 +68,16 @@ class Forms {
   // Returns a number that every MarkWritten changes. If it is unchanged, so are all forms.
   uint64_t writes() const { return writes_.load(std::memory_order_acquire); }
 
-  // Returns the form of the operand at `source`, which may not have been made yet. Allocates its
-  // memory with `device` unless another plan already uses the form.
-  absl::StatusOr<std::shared_ptr<Form>> Get(const PlannedForm& planned, const std::byte* source,
-                                            Device& device);
-  // Makes the form from `source`, unless it is up to date.
-  absl::Status Refresh(Form& form, const PlannedForm& planned, const std::byte* source, Lane& lane);
+  // The addresses of the variables that a form is computed from.
+  using Sources = std::vector<const std::byte*>;
 
-  // Makes the form from `source`, and leaves its version unchanged. For replicas whose variables
-  // can be written without MarkWritten.
-  absl::Status Make(Form& form, const PlannedForm& planned, const std::byte* source, Lane& lane);
+  // Returns the form, which may not have been made yet. Allocates its memory with `device` unless
+  // another plan already uses the form.
+  absl::StatusOr<std::shared_ptr<Form>> Get(const PlannedForm& planned, Sources sources,
+                                            Device& device);
+  // Calls `make`, which writes the form's memory, unless the form is up to date.
+  absl::Status Refresh(Form& form, const PlannedForm& planned,
+                       absl::FunctionRef<absl::Status()> make);
 
   // Returns how many bytes all forms occupy.
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -80,7 +85,7 @@ class Forms {
   int64_t num_made() const { return num_made_.load(std::memory_order_relaxed); }
 
  private:
-  using Key = std::pair<const std::byte*, std::string>;  // the source and the form's key
+  using Key = std::pair<Sources, std::string>;  // the sources and the form's key
 
   std::vector<std::atomic<uint64_t>> versions_;  // by variable, from 1
   std::atomic<uint64_t> writes_{1};

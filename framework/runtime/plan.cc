@@ -102,7 +102,7 @@ std::string LargestValues(const Plan& plan) {
 
 int64_t Plan::form_bytes() const {
   int64_t bytes = 0;
-  for (const PlannedForm& form : forms) bytes += form.form.bytes;
+  for (const PlannedForm& form : forms) bytes += form.kept ? form.bytes : 0;
   return bytes;
 }
 
@@ -110,13 +110,20 @@ std::string Plan::ToString() const {
   std::string text;
   for (size_t i = 0; i < forms.size(); ++i) {
     const PlannedForm& planned = forms[i];
-    absl::StrAppend(&text, "form in region ", form_region(static_cast<int>(i)), " of ");
-    if (planned.variable < 0) {
-      absl::StrAppend(&text, "a constant");
-    } else {
-      absl::StrAppend(&text, "variable r", planned.source.region, "+", planned.source.offset);
+    const int number = static_cast<int>(i);
+    absl::StrAppend(&text, "form ", number);
+    if (planned.kept) absl::StrAppend(&text, " in region ", form_region(number));
+    absl::StrAppend(&text, ", ", planned.bytes, " bytes: ", planned.name, " of");
+    for (const FormOperand& operand : planned.operands) {
+      if (operand.form >= 0) {
+        absl::StrAppend(&text, " form ", operand.form);
+      } else if (operand.variable >= 0) {
+        absl::StrAppend(&text, " variable r", operand.source.region, "+", operand.source.offset);
+      } else {
+        absl::StrAppend(&text, " a constant");
+      }
     }
-    absl::StrAppend(&text, ", ", planned.form.bytes, " bytes: ", planned.form.key, "\n");
+    absl::StrAppend(&text, "\n");
   }
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];

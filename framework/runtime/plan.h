@@ -171,12 +171,26 @@ struct PlannedControl {
   std::vector<int64_t> staging;
 };
 
-// An operand that the session keeps in a form, in a separate region.
-struct PlannedForm {
-  OperandForm form;
-  int variable = -1;  // in the layout; -1 for a constant
+// An operand of the kernel that makes a form: another form, a variable or a constant.
+struct FormOperand {
+  int form = -1;      // in Plan::forms, before the form that it belongs to
+  int variable = -1;  // in the layout
   Operand source;     // where the variable is
-  Tensor constant;    // the value, if `variable` is -1
+  Tensor constant;    // the value, if both are -1
+};
+
+// A form of a value that changes rarely (forms.h).
+struct PlannedForm {
+  std::string name;  // for people
+  std::string key;   // forms with equal keys are equal if the variables are in the same memory
+  int64_t bytes = 0;
+  int64_t scratch_bytes = 0;
+  std::shared_ptr<const Kernel> make;
+  std::vector<FormOperand> operands;
+  std::vector<int> variables;  // in the layout, sorted; those that the form depends on
+  // If true, the step reads the form, and the session keeps it. If false, it is only an operand of
+  // other forms, and exists while they are made.
+  bool kept = false;
 };
 
 // A plan's instructions in dispatch order, without records and waits if the device's lanes run
@@ -226,7 +240,7 @@ struct Plan {
   int64_t flops = 0;                  // of matrix products and convolutions
   std::vector<int64_t> kernel_flops;  // the same, by kernel
   int64_t copied_to_buckets = 0;      // bytes copied to form operands of collectives
-  int64_t form_bytes() const;         // of all forms
+  int64_t form_bytes() const;         // of all forms that the session keeps
   bool fails_on_data = false;         // whether any kernel can reject its input data
 
   // The memory that each instruction accesses.

@@ -93,14 +93,8 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     bases[plan->layout_region(static_cast<int>(r))] = layout_[r].get();
   }
   if (!plan->forms.empty()) {
-    bound->forms_store_ = forms_ != nullptr ? forms_ : std::make_shared<Forms>(0);
-    for (size_t f = 0; f < plan->forms.size(); ++f) {
-      MF_ASSIGN_OR_RETURN(
-          std::shared_ptr<Form> form,
-          bound->forms_store_->Get(plan->forms[f], bound->SourceOf(plan->forms[f]), *device_));
-      bases[plan->form_region(static_cast<int>(f))] = form->data();
-      bound->forms_.push_back(std::move(form));
-    }
+    MF_ASSIGN_OR_RETURN(bound->forms_,
+                        BoundForms::Create(plan, forms_, absl::MakeSpan(bases), *device_));
   }
   bound->kernel_bases_.reserve(bases.size());
   for (std::byte* base : bases) bound->kernel_bases_.push_back(device_->KernelAddress(base));
@@ -190,29 +184,13 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
     replica_.communicator_->Announce(announced_);
   }
   replica_.collective_log_->BeginStep(step);
-  if (!forms_.empty()) MF_RETURN_IF_ERROR(RefreshForms());
+  if (forms_ != nullptr) {
+    MF_RETURN_IF_ERROR(forms_->Refresh(replica_.device().lane(LaneKind::kCompute)));
+  }
   params_.step = step;
   params_.seed = seed;
   if (transfers_ == nullptr) return absl::OkStatus();  // kernels read params_ itself
   MF_ASSIGN_OR_RETURN(input_, transfers_->Prepare(params_, deadline));
-  return absl::OkStatus();
-}
-
-absl::Status BoundPlan::RefreshForms() {
-  Forms& store = *forms_store_;
-  const bool is_tracked = replica_.forms_ != nullptr;
-  const uint64_t writes = store.writes();
-  if (is_tracked && refreshed_at_ == writes) [[likely]]
-    return absl::OkStatus();
-  Lane& lane = replica_.device().lane(LaneKind::kCompute);
-  for (size_t f = 0; f < forms_.size(); ++f) {
-    const PlannedForm& planned = plan_->forms[f];
-    const absl::Status made = is_tracked
-                                  ? store.Refresh(*forms_[f], planned, SourceOf(planned), lane)
-                                  : store.Make(*forms_[f], planned, SourceOf(planned), lane);
-    MF_RETURN_IF_ERROR(Annotate(made, planned.form.key));
-  }
-  refreshed_at_ = writes;
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/tensor.h"
 #include "framework/runtime/bound_collective.h"
+#include "framework/runtime/bound_forms.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/forms.h"
@@ -207,12 +208,6 @@ class BoundPlan {
   std::byte* Address(const Operand& operand) const {
     return kernel_bases_[operand.region] + operand.offset;
   }
-  const std::byte* SourceOf(const PlannedForm& planned) const {
-    return planned.variable < 0 ? planned.constant.raw()
-                                : bases_[planned.source.region] + planned.source.offset;
-  }
-  // Makes the forms that are stale.
-  absl::Status RefreshForms();
   absl::Status RunControl(const Instruction& instruction);
   absl::Status RunInside(const BoundPlan& outer, std::byte* arena, uint64_t iteration);
   void SetArguments(const BoundPlan& outer, const Operand* arguments);
@@ -232,9 +227,7 @@ class BoundPlan {
   std::vector<std::unique_ptr<BoundCollective>> collectives_;  // for plan_->collectives
   std::vector<const Collective*> announced_;                   // the same, in start order
   std::vector<std::shared_ptr<std::byte>> owned_;
-  std::shared_ptr<Forms> forms_store_;
-  std::vector<std::shared_ptr<Form>> forms_;  // for plan_->forms
-  uint64_t refreshed_at_ = 0;                 // Forms::writes() when all forms were up to date
+  std::unique_ptr<BoundForms> forms_;                                // null if the plan has none
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // for plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run
   StepParams params_;

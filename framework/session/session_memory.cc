@@ -70,9 +70,11 @@ absl::Status CheckStepMemory(const VariableLayout& layout,
     Add(plan.arena_bytes, &total);
     Add(plan.constants_bytes, &total);
     for (const PlannedForm& planned : plan.forms) {
-      const bool shared = planned.variable < 0 ||
-                          layout.regions()[layout.variables()[planned.variable].region].shared;
-      if (r == 0 || !shared) Add(planned.form.bytes, &total);
+      const bool shared =
+          std::all_of(planned.variables.begin(), planned.variables.end(), [&](int variable) {
+            return layout.regions()[layout.variables()[variable].region].shared;
+          });
+      if (planned.kept && (r == 0 || !shared)) Add(planned.bytes, &total);
     }
   }
   return CheckTotal(total, max_bytes, "this step and its fetches need too much memory",

@@ -114,25 +114,24 @@ TEST(CudnnGraphTest, MisusedAttributesAreRejected) {
                          .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment));
   };
   EXPECT_EQ(complete().Build().status(), absl::OkStatus());
-  EXPECT_FALSE(TensorBuilder().Set(CUDNN_ATTR_TENSOR_STRIDES, kStrides).Build().ok());
-  EXPECT_FALSE(TensorBuilder().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment).Build().ok());
+  EXPECT_THAT(TensorBuilder().Set(CUDNN_ATTR_TENSOR_STRIDES, kStrides).Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(TensorBuilder().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment).Build().status(), IsRefusedBy("cudnnBackend@@"));
   // An alignment smaller than an element.
-  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{2}).Build().ok());
+  EXPECT_THAT(complete().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{2}).Build().status(), IsRefusedBy("cudnnBackend@@"));
   // Fewer strides than dimensions.
-  EXPECT_FALSE(
-      complete().Set(CUDNN_ATTR_TENSOR_STRIDES, std::vector<int64_t>{12, 4, 1}).Build().ok());
+  EXPECT_THAT(
+      complete().Set(CUDNN_ATTR_TENSOR_STRIDES, std::vector<int64_t>{12, 4, 1}).Build().status(), IsRefusedBy("cudnnBackend@@"));
   // Wrong types, element counts and attributes.
-  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int32_t{1}).Build().ok());
-  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_DIMENSIONS, 1.0f).Build().ok());
-  EXPECT_FALSE(
-      complete().Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, std::vector<int64_t>{1, 2}).Build().ok());
-  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::vector<int64_t>()).Build().ok());
-  EXPECT_FALSE(complete().Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT).Build().ok());
-  EXPECT_FALSE(ConvolutionBuilder().Build().ok());  // without strides
-  EXPECT_FALSE(ConvolutionBuilder()
+  EXPECT_THAT(complete().Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int32_t{1}).Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(complete().Set(CUDNN_ATTR_TENSOR_DIMENSIONS, 1.0f).Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(
+      complete().Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, std::vector<int64_t>{1, 2}).Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(complete().Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::vector<int64_t>()).Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(complete().Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT).Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(ConvolutionBuilder().Build().status(), IsRefusedBy("cudnnBackend@@"));  // without strides
+  EXPECT_THAT(ConvolutionBuilder()
                    .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::vector<int32_t>{1, 1})
-                   .Build()
-                   .ok());
+                   .Build().status(), IsRefusedBy("cudnnBackend@@"));
   EXPECT_EQ(ConvolutionBuilder()
                 .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::vector<int64_t>{1, 1})
                 .Build()
@@ -164,26 +163,23 @@ TEST(CudnnGraphTest, DescriptorsAreFinalizedInOrder) {
                          .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, *tensor)
                          .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, *tensor));
   };
-  EXPECT_FALSE(operation()
+  EXPECT_THAT(operation()
                    .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, *convolution)
-                   .Build()
-                   .ok());
+                   .Build().status(), IsRefusedBy("cudnnBackend@@"));
   const auto empty = CudnnDescriptor::Create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   ASSERT_TRUE(empty.ok()) << empty.status();
-  EXPECT_FALSE(operation()
+  EXPECT_THAT(operation()
                    .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, *tensor)
                    .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, *empty)
-                   .Build()
-                   .ok());
+                   .Build().status(), IsRefusedBy("cudnnBackend@@"));
   // Graphs, heuristics and plans without the descriptors that they require.
-  EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).Build().ok());
-  EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
+  EXPECT_THAT(CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(CudnnBuilder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
                    .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A)
-                   .Build()
-                   .ok());
-  EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR).Build().ok());
+                   .Build().status(), IsRefusedBy("cudnnBackend@@"));
+  EXPECT_THAT(CudnnBuilder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR).Build().status(), IsRefusedBy("cudnnBackend@@"));
   // Only finalized descriptors return values.
-  EXPECT_FALSE(empty->Get<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1).ok());
+  EXPECT_THAT(empty->Get<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1).status(), IsRefusedBy("cudnnBackend@@"));
 }
 
 TEST(CudnnGraphTest, PackWithoutAddressForEveryIdIsRejected) {

@@ -163,14 +163,16 @@ TEST_P(BadInputTest, ForeignOutputsAndEmptyStepsAreRejected) {
   EXPECT_THAT(session_->Prepare({}, {y}).status(),
               IsError(code, "fetch 0 'y':", "session's snapshot"));
   EXPECT_THAT(session_->Prepare({}, {Output()}).status(), IsError(code, "0: invalid"));
-  EXPECT_FALSE(session_->Prepare({}, {}, {Operation()}).ok());
+  EXPECT_THAT(session_->Prepare({}, {}, {Operation()}).status(), IsError(code, "target 0", "invalid"));
 
   EXPECT_THAT(Step().Run({}).status(),
               IsError(absl::StatusCode::kFailedPrecondition, "step:", "not prepared"));
-  EXPECT_FALSE(CompileStep(Step(), {}).ok());
-  EXPECT_FALSE(Step().PerReplica(0).ok());
+  EXPECT_THAT(CompileStep(Step(), {}).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "step:", "not prepared"));
+  EXPECT_THAT(Step().PerReplica(0).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "step:", "not prepared"));
   EXPECT_THAT(step_.PerReplica(1).status(), IsError(code, "0 to 0", "got 1"));
-  EXPECT_FALSE(step_.PerReplica(-1).ok());
+  EXPECT_THAT(step_.PerReplica(-1).status(), IsError(code, "0 to 0", "got -1"));
 }
 
 TEST_P(BadInputTest, FetchWithMissingFeedReportsPlaceholder) {
@@ -189,8 +191,9 @@ TEST_P(BadInputTest, VariableRejectsValueOfWrongDtypeOrShape) {
               IsError(code, "dense/bias"));
   EXPECT_THAT(session_->AssignVariable("dense/bais", *Tensor::Allocate(DT_FLOAT, {kClasses})),
               IsError(absl::StatusCode::kNotFound, "dense/bais"));
-  EXPECT_FALSE(session_->ReadVariable("dense/bias", GetParam() + 1).ok());
-  EXPECT_FALSE(session_->ReadVariable("dense/bias", -1).ok());
+  EXPECT_THAT(session_->ReadVariable("dense/bias", GetParam() + 1).status(),
+              IsError(code, "replica", absl::StrCat("got ", GetParam() + 1)));
+  EXPECT_THAT(session_->ReadVariable("dense/bias", -1).status(), IsError(code, "replica", "got -1"));
   const std::vector<Tensor> after = Variables();
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(Tensor::Identical(before[i], after[i]));
 }

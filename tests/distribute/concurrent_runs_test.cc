@@ -432,7 +432,7 @@ TEST(ConcurrentRunsTest, WorkersEvictingDifferentStepsAreDetected) {
           .Run({w == 0 ? SmallModel::Batch(0, 6) : Tensor::Vector<int32_t>({1})})
           .status();
     });
-    EXPECT_FALSE(failed[0].ok());
+    EXPECT_THAT(failed[0], IsError(absl::StatusCode::kInvalidArgument, "worker 1", "int32"));
     EXPECT_EQ(RunOnWorkers(*workers, steps, {2, 4, 6, 2, 8}), absl::OkStatus());
   }
   {  // Planted bug: worker 1 uses a step that worker 0 does not, and evicts it later.

@@ -135,7 +135,8 @@ TEST(PlantedBugsTest, SwappedCollectivesAreDetectedInPlan) {
   }
   ASSERT_GE(starts.size(), 2u);
   std::swap(plan->instructions[starts[0]].index, plan->instructions[starts[1]].index);
-  EXPECT_FALSE(CheckPlan::Check(*plan).ok());
+  EXPECT_THAT(CheckPlan::Check(*plan),
+              IsError(absl::StatusCode::kInternal, "check plan", "out of order"));
 }
 
 TEST(PlantedBugsTest, OverlappingLiveValuesAreDetectedInPlan) {
@@ -147,7 +148,8 @@ TEST(PlantedBugsTest, OverlappingLiveValuesAreDetectedInPlan) {
       if (access.operand.region == Plan::kArenaRegion) access.operand.offset = 0;
     }
   }
-  EXPECT_FALSE(CheckPlan::Check(*plan).ok());
+  EXPECT_THAT(CheckPlan::Check(*plan),
+              IsError(absl::StatusCode::kInternal, "check plan", "overlap"));
 }
 
 // Returns true if the results of `program` change on a queued device that ignores one of its waits.

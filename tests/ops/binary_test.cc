@@ -141,7 +141,7 @@ TEST(Equal, IncompatibleShapesCompareUnequalOnRequest) {
   EXPECT_FALSE(EvaluateNode(*equal.node, inputs, {Shape()}, CpuKernels())->at(0).scalar<bool>());
   EXPECT_TRUE(EvaluateNode(*differ.node, inputs, {Shape()}, CpuKernels())->at(0).scalar<bool>());
   ops::Equal(scope, x, y);
-  EXPECT_FALSE(scope.ok());
+  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "Equal(", "[2] and [3]"));
 }
 
 // Builds a node and returns the graph's error.

@@ -221,7 +221,7 @@ TEST(Random, InfersShapeAndRejectsNegativeSize) {
   const Output y = ops::RandomUniform(scope, ops::VectorConst(scope, {2, 3}), DT_FLOAT);
   EXPECT_EQ(scope.shape(y), Shape({2, 3}));
   ops::RandomUniform(scope, ops::VectorConst(scope, {2, -3}), DT_FLOAT);
-  EXPECT_FALSE(scope.ok());
+  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "RandomUniform(", "[2,-3]"));
 }
 
 }  // namespace

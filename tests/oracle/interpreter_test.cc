@@ -154,7 +154,8 @@ TEST_F(InterpreterTest, FailedStepLeavesVariablesUnchanged) {
   Interpreter interpreter = Make();
   const Tensor before = Matrix(1);
   interpreter.variables()["v"] = before;
-  EXPECT_FALSE(interpreter.Run({}, {bad}, {write}).ok());
+  EXPECT_THAT(interpreter.Run({}, {bad}, {write}).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "x", "feed"));
   EXPECT_EQ(ValueOf(interpreter.variables()["v"]), 1);
   EXPECT_EQ(ValueOf(before), 1);
 }

@@ -152,7 +152,8 @@ TEST_F(StepTest, RunAfterItsSessionIsDestroyedFails) {
   session_.reset();
   EXPECT_THAT(step.Run({batch_}).status(),
               IsError(absl::StatusCode::kFailedPrecondition, "session"));
-  EXPECT_FALSE(step.PerReplica(0).ok());
+  EXPECT_THAT(step.PerReplica(0).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "step:", "session"));
   EXPECT_EQ(step.host_time(), absl::ZeroDuration());
 }
 

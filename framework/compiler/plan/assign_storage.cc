@@ -5,6 +5,7 @@
 
 #include "framework/compiler/bucket_gradients.h"
 #include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/plan/invariants.h"
 
 namespace mirrorflow {
 namespace {
@@ -21,7 +22,9 @@ class Assigner {
 
   void Run() {
     PlaceCollectives();
-    for (const Node* node : s_.order) AssignNode(*node);
+    for (const Node* node : s_.order) {
+      if (!s_.invariants->IsComputed(*node)) AssignNode(*node);  // else EmitInstructions does
+    }
     for (const Output& fetch : s_.fetches) {
       if (const int root = table_.RootOf(fetch); root >= 0) table_.all[root].fetched = true;
     }
@@ -30,6 +33,7 @@ class Assigner {
 
  private:
   bool ReadsForm(const Node& node, int input) const {
+    if (s_.invariants->IsComputed(node)) return true;
     const std::vector<OperandForm>& forms = s_.kernel_plans[node.id()].forms;
     return std::any_of(forms.begin(), forms.end(),
                        [input](const OperandForm& form) { return form.input == input; });

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/passes/order_variables.h"
-#include "framework/compiler/plan/form_source.h"
+#include "framework/compiler/plan/invariants.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel.h"
 
@@ -14,8 +14,7 @@ namespace {
 
 class LocalContext final : public KernelContext {
  public:
-  LocalContext(const PlanState& s, const FormSources& sources, const Node& node)
-      : s_(s), sources_(sources), node_(node) {}
+  LocalContext(const PlanState& s, const Node& node) : s_(s), node_(node) {}
 
   const Node& node() const override { return node_; }
   const Shape& input_shape(int i) const override { return s_.local_shape(node_.input(i)); }
@@ -25,7 +24,10 @@ class LocalContext final : public KernelContext {
   const Shape& global_output_shape(int i) const override {
     return s_.values().shape(node_.output(i));
   }
-  bool changes_rarely(int i) const override { return sources_.Find(node_.input(i)).has_value(); }
+  bool changes_rarely(int i) const override {
+    // A node that the plan computes as a form runs too rarely to need forms itself.
+    return !s_.invariants->IsComputed(node_) && s_.invariants->SourceOf(node_.input(i)) != nullptr;
+  }
   int num_threads() const override { return s_.traits.num_threads; }
   const KernelOptions& options() const override { return s_.options.kernels; }
   KernelLibrary* library() const override { return s_.plan->library.get(); }
@@ -33,7 +35,6 @@ class LocalContext final : public KernelContext {
 
  private:
   const PlanState& s_;
-  const FormSources& sources_;
   const Node& node_;
 };
 
@@ -72,16 +73,16 @@ absl::Status CheckUpdatesParts(const Node& node, const Kernel& kernel) {
 
 absl::StatusOr<bool> ChooseKernels::Run(PlanState& s) {
   s.kernel_plans.resize(s.graph.id_limit());
-  const FormSources sources(s);
+  s.invariants = std::make_shared<const Invariants>(s);
   for (const Node* node : s.graph.Nodes()) {
     KernelPlan& kernel = s.kernel_plans[node->id()];
     if (IsControlFlow(node->op())) {
       kernel = OfControlFlow(s, *node);
     } else if (NeedsKernel(*node)) {
-      MF_ASSIGN_OR_RETURN(kernel,
-                          s.kernels->Create(s.traits.type, LocalContext(s, sources, *node)));
+      MF_ASSIGN_OR_RETURN(kernel, s.kernels->Create(s.traits.type, LocalContext(s, *node)));
       if (IsCollective(*node)) MF_RETURN_IF_ERROR(CheckUpdatesParts(*node, *kernel.kernel));
     }
+    if (s.invariants->IsComputed(*node)) kernel.flops = 0;  // not in each step
     s.plan->flops += kernel.flops;
     s.plan->fails_on_data |= kernel.fails_on_data;
   }

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "framework/compiler/plan/emit_collectives.h"
-#include "framework/compiler/plan/form_source.h"
+#include "framework/compiler/plan/invariants.h"
+#include "framework/compiler/plan/plan_forms.h"
 #include "framework/compiler/plan/plan_writer.h"
 
 namespace mirrorflow {
@@ -39,6 +40,7 @@ class Emitter {
   }
 
   void EmitNode(const Node& node) {
+    if (s_.invariants->IsComputed(node)) return;
     const int wait_for = LastCollective(node);
     if (IsCollective(node)) {
       collectives_.FinishUpTo(wait_for);
@@ -61,7 +63,9 @@ class Emitter {
     KernelPlan& kernel = s_.kernel_plans[node.id()];
     if (kernel.flops > 0) collectives_.FinishUpdates();
     std::map<int, int> forms;
-    for (const OperandForm& form : kernel.forms) forms[form.input] = AddForm(node, form);
+    for (const OperandForm& form : kernel.forms) {
+      forms[form.input] = forms_.StorageOf(node.input(form.input), form);
+    }
     EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_.kernels.size()),
                 kernel.scratch_bytes, forms);
     plan_.kernels.push_back(std::move(kernel.kernel));
@@ -86,28 +90,11 @@ class Emitter {
     plan_.controls.push_back(std::move(control));
   }
 
-  // Adds a form to the plan, unless another kernel reads the same one. Returns its storage.
-  int AddForm(const Node& node, const OperandForm& form) {
-    const FormSource source = *sources_.Find(node.input(form.input));
-    for (size_t i = 0; i < forms_.size(); ++i) {
-      if (forms_[i].source == source && plan_.forms[i].form.key == form.key) {
-        return forms_[i].storage;
-      }
-    }
-    PlannedForm planned = {.form = form, .variable = source.variable};
-    if (source.constant != nullptr) {
-      planned.constant = s_.values().at(source.constant->output(0)).constant;
-    } else {
-      const VariableInfo& variable = s_.layout->variables()[source.variable];
-      planned.source = {plan_.layout_region(variable.region), variable.offset};
-    }
-    const int storage =
-        s_.storage.Add({.bytes = planned.form.bytes,
-                        .region = plan_.form_region(static_cast<int>(plan_.forms.size())),
-                        .pinned = true});
-    plan_.forms.push_back(std::move(planned));
-    forms_.push_back({source, storage});
-    return storage;
+  int StorageOf(const Output& value) {
+    const int storage = s_.storage.of(value);
+    if (storage >= 0) return storage;
+    const Node* const source = s_.invariants->SourceOf(value);
+    return source != nullptr && s_.invariants->IsComputed(*source) ? forms_.StorageOf(*source) : -1;
   }
 
   // Emits an instruction with the node's inputs, outputs and scratch as operands. `forms` holds the
@@ -125,7 +112,7 @@ class Emitter {
       const auto form = forms.find(i);
       const int storage = form != forms.end()       ? form->second
                           : node.is_static_input(i) ? -1
-                                                    : s_.storage.of(node.input(i));
+                                                    : StorageOf(node.input(i));
       writer_.AddOperand(storage);
       if (storage < 0) continue;
       uses.push_back({storage, false});
@@ -141,14 +128,8 @@ class Emitter {
     writer_.Append(instruction, uses);
   }
 
-  struct EmittedForm {
-    FormSource source;
-    int storage;
-  };
-
   PlanState& s_;
-  const FormSources sources_{s_};   // finds the same sources as in ChooseKernels
-  std::vector<EmittedForm> forms_;  // for plan_.forms
+  PlanForms forms_{s_};
   Plan& plan_;
   PlanWriter writer_;
   EmitCollectives collectives_;

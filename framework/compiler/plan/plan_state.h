@@ -23,6 +23,8 @@ namespace mirrorflow {
 // The shapes on one replica, indexed by node id and output.
 using LocalShapes = std::vector<std::vector<Shape>>;
 
+class Invariants;
+
 struct PlanState final : Compilation {
   // `rows[axis]` is the replica's row count on each axis of the program; it may be 0. Creates a
   // separate state for each function of a branch or loop. The kernels use `library` and `tuning`,
@@ -46,7 +48,8 @@ struct PlanState final : Compilation {
   // loop's values between iterations.
   bool owns_feeds = false;
 
-  LocalShapes shapes;                    // by InferLocalShapes
+  LocalShapes shapes;                            // by InferLocalShapes
+  std::shared_ptr<const Invariants> invariants;  // by ChooseKernels
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
   std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
   StorageTable storage;      // by AssignStorage

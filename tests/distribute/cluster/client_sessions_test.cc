@@ -99,8 +99,10 @@ TEST_F(ClientSessionsTest, AcknowledgedCallIsRefused) {
 TEST_F(ClientSessionsTest, OnlyCurrentConnectionIsAccepted) {
   Answers answers;
   const coordination::Signed late = Message(1, "first", "key");
-  EXPECT_FALSE(Receive(Message(1, "first", "another key"), "", &answers).ok());
-  EXPECT_FALSE(Receive(Message(1, "unknown", "key"), "", &answers).ok());
+  EXPECT_THAT(Receive(Message(1, "first", "another key"), "", &answers).status(),
+              IsError(absl::StatusCode::kUnauthenticated, "key"));
+  EXPECT_THAT(Receive(Message(1, "unknown", "key"), "", &answers).status(),
+              IsError(absl::StatusCode::kUnauthenticated, "connection"));
   sessions_.Connect(kProcess, "second", "other");
   const absl::Status status = Receive(late, "", &answers).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;

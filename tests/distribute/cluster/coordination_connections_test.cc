@@ -257,7 +257,8 @@ TEST_F(CoordinationTest, ReplayedRegistrationIsRefused) {
     TcpProxy proxy(server_->port());
     Options options = TestWorkerOptions(server_->port(), 1, 2);
     options.coordinator = absl::StrCat("127.0.0.1:", proxy.port());
-    EXPECT_FALSE(CoordinationClient::Connect(options, In(seconds)).ok());
+    EXPECT_THAT(CoordinationClient::Connect(options, In(seconds)).status(),
+                IsError(absl::StatusCode::kDeadlineExceeded, "worker 0"));
     recorded = proxy.captured();
     ASSERT_LT(seconds, 60);
   }

@@ -322,7 +322,8 @@ TEST_F(ClusterStatusTest, ObserverCannotRegisterAsWorker) {
   Start(1);
   Options options = TestWorkerOptions(server_->port(), 0, 1);
   options.member.set_worker(-1);
-  EXPECT_FALSE(CoordinationClient::Connect(options, In(0.5)).ok());
+  EXPECT_THAT(CoordinationClient::Connect(options, In(0.5)).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "worker -1"));
   const std::vector<Client> clients = ConnectAll(1);  // the cluster still works
   EXPECT_TRUE(clients[0].ok()) << clients[0].status();
 }
@@ -364,7 +365,10 @@ class LateWorkerTest : public CoordinationTest {
 TEST_F(LateWorkerTest, WorkerThatWatchesInBackgroundCanBeLate) {
   constexpr absl::Duration kPatience = absl::Seconds(1);
   StartStep(kPatience);
-  std::thread watches([&] { EXPECT_FALSE(groups_[1]->Watch("never put").ok()); });
+  std::thread watches([&] {
+    EXPECT_THAT(groups_[1]->Watch("never put").status(),
+                IsError(absl::StatusCode::kDeadlineExceeded, "without progress"));
+  });
   const absl::Status failed = AwaitStall();
   EXPECT_THAT(failed, IsError(absl::StatusCode::kDeadlineExceeded, "without progress"));
   EXPECT_GE(MonotonicTime::Now() - begin_, kPatience);
@@ -375,7 +379,8 @@ TEST_F(LateWorkerTest, WorkerThatWatchesInBackgroundCanBeLate) {
 TEST_F(LateWorkerTest, WorkerThatWaitsWithoutDeadlineIsNotLate) {
   StartStep(absl::Hours(1));
   std::thread waits([&] {
-    EXPECT_FALSE(groups_[1]->Barrier("never passed", MonotonicTime::InfiniteFuture()).ok());
+    EXPECT_THAT(groups_[1]->Barrier("never passed", MonotonicTime::InfiniteFuture()),
+                IsError(absl::StatusCode::kDeadlineExceeded, "without progress"));
   });
   const absl::Status failed = AwaitStall();
   EXPECT_THAT(failed, IsError(absl::StatusCode::kDeadlineExceeded, "without progress"));

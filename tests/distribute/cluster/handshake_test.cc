@@ -102,7 +102,8 @@ TEST(HandshakeTest, RanksAreAdmittedOnlyAfterProof) {
   auto stranger = Handshake::Connecting(other, kRanks);
   auto careful = Handshake::Accepting(kCluster, refuse);
   ASSERT_TRUE(careful.Receive(stranger.TakeOutput()).ok());
-  EXPECT_FALSE(careful.Receive(std::string(32, 'x')).ok());
+  EXPECT_THAT(careful.Receive(std::string(32, 'x')),
+              IsError(absl::StatusCode::kPermissionDenied, "secret"));
   EXPECT_EQ(asked, 1);
 }
 
@@ -112,7 +113,7 @@ TEST(HandshakeTest, ConnectingEndReceivesRefusal) {
     auto connecting = Handshake::Connecting(connects, kRanks);
     auto accepting =
         Handshake::Accepting(kCluster, [&](const Handshake::Ranks&) { return admitted; });
-    EXPECT_FALSE(Shake(connecting, accepting).ok());
+    EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kPermissionDenied);
     const std::string refusal = accepting.TakeOutput();
     EXPECT_TRUE(connecting.Receive(refusal.substr(0, 1)).ok());
     EXPECT_FALSE(connecting.done());
@@ -185,7 +186,10 @@ TEST(HandshakeTest, FlippedBitsAreRefused) {
     hello[at] = static_cast<char>(hello[at] ^ 1 << at % 8);
     absl::Status status = accepting.Receive(hello);
     if (status.ok()) status = connecting.Receive(accepting.TakeOutput());
-    EXPECT_FALSE(status.ok()) << at;
+    // The first bytes name the protocol.
+    EXPECT_EQ(status.code(), at < 4 ? absl::StatusCode::kInvalidArgument
+                                    : absl::StatusCode::kPermissionDenied)
+        << at << status;
   }
 }
 

@@ -83,7 +83,8 @@ TEST_F(MembershipTest, LostProcessReceivesReason) {
 TEST_F(MembershipTest, WorkerThatHasNotBeenNotifiedIsNotSilent) {
   Membership membership(kWorkers, {});
   for (int w = 0; w < kWorkers; ++w) {
-    EXPECT_FALSE(membership.members().result().ok());
+    EXPECT_THAT(membership.members().result(),
+                IsError(absl::StatusCode::kUnavailable, "registered"));
     EXPECT_EQ(membership.Admit({.worker = w, .number = 1}, Describe(w)), absl::OkStatus());
   }
   EXPECT_TRUE(membership.members().result().ok());
@@ -219,7 +220,8 @@ TEST_F(MembershipTest, StallInsideStepIsReportedOnce) {
   EXPECT_TRUE(membership_.FindStall(late).ok());
   Beat(1, 1, 4);  // worker 1 continues, and stops again
   EXPECT_TRUE(membership_.FindStall(MonotonicTime::Now() + absl::Seconds(4)).ok());
-  EXPECT_FALSE(membership_.FindStall(MonotonicTime::Now() + absl::Seconds(6)).ok());
+  EXPECT_THAT(membership_.FindStall(MonotonicTime::Now() + absl::Seconds(6)),
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker 1"));
 }
 
 // A late worker loads data, compiles or runs a callback.

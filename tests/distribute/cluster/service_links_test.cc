@@ -157,7 +157,8 @@ TEST_F(ServiceLinksTest, RemovedLinkIsClosed) {
   ASSERT_TRUE(SendAll(*ends.worker, "never read").ok());
   links_.Remove("one");
   EXPECT_THAT(AdvanceAll(), IsEmpty());
-  EXPECT_FALSE(ReceiveAll(*ends.library, 1).ok());
+  EXPECT_THAT(ReceiveAll(*ends.library, 1).status(),
+              IsError(absl::StatusCode::kUnavailable, "closed"));
 }
 
 }  // namespace

@@ -372,7 +372,7 @@ TEST(PlanStagesTest, PlanIsCheckedOnlyIfOptionIsSet) {
   plan.state->plan->accesses[0].clear();  // now no instruction writes the fetched value
   EXPECT_TRUE(RunPasses(*plan.state, CheckPlan()).ok());
   plan.state->options.check_plan = true;
-  EXPECT_FALSE(RunPasses(*plan.state, CheckPlan()).ok());
+  EXPECT_THAT(RunPasses(*plan.state, CheckPlan()), IsError(absl::StatusCode::kInternal, "check plan", "fetch 0"));
 }
 
 }  // namespace

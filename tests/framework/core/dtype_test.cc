@@ -36,7 +36,7 @@ TEST(DataTypeTest, NumbersWithoutNameAreUnknown) {
 TEST(DataTypeTest, ParseErrorNamesUnknownType) {
   EXPECT_THAT(ParseDataType("Float").status(),
               IsError(absl::StatusCode::kInvalidArgument, "unknown dtype 'Float'"));
-  EXPECT_FALSE(ParseDataType("invalid").ok());
+  EXPECT_THAT(ParseDataType("invalid").status(), IsError(absl::StatusCode::kInvalidArgument, "unknown dtype 'invalid'"));
 }
 
 TEST(DataTypeTest, SizesMatchCppTypes) {

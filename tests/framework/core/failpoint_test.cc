@@ -54,13 +54,15 @@ TEST_F(FailpointTest, WarnsOnceOnOneLineIfTheVariableIsSet) {
   EXPECT_EXIT(create_two(""), testing::ExitedWithCode(0), "^$");
 }
 
+auto FailsOnPurpose() { return IsError(absl::StatusCode::kInternal, "failpoint place"); }
+
 TEST_F(FailpointTest, FailsAtEveryPassOrAtOne) {
   Failpoint& always = NewFailpoint("other=kill,place=error");
-  EXPECT_THAT(always.Pass(), IsError(absl::StatusCode::kInternal, "failpoint place"));
-  EXPECT_FALSE(always.Pass().ok());
+  EXPECT_THAT(always.Pass(), FailsOnPurpose());
+  EXPECT_THAT(always.Pass(), FailsOnPurpose());
   Failpoint& second = NewFailpoint("place=error#2");
   EXPECT_TRUE(second.Pass().ok());
-  EXPECT_FALSE(second.Pass().ok());
+  EXPECT_THAT(second.Pass(), FailsOnPurpose());
   EXPECT_TRUE(second.Pass().ok());
 }
 
@@ -68,7 +70,7 @@ TEST_F(FailpointTest, FailsOnOneWorker) {
   Failpoint& failpoint = NewFailpoint("place=error@3#1");
   EXPECT_TRUE(failpoint.Pass().ok());
   Failpoint::SetWorker(3);
-  EXPECT_FALSE(failpoint.Pass().ok());
+  EXPECT_THAT(failpoint.Pass(), FailsOnPurpose());
 }
 
 TEST_F(FailpointTest, KillOrExitEndsTheProcess) {

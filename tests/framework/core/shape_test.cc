@@ -60,11 +60,11 @@ TEST(ShapeValidateTest, RejectsByteSizeThatOverflows) {
   EXPECT_TRUE(shape.Validate(DT_UINT8).ok());
   EXPECT_THAT(shape.Validate(DT_FLOAT),
               IsError(absl::StatusCode::kInvalidArgument, "float[2147483648,1073741824]"));
-  EXPECT_FALSE(Shape({kMax}).Validate(DT_DOUBLE).ok());
+  EXPECT_THAT(Shape({kMax}).Validate(DT_DOUBLE), IsError(absl::StatusCode::kInvalidArgument, "double[9223372036854775807]", "overflows"));
 }
 
 TEST(ShapeValidateTest, RejectsEmptyTensorWhoseStridesOverflow) {
-  EXPECT_FALSE(Shape({0, kMax, kMax}).Validate(DT_UINT8).ok());
+  EXPECT_THAT(Shape({0, kMax, kMax}).Validate(DT_UINT8), IsError(absl::StatusCode::kInvalidArgument, "uint8[0,", "overflows"));
 }
 
 TEST(ShapeMergeTest, CombinesDimensionsKnownOnEitherSide) {
@@ -76,7 +76,7 @@ TEST(ShapeMergeTest, CombinesDimensionsKnownOnEitherSide) {
 TEST(ShapeMergeTest, ErrorNamesBothContradictoryShapes) {
   EXPECT_THAT(Shape({2, 3}).MergeWith(Shape({2, 4})).status(),
               IsError(absl::StatusCode::kInvalidArgument, "[2,3] and [2,4]", "incompatible"));
-  EXPECT_FALSE(Shape({2}).MergeWith(Shape({2, 1})).ok());
+  EXPECT_THAT(Shape({2}).MergeWith(Shape({2, 1})).status(), IsError(absl::StatusCode::kInvalidArgument, "[2] and [2,1]", "incompatible"));
 }
 
 TEST(ShapeTest, CompatibleIfSomeShapeMatchesBoth) {
@@ -89,7 +89,7 @@ TEST(ShapeTest, CompatibleIfSomeShapeMatchesBoth) {
 TEST(CheckedMultiplyTest, FailsInsteadOfOverflowing) {
   EXPECT_EQ(*CheckedMultiply(kMax, 1), kMax);
   EXPECT_EQ(*CheckedMultiply(kMax, 0), 0);
-  EXPECT_EQ(CheckedMultiply(kMax, 2).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(CheckedMultiply(kMax, 2).status(), IsError(absl::StatusCode::kInvalidArgument, " * 2", "overflows"));
 }
 
 struct BroadcastCase {
@@ -123,7 +123,7 @@ TEST(BroadcastShapesTest, FollowsNumPyEvenForUnknownDimensions) {
 TEST(BroadcastShapesTest, ErrorNamesIncompatibleShapes) {
   EXPECT_THAT(BroadcastShapes({2, 3}, {2}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "[2,3] and [2]", "broadcast"));
-  EXPECT_FALSE(BroadcastShapes({0}, {2}).ok());
+  EXPECT_THAT(BroadcastShapes({0}, {2}).status(), IsError(absl::StatusCode::kInvalidArgument, "[0] and [2]", "broadcast"));
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ TEST(GraphFileTest, RejectsDeepNestingInEveryFormat) {
   text = "debug_info ";
   for (int i = 0; i < 200000; ++i) text += "{ a ";
   Put(Path("deep.pbtxt"), text);
-  EXPECT_FALSE(ReadError(Path("deep.pbtxt")).ok());
+  EXPECT_THAT(ReadError(Path("deep.pbtxt")), IsError(kInvalid, Path("deep.pbtxt"), "deep"));
 
   Put(Path("deep.txt"), absl::StrCat("x = NoOp() {_a=", std::string(200000, '[')));
   EXPECT_THAT(ReadError(Path("deep.txt")),
@@ -267,7 +267,8 @@ TEST(GraphFileTest, FileSystemErrorsNamePath) {
               IsError(absl::StatusCode::kNotFound, Path("none.pb"), "No such file"));
   EXPECT_THAT(ReadError(::testing::TempDir()), IsError(absl::StatusCode::kFailedPrecondition,
                                                        ::testing::TempDir(), "got a directory"));
-  EXPECT_FALSE(WriteGraphFile(Graph(), Path("no_folder/graph.pb")).ok());
+  EXPECT_THAT(WriteGraphFile(Graph(), Path("no_folder/graph.pb")),
+              IsError(absl::StatusCode::kNotFound, Path("no_folder/graph.pb"), "No such file"));
 }
 
 TEST(GraphFileTest, FailedWriteLeavesExistingFileUnchanged) {

@@ -293,12 +293,12 @@ TEST_F(GraphTest, CopyOfFindsTheCloneOfANode) {
               IsError(kInvalid, "'y'", "reader's snapshot", "before calling Read"));
   Graph other = graph_.Clone();
   EXPECT_THAT(copy(other.FindNode("x")).status(), IsError(kInvalid, "'x'", "another graph"));
-  EXPECT_FALSE(copy(nullptr).ok());
+  EXPECT_THAT(copy(nullptr).status(), IsError(kInvalid, "invalid", "builder's result"));
   // A graph that is moved keeps its nodes, although its address changes.
   const Graph moved = std::move(graph_);
   EXPECT_EQ(copy(x.node).value(), clone.FindNode("x"));
   graph_ = std::move(other);
-  EXPECT_FALSE(copy(graph_.FindNode("x")).ok());
+  EXPECT_THAT(copy(graph_.FindNode("x")).status(), IsError(kInvalid, "'x'", "another graph"));
 }
 
 TEST_F(GraphTest, ShapesOfAnotherGraphAreUnknown) {

@@ -65,8 +65,8 @@ TEST(ParseShardingTermsTest, ErrorNamesMismatchedTerm) {
   EXPECT_THAT(ParseShardingTerms("m->m", {{2}, {2}}, {{2}}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "expected 2 terms", "got 'm'"));
   EXPECT_THAT(ParseShardingTerms("m,n", {{2}}, {{2}}).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "expected one '->'"));
-  EXPECT_FALSE(ParseShardingTerms("m->n->m", {{2}}, {{2}}).ok());
+              IsError(absl::StatusCode::kInvalidArgument, "'m,n'", "expected one '->'"));
+  EXPECT_THAT(ParseShardingTerms("m->n->m", {{2}}, {{2}}).status(), IsError(absl::StatusCode::kInvalidArgument, "'m->n->m'", "expected one '->'"));
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ TEST(EventReaderTest, OtherEventsAreRefused) {
 
 TEST(EventReaderTest, NothingIsReadAfterAnError) {
   EventReader reader(1);
-  EXPECT_FALSE(Send(reader, {Ready(), Started()}).ok());
+  EXPECT_THAT(Send(reader, {Ready(), Started()}), IsError(kRefused, "'started'"));
   reader.Expect(Start());
   EXPECT_EQ(Send(reader, {Started()}).code(), kRefused);
 }

@@ -429,8 +429,10 @@ TEST_F(CheckpointDirectoryTest, LeftoversAreRemovedAtTheNextStart) {
 TEST_F(CheckpointDirectoryTest, FileInPlaceOfDirectoryIsRejected) {
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
   std::ofstream(path_) << "a file";
-  EXPECT_FALSE(CheckpointDirectory::Open(path_).ok());
-  EXPECT_FALSE(ListCheckpoints(path_).ok());
+  EXPECT_THAT(CheckpointDirectory::Open(path_).status(),
+              IsError(absl::StatusCode::kAlreadyExists, path_, "directory"));
+  EXPECT_THAT(ListCheckpoints(path_).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, path_, "directory"));
 }
 
 }  // namespace

@@ -137,9 +137,9 @@ TEST(NpzTest, AcceptsArchiveWithComment) {
 TEST(NpzTest, TruncatedOrExtendedFileIsRejected) {
   for (const std::string& good : {FileByNumPy(), FileByUs(ArraysByNumPy())}) {
     for (size_t size = 0; size < good.size(); ++size)
-      EXPECT_FALSE(Error(good.substr(0, size)).ok());
-    EXPECT_FALSE(Error(good + "x").ok());
-    EXPECT_FALSE(Error("x" + good).ok());
+      EXPECT_EQ(Error(good.substr(0, size)).code(), absl::StatusCode::kDataLoss) << size;
+    EXPECT_THAT(Error(good + "x"), IsError(absl::StatusCode::kDataLoss, "end record"));
+    EXPECT_THAT(Error("x" + good), IsError(absl::StatusCode::kDataLoss, "wrong offset"));
   }
 }
 

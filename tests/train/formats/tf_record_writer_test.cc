@@ -76,9 +76,11 @@ TEST(TfRecordWriterTest, SymbolicLinkIsNotFollowed) {
   std::filesystem::create_symlink(victim, link);
   for (const auto existing :
        {TfRecordWriter::Existing::kReplace, TfRecordWriter::Existing::kRefuse}) {
-    EXPECT_FALSE(TfRecordWriter::Create(link, existing).ok());
+    const bool replaces = existing == TfRecordWriter::Existing::kReplace;
+    EXPECT_THAT(TfRecordWriter::Create(link, existing).status(),
+                IsError(replaces ? absl::StatusCode::kFailedPrecondition
+                                 : absl::StatusCode::kAlreadyExists, link));
   }
-  EXPECT_EQ(TfRecordWriter::Create(link).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Contents(victim), "old");
 }
 

@@ -156,7 +156,7 @@ TEST(MetricsServerTest, ReportsProgressOfFit) {
                                       {.callbacks = {server->get()}, .on_step = [](int64_t, float) {
                                          return absl::DataLossError("on purpose");
                                        }});
-  EXPECT_FALSE(failed.ok());
+  EXPECT_THAT(failed.status(), IsError(absl::StatusCode::kDataLoss, "on purpose"));
   EXPECT_THAT(Get(port, "/healthz"), AllOf(StartsWith("HTTP/1.0 503 "), HasSubstr("on purpose")));
   ASSERT_TRUE((*trainer)->Fit(dataset.Batch(2), {.callbacks = {server->get()}}).ok());
   EXPECT_THAT(Get(port, "/healthz"), StartsWith("HTTP/1.0 200 "));
