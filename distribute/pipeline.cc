@@ -29,9 +29,11 @@
 #include "ops/control_flow/passes/loop_bound.h"
 #include "ops/control_flow/passes/lower_tensor_lists.h"
 #include "ops/passes/elide_attention_transposes.h"
+#include "ops/passes/fold_batch_norm.h"
+#include "ops/passes/fold_padding.h"
 #include "ops/passes/fuse_attention.h"
-#include "ops/passes/fuse_bias_and_relu.h"
 #include "ops/passes/fuse_elementwise.h"
+#include "ops/passes/fuse_epilogues.h"
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/lower_to_matmul.h"
 #include "ops/passes/mixed_precision.h"
@@ -60,6 +62,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   // User passes run before the rewrites below, so the nodes that they match still exist.
   for (const PassMaker& make : extensions) p.Add(make);
 
+  p.Add<FoldPadding>();
   p.Add<LowerToMatmul>();
   p.Add<SinkReluBelowMaxPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
@@ -80,7 +83,8 @@ PipelineOver<PlanState> PlanPipeline() {
   PipelineOver<PlanState> p;
   // These passes know the device, so they fuse only into nodes that it has kernels for.
   p.Add<DropReaderEdges>();
-  p.Add<FuseBiasAndRelu>();
+  p.Add<FoldBatchNorm>();
+  p.Add<FuseEpilogues>();
   p.Add<FuseElementwise>();
   p.Add<OrderVariables>();
   p.Add<FuseUpdates>();

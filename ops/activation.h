@@ -12,6 +12,8 @@ void RegisterActivation(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kRelu6[] = "Relu6";  // for passes that match this op
+
 struct LeakyReluOptions {
   float alpha = 0.2f;  // the slope below 0
 };

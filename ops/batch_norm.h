@@ -14,6 +14,8 @@ void RegisterBatchNorm(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kFusedBatchNormV3[] = "FusedBatchNormV3";  // for passes that match this op
+
 // The attribute that selects the rows that the statistics cover under a strategy. Without it, they
 // cover the global batch; if its value is kPerReplicaBatchNorm, they cover each replica's rows
 // separately. FusedBatchNormV3Options::per_replica sets it.

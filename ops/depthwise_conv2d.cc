@@ -12,7 +12,6 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kForward[] = "DepthwiseConv2dNative";
 constexpr char kBackpropInput[] = "DepthwiseConv2dNativeBackpropInput";
 constexpr char kBackpropFilter[] = "DepthwiseConv2dNativeBackpropFilter";
 
@@ -124,14 +123,16 @@ absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
 // are these same three ops.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
-  return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
-                             ops::ApplyWithSameAttrs(c, kForward, {images, filter})};
+  return std::vector<Output>{
+      Output(), FilterGradient(c, images, filter, out_backprop),
+      ops::ApplyWithSameAttrs(c, ops::kDepthwiseConv2dNative, {images, filter})};
 }
 
 absl::StatusOr<std::vector<Output>> BackpropFilterGrad(const GradContext& c) {
   const Output input = c.op.input(0), out_backprop = c.op.input(2), filter = c.dy[0];
-  return std::vector<Output>{InputGradient(c, input, filter, out_backprop), Output(),
-                             ops::ApplyWithSameAttrs(c, kForward, {input, filter})};
+  return std::vector<Output>{
+      InputGradient(c, input, filter, out_backprop), Output(),
+      ops::ApplyWithSameAttrs(c, ops::kDepthwiseConv2dNative, {input, filter})};
 }
 
 OpBuilder& CommonAttrs(OpBuilder& op) {
@@ -146,7 +147,7 @@ OpBuilder& CommonAttrs(OpBuilder& op) {
 }  // namespace
 
 void RegisterDepthwiseConv2d(OpRegistry& ops) {
-  CommonAttrs(ops.Define(kForward)
+  CommonAttrs(ops.Define(ops::kDepthwiseConv2dNative)
                   .Doc("cross-correlation of each image channel with its own filters")
                   .Input("input: T")
                   .Input("filter: T")
@@ -193,7 +194,8 @@ Output Finish(NodeBuilder builder, absl::Span<const int64_t> strides, absl::stri
 Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,
                              absl::Span<const int64_t> strides, absl::string_view padding,
                              const DepthwiseConv2dOptions& options) {
-  return Finish(Build(scope, kForward, {input, filter}), strides, padding, options);
+  return Finish(Build(scope, ops::kDepthwiseConv2dNative, {input, filter}), strides, padding,
+                options);
 }
 
 Output DepthwiseConv2dNativeBackpropInput(const Scope& scope, Output input_sizes, Output filter,

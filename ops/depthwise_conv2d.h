@@ -17,6 +17,8 @@ void RegisterDepthwiseConv2d(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kDepthwiseConv2dNative[] = "DepthwiseConv2dNative";
+
 struct DepthwiseConv2dOptions {
   std::vector<int64_t> explicit_paddings = {};
   std::string data_format = "NHWC";  // or "NCHW"

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/fused_ops.h"
 
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "ops/activation.h"
 #include "ops/conv2d.h"
+#include "ops/depthwise_conv2d.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
 #include "ops/unary.h"
@@ -56,17 +60,40 @@ absl::Status ReluMaskShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-OpDef DefWithBias(absl::string_view product, bool relu) {
+// All products with a bias and an epilogue, by the name of the op.
+const std::map<std::string, ops::FusedProduct, std::less<>>& FusedProducts() {
+  static const auto* const products = [] {
+    auto* const all = new std::map<std::string, ops::FusedProduct, std::less<>>();
+    for (const char* product : {ops::kConv2D, ops::kDepthwiseConv2dNative, ops::kMatMul}) {
+      for (const bool add : {false, true}) {
+        for (const char* activation :
+             {"", ops::kRelu, ops::kRelu6, ops::kSigmoid, ops::kTanh, ops::kSwish}) {
+          const ops::Epilogue epilogue{.add = add, .activation = activation};
+          all->emplace(ops::Fused(product, epilogue), ops::FusedProduct{product, epilogue});
+        }
+      }
+    }
+    return all;
+  }();
+  return *products;
+}
+
+OpDef DefFused(absl::string_view name, const ops::FusedProduct& fused) {
+  const auto& [product, epilogue] = fused;
   OpDef def = *AllOps().Find(product);
-  def.name = relu ? ops::WithBiasAndRelu(product) : ops::WithBias(product);
-  absl::StrAppend(&def.doc, "; adds bias[…,c] to the output",
-                  relu ? " and replaces negative elements with 0" : "");
+  def.name = std::string(name);
+  absl::StrAppend(&def.doc, "; adds bias[…,c] to the output");
   def.inputs.push_back({.name = ops::kFusedBias, .type_attr = "T"});
+  if (epilogue.add) {
+    absl::StrAppend(&def.doc, ", then addend");
+    def.inputs.push_back({.name = ops::kFusedAddend, .type_attr = "T"});
+  }
+  if (!epilogue.activation.empty()) absl::StrAppend(&def.doc, ", then ", epilogue.activation);
   def.sharding = nullptr;
   def.no_sharding_reason = "it is created after sharding propagation";
   def.gradient = nullptr;
   def.no_gradient_reason = "it is created after gradients are built";
-  if (relu && product == ops::kMatMul) {
+  if (epilogue == ops::Epilogue{.activation = ops::kRelu} && product == ops::kMatMul) {
     def.attrs.push_back({.name = ops::kNumMasks, .type = "int", .default_value = int64_t{0}});
     def.outputs.push_back({.name = "mask", .dtype = DT_UINT8, .number_attr = ops::kNumMasks});
     def.shape = ReluMaskShape;
@@ -81,8 +108,7 @@ absl::Status MatMulReluGradShape(ShapeContext& c) {
 }
 
 OpDef DefMatMulReluGrad() {
-  OpDef def = DefWithBias(ops::kMatMul, /*relu=*/false);
-  def.name = ops::kMatMulReluGrad;
+  OpDef def = DefFused(ops::kMatMulReluGrad, {.product = ops::kMatMul});
   def.doc =
       "the gradients of a layer's output before Relu and of its bias, given the next layer's "
       "gradient";
@@ -113,9 +139,7 @@ const OpRegistry& FusedOps() {
       ops->Define(DefOfProduct(*op));
       ops->Define(DefMultiTensor(*op));
     }
-    for (const char* product : {ops::kConv2D, ops::kMatMul}) {
-      for (const bool relu : {false, true}) ops->Define(DefWithBias(product, relu));
-    }
+    for (const auto& [name, fused] : FusedProducts()) ops->Define(DefFused(name, fused));
     ops->Define(DefMatMulReluGrad());
     ops->Define(ops::kFusedElementwise)
         .Doc("output = the value that `body` computes from the inputs")
@@ -137,8 +161,15 @@ namespace ops {
 
 std::string OfProduct(absl::string_view update) { return absl::StrCat(update, "OfProduct"); }
 std::string MultiTensor(absl::string_view update) { return absl::StrCat(update, "MultiTensor"); }
-std::string WithBias(absl::string_view product) { return absl::StrCat("_Fused", product); }
-std::string WithBiasAndRelu(absl::string_view product) { return WithBias(product) + ops::kRelu; }
+
+std::string Fused(absl::string_view product, const Epilogue& epilogue) {
+  return absl::StrCat("_Fused", product, epilogue.add ? "Add" : "", epilogue.activation);
+}
+
+std::optional<FusedProduct> AsFused(absl::string_view op) {
+  const auto it = FusedProducts().find(op);
+  return it != FusedProducts().end() ? std::make_optional(it->second) : std::nullopt;
+}
 
 }  // namespace ops
 }  // namespace mirrorflow

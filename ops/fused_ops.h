@@ -9,10 +9,12 @@
 //                   the gradient become lists of N inputs
 //   _Fused…         a product or convolution with an additional last input `bias` [channels],
 //                   added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
-//   _Fused…Relu     like the previous op, with negative elements of the sum replaced by 0. A MatMul
-//   [m,n] with
-//                   `num_masks` 1 also returns `mask`, uint8 [m, 16 * ceil(n / 128)], with one bit
-//                   per element that is set if the element is positive
+//   _Fused…Add…     like the previous op, with another last input `addend`, which has the shape of
+//                   the output and is added to it
+//   _Fused…Relu     like the previous ops, followed by an activation (Relu, Relu6, Sigmoid, Tanh or
+//                   Swish). A MatMul [m,n] with Relu and `num_masks` 1 also returns `mask`, uint8
+//                   [m, 16 * ceil(n / 128)], with one bit per element that is set if the element is
+//                   positive
 //   _MatMulReluGrad a MatMul that computes the gradient of such elements. The mask and the elements
 //                   follow its other inputs; either determines where the output is 0. A second
 //                   output is the sum of the rows of the first, the gradient of the bias
@@ -23,6 +25,7 @@
 #ifndef MIRRORFLOW_OPS_FUSED_OPS_H_
 #define MIRRORFLOW_OPS_FUSED_OPS_H_
 
+#include <optional>
 #include <string>
 
 #include "framework/graph/op_registry.h"
@@ -39,11 +42,24 @@ std::string OfProduct(absl::string_view update);
 // Returns the name of the variant of `update` for several variables.
 std::string MultiTensor(absl::string_view update);
 inline constexpr char kNumTensors[] = "N";
-// Returns the name of the variant of `product` with a bias.
-std::string WithBias(absl::string_view product);
-// Returns the name of the variant of `product` with a bias followed by a Relu.
-std::string WithBiasAndRelu(absl::string_view product);
+// What a product or convolution does with its output after it has added the bias.
+struct Epilogue {
+  bool add = false;        // adds input `addend`
+  std::string activation;  // then applies this op, if any; kSwish is x * Sigmoid(x)
+
+  friend bool operator==(const Epilogue&, const Epilogue&) = default;
+};
+inline constexpr char kSwish[] = "Swish";  // which is not an op of its own
+// Returns the name of the variant of `product` with a bias and an epilogue.
+std::string Fused(absl::string_view product, const Epilogue& epilogue = {});
+// The product and the epilogue that an op's name stands for; nullopt for an op without a bias.
+struct FusedProduct {
+  std::string product;
+  Epilogue epilogue;
+};
+std::optional<FusedProduct> AsFused(absl::string_view op);
 inline constexpr char kFusedBias[] = "bias";
+inline constexpr char kFusedAddend[] = "addend";
 inline constexpr char kNumMasks[] = "num_masks";
 inline constexpr char kMatMulReluGrad[] = "_MatMulReluGrad";
 inline constexpr char kFusedElementwise[] = "_FusedElementwise";

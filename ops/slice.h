@@ -13,6 +13,8 @@ void RegisterSlice(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kPad[] = "Pad";  // for passes that match this op
+
 // Slice: y[i] = x[begin + i].
 // Shapes:   begin [R] and size [R] must be known when the step is compiled; y has shape `size`,
 //           where -1 means the rest of the dimension.

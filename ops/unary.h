@@ -15,6 +15,8 @@ namespace ops {
 
 inline constexpr char kNeg[] = "Neg";  // for passes that match these ops
 inline constexpr char kRelu[] = "Relu";
+inline constexpr char kSigmoid[] = "Sigmoid";
+inline constexpr char kTanh[] = "Tanh";
 inline constexpr char kZerosLike[] = "ZerosLike";
 
 // Shapes:   any, including empty; the result has the same shape.

@@ -24,6 +24,11 @@ bool IsSplit(const Output& feed, const Shape& shape) {
   return declared.unknown_rank() || (declared.rank() > 0 && declared.dim(0) == kUnknownDim);
 }
 
+bool Compilation::IsUsedOnce(const Output& value) const {
+  return value.node->uses().size() == 1 &&
+         std::find(fetches.begin(), fetches.end(), value) == fetches.end();
+}
+
 void Compilation::ReplaceValue(Output from, Output to) {
   graph.ReplaceUses(from, to);
   std::replace(fetches.begin(), fetches.end(), from, to);

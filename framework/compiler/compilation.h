@@ -167,6 +167,9 @@ struct Compilation {
   std::string device_type;                  // empty for a program
   const VariableLayout* layout = nullptr;
   CompileOptions options;
+  // If true, the plan can keep values that change rarely as forms (framework/runtime/forms.h). Only
+  // host memory can hold forms, and a body's operands are its arguments.
+  bool keeps_forms = false;
   // If false, every value is replicated and no collective is inserted. False on a single replica.
   bool shard = true;
   Facts facts = 0;  // the facts that the passes run so far have established
@@ -210,6 +213,8 @@ struct Compilation {
     return values().shape(output).num_elements() *
            static_cast<int64_t>(DataTypeSize(output.dtype()));
   }
+  // Returns whether the value has exactly one user and is not fetched.
+  bool IsUsedOnce(const Output& value) const;
   // Replaces `from` with `to` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
   // Replaces `from` with `to` among the targets and collectives, and as the source of control

@@ -208,7 +208,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }  // namespace
 
 void RegisterConv2DCpu(KernelRegistry& kernels) {
-  for (const std::string& op : {std::string(ops::kConv2D), ops::WithBias(ops::kConv2D)}) {
+  for (const std::string& op : {std::string(ops::kConv2D), ops::Fused(ops::kConv2D)}) {
     kernels.Register(op, "CPU", Create<ConvolutionPart::kForward>);
   }
   kernels.Register("Conv2DBackpropInput", "CPU", Create<ConvolutionPart::kBackpropInput>);

@@ -137,7 +137,7 @@ void RegisterMatMulCpu(KernelRegistry& kernels) {
   kernels.Register("BatchMatMulV2", "CPU", [](const KernelContext& c) {
     return CreateProduct(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y"));
   });
-  for (const std::string& op : {std::string(ops::kMatMul), ops::WithBias(ops::kMatMul)}) {
+  for (const std::string& op : {std::string(ops::kMatMul), ops::Fused(ops::kMatMul)}) {
     kernels.Register(op, "CPU", [](const KernelContext& c) {
       return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
     });

@@ -62,8 +62,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }  // namespace
 
 void RegisterConv2DCuda(KernelRegistry& kernels) {
-  for (const std::string& op : {std::string(ops::kConv2D), ops::WithBias(ops::kConv2D),
-                                ops::WithBiasAndRelu(ops::kConv2D)}) {
+  for (const std::string& op : {std::string(ops::kConv2D), ops::Fused(ops::kConv2D),
+                                ops::Fused(ops::kConv2D, {.activation = ops::kRelu})}) {
     kernels.Register(op, kGpu, Create<ConvolutionPart::kForward>);
   }
   kernels.Register("Conv2DBackpropInput", kGpu, Create<ConvolutionPart::kBackpropInput>);

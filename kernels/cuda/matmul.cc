@@ -31,7 +31,7 @@ Shape BatchDims(const Shape& matrices) {
 Epilogue EpilogueOf(const KernelContext& c) {
   const Node& node = c.node();
   if (node.input_index(ops::kFusedBias) < 0) return Epilogue::kNone;
-  if (node.op().name == ops::WithBias(ops::kMatMul)) return Epilogue::kBias;
+  if (node.op().name == ops::Fused(ops::kMatMul)) return Epilogue::kBias;
   return node.num_outputs() == 2 ? Epilogue::kBiasReluMask : Epilogue::kBiasRelu;
 }
 
@@ -127,7 +127,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
                                          bool transpose_b) {
   const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
   CublasProduct p = ProductOf(c, transpose_a, transpose_b);
-  // Products with a bias always have k > 0, because FuseBiasAndRelu requires it.
+  // Products with a bias always have k > 0, because FuseEpilogues requires it.
   if (out.num_elements() == 0 || p.k == 0) return MakeIndexed(c, "0");
   p.epilogue = EpilogueOf(c);
   p.batch = BatchDims(out).num_elements();
@@ -171,8 +171,8 @@ void RegisterMatMulCuda(KernelRegistry& kernels) {
     return CreateProduct(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y"));
   });
   kernels.Register(ops::kMatMulReluGrad, kGpu, CreateReluGrad);
-  for (const std::string& op : {std::string(ops::kMatMul), ops::WithBias(ops::kMatMul),
-                                ops::WithBiasAndRelu(ops::kMatMul)}) {
+  for (const std::string& op : {std::string(ops::kMatMul), ops::Fused(ops::kMatMul),
+                                ops::Fused(ops::kMatMul, {.activation = ops::kRelu})}) {
     kernels.Register(op, kGpu, [](const KernelContext& c) {
       return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
     });

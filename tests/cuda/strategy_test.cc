@@ -145,7 +145,7 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   for (int how = 0; how <= kUnfused; ++how) {
     Reset({.relu_masks = masks[how]});
     CompileOptions compile;
-    if (how == kUnfused) compile.disabled_passes = {"fuse_bias_and_relu"};
+    if (how == kUnfused) compile.disabled_passes = {"fuse_epilogues"};
     const auto t = MakeClassifierTraining("mlp", {"GPU:0", "GPU:1"}, compile);
     ASSERT_TRUE(t.ok()) << t.status();
     for (int i = 0; i < 3; ++i) {
@@ -428,7 +428,7 @@ absl::StatusOr<size_t> KernelsOfMlp(const char* without) {
 TEST(GpuStrategyTest, KernelCountsMatchTableInBenchmarks) {
   Reset();
   EXPECT_EQ(KernelsOfMlp("").value(), 14u);
-  EXPECT_EQ(KernelsOfMlp("fuse_bias_and_relu").value(), 23u);
+  EXPECT_EQ(KernelsOfMlp("fuse_epilogues").value(), 23u);
   EXPECT_EQ(KernelsOfTransformer("").value(), 56u);
   EXPECT_EQ(KernelsOfTransformer("fuse_updates").value(), 75u);
   EXPECT_EQ(KernelsOfTransformer("fuse_elementwise").value(), 58u);

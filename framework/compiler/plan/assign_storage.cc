@@ -5,7 +5,7 @@
 
 #include "framework/compiler/bucket_gradients.h"
 #include "framework/compiler/passes/order_variables.h"
-#include "framework/compiler/plan/invariants.h"
+#include "framework/compiler/invariants.h"
 
 namespace mirrorflow {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/passes/order_variables.h"
-#include "framework/compiler/plan/invariants.h"
+#include "framework/compiler/invariants.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel.h"
 

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "framework/compiler/plan/invariants.h"
+#include "framework/compiler/invariants.h"
 
 namespace mirrorflow {
 namespace {

@@ -31,6 +31,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   world = program.world;
   shardings = program.shardings;
   is_body = program.is_body;
+  keeps_forms = device.host_memory && !is_body;
   facts = program.facts;
   device_type = device.type;
   plan->axis_rows = rows;

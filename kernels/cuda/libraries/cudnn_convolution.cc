@@ -271,7 +271,7 @@ class ConvolutionKernel final : public Kernel {
 int64_t NumCudnnFailures() { return num_failures.load(); }
 
 bool HasRelu(const KernelContext& c) {
-  return c.node().op().name == ops::WithBiasAndRelu(ops::kConv2D);
+  return c.node().op().name == ops::Fused(ops::kConv2D, {.activation = ops::kRelu});
 }
 
 absl::StatusOr<KernelPlan> MakeCudnnConvolution(const KernelContext& c, const Geometry& geometry,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseBiasAndRelu: makes a product or convolution add the bias to its output and apply the Relu
+// FuseEpilogues: makes a product or convolution add the bias to its output and apply the Relu
 // that follows while the output is still in registers. A separate BiasAdd would read and write the
 // whole output a second time.
 //
@@ -8,16 +8,16 @@
 // with one bit per element that is set if the element is positive. The next layer's product that
 // computes the gradient of these elements applies the mask and sums the bias gradient. A layer then
 // consists of only three products: its own and its two gradients'.
-#ifndef MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
-#define MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
+#ifndef MIRRORFLOW_OPS_PASSES_FUSE_EPILOGUES_H_
+#define MIRRORFLOW_OPS_PASSES_FUSE_EPILOGUES_H_
 
 #include "framework/compiler/pass.h"
 
 namespace mirrorflow {
 
-class FuseBiasAndRelu final : public Pass {
+class FuseEpilogues final : public Pass {
  public:
-  absl::string_view name() const override { return "fuse_bias_and_relu"; }
+  absl::string_view name() const override { return "fuse_epilogues"; }
   Facts needs() const override {
     return kShapesKnown | kShardingsMet | kDtypesFinal | kReadersFree;
   }
@@ -28,4 +28,4 @@ class FuseBiasAndRelu final : public Pass {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
+#endif  // MIRRORFLOW_OPS_PASSES_FUSE_EPILOGUES_H_

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/fuse_bias_and_relu.h"
+#include "ops/passes/fuse_epilogues.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,7 @@
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "ops/bias_add.h"
-#include "ops/conv2d.h"
+#include "ops/binary.h"
 #include "ops/fused_ops.h"
 #include "ops/matmul.h"
 #include "ops/unary.h"
@@ -18,59 +19,104 @@
 namespace mirrorflow {
 namespace {
 
-// --- forward ------------------------------------------------------------------------------------
-
 bool IsFetched(const Compilation& c, const Output& value) {
   return std::count(c.fetches.begin(), c.fetches.end(), value) > 0;
 }
 
-// Returns whether the value has exactly one user and is not fetched.
-bool IsForOne(const Compilation& c, const Output& value) {
-  return value.node->uses().size() == 1 && !IsFetched(c, value);
-}
+// --- forward ------------------------------------------------------------------------------------
 
-// Returns whether `add` adds a bias to a product or convolution that has no other user.
-bool AddsToProduct(const Compilation& c, const Node& add) {
-  if (add.op().name != ops::kBiasAdd || add.attr<std::string>("data_format") != "NHWC") {
-    return false;
-  }
-  const Output value = add.input(0);
+// A node that can become part of the product or convolution before it.
+struct Fusion {
+  Output value;                // of the product; invalid if there is nothing to fuse
+  std::string op;              // replaces both nodes
+  std::vector<Output> inputs;  // of the node, other than the value
+};
+
+Fusion FindBias(const Compilation& c, const Node& node) {
+  if (node.op().name != ops::kBiasAdd || node.attr<std::string>("data_format") != "NHWC") return {};
+  const Output value = node.input(0);
   const Node& product = *value.node;
-  if (product.op().name != ops::kMatMul &&
-      (product.op().name != ops::kConv2D || product.attr<std::string>("data_format") != "NHWC")) {
-    return false;
+  const std::string op = ops::Fused(product.op().name);
+  if (!ops::AsFused(op).has_value() || !c.HasKernel(op) || !c.IsUsedOnce(value)) return {};
+  if (product.has_attr("data_format") && product.attr<std::string>("data_format") != "NHWC") {
+    return {};
   }
   // Each replica adds the bias to its own rows or to the whole value. In a partial sum, the bias
   // would be added once per replica.
-  return (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) && IsForOne(c, value) &&
-         c.HasKernel(ops::WithBias(product.op().name)) &&
-         AsPartial(c.shardings.at(value)) == nullptr &&
-         c.values().shape(product.input(1)).num_elements() > 0;
+  const bool can_add = (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) &&
+                       AsPartial(c.shardings.at(value)) == nullptr &&
+                       c.values().shape(product.input(1)).num_elements() > 0;
+  return can_add ? Fusion{value, op, {node.input(1)}} : Fusion();
 }
 
-// Returns the op that fuses `relu` with the preceding product with bias, or an empty string if no
-// such op exists.
-std::string OpWithRelu(const Compilation& c, const Node& relu) {
-  if (relu.op().name != ops::kRelu || !IsForOne(c, relu.input(0))) return "";
-  for (const char* product : {ops::kMatMul, ops::kConv2D}) {
-    if (relu.input(0).node->op().name != ops::WithBias(product)) continue;
-    return c.HasKernel(ops::WithBiasAndRelu(product)) ? ops::WithBiasAndRelu(product) : "";
+// Returns the op that also does what `change` adds to the epilogue of the node that computes
+// `value`; an empty string if there is no such op, kernel or node.
+template <typename Change>
+std::string Extended(const Compilation& c, const Output& value, const Change& change) {
+  std::optional<ops::FusedProduct> fused = ops::AsFused(value.node->op().name);
+  if (!fused.has_value() || !fused->epilogue.activation.empty() || !change(&fused->epilogue)) {
+    return "";
   }
-  return "";
+  const std::string op = ops::Fused(fused->product, fused->epilogue);
+  return ops::AsFused(op).has_value() && c.HasKernel(op) ? op : "";
 }
 
-// Replaces `last` and the producer of its first input with one node of type `op`, which takes the
-// remaining inputs of both.
-absl::Status Fuse(Compilation& c, Node* last, const std::string& op) {
-  Node* const product = last->input(0).node;
+Fusion FindAddend(const Compilation& c, const Node& node) {
+  if (node.op().name != ops::kAddV2 && node.op().name != ops::kAdd) return {};
+  // Without broadcasting, each replica has the same rows of both operands.
+  const Shape& shape = c.values().shape(node.output(0));
+  for (const Output& input : node.inputs()) {
+    if (c.values().shape(input) != shape) return {};
+  }
+  for (const int i : {0, 1}) {
+    const Output value = node.input(i);
+    const std::string op = Extended(
+        c, value, [](ops::Epilogue* epilogue) { return !std::exchange(epilogue->add, true); });
+    if (!op.empty() && c.IsUsedOnce(value)) return {value, op, {node.input(1 - i)}};
+  }
+  return {};
+}
+
+// Returns x if the node computes x * Sigmoid(x) and nothing else uses these values; an invalid
+// output otherwise.
+Output SwishInput(const Compilation& c, const Node& node) {
+  if (node.op().name != ops::kMul) return Output();
+  for (const int i : {0, 1}) {
+    const Output x = node.input(i), sigmoid = node.input(1 - i);
+    if (sigmoid.node->op().name == ops::kSigmoid && sigmoid.node->input(0) == x &&
+        sigmoid.node->control_inputs().empty() && c.IsUsedOnce(sigmoid) &&
+        x.node->uses().size() == 2 && !IsFetched(c, x)) {
+      return x;
+    }
+  }
+  return Output();
+}
+
+Fusion FindActivation(const Compilation& c, const Node& node) {
+  Output value = SwishInput(c, node);
+  const bool is_swish = value.valid();
+  if (!is_swish) {
+    if (node.num_inputs() != 1 || !c.IsUsedOnce(node.input(0))) return {};
+    value = node.input(0);
+  }
+  const std::string op = Extended(c, value, [&](ops::Epilogue* epilogue) {
+    epilogue->activation = is_swish ? ops::kSwish : node.op().name;
+    return true;
+  });
+  return op.empty() ? Fusion() : Fusion{value, op, {}};
+}
+
+// Replaces `last` and the product before it with one node.
+absl::Status Fuse(Compilation& c, Node* last, const Fusion& fusion) {
+  Node* const product = fusion.value.node;
   std::vector<Operation> before;
   for (const Node* node : {last, product}) {
     for (Node* control : node->control_inputs()) before.push_back({control});
   }
   NodeBuilder build =
-      c.scope().WithControlDependencies(before).WithName(last->name()).Build(FusedOps(), op);
+      c.scope().WithControlDependencies(before).WithName(last->name()).Build(FusedOps(), fusion.op);
   for (const Output& input : product->inputs()) build.Input(input);
-  for (const Output& input : last->inputs().subspan(1)) build.Input(input);
+  for (const Output& input : fusion.inputs) build.Input(input);
   for (const auto& [name, value] : product->attrs()) build.Attr(name, value);
   const Output fused = std::move(build).One();
   MF_RETURN_IF_ERROR(c.graph.status());
@@ -81,16 +127,13 @@ absl::Status Fuse(Compilation& c, Node* last, const std::string& op) {
 
 absl::StatusOr<bool> FuseForward(Compilation& c) {
   bool changed = false;
-  for (Node* node : c.graph.Nodes()) {
-    if (!AddsToProduct(c, *node)) continue;
-    MF_RETURN_IF_ERROR(Fuse(c, node, ops::WithBias(node->input(0).node->op().name)));
-    changed = true;
-  }
-  for (Node* node : c.graph.Nodes()) {
-    const std::string op = OpWithRelu(c, *node);
-    if (op.empty()) continue;
-    MF_RETURN_IF_ERROR(Fuse(c, node, op));
-    changed = true;
+  for (const auto find : {FindBias, FindAddend, FindActivation}) {
+    for (Node* node : c.graph.Nodes()) {
+      const Fusion fusion = find(c, *node);
+      if (!fusion.value.valid()) continue;
+      MF_RETURN_IF_ERROR(Fuse(c, node, fusion));
+      changed = true;
+    }
   }
   return changed && c.RemoveDeadNodes();
 }
@@ -132,7 +175,7 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   const Node& product = *layer->product;
   const Sharded* const sharded = AsSharded(c.shardings.at(node->input(1)));
   if (sharded != nullptr && sharded->dim != 0) return false;  // a mask's rows cannot be split
-  return layer->forward->op().name == ops::WithBiasAndRelu(ops::kMatMul) &&
+  return layer->forward->op().name == ops::Fused(ops::kMatMul, {.activation = ops::kRelu}) &&
          layer->bias_grad != nullptr && product.op().name == ops::kMatMul &&
          product.uses().size() == 1 && product.control_inputs().empty() &&
          // Kernel libraries may not support masks for vector products.
@@ -199,7 +242,7 @@ absl::StatusOr<bool> FuseBackward(Compilation& c) {
 
 }  // namespace
 
-absl::StatusOr<bool> FuseBiasAndRelu::Run(Compilation& c) {
+absl::StatusOr<bool> FuseEpilogues::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const bool forward, FuseForward(c));
   MF_ASSIGN_OR_RETURN(const bool backward, FuseBackward(c));
   return forward || backward;

@@ -4,19 +4,19 @@
 // constants, variables that the step does not write, and what nodes compute only from these. The
 // plan computes such a node as a form (framework/runtime/forms.h) and not in each step, and kernels
 // can ask for forms of the values.
-#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_INVARIANTS_H_
-#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_INVARIANTS_H_
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_INVARIANTS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_INVARIANTS_H_
 
 #include <vector>
 
-#include "framework/compiler/plan/plan_state.h"
+#include "framework/compiler/compilation.h"
 
 namespace mirrorflow {
 
 class Invariants {
  public:
-  // REQUIRES: the shapes on one replica are known.
-  explicit Invariants(const PlanState& s);
+  // Finds none unless Compilation::keeps_forms is true.
+  explicit Invariants(const Compilation& c);
 
   // Returns the node that provides `value`, directly or through views: a constant, a read of a
   // variable, or a node for which IsComputed is true. Returns null if the value is not invariant.
@@ -31,11 +31,11 @@ class Invariants {
   bool CanBeComputed(const Node& node) const;
   bool OnlyKernelsRead(const Node& node) const;
 
-  const PlanState& s_;
+  const Compilation& c_;
   std::vector<char> written_;   // by variable
   std::vector<char> computed_;  // by node id
 };
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_INVARIANTS_H_
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_INVARIANTS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/plan/invariants.h"
+#include "framework/compiler/invariants.h"
 
 #include <algorithm>
 
@@ -7,20 +7,19 @@
 
 namespace mirrorflow {
 
-Invariants::Invariants(const PlanState& s) : s_(s) {
-  // Only host memory can hold forms, and a body's operands are its arguments.
-  if (s.layout == nullptr || s.is_body || !s.traits.host_memory) return;
-  written_.resize(s.layout->variables().size());
-  for (const Node* node : s.graph.Nodes()) {
+Invariants::Invariants(const Compilation& c) : c_(c) {
+  if (c.layout == nullptr || !c.keeps_forms) return;
+  written_.resize(c.layout->variables().size());
+  for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kWrite) continue;
     for (const Output& in : node->inputs()) {
       if (in.dtype() != DT_RESOURCE) continue;
-      if (const int v = s.layout->FindHandle(in); v >= 0) written_[v] = true;
+      if (const int v = c.layout->FindHandle(in); v >= 0) written_[v] = true;
     }
   }
-  const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(s.graph);
+  const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(c.graph);
   if (!order.ok()) return;  // ScheduleNodes reports it
-  computed_.resize(s.graph.id_limit());
+  computed_.resize(c.graph.id_limit());
   for (const Node* node : *order) computed_[node->id()] = CanBeComputed(*node);
 }
 
@@ -28,9 +27,9 @@ const Node* Invariants::SourceOf(Output value) const {
   if (computed_.empty()) return nullptr;
   while (Computes(value.node->op()) && value.node->op().has(kView)) value = value.node->input(0);
   const Node& node = *value.node;
-  if (node.op().role == OpRole::kConstant || computed_[node.id()]) return &node;
+  if (node.op().role == OpRole::kConstant || IsComputed(node)) return &node;
   if (node.op().role != OpRole::kRead || node.has_attr(kCopyAttr)) return nullptr;
-  const int v = s_.layout->FindHandle(node.input(0));
+  const int v = c_.layout->FindHandle(node.input(0));
   return v >= 0 && !written_[v] ? &node : nullptr;
 }
 
@@ -38,20 +37,20 @@ bool Invariants::CanBeComputed(const Node& node) const {
   const OpDef& op = node.op();
   if (!Computes(op) || op.has(kView) || op.has(kStateful) || IsControlFlow(op)) return false;
   if (node.num_outputs() != 1 || !node.control_inputs().empty()) return false;
-  if (!IsReplicated(s_.shardings.at(node.output(0)))) return false;
+  if (!IsReplicated(c_.shardings.at(node.output(0)))) return false;
   int64_t largest = 0;
   for (int i = 0; i < node.num_inputs(); ++i) {
     if (SourceOf(node.input(i)) == nullptr) return false;
-    if (!node.is_static_input(i)) largest = std::max(largest, s_.LocalBytes(node.input(i)));
+    if (!node.is_static_input(i)) largest = std::max(largest, c_.ValueBytes(node.input(i)));
   }
   // A form stays in memory, unlike an intermediate value, so a larger one would cost more than the
   // time that it saves is worth.
-  return s_.LocalBytes(node.output(0)) <= largest && OnlyKernelsRead(node);
+  return c_.ValueBytes(node.output(0)) <= largest && OnlyKernelsRead(node);
 }
 
 bool Invariants::OnlyKernelsRead(const Node& node) const {
   const Output value = node.output(0);
-  if (std::find(s_.fetches.begin(), s_.fetches.end(), value) != s_.fetches.end()) return false;
+  if (std::find(c_.fetches.begin(), c_.fetches.end(), value) != c_.fetches.end()) return false;
   return std::all_of(node.uses().begin(), node.uses().end(), [this](const Use& use) {
     const OpDef& op = use.user->op();
     if (use.slot == Use::kControl || !Computes(op) || IsControlFlow(op)) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/fuse_bias_and_relu.h"
+#include "ops/passes/fuse_epilogues.h"
 
 #include <algorithm>
 #include <functional>
@@ -39,10 +39,10 @@ struct Layer : PassProgram {
 // replica without the pass.
 int Fused(const Layer& layer, int replicas) {
   const auto fused_in = [](const PassProgram::Outcome& outcome) {
-    return static_cast<int>(outcome.Count(ops::WithBias(ops::kMatMul)) +
-                            outcome.Count(ops::WithBias(ops::kConv2D)));
+    return static_cast<int>(outcome.Count(ops::Fused(ops::kMatMul)) +
+                            outcome.Count(ops::Fused(ops::kConv2D)));
   };
-  const auto want = layer.Run(1, "fuse_bias_and_relu");
+  const auto want = layer.Run(1, "fuse_epilogues");
   EXPECT_TRUE(want.ok()) << want.status();
   const auto got = layer.Run(replicas);
   EXPECT_TRUE(got.ok()) << got.status();
@@ -64,7 +64,7 @@ int Fused(const Layer& layer) {
 
 using Values = std::vector<Output>;
 
-TEST(FuseBiasAndReluTest, ProductAddsBias) {
+TEST(FuseEpiloguesTest, ProductAddsBias) {
   // The shapes lead to oneDNN, to plain loops, and to a replica without rows.
   for (const Shape& x : {Shape({48, 64}), Shape({5, 7}), Shape({2, 64})}) {
     const Layer layer(x, {x.dim(1), 40}, [](const Scope& s, Output x, Output w, Output b) {
@@ -74,7 +74,7 @@ TEST(FuseBiasAndReluTest, ProductAddsBias) {
   }
 }
 
-TEST(FuseBiasAndReluTest, ConvolutionAddsBias) {
+TEST(FuseEpiloguesTest, ConvolutionAddsBias) {
   for (const char* padding : {"SAME", "VALID"}) {
     const Layer layer({4, 9, 9, 3}, {3, 3, 3, 8},
                       [&](const Scope& s, Output x, Output w, Output b) {
@@ -85,7 +85,7 @@ TEST(FuseBiasAndReluTest, ConvolutionAddsBias) {
   }
 }
 
-TEST(FuseBiasAndReluTest, ProductWithOtherUsesIsNotFused) {
+TEST(FuseEpiloguesTest, ProductWithOtherUsesIsNotFused) {
   const Layer fetched({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
     const Output y = ops::MatMul(s, x, w);
     return Values{y, ops::BiasAdd(s, y, b)};
@@ -100,7 +100,7 @@ TEST(FuseBiasAndReluTest, ProductWithOtherUsesIsNotFused) {
 
 // The unsupported cases are a product without terms, which leaves only the bias, and the
 // channels-first format.
-TEST(FuseBiasAndReluTest, LeavesUnsupportedCasesUnchanged) {
+TEST(FuseEpiloguesTest, LeavesUnsupportedCasesUnchanged) {
   const Layer empty({6, 0}, {0, 8}, [](const Scope& s, Output x, Output w, Output b) {
     return Values{ops::BiasAdd(s, ops::MatMul(s, x, w), b)};
   });
@@ -113,7 +113,7 @@ TEST(FuseBiasAndReluTest, LeavesUnsupportedCasesUnchanged) {
 }
 
 // If a product sums over a sharded dimension, the bias is added once, after the reduction.
-TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
+TEST(FuseEpiloguesTest, PartialProductIsReducedBeforeBias) {
   const Layer layer({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
     const Output sum = ops::MatMul(s, x, ops::MatMul(s, x, w), {.transpose_a = true});
     return Values{ops::BiasAdd(s, sum, b)};
@@ -127,8 +127,9 @@ TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
-    for (const std::string& op : {ops::WithBias(ops::kMatMul), ops::WithBiasAndRelu(ops::kMatMul),
-                                  std::string(ops::kMatMulReluGrad)}) {
+    for (const std::string& op :
+         {ops::Fused(ops::kMatMul), ops::Fused(ops::kMatMul, {.activation = ops::kRelu}),
+          std::string(ops::kMatMulReluGrad)}) {
       kernels->Register(op, "CPU", [](const KernelContext&) -> absl::StatusOr<KernelPlan> {
         return absl::UnimplementedError("never run");
       });
@@ -162,7 +163,7 @@ std::string FusedText(const std::string& more, std::vector<std::string> fetches,
   Compilation& c = (*step)->c;
   c.kernels = &kernels;
   c.RemoveDeadNodes();
-  const absl::Status ran = RunPasses(c, FuseBiasAndRelu());
+  const absl::Status ran = RunPasses(c, FuseEpilogues());
   if (!ran.ok()) return ran.ToString();
   std::string result;
   for (const Node* node : c.graph.Nodes()) {
@@ -178,7 +179,7 @@ std::string FusedText(const std::string& more, std::vector<std::string> fetches,
   return "\n" + result;
 }
 
-TEST(FuseBiasAndReluTest, ProductComputesGradientsOfReluAndBias) {
+TEST(FuseEpiloguesTest, ProductComputesGradientsOfReluAndBias) {
   EXPECT_EQ(FusedText("", {"act", "db", "dw"}), R"(
 MatMul( x dsum_1 ) [4,5]
 _FusedMatMulRelu( x w b ) [6,5] [6,16]
@@ -186,7 +187,7 @@ _MatMulReluGrad( dz v act_1_1:1 act_1_1 ) [6,5] [5]
 )");
 }
 
-TEST(FuseBiasAndReluTest, LeavesOtherGradientsUnchanged) {
+TEST(FuseEpiloguesTest, LeavesOtherGradientsUnchanged) {
   const auto stays = [](const std::string& more, std::vector<std::string> fetches) {
     const std::string fused = FusedText(more, std::move(fetches));
     return fused.find("ReluGrad( dact act") != std::string::npos &&

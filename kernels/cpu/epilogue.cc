@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/epilogue.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "Eigen/Core"
+#include "framework/core/status.h"
+#include "kernels/cpu/vectorize.h"
+#include "ops/activation.h"
+#include "ops/unary.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename Fn>
+void ForEach(float* out, const float* addend, int64_t n, Fn fn) {
+  if (addend == nullptr) {
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i]);
+  } else {
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i] + addend[i]);
+  }
+}
+
+// Calls `fn` with blocks of a fixed size, as the kernels of the ops do (unary_loops.h).
+template <typename Fn>
+void ForEachBlock(float* out, const float* addend, int64_t n, Fn fn) {
+  using Block = Eigen::Array<float, 16, 1>;
+  constexpr int64_t kBlock = Block::SizeAtCompileTime;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    Block x = Block::Zero();
+    if (count == kBlock) {
+      x = Eigen::Map<const Block>(out + i);
+      if (addend != nullptr) x += Eigen::Map<const Block>(addend + i);
+      Eigen::Map<Block>(out + i) = fn(x);
+      continue;
+    }
+    for (int64_t j = 0; j < count; ++j) {
+      x[j] = addend != nullptr ? out[i + j] + addend[i + j] : out[i + j];
+    }
+    x = fn(x).eval();
+    std::copy_n(x.data(), count, out + i);
+  }
+}
+
+}  // namespace
+
+Epilogue::Epilogue(const ops::Epilogue& epilogue) : adds_(epilogue.add) {
+  static const auto* const activations = new std::map<std::string, Activation>{
+      {"", Activation::kNone},           {ops::kRelu, Activation::kRelu},
+      {ops::kRelu6, Activation::kRelu6}, {ops::kSigmoid, Activation::kSigmoid},
+      {ops::kTanh, Activation::kTanh},   {ops::kSwish, Activation::kSwish}};
+  const auto it = activations->find(epilogue.activation);
+  MF_CHECK(it != activations->end());
+  activation_ = it->second;
+}
+
+void Epilogue::Run(float* out, const float* addend, int64_t n) const {
+  const auto sigmoid = [](const auto& x) { return 1 / (1 + (-x).exp()); };
+  switch (activation_) {
+    case Activation::kNone:
+      if (addend == nullptr) return;
+      return ForEach(out, addend, n, [](float x) MF_INLINE { return x; });
+    case Activation::kRelu:
+      return ForEach(out, addend, n, [](float x) MF_INLINE { return x <= 0 ? 0.0f : x; });
+    case Activation::kRelu6:
+      return ForEach(out, addend, n, [](float x) MF_INLINE {
+        return x < 0 ? 0.0f : x > 6 ? 6.0f : x;
+      });
+    case Activation::kSigmoid:
+      return ForEachBlock(out, addend, n, sigmoid);
+    case Activation::kTanh:
+      return ForEachBlock(out, addend, n, [](const auto& x) { return x.tanh(); });
+    case Activation::kSwish:
+      return ForEachBlock(out, addend, n, [&](const auto& x) { return x * sigmoid(x); });
+  }
+}
+
+KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n) {
+  if (epilogue.empty()) return plan;
+  plan.kernel =
+      MakeKernel([epilogue, n, kernel = std::shared_ptr<const Kernel>(std::move(plan.kernel))](
+                     const KernelArgs& args, Lane& lane) {
+        const absl::Status status = kernel->Run(args, lane);
+        if (status.ok()) {
+          epilogue.Run(args.output<float>(0),
+                       epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr, n);
+        }
+        return status;
+      });
+  return plan;
+}
+
+}  // namespace mirrorflow

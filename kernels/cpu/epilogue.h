@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Epilogue: what a fused convolution (ops/fused_ops.h) does with its output after it has added the
+// bias. It computes the same bits as the ops that were fused, including NaN: oneDNN's own post-ops
+// replace NaN by 0 in Relu and Relu6. Convolutions call it for a few images at a time, while their
+// output is still in the cache.
+#ifndef MIRRORFLOW_KERNELS_CPU_EPILOGUE_H_
+#define MIRRORFLOW_KERNELS_CPU_EPILOGUE_H_
+
+#include <cstdint>
+
+#include "framework/runtime/kernel.h"
+#include "ops/fused_ops.h"
+
+namespace mirrorflow {
+
+class Epilogue {
+ public:
+  Epilogue() = default;
+  explicit Epilogue(const ops::Epilogue& epilogue);
+
+  bool empty() const { return !adds_ && activation_ == Activation::kNone; }
+  bool adds() const { return adds_; }
+  // The input that is added, if adds(). It may be the output's memory only if all elements are read
+  // before the output is written.
+  static constexpr int kAddendInput = 3;
+
+  // Sets out[i] = activation(out[i] + addend[i]) for `n` elements. `addend` is null unless adds().
+  void Run(float* out, const float* addend, int64_t n) const;
+
+ private:
+  enum class Activation { kNone, kRelu, kRelu6, kSigmoid, kTanh, kSwish };
+
+  bool adds_ = false;
+  Activation activation_ = Activation::kNone;
+};
+
+// Extends `plan`, whose output has `n` floats, by the epilogue.
+KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CPU_EPILOGUE_H_
