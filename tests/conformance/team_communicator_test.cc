@@ -118,13 +118,14 @@ INSTANTIATE_TEST_SUITE_P(, CommunicatorFailures,
 TEST(TeamCommunicatorTest, ImpossibleWorldSizeIsError) {
   for (const int world_size : {-1, 0, 1 << 30}) {
     const absl::Status status = CreateThreadTeam(world_size).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(status,
+                IsError(absl::StatusCode::kInvalidArgument, absl::StrCat("got ", world_size)));
   }
 }
 
 TEST(TeamCommunicatorTest, TimeoutMustBePositiveAndCanBeInfinite) {
   const absl::Status status = CreateTeamCommunicators(1, absl::ZeroDuration()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "timeout", "got 0"));
   auto pair = CreateTeamCommunicators(2, absl::InfiniteDuration()).value();
   const Collective barrier{.operation = Barrier{}, .name = "b"};
   std::thread peer([&] { EXPECT_EQ(pair[1]->Run(barrier), absl::OkStatus()); });
@@ -233,7 +234,8 @@ TEST(TeamCommunicatorTest, DomainsInDifferentStepsFail) {
   EXPECT_THAT(results[0], IsError(absl::StatusCode::kInvalidArgument, "barrier 'b'",
                                   "rank 1 runs another", "in step 7", "in step 8"));
   EXPECT_EQ(FailureOf(results[0])->rank, 1);
-  EXPECT_THAT(results[1], IsError(absl::StatusCode::kInvalidArgument, "barrier 'b'", "rank 0 runs another"));
+  EXPECT_THAT(results[1],
+              IsError(absl::StatusCode::kInvalidArgument, "barrier 'b'", "rank 0 runs another"));
 }
 
 TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
@@ -662,7 +664,7 @@ TEST(TeamCommunicatorTest, OnlyFirstCollectiveInFlightCanBeFinished) {
       ASSERT_EQ(one[0]->Start(b, nullptr), absl::OkStatus());
     }
     const absl::Status status = one[0]->Finish(b, nullptr);
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(status, IsError(absl::StatusCode::kFailedPrecondition, "barrier 'b'"));
     EXPECT_EQ(one[0]->Run(a), status);
   }
 }

@@ -71,8 +71,10 @@ TEST_P(WorkerGroupConformance, GetBlocksUntilKeyIsPut) {
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value, std::string("a\0b", 3));
   EXPECT_EQ(group(0).Watch("key").value_or("none"), *value);
-  EXPECT_EQ(group(1).Put("key", "again", Late()).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(group(1).Get("none", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(group(1).Put("key", "again", Late()),
+              IsError(absl::StatusCode::kAlreadyExists, "'key'"));
+  EXPECT_THAT(group(1).Get("none", Soon()).status(),
+              IsError(absl::StatusCode::kDeadlineExceeded, "'none'"));
 }
 
 TEST_P(WorkerGroupConformance, KeyForOthersIsRemovedOnceAllHaveReadIt) {
@@ -83,8 +85,8 @@ TEST_P(WorkerGroupConformance, KeyForOthersIsRemovedOnceAllHaveReadIt) {
     });
     EXPECT_EQ(group(0).PutForOthers("key", value, Late()), absl::OkStatus());
     early.join();
-    EXPECT_EQ(group(0).PutForOthers("key", "again", Late()).code(),
-              absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(group(0).PutForOthers("key", "again", Late()),
+                IsError(absl::StatusCode::kAlreadyExists, "'key'"));
     EXPECT_EQ(group(2).Get("key", Late()).value_or("none"), value);
   }
 }

@@ -14,9 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/libraries/program.h"
 #include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -156,7 +158,7 @@ TEST_F(CompileTest, CompilerErrorIsReportedAndNotCached) {
   CudaProgram program;
   program.Add({.parameters = "float* x", .body = "  *x = no_such_thing;"});
   const absl::Status refused = program.Finish();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInternal) << refused;
+  EXPECT_THAT(refused, IsError(absl::StatusCode::kInternal, "NVRTC", "no_such_thing"));
   EXPECT_TRUE(!fs::exists(folder_) || Files().empty());
 }
 

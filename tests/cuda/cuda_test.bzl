@@ -33,6 +33,7 @@ def real_cudnn_test(of, **kwargs):
             ":described_gpu",
             "//distribute:gpu_libraries",
             "//kernels/cuda/libraries:cudnn",
+            "//tests/support:is_error",
             "@com_google_googletest//:gtest_main",
         ],
         **kwargs

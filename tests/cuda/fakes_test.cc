@@ -95,7 +95,8 @@ TEST_F(FakesTest, EventOrdersOnlyWorkRecordedBeforeIt) {
   Launch(1, "read", false);
   EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
   Launch(0, "write again", true);
-  EXPECT_THAT(CheckRecordedOrder(), IsError(absl::StatusCode::kFailedPrecondition, "write again (stream", "and read (stream"));
+  EXPECT_THAT(CheckRecordedOrder(), IsError(absl::StatusCode::kFailedPrecondition, "read (stream",
+                                            "and write again (stream"));
 }
 
 TEST_F(FakesTest, HostWaitOrdersLaterLaunches) {

@@ -344,9 +344,10 @@ TEST(GpuSessionTest, StuckStepWithoutFetchesFailsNextStep) {
   Reset({.stuck_operation = "memcpy"});
   EXPECT_TRUE(step.Run(BatchOf(8)).ok());
   const absl::Status next = step.Run(BatchOf(8)).status();
-  EXPECT_EQ(next.code(), absl::StatusCode::kDeadlineExceeded) << next;
+  EXPECT_THAT(next, IsError(absl::StatusCode::kDeadlineExceeded, "GPU:"));
   // The device is lost, and with it everything that the step has written.
-  EXPECT_EQ((*session)->ReadVariable("a").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT((*session)->ReadVariable("a").status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "'a'"));
 }
 
 // Autotune trials and library handles use the GPU that runs the plan, whichever GPU the thread used
@@ -381,10 +382,10 @@ TEST(GpuSessionTest, MissingLogicalGpuFailsOthersAtDeadline) {
   ASSERT_TRUE(ranks.ok()) << ranks.status();
   Lane& lane = (*device)->lane(LaneKind::kCommunicate);
   const absl::Status alone = (*ranks)[0]->Start({.name = "alone"}, &lane);
-  EXPECT_EQ(alone.code(), absl::StatusCode::kDeadlineExceeded) << alone;
+  EXPECT_THAT(alone, IsError(absl::StatusCode::kDeadlineExceeded, "alone", "rank 0", "got 1"));
   EXPECT_EQ((*ranks)[1]->Start({.name = "late"}, &lane), alone);
-  EXPECT_EQ(CreateDeviceCopyCommunicators(17, 0).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(CreateDeviceCopyCommunicators(17, 0).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "got 17"));
 }
 
 // A captured step is not replayed after its arena has moved. A step that cannot be captured runs
@@ -469,7 +470,7 @@ TEST(GpuSessionTest, StuckRankFailsStepAtDeadline) {
   const auto loss = step.Run(BatchOf(8));
   EXPECT_THAT(loss.status(), IsError(absl::StatusCode::kDeadlineExceeded, "GPU:"));
   // The stuck operation can still use the session's memory.
-  EXPECT_EQ(RunStep(layers, **session).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(RunStep(layers, **session).status(), IsError(absl::StatusCode::kUnavailable, "GPU:"));
 }
 
 TEST(GpuSessionTest, CudaErrorsNameCallAndDevice) {
@@ -511,7 +512,7 @@ TEST(GpuSessionTest, OutOfMemoryErrorReportsSizeAndPurpose) {
 
 TEST(GpuSessionTest, MissingDevicesAndUnconnectedRanksAreReported) {
   Reset();
-  EXPECT_EQ(CreateCudaDevice(0, kGpus).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(CreateCudaDevice(0, kGpus).status(), IsError(absl::StatusCode::kNotFound, "GPU:"));
   const auto connect = [](const std::vector<int>& gpus) {
     const std::vector<std::string> devices(gpus.size());
     std::vector<int> ranks(gpus.size());
@@ -519,10 +520,11 @@ TEST(GpuSessionTest, MissingDevicesAndUnconnectedRanksAreReported) {
     return ConnectNccl(Topology::OneWorker(devices, /*one_domain=*/false), ranks, gpus,
                        /*workers=*/nullptr, MonotonicTime::Now() + absl::Milliseconds(50));
   };
-  EXPECT_EQ(connect({0, 1, 0}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(connect({0, 1, 0}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "NCCL", "GPU 0 twice"));
   Reset({}, {.connecting_hangs = true});
   const auto hung = connect({0, 1});
-  EXPECT_EQ(hung.status().code(), absl::StatusCode::kDeadlineExceeded) << hung.status();
+  EXPECT_THAT(hung.status(), IsError(absl::StatusCode::kDeadlineExceeded, "NCCL"));
 }
 
 TEST(GpuSessionTest, CopiesLargerThanStagingMemoryArriveInOrder) {

@@ -163,7 +163,8 @@ TEST_P(BadInputTest, ForeignOutputsAndEmptyStepsAreRejected) {
   EXPECT_THAT(session_->Prepare({}, {y}).status(),
               IsError(code, "fetch 0 'y':", "session's snapshot"));
   EXPECT_THAT(session_->Prepare({}, {Output()}).status(), IsError(code, "0: invalid"));
-  EXPECT_THAT(session_->Prepare({}, {}, {Operation()}).status(), IsError(code, "target 0", "invalid"));
+  EXPECT_THAT(session_->Prepare({}, {}, {Operation()}).status(),
+              IsError(code, "target 0", "invalid"));
 
   EXPECT_THAT(Step().Run({}).status(),
               IsError(absl::StatusCode::kFailedPrecondition, "step:", "not prepared"));
@@ -193,7 +194,8 @@ TEST_P(BadInputTest, VariableRejectsValueOfWrongDtypeOrShape) {
               IsError(absl::StatusCode::kNotFound, "dense/bais"));
   EXPECT_THAT(session_->ReadVariable("dense/bias", GetParam() + 1).status(),
               IsError(code, "replica", absl::StrCat("got ", GetParam() + 1)));
-  EXPECT_THAT(session_->ReadVariable("dense/bias", -1).status(), IsError(code, "replica", "got -1"));
+  EXPECT_THAT(session_->ReadVariable("dense/bias", -1).status(),
+              IsError(code, "replica", "got -1"));
   const std::vector<Tensor> after = Variables();
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(Tensor::Identical(before[i], after[i]));
 }

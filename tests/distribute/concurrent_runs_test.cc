@@ -344,7 +344,8 @@ TEST(ConcurrentRunsTest, PerReplicaValuesComeFromLastRunOnAnyRunner) {
       if (values.ok()) {
         EXPECT_EQ((*values)[0].shape(), Shape({rows, SmallModel::kOut}));
       } else {
-        EXPECT_EQ(values.status().code(), absl::StatusCode::kFailedPrecondition);
+        EXPECT_THAT(values.status(),
+                    IsError(absl::StatusCode::kFailedPrecondition, "step:", "another step"));
       }
     }
   });
@@ -369,7 +370,8 @@ TEST(ConcurrentRunsTest, SecondThreadIsRejectedWithSeveralWorkers) {
   absl::Status refused;
   while (refused.ok()) refused = (*workers)->session(0).ReadVariable("a").status();
   EXPECT_THAT(refused, IsError(absl::StatusCode::kFailedPrecondition, "another thread"));
-  EXPECT_EQ(steps[0].Run({}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(steps[0].Run({}).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "session", "another thread"));
   EXPECT_EQ(steps[1].Run({}).status(), absl::OkStatus());
   first.join();
 }
@@ -432,7 +434,7 @@ TEST(ConcurrentRunsTest, WorkersEvictingDifferentStepsAreDetected) {
           .Run({w == 0 ? SmallModel::Batch(0, 6) : Tensor::Vector<int32_t>({1})})
           .status();
     });
-    EXPECT_THAT(failed[0], IsError(absl::StatusCode::kInvalidArgument, "worker 1", "int32"));
+    EXPECT_THAT(failed[0], IsError(absl::StatusCode::kInvalidArgument, "feed x", "int32"));
     EXPECT_EQ(RunOnWorkers(*workers, steps, {2, 4, 6, 2, 8}), absl::OkStatus());
   }
   {  // Planted bug: worker 1 uses a step that worker 0 does not, and evicts it later.
@@ -517,7 +519,7 @@ TEST(ConcurrentRunsTest, MemoryOfConcurrentRunsIsLimited) {
     }
   });
   const absl::Status large = step.Run({*Tensor::Allocate(DT_FLOAT, {10 * kRows})}).status();
-  EXPECT_EQ(large.code(), absl::StatusCode::kResourceExhausted) << large;
+  EXPECT_THAT(large, IsError(absl::StatusCode::kResourceExhausted, "this step", "2400000 bytes"));
 }
 
 }  // namespace

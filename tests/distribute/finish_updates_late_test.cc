@@ -191,7 +191,8 @@ TEST(FinishUpdatesLateSessionTest, InvalidDataLeavesVariablesOfPreviousStep) {
       std::vector<Tensor> invalid = model.Batch(2, 12);
       invalid[1].flat<int32_t>()[11] = 99;  // a row of worker 1
       EXPECT_THAT(steps[w]->Run(invalid).status(),
-                  IsError(absl::StatusCode::kInvalidArgument, "SparseSoftmaxCrossEntropyWithLogits(", "got 99"));
+                  IsError(absl::StatusCode::kInvalidArgument,
+                          "SparseSoftmaxCrossEntropyWithLogits(", "got 99"));
       MF_ASSIGN_OR_RETURN(got[w], session.ReadVariable(session.layout().variables()[0].name));
       return absl::OkStatus();
     });

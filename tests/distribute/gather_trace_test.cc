@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
 #include "tests/support/check_trace.h"
+#include "tests/support/is_error.h"
 #include "tests/support/test_workers.h"
 #include "train/layers/layers.h"
 #include "train/optimizers/optimizers.h"
@@ -216,14 +217,16 @@ TEST(GatherTraceTest, MissingWorkerFailsGatherAtDeadline) {
     MF_RETURN_IF_ERROR((*workers)->session(w).TraceTo(&trace));
     return (*workers)->session(w).GatherTrace();
   });
-  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];
+  EXPECT_THAT(statuses[0],
+              IsError(absl::StatusCode::kDeadlineExceeded, "barrier 'clocks'", "from rank 2"));
 }
 
 TEST(GatherTraceTest, GatherOfUntracedSessionFails) {
   const Model model;
   auto workers = CreateWorkers(model, absl::Seconds(60));
   ASSERT_TRUE(workers.ok()) << workers.status();
-  EXPECT_EQ((*workers)->session(0).GatherTrace().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT((*workers)->session(0).GatherTrace(),
+              IsError(absl::StatusCode::kFailedPrecondition, "GatherTrace", "not traced"));
 }
 
 }  // namespace

@@ -375,7 +375,7 @@ TEST(InputAgreementTest, DifferentDataOfOneWorkerFailsAll) {
   other.first_batch = "CRC-32C 1";
   const std::vector<absl::Status> statuses = Compare({data, data, other});
   for (const absl::Status& status : statuses) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "worker 2", "CRC-32C 1"));
     EXPECT_EQ(FailureOf(status)->worker, 2) << status;
     EXPECT_EQ(status, statuses[0]);
   }
@@ -433,7 +433,7 @@ TEST(InputAgreementTest, MissingWorkerIsNamedAtTimeout) {
           .group = group, .name = "test", .replicas = {1, 1}, .timeout = absl::Milliseconds(50)}));
   DistributedBatch batch;
   EXPECT_FALSE(input.Next(&batch));
-  EXPECT_EQ(input.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(input.status(), IsError(absl::StatusCode::kDeadlineExceeded, "worker 1"));
   EXPECT_EQ(FailureOf(input.status())->worker, 1);
 }
 

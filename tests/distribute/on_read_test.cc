@@ -97,13 +97,14 @@ TEST_P(OnRead, PartsOfReplicasAreReadAndAssigned) {
   for (int r = 0; r < replicas(); ++r) {
     EXPECT_EQ(session->ReadVariable("total", r)->scalar<float>(), r == last.rank ? 7 : 0);
   }
-  EXPECT_EQ(session->ReadParts("mirrored").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(session->ReadParts("mirrored").status(),
+              IsError(absl::StatusCode::kInvalidArgument, "'mirrored'"));
   const VariablePart others[] = {{replicas(), Tensor::Scalar<float>(1)},
                                  {-1, Tensor::Scalar<float>(1)},
                                  {0, Tensor::Scalar<double>(1)}};
   for (const VariablePart& other : others) {
-    EXPECT_EQ(session->AssignPartsFromWorker0("total", {other}).code(),
-              absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(session->AssignPartsFromWorker0("total", {other}),
+                IsError(absl::StatusCode::kInvalidArgument, "'total'", "got"));
   }
 }
 

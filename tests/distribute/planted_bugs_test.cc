@@ -149,7 +149,7 @@ TEST(PlantedBugsTest, OverlappingLiveValuesAreDetectedInPlan) {
     }
   }
   EXPECT_THAT(CheckPlan::Check(*plan),
-              IsError(absl::StatusCode::kInternal, "check plan", "overlap"));
+              IsError(absl::StatusCode::kInternal, "check plan", "overwrote"));
 }
 
 // Returns true if the results of `program` change on a queued device that ignores one of its waits.

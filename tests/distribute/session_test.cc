@@ -92,7 +92,8 @@ TEST_P(SessionTest, NextFeedsDoNotChangeResults) {
   }
   // After a failure, no feed that was copied early is reused.
   ASSERT_TRUE(step.Run({a}, {.next_feeds = {&b, 1}}).ok());
-  EXPECT_THAT(step.Run({Tensor::Vector<int32_t>({1, 2, 3})}).status(), IsError(kInvalid, "feed", "int32"));
+  EXPECT_THAT(step.Run({Tensor::Vector<int32_t>({1, 2, 3})}).status(),
+              IsError(kInvalid, "feed", "int32"));
   const auto out = step.Run({b});
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_THAT(ValuesOf((*out)[0]), ElementsAre(-4, -5, -6));
@@ -265,7 +266,8 @@ TEST_P(SessionTest, PerReplicaServesOnlyLastStep) {
               IsError(kPrecondition, "another step", "was assigned"));
   EXPECT_EQ(step_b.PerReplica(0).value()[0].scalar<float>(), 1);
   // Rejected before anything runs.
-  EXPECT_THAT(step_b.Run({Tensor::Scalar<double>(0)}).status(), IsError(kInvalid, "feed", "double"));
+  EXPECT_THAT(step_b.Run({Tensor::Scalar<double>(0)}).status(),
+              IsError(kInvalid, "feed", "double"));
   EXPECT_EQ(step_b.PerReplica(0).value()[0].scalar<float>(), 1);
   ASSERT_TRUE(step_a.Run({Tensor::Scalar<float>(2)}).ok());
   ASSERT_TRUE(session->AssignVariable("v", Tensor::Scalar<float>(9)).ok());

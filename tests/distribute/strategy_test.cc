@@ -249,7 +249,8 @@ TEST(MirroredStrategyTest, PrintedGraphNamesStrategyOfEachVariable) {
   EXPECT_EQ(comment_of("a"), absl::StrCat("in the scope of ", first->name()));
   EXPECT_EQ(comment_of("b"), absl::StrCat("in the scope of ", second->name()));
   EXPECT_EQ(comment_of("c"), "");
-  EXPECT_THAT(first->NewSession(graph).status(), IsError(absl::StatusCode::kInvalidArgument, "VarHandleOp(b)", second->name()));
+  EXPECT_THAT(first->NewSession(graph).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "VarHandleOp(b)", second->name()));
   const Graph read = ParseGraph(text, AllOps()).value();
   EXPECT_TRUE(first->NewSession(read).ok());
   EXPECT_EQ(GraphToText(read), GraphToText(graph, {.comment = nullptr}));

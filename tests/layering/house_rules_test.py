@@ -184,6 +184,7 @@ PLANTED = [
     ("tests_pin_codes", "tests/ops/a_test.cc",
      'ASSERT_NE(status.message().find("a: "), absl::string_view::npos);\n'),
     ("tests_pin_codes", "tests/ops/a_test.cc", 'EXPECT_EQ(status.message(), "a: wrong");\n'),
+    ("tests_pin_codes", "tests/ops/a_test.cc", "EXPECT_FALSE(\n    Run().ok());\n"),
     ("tests_pin_codes", "tests/ops/a_fixture.h",
      "  return std::string(Run().status().message());\n"),
     ("a_pass_has_the_name_of_its_file", "ops/passes/a.h",

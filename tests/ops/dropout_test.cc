@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "ops/control.h"
 #include "ops/gradients.h"
 #include "ops/random.h"
 #include "tests/oracle/interpreter.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -50,7 +52,8 @@ TEST(Dropout, RejectsRateOutsideZeroToOne) {
     const Scope scope(&graph);
     const Output y = ops::Dropout(scope, ops::Placeholder(scope, DT_FLOAT, {3}), rate);
     EXPECT_FALSE(y.valid());
-    EXPECT_EQ(scope.status().code(), absl::StatusCode::kInvalidArgument) << scope.status();
+    EXPECT_THAT(scope.status(),
+                IsError(absl::StatusCode::kInvalidArgument, "Dropout", absl::StrCat("got ", rate)));
   }
 }
 

@@ -11,10 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/evaluate_node.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
 #include "kernels/cpu/philox.h"
 #include "ops/constant.h"
+#include "tests/support/is_error.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {
@@ -221,7 +223,8 @@ TEST(Random, InfersShapeAndRejectsNegativeSize) {
   const Output y = ops::RandomUniform(scope, ops::VectorConst(scope, {2, 3}), DT_FLOAT);
   EXPECT_EQ(scope.shape(y), Shape({2, 3}));
   ops::RandomUniform(scope, ops::VectorConst(scope, {2, -3}), DT_FLOAT);
-  EXPECT_THAT(scope.status(), IsError(absl::StatusCode::kInvalidArgument, "RandomUniform(", "[2,-3]"));
+  EXPECT_THAT(scope.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "RandomUniform(", "[2,-3]"));
 }
 
 }  // namespace

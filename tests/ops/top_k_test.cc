@@ -32,7 +32,8 @@ TEST(TopK, RejectsInvalidK) {
               IsError(absl::StatusCode::kInvalidArgument, "k must", "[2,3]", "got 4"));
   EXPECT_THAT(ErrorOf({2, 3}, DT_FLOAT, -1),
               IsError(absl::StatusCode::kInvalidArgument, "k must", "got -1"));
-  EXPECT_THAT(ErrorOf({}, DT_FLOAT, 0), IsError(absl::StatusCode::kInvalidArgument, "TopKV2(", "rank"));
+  EXPECT_THAT(ErrorOf({}, DT_FLOAT, 0),
+              IsError(absl::StatusCode::kInvalidArgument, "TopKV2(", "rank"));
 }
 
 TEST(TopK, RejectsIndexTypeTooSmallForDimension) {

@@ -155,7 +155,7 @@ TEST_F(InterpreterTest, FailedStepLeavesVariablesUnchanged) {
   const Tensor before = Matrix(1);
   interpreter.variables()["v"] = before;
   EXPECT_THAT(interpreter.Run({}, {bad}, {write}).status(),
-              Fails(absl::StatusCode::kInvalidArgument, "x", "feed"));
+              Fails(absl::StatusCode::kInvalidArgument, "Placeholder(x)", "fed"));
   EXPECT_EQ(ValueOf(interpreter.variables()["v"]), 1);
   EXPECT_EQ(ValueOf(before), 1);
 }

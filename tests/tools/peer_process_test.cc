@@ -75,7 +75,7 @@ TEST(PeerProcessTest, ReportsPeerThatEnded) {
               IsError(absl::StatusCode::kUnavailable, "/bin/sh ended"));
   const auto peer = Start("echo ready; read order");
   ASSERT_TRUE(peer.ok()) << peer.status();
-  EXPECT_EQ((*peer)->Run(200).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT((*peer)->Run(200).status(), IsError(absl::StatusCode::kUnavailable, "/bin/sh ended"));
 }
 
 TEST(PeerProcessTest, ReportsPeerThatCannotStart) {
@@ -84,8 +84,8 @@ TEST(PeerProcessTest, ReportsPeerThatCannotStart) {
 }
 
 TEST(PeerProcessTest, StartFailsAtDeadline) {
-  EXPECT_EQ(Start("exec sleep 60", absl::Milliseconds(50)).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Start("exec sleep 60", absl::Milliseconds(50)).status(),
+              IsError(absl::StatusCode::kDeadlineExceeded, "/bin/sh"));
 }
 
 TEST(PeerProcessTest, RejectsTooMuchOutput) {

@@ -112,9 +112,10 @@ TEST_F(CoordinationTest, PortInUseIsReported) {
 
 TEST_F(CoordinationTest, ServiceWaitsForAddressThatHostLacks) {
   const CoordinationServer::Options options = {.address = "192.0.2.1:0", .num_workers = 1};
-  EXPECT_EQ(CoordinationServer::Start(options).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(CoordinationServer::Start(options).status(),
+              IsError(absl::StatusCode::kUnavailable, "192.0.2.1"));
   const absl::Status late = CoordinationServer::Start(options, In(0.3)).status();
-  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
+  EXPECT_THAT(late, IsError(absl::StatusCode::kDeadlineExceeded, "192.0.2.1"));
 }
 
 // Waiting cannot make these addresses usable; the same holds for a privileged port.
@@ -190,7 +191,7 @@ TEST_F(CoordinationTest, SecondProcessWaitsForEndOfCompleteCluster) {
   AwaitText(proxy, "waiting for the others to end");
   MonotonicTime::AdvanceForTest(absl::Seconds(3600));
   other.join();
-  EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded) << second;
+  EXPECT_THAT(second, IsError(absl::StatusCode::kDeadlineExceeded, "waiting for the others"));
 }
 
 // A worker's earlier process can be dead before the service notices.
@@ -213,7 +214,7 @@ TEST_F(CoordinationTest, ProcessWaitsForEarlierProcessToEnd) {
   one.join();
   const Client zero = CoordinationClient::Connect(TestWorkerOptions(server_->port(), 0, 2), In(30));
   other.join();
-  EXPECT_EQ(gave_up.code(), absl::StatusCode::kDeadlineExceeded) << gave_up;
+  EXPECT_THAT(gave_up, IsError(absl::StatusCode::kDeadlineExceeded, "missing worker"));
   ASSERT_TRUE(next.ok()) << next.status();
   ASSERT_TRUE(zero.ok()) << zero.status();
   EXPECT_EQ((*zero)->members()[1].cores(), "1");
@@ -232,7 +233,7 @@ TEST_F(CoordinationTest, WaitForEarlierProcessIsBounded) {
   AwaitRefusal(proxy);
   MonotonicTime::AdvanceForTest(absl::Seconds(21));
   other.join();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
+  EXPECT_THAT(refused, IsError(absl::StatusCode::kAlreadyExists, "worker 1", "registered"));
   MonotonicTime::AdvanceForTest(absl::Seconds(3600));
   one.join();
 }
@@ -241,7 +242,8 @@ TEST_F(CoordinationTest, FirstWorkerWaitsForOthersToLeave) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
-  EXPECT_EQ((*clients[0])->Leave(In(0.1)).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT((*clients[0])->Leave(In(0.1)),
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker 1"));
   EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus());
   EXPECT_EQ((*clients[0])->Leave(In(30)), absl::OkStatus());
 }
@@ -323,7 +325,7 @@ TEST_F(ClusterStatusTest, ObserverCannotRegisterAsWorker) {
   Options options = TestWorkerOptions(server_->port(), 0, 1);
   options.member.set_worker(-1);
   EXPECT_THAT(CoordinationClient::Connect(options, In(0.5)).status(),
-              IsError(absl::StatusCode::kInvalidArgument, "worker -1"));
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker -1"));
   const std::vector<Client> clients = ConnectAll(1);  // the cluster still works
   EXPECT_TRUE(clients[0].ok()) << clients[0].status();
 }

@@ -682,10 +682,11 @@ TEST_P(DataConnectionsTest, WorkerWithAnotherSecretIsNamed) {
         .cluster = w == 1 ? other : kCluster, .tls = TlsOf(w), .timeout = absl::Seconds(1)};
   });
   // Worker 0 refuses worker 1. The other workers learn that worker 1 did not connect.
-  EXPECT_EQ(connections[1].status().code(), absl::StatusCode::kPermissionDenied)
-      << connections[1].status();
+  EXPECT_THAT(connections[1].status(), IsError(absl::StatusCode::kPermissionDenied, "secret"));
   for (const int w : {0, 2}) {
-    ASSERT_THAT(connections[w].status(), IsError(absl::StatusCode::kDeadlineExceeded, "worker 1"));
+    ASSERT_THAT(connections[w].status(),
+                testing::AnyOf(IsError(absl::StatusCode::kDeadlineExceeded, "did not connect"),
+                               IsError(absl::StatusCode::kPermissionDenied, "secret")));
     EXPECT_EQ(FailureOf(connections[w].status())->worker, 1) << connections[w].status();
   }
 }
@@ -705,7 +706,6 @@ TEST(DataConnectionsTlsTest, WorkerWithoutValidCertificateIsNamed) {
     });
     std::string told = workers.log();
     for (const int w : {0, 1, 2}) {
-      ASSERT_FALSE(connections[w].ok());
       const auto failure = FailureOf(connections[w].status());
       ASSERT_TRUE(failure.has_value()) << connections[w].status();
       EXPECT_EQ(failure->worker, w == 1 ? 0 : 1) << connections[w].status();

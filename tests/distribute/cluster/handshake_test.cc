@@ -67,12 +67,12 @@ TEST(HandshakeTest, ReplayedAndReflectedProofsAreRefused) {
   ASSERT_TRUE(later.Receive(hello).ok());
   const std::string later_challenge = later.TakeOutput();
   EXPECT_NE(later_challenge, challenge);
-  EXPECT_EQ(later.Receive(answer).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(later.Receive(answer), IsError(absl::StatusCode::kPermissionDenied, "secret"));
 
   auto third = Handshake::Accepting(kCluster, AdmitAll);
   ASSERT_TRUE(third.Receive(hello).ok());
   const std::string own_proof = third.TakeOutput().substr(5 + 32);
-  EXPECT_EQ(third.Receive(own_proof).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(third.Receive(own_proof), IsError(absl::StatusCode::kPermissionDenied, "secret"));
 }
 
 // A process with a certificate, but without the secret, relays the messages between two encrypted
@@ -82,7 +82,7 @@ TEST(HandshakeTest, MessagesFromAnotherConnectionAreRefused) {
   auto accepting = Handshake::Accepting(kCluster, AdmitAll);
   connecting.Bind("one");
   accepting.Bind("two");
-  EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(Shake(connecting, accepting), IsError(absl::StatusCode::kPermissionDenied, "secret"));
 }
 
 TEST(HandshakeTest, RanksAreAdmittedOnlyAfterProof) {
@@ -142,8 +142,8 @@ TEST(HandshakeTest, OtherVersionIsNamedAtBothEnds) {
   EXPECT_THAT(connecting.Receive(answer),
               IsError(absl::StatusCode::kPermissionDenied, "expected 2, got 9"));
   auto other = Handshake::Accepting(kCluster, AdmitAll);
-  EXPECT_EQ(other.Receive("GET / HTTP/1.1\r\n" + std::string(53, 'x')).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(other.Receive("GET / HTTP/1.1\r\n" + std::string(53, 'x')),
+              IsError(absl::StatusCode::kInvalidArgument, "Mirrorflow protocol"));
 }
 
 // A proof for a data connection must not open a connection to the coordination service.
@@ -152,7 +152,8 @@ TEST(HandshakeTest, ProofForAnotherPurposeIsRefused) {
   coordination.purpose = Handshake::Purpose::kCoordination;
   auto connecting = Handshake::Connecting(kCluster, kRanks);
   auto accepting = Handshake::Accepting(coordination, AdmitAll);
-  EXPECT_EQ(Shake(connecting, accepting).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Shake(connecting, accepting),
+              IsError(absl::StatusCode::kInvalidArgument, "Mirrorflow protocol"));
   // A process between the ends rewrites the purpose.
   auto caller = Handshake::Connecting(kCluster, kRanks);
   auto service = Handshake::Accepting(coordination, AdmitAll);
@@ -161,7 +162,7 @@ TEST(HandshakeTest, ProofForAnotherPurposeIsRefused) {
   ASSERT_TRUE(service.Receive(hello).ok());
   std::string challenge = service.TakeOutput();
   challenge.replace(0, 5, Handshake::Connecting(kCluster, kRanks).TakeOutput().substr(0, 5));
-  EXPECT_EQ(caller.Receive(challenge).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(caller.Receive(challenge), IsError(absl::StatusCode::kPermissionDenied, "secret"));
 }
 
 TEST(HandshakeTest, SessionKeyDiffersBetweenConnections) {
@@ -187,8 +188,8 @@ TEST(HandshakeTest, FlippedBitsAreRefused) {
     absl::Status status = accepting.Receive(hello);
     if (status.ok()) status = connecting.Receive(accepting.TakeOutput());
     // The first bytes name the protocol.
-    EXPECT_EQ(status.code(), at < 4 ? absl::StatusCode::kInvalidArgument
-                                    : absl::StatusCode::kPermissionDenied)
+    EXPECT_EQ(status.code(),
+              at < 4 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kPermissionDenied)
         << at << status;
   }
 }

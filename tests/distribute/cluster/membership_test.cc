@@ -67,8 +67,8 @@ TEST_F(MembershipTest, OnlyAnotherProcessIsRefused) {
               IsError(absl::StatusCode::kAborted, "process 101"));  // the caller can retry
   // A process can retry even after all workers have registered, because another worker can have
   // died unnoticed.
-  EXPECT_EQ(membership_.Admit({.worker = 1, .number = 2}, Describe(1)).code(),
-            absl::StatusCode::kAborted);
+  EXPECT_THAT(membership_.Admit({.worker = 1, .number = 2}, Describe(1)),
+              IsError(absl::StatusCode::kAborted, "process 101"));
 }
 
 TEST_F(MembershipTest, LostProcessReceivesReason) {
@@ -83,7 +83,7 @@ TEST_F(MembershipTest, LostProcessReceivesReason) {
 TEST_F(MembershipTest, WorkerThatHasNotBeenNotifiedIsNotSilent) {
   Membership membership(kWorkers, {});
   for (int w = 0; w < kWorkers; ++w) {
-    EXPECT_THAT(membership.members().result(),
+    EXPECT_THAT(membership.members().result().status(),
                 IsError(absl::StatusCode::kUnavailable, "registered"));
     EXPECT_EQ(membership.Admit({.worker = w, .number = 1}, Describe(w)), absl::OkStatus());
   }
@@ -229,7 +229,8 @@ TEST_F(MembershipTest, WaitingForLateWorkerIsNotStall) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   EXPECT_TRUE(membership_.FindStall(begin_ + absl::Minutes(9)).ok());
   const MonotonicTime too_late = begin_ + absl::Minutes(11);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(too_late)));
+  EXPECT_THAT(membership_.FindStall(too_late),
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker 1"));
 }
 
 TEST_F(MembershipTest, WorkersHaveTimeToContinueAfterLateWorkerArrives) {
@@ -239,13 +240,15 @@ TEST_F(MembershipTest, WorkersHaveTimeToContinueAfterLateWorkerArrives) {
   Beat(0, 1, 3);
   // The others' heartbeats do not yet report that they also continue.
   EXPECT_TRUE(membership_.FindStall(arrival + absl::Seconds(4)).ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(arrival + absl::Seconds(6))));
+  EXPECT_THAT(membership_.FindStall(arrival + absl::Seconds(6)),
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker 0"));
 }
 
 TEST_F(MembershipTest, WaitingForDepartedWorkerIsStall) {
   for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
   membership_.Leave(0, absl::UnavailableError("done"));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(begin_ + absl::Seconds(6))));
+  EXPECT_THAT(membership_.FindStall(begin_ + absl::Seconds(6)),
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker 1"));
 }
 
 TEST_F(MembershipTest, LateWorkerIsReportedOncePerMinute) {
@@ -275,7 +278,8 @@ TEST_F(MembershipTest, WorkerThatHasWaitedForLateWorkerCanBeLateItself) {
   membership_.SetWaiting(arrival + absl::Seconds(2), {false, false, false});
   EXPECT_TRUE(membership_.FindStall(arrival + absl::Minutes(9)).ok());
   EXPECT_THAT(membership_.LateWorkerText(arrival + absl::Minutes(9)), HasSubstr("worker 0"));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(membership_.FindStall(arrival + absl::Minutes(11))));
+  EXPECT_THAT(membership_.FindStall(arrival + absl::Minutes(11)),
+              IsError(absl::StatusCode::kDeadlineExceeded, "worker 1"));
 }
 
 TEST_F(MembershipTest, SlowestWorkerIsBlamedForTimeout) {

@@ -17,6 +17,7 @@
 #include "distribute/collective/tcp/stream.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 #include "tests/support/streams.h"
 
 namespace mirrorflow {

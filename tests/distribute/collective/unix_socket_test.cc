@@ -37,7 +37,8 @@ uid_t Stranger() { return geteuid() + 1; }
 void ExpectNothingSent(const UnixSocket& listener) {
   const auto accepted = listener.Accept(Soon());
   ASSERT_TRUE(accepted.ok()) << accepted.status();
-  EXPECT_EQ(accepted->Receive(Soon()).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(accepted->Receive(Soon()).status(),
+              IsError(absl::StatusCode::kUnavailable, "Unix socket", "closed"));
 }
 
 TEST(UnixSocketTest, ConnectSendsNothingToListenerOfAnotherUser) {
@@ -55,8 +56,8 @@ TEST(UnixSocketTest, AcceptDropsAnotherUser) {
   ASSERT_TRUE(listener.ok()) << listener.status();
   const auto connected = UnixSocket::Connect(name);
   ASSERT_TRUE(connected.ok()) << connected.status();
-  EXPECT_EQ(listener->Accept(MonotonicTime::Now() + absl::Milliseconds(200)).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(listener->Accept(MonotonicTime::Now() + absl::Milliseconds(200)).status(),
+              IsError(absl::StatusCode::kDeadlineExceeded, "Unix socket", "timed out"));
   EXPECT_FALSE(connected->IsOpen());
 }
 
@@ -76,12 +77,14 @@ TEST(UnixSocketTest, ProcessOfAnotherRealUserIsRefused) {
   absl::StatusOr<UnixSocket> listener = absl::UnknownError("not run");
   as_nobody([&] { listener = UnixSocket::Listen(stranger); });
   ASSERT_TRUE(listener.ok()) << listener.status();
-  EXPECT_EQ(UnixSocket::Connect(stranger).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(UnixSocket::Connect(stranger).status(),
+              IsError(absl::StatusCode::kPermissionDenied, "another user"));
 
   const auto own_listener = UnixSocket::Listen(own);
   ASSERT_TRUE(own_listener.ok()) << own_listener.status();
   as_nobody([&] {
-    EXPECT_EQ(UnixSocket::Connect(own).status().code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_THAT(UnixSocket::Connect(own).status(),
+                IsError(absl::StatusCode::kPermissionDenied, "another user"));
   });
 }
 

@@ -107,7 +107,7 @@ TEST(PipelineTest, DisablesOnlyOptionalPasses) {
   ASSERT_TRUE(p.Run(c).ok());
   EXPECT_EQ(TestPass::runs, 1);
   c.options.disabled_passes = {"changes_thrice"};
-  EXPECT_EQ(p.Run(c).ToString(), "INVALID_ARGUMENT: pass changes_thrice cannot be disabled");
+  EXPECT_THAT(p.Run(c), IsError(absl::StatusCode::kInvalidArgument, "changes_thrice", "disabled"));
 }
 
 TEST(PipelineTest, CallsObserverBeforeAndAfterEveryPass) {

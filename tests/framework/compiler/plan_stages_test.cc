@@ -15,6 +15,7 @@
 #include "framework/compiler/plan/infer_local_shapes.h"
 #include "framework/compiler/plan/plan_memory.h"
 #include "framework/compiler/plan/schedule_nodes.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/compilation.h"
 #include "tests/support/is_error.h"
@@ -362,7 +363,8 @@ TEST(PlanMemoryTest, ValuesTooLargeForAnyMachineAreRejected) {
                 {.feeds = {{"x", {1}}}, .fetches = {"y"}});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions()));
   for (Storage& storage : plan.state->storage.all) storage.bytes = int64_t{1} << 62;
-  EXPECT_EQ(RunPasses(*plan.state, PlanMemory()).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(RunPasses(*plan.state, PlanMemory()),
+              IsError(absl::StatusCode::kResourceExhausted, "this step", "bytes"));
 }
 
 TEST(PlanStagesTest, PlanIsCheckedOnlyIfOptionIsSet) {
@@ -372,7 +374,8 @@ TEST(PlanStagesTest, PlanIsCheckedOnlyIfOptionIsSet) {
   plan.state->plan->accesses[0].clear();  // now no instruction writes the fetched value
   EXPECT_TRUE(RunPasses(*plan.state, CheckPlan()).ok());
   plan.state->options.check_plan = true;
-  EXPECT_THAT(RunPasses(*plan.state, CheckPlan()), IsError(absl::StatusCode::kInternal, "check plan", "fetch 0"));
+  EXPECT_THAT(RunPasses(*plan.state, CheckPlan()),
+              IsError(absl::StatusCode::kInternal, "check plan", "fetch 0"));
 }
 
 }  // namespace

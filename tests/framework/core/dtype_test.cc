@@ -36,7 +36,8 @@ TEST(DataTypeTest, NumbersWithoutNameAreUnknown) {
 TEST(DataTypeTest, ParseErrorNamesUnknownType) {
   EXPECT_THAT(ParseDataType("Float").status(),
               IsError(absl::StatusCode::kInvalidArgument, "unknown dtype 'Float'"));
-  EXPECT_THAT(ParseDataType("invalid").status(), IsError(absl::StatusCode::kInvalidArgument, "unknown dtype 'invalid'"));
+  EXPECT_THAT(ParseDataType("invalid").status(),
+              IsError(absl::StatusCode::kInvalidArgument, "unknown dtype 'invalid'"));
 }
 
 TEST(DataTypeTest, SizesMatchCppTypes) {

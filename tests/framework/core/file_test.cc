@@ -121,13 +121,16 @@ TEST_F(FileTest, OpenAcceptsOnlyRegularFiles) {
 
 TEST_F(FileTest, WriteRejectsNonRegularFiles) {
   for (const std::string& path : {directory_, std::string("/dev/null")}) {
-    EXPECT_EQ(WriteFileAtomically(path, {"x"}).code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(WriteFileAtomically(path, {"x"}),
+                IsError(absl::StatusCode::kFailedPrecondition, path, "expected a file"));
   }
   struct stat info;
   ASSERT_EQ(stat("/dev/null", &info), 0);
   EXPECT_TRUE(S_ISCHR(info.st_mode));
-  EXPECT_EQ(WriteFileAtomically(Path("a/"), {"x"}).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(WriteFileAtomically("", {"x"}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(WriteFileAtomically(Path("a/"), {"x"}),
+              IsError(absl::StatusCode::kInvalidArgument, Path("a/"), "directory"));
+  EXPECT_THAT(WriteFileAtomically("", {"x"}),
+              IsError(absl::StatusCode::kInvalidArgument, "name of a file"));
 }
 
 TEST_F(FileTest, WriteErrorNamesMissingDirectory) {
@@ -221,7 +224,8 @@ TEST_F(FileTest, OpenForAppendingKeepsReplacesOrRejectsAnExistingFile) {
     return status;
   };
   EXPECT_TRUE(append(ExistingFile::kRefuse).ok());
-  EXPECT_EQ(append(ExistingFile::kRefuse).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(append(ExistingFile::kRefuse),
+              IsError(absl::StatusCode::kAlreadyExists, Path("a"), "File exists"));
   EXPECT_TRUE(append(ExistingFile::kAppend).ok());
   EXPECT_EQ(Contents(Path("a")), "line\nline\n");
   EXPECT_TRUE(append(ExistingFile::kReplace).ok());
@@ -232,8 +236,8 @@ TEST_F(FileTest, OpenForAppendingAcceptsOnlyRegularFiles) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   ASSERT_EQ(mkdir(Path("folder").c_str(), 0700), 0);
   for (const std::string& path : {Path("pipe"), std::string("/dev/null"), Path("folder")}) {
-    EXPECT_EQ(OpenForAppending(path).status().code(), absl::StatusCode::kFailedPrecondition)
-        << path;
+    EXPECT_THAT(OpenForAppending(path).status(),
+                IsError(absl::StatusCode::kFailedPrecondition, path));
   }
   const int reader = open(Path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
   EXPECT_THAT(OpenForAppending(Path("pipe")).status(),

@@ -100,7 +100,8 @@ TEST(ParseJsonTest, NumberOfValuesIsLimited) {
 
 TEST(ParseJsonTest, NumberOfValuesIsLimitedByDefault) {
   EXPECT_EQ(CheckJsonLimits(std::string((1 << 21) - 1, ',')), absl::OkStatus());
-  EXPECT_THAT(CheckJsonLimits(std::string(1 << 21, ',')), IsError(absl::StatusCode::kInvalidArgument, "JSON", "at most 2097152"));
+  EXPECT_THAT(CheckJsonLimits(std::string(1 << 21, ',')),
+              IsError(absl::StatusCode::kInvalidArgument, "JSON", "at most 2097152"));
 }
 
 }  // namespace

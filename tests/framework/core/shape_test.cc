@@ -60,11 +60,14 @@ TEST(ShapeValidateTest, RejectsByteSizeThatOverflows) {
   EXPECT_TRUE(shape.Validate(DT_UINT8).ok());
   EXPECT_THAT(shape.Validate(DT_FLOAT),
               IsError(absl::StatusCode::kInvalidArgument, "float[2147483648,1073741824]"));
-  EXPECT_THAT(Shape({kMax}).Validate(DT_DOUBLE), IsError(absl::StatusCode::kInvalidArgument, "double[9223372036854775807]", "overflows"));
+  EXPECT_THAT(
+      Shape({kMax}).Validate(DT_DOUBLE),
+      IsError(absl::StatusCode::kInvalidArgument, "double[9223372036854775807]", "overflows"));
 }
 
 TEST(ShapeValidateTest, RejectsEmptyTensorWhoseStridesOverflow) {
-  EXPECT_THAT(Shape({0, kMax, kMax}).Validate(DT_UINT8), IsError(absl::StatusCode::kInvalidArgument, "uint8[0,", "overflows"));
+  EXPECT_THAT(Shape({0, kMax, kMax}).Validate(DT_UINT8),
+              IsError(absl::StatusCode::kInvalidArgument, "uint8[0,", "overflows"));
 }
 
 TEST(ShapeMergeTest, CombinesDimensionsKnownOnEitherSide) {
@@ -76,7 +79,8 @@ TEST(ShapeMergeTest, CombinesDimensionsKnownOnEitherSide) {
 TEST(ShapeMergeTest, ErrorNamesBothContradictoryShapes) {
   EXPECT_THAT(Shape({2, 3}).MergeWith(Shape({2, 4})).status(),
               IsError(absl::StatusCode::kInvalidArgument, "[2,3] and [2,4]", "incompatible"));
-  EXPECT_THAT(Shape({2}).MergeWith(Shape({2, 1})).status(), IsError(absl::StatusCode::kInvalidArgument, "[2] and [2,1]", "incompatible"));
+  EXPECT_THAT(Shape({2}).MergeWith(Shape({2, 1})).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "[2] and [2,1]", "incompatible"));
 }
 
 TEST(ShapeTest, CompatibleIfSomeShapeMatchesBoth) {
@@ -89,7 +93,8 @@ TEST(ShapeTest, CompatibleIfSomeShapeMatchesBoth) {
 TEST(CheckedMultiplyTest, FailsInsteadOfOverflowing) {
   EXPECT_EQ(*CheckedMultiply(kMax, 1), kMax);
   EXPECT_EQ(*CheckedMultiply(kMax, 0), 0);
-  EXPECT_THAT(CheckedMultiply(kMax, 2).status(), IsError(absl::StatusCode::kInvalidArgument, " * 2", "overflows"));
+  EXPECT_THAT(CheckedMultiply(kMax, 2).status(),
+              IsError(absl::StatusCode::kInvalidArgument, " * 2", "overflows"));
 }
 
 struct BroadcastCase {
@@ -123,7 +128,8 @@ TEST(BroadcastShapesTest, FollowsNumPyEvenForUnknownDimensions) {
 TEST(BroadcastShapesTest, ErrorNamesIncompatibleShapes) {
   EXPECT_THAT(BroadcastShapes({2, 3}, {2}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "[2,3] and [2]", "broadcast"));
-  EXPECT_THAT(BroadcastShapes({0}, {2}).status(), IsError(absl::StatusCode::kInvalidArgument, "[0] and [2]", "broadcast"));
+  EXPECT_THAT(BroadcastShapes({0}, {2}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "[0] and [2]", "broadcast"));
 }
 
 }  // namespace

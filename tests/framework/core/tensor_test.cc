@@ -29,7 +29,8 @@ TEST(BufferTest, MemoryIsAlignedAndZeroedAtAnySize) {
 
 TEST(BufferTest, FailedAllocationIsResourceExhausted) {
   const auto buffer = Buffer::Allocate(std::numeric_limits<size_t>::max() - 10);
-  EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(buffer.status(), IsError(absl::StatusCode::kResourceExhausted, "cannot allocate",
+                                       "expected at most "));
 }
 
 // A system that overcommits would grant the allocation and kill the process on the first write.
@@ -58,18 +59,20 @@ TEST(TensorTest, AllocateReturnsZeros) {
 TEST(TensorTest, AllocateRejectsUnknownAndTooLargeShapes) {
   EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {2, -1}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "fully defined", "got [2,?]"));
-  EXPECT_THAT(Tensor::Allocate(DT_FLOAT, Shape::UnknownRank()).status(), IsError(absl::StatusCode::kInvalidArgument, "fully defined", "got [*]"));
+  EXPECT_THAT(Tensor::Allocate(DT_FLOAT, Shape::UnknownRank()).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "fully defined", "got [*]"));
   EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 40, int64_t{1} << 40}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "overflows"));
   // This exceeds the address space, so it fails under every overcommit setting.
-  EXPECT_EQ(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 58}).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 58}).status(),
+              IsError(absl::StatusCode::kResourceExhausted, "1152921504606846976 bytes"));
 }
 
 TEST(TensorTest, AllocateRejectsDtypesWithoutFixedSize) {
   EXPECT_THAT(Tensor::Allocate(DT_STRING, {}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "dtype string"));
-  EXPECT_THAT(Tensor::Allocate(DT_INVALID, {}).status(), IsError(absl::StatusCode::kInvalidArgument, "dtype invalid"));
+  EXPECT_THAT(Tensor::Allocate(DT_INVALID, {}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "dtype invalid"));
 }
 
 TEST(TensorTest, DefaultConstructedTensorHasNoValue) {

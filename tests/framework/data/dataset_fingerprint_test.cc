@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -39,7 +40,9 @@ TEST(DatasetFingerprintTest, MalformedTextIsAnError) {
   for (const std::string& text :
        {std::string(), std::string("a\nb"), kFingerprint.Serialize() + "\n",
         "\\" + kFingerprint.Serialize().substr(kFingerprint.Serialize().find('\n'))}) {
-    EXPECT_EQ(DatasetFingerprint::Parse(text).status().code(), absl::StatusCode::kInternal) << text;
+    EXPECT_THAT(DatasetFingerprint::Parse(text).status(),
+                IsError(absl::StatusCode::kInternal, "dataset", "malformed"))
+        << text;
   }
 }
 

@@ -201,12 +201,14 @@ TEST(GraphFileTest, RejectsDeepNestingInEveryFormat) {
   std::string text = "node { attr { key: 'a' value { ";
   for (int i = 0; i < 200000; ++i) text += "func { attr { key: 'a' value { ";
   Put(Path("deep.pbtxt"), text);
-  EXPECT_THAT(ReadError(Path("deep.pbtxt")), IsError(kInvalid, Path("deep.pbtxt"), "deep"));
+  EXPECT_THAT(ReadError(Path("deep.pbtxt")),
+              IsError(kInvalid, Path("deep.pbtxt"), "recursion limit"));
 
   text = "debug_info ";
   for (int i = 0; i < 200000; ++i) text += "{ a ";
   Put(Path("deep.pbtxt"), text);
-  EXPECT_THAT(ReadError(Path("deep.pbtxt")), IsError(kInvalid, Path("deep.pbtxt"), "deep"));
+  EXPECT_THAT(ReadError(Path("deep.pbtxt")),
+              IsError(kInvalid, Path("deep.pbtxt"), "recursion limit"));
 
   Put(Path("deep.txt"), absl::StrCat("x = NoOp() {_a=", std::string(200000, '[')));
   EXPECT_THAT(ReadError(Path("deep.txt")),

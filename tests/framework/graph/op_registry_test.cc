@@ -233,7 +233,8 @@ TEST(FindArgTest, SkipsTensorsOfEarlierArguments) {
   ASSERT_TRUE(gates.ok());
   EXPECT_EQ(gates->first, 3);
   EXPECT_EQ(gates->last, 5);
-  EXPECT_EQ(FindArg(inputs, {{"_gates", 0}}, "gate").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(FindArg(inputs, {{"_gates", 0}}, "gate").status(),
+              IsError(absl::StatusCode::kNotFound, "'gate'"));
 }
 
 }  // namespace

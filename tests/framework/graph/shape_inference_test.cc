@@ -148,7 +148,8 @@ TEST(NormalizeAxisTest, ErrorNamesValidRange) {
               IsError(absl::StatusCode::kInvalidArgument, "axis", "[-3, 3)", "got 3"));
   EXPECT_THAT(NormalizeAxis(-4, 3, "dim").status(),
               IsError(absl::StatusCode::kInvalidArgument, "dim", "[-3, 3)", "got -4"));
-  EXPECT_THAT(NormalizeAxis(0, 0).status(), IsError(absl::StatusCode::kInvalidArgument, "axis", "[0, 0)", "got 0"));
+  EXPECT_THAT(NormalizeAxis(0, 0).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "axis", "[0, 0)", "got 0"));
 }
 
 }  // namespace

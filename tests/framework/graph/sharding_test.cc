@@ -66,7 +66,8 @@ TEST(ParseShardingTermsTest, ErrorNamesMismatchedTerm) {
               IsError(absl::StatusCode::kInvalidArgument, "expected 2 terms", "got 'm'"));
   EXPECT_THAT(ParseShardingTerms("m,n", {{2}}, {{2}}).status(),
               IsError(absl::StatusCode::kInvalidArgument, "'m,n'", "expected one '->'"));
-  EXPECT_THAT(ParseShardingTerms("m->n->m", {{2}}, {{2}}).status(), IsError(absl::StatusCode::kInvalidArgument, "'m->n->m'", "expected one '->'"));
+  EXPECT_THAT(ParseShardingTerms("m->n->m", {{2}}, {{2}}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "'m->n->m'", "expected one '->'"));
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ TEST(TensorFromProtoTest, ChargesAllRepeatedValuesToOneBudget) {
   EXPECT_TRUE(TensorFromProto(proto, &repeated_bytes).ok());
   EXPECT_EQ(repeated_bytes, 600);
   EXPECT_TRUE(TensorFromProto(proto, &repeated_bytes).ok());
-  EXPECT_THAT(TensorFromProto(proto, &repeated_bytes).status(), IsError(absl::StatusCode::kResourceExhausted, "at most 200 bytes", "got 400"));
+  EXPECT_THAT(TensorFromProto(proto, &repeated_bytes).status(),
+              IsError(absl::StatusCode::kResourceExhausted, "at most 200 bytes", "got 400"));
   // A tensor that lists all of its elements is not charged to the budget.
   EXPECT_TRUE(TensorFromProto(Proto("dtype: DT_FLOAT float_val: 1"), &repeated_bytes).ok());
   EXPECT_EQ(repeated_bytes, 200);

@@ -140,7 +140,8 @@ TEST(TraceWriterTest, WrittenFileIsValidJson) {
   ASSERT_TRUE(Step().WriteFile(path).ok());
   std::ifstream in(path);
   EXPECT_EQ(json::parse(in, nullptr, false), Parsed(Step()));
-  EXPECT_EQ(Step().WriteFile("/no/such/directory/x").code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Step().WriteFile("/no/such/directory/x"),
+              IsError(absl::StatusCode::kNotFound, "/no/such/directory/x", "No such file"));
 }
 
 TEST(TraceCheckTest, AcceptsNestedTouchingAndParallelSpans) {

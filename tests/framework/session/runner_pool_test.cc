@@ -57,7 +57,8 @@ TEST_F(RunnerPoolTest, ConcurrentReadersGetDistinctRunnersUpToLimit) {
     EXPECT_NE(&one->runner(), &two->runner());
     const absl::Status third = pool.Share().status();
     EXPECT_THAT(third, IsError(absl::StatusCode::kDeadlineExceeded, "2 in progress"));
-    EXPECT_EQ(pool.Exclude().status().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(pool.Exclude().status(),
+                IsError(absl::StatusCode::kDeadlineExceeded, "2 in progress"));
   }
   const auto one = pool.Share(), two = pool.Share();
   ASSERT_TRUE(one.ok() && two.ok());
@@ -95,8 +96,10 @@ TEST_F(RunnerPoolTest, SecondThreadIsRejectedWhenCallsMustBeOrdered) {
   RunnerPool& pool = Start({.refuse_others = true});
   {
     const auto lease = pool.Share();
-    EXPECT_EQ(pool.Share().status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_EQ(pool.Exclude().status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(pool.Share().status(),
+                IsError(absl::StatusCode::kFailedPrecondition, "session", "another thread"));
+    EXPECT_THAT(pool.Exclude().status(),
+                IsError(absl::StatusCode::kFailedPrecondition, "session", "another thread"));
   }
   EXPECT_TRUE(pool.Exclude().ok());
 }
@@ -106,7 +109,8 @@ TEST_F(RunnerPoolTest, TracedPoolLendsOneRunnerAtATime) {
   pool.SetTraced(true);
   {
     const auto lease = pool.Share();
-    EXPECT_EQ(pool.Share().status().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(pool.Share().status(),
+                IsError(absl::StatusCode::kDeadlineExceeded, "1 in progress"));
   }
   pool.SetTraced(false);
   const auto one = pool.Share(), two = pool.Share();
@@ -118,7 +122,7 @@ TEST_F(RunnerPoolTest, RunnerCreationErrorFailsOnlyItsThread) {
   fails_ = true;
   {
     const auto lease = pool.Share();
-    EXPECT_EQ(pool.Share().status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(pool.Share().status(), IsError(absl::StatusCode::kResourceExhausted, "memory"));
   }
   EXPECT_TRUE(pool.Exclude().ok());
 }
@@ -178,7 +182,7 @@ TEST_F(RunnerPoolTest, RunnerCreationExceptionFailsOnlyItsThread) {
                   {.max_runners = 4});
   {
     const auto lease = pool.Share();
-    EXPECT_EQ(pool.Share().status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(pool.Share().status(), IsError(absl::StatusCode::kResourceExhausted, "memory"));
   }
   EXPECT_TRUE(pool.Exclude().ok());
 }

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tests/support/session_parts.h"
 #include "train/variable.h"
 
@@ -111,7 +112,7 @@ TEST_F(StepCacheTest, StepExceedingMemoryLimitFails) {
   EXPECT_NE(Get(parts, *step, 1000), nullptr);
   const auto large =
       parts.cache->Get(*step, {Shape({1 << 20})}, {}, parts.variables->states()).status();
-  EXPECT_EQ(large.code(), absl::StatusCode::kResourceExhausted) << large;
+  EXPECT_THAT(large, IsError(absl::StatusCode::kResourceExhausted, "1048576 bytes"));
   EXPECT_EQ(parts.cache->size(), 1u);
 }
 

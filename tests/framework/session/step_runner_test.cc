@@ -90,7 +90,7 @@ TEST_F(StepRunnerTest, FailureOfOneReplicaIsReportedAsCause) {
   const auto step = parts.Prepare({indices}, {}, {assign});
   const absl::Status failure =
       SessionParts::Run(*parts.runner, *step, {Tensor::Vector<int32_t>({0, 1, 0, 7})}).status();
-  EXPECT_EQ(failure.code(), kInvalid) << failure;
+  EXPECT_THAT(failure, IsError(kInvalid, "(lookup)", "7"));
   ASSERT_TRUE(FailureOf(failure).has_value());
   EXPECT_EQ(FailureOf(failure)->rank, 1);
   Tensor value;

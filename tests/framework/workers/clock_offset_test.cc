@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "framework/workers/gather_trace.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -52,8 +54,10 @@ TEST(ClockOffsetTest, ClockThatLagsHasANegativeOffset) {
 
 TEST(ClockOffsetTest, UnequalNumbersOfBarriersAreAnError) {
   const std::vector<Passage> one(1), two(2);
-  EXPECT_EQ(OffsetOf(one, two).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(OffsetOf({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(OffsetOf(one, two).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "clock offset", "got 2 and 1"));
+  EXPECT_THAT(OffsetOf({}, {}).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "clock offset", "got 0 and 0"));
 }
 
 }  // namespace

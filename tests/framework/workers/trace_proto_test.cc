@@ -3,7 +3,9 @@
 
 #include "framework/proto/trace.pb.h"
 #include "framework/workers/gather_trace.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -55,10 +57,12 @@ TEST(TraceProtoTest, MalformedTraceIsAnError) {
   TraceWriter merged;
   proto::Trace trace = TraceToProto(Example(1));
   trace.mutable_events(0)->set_args(1, 99);
-  EXPECT_EQ(MergeTrace(trace, 0, &merged).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MergeTrace(trace, 0, &merged),
+              IsError(absl::StatusCode::kInvalidArgument, "string index", "99"));
   trace = TraceToProto(Example(1));
   trace.mutable_events(1)->set_kind(5);
-  EXPECT_EQ(MergeTrace(trace, 0, &merged).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MergeTrace(trace, 0, &merged),
+              IsError(absl::StatusCode::kInvalidArgument, "event kind", "5"));
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/classifier_training.h"
 #include "tests/support/compilation.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -111,7 +113,7 @@ TEST(MixedPrecisionTest, FloatIsDefaultAndDoubleIsRejected) {
   EXPECT_EQ(*Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_FLOAT), "MatMul float\n");
   const absl::Status refused =
       Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_DOUBLE).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_THAT(refused, IsError(absl::StatusCode::kInvalidArgument, "compute_dtype", "got double"));
 }
 
 TEST(MixedPrecisionTest, HalfIsCastLikeBfloat16) {

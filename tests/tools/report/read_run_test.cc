@@ -129,7 +129,8 @@ TEST_F(ReadRunTest, NamesDirectoryWithoutARun) {
   EXPECT_THAT(Error(), IsError(absl::StatusCode::kInvalidArgument, "run:", "event files"));
   Write("bad.json", "{\"traceEvents\":[");
   EXPECT_THAT(Error(), IsError(absl::StatusCode::kInvalidArgument, "bad.json:", "not a trace"));
-  EXPECT_THAT(ReadRun(directory_ + "/none").status(), IsError(absl::StatusCode::kNotFound, "/none:", "no such directory"));
+  EXPECT_THAT(ReadRun(directory_ + "/none").status(),
+              IsError(absl::StatusCode::kNotFound, "/none:", "no such directory"));
   EXPECT_THAT(ReadRun(directory_ + "/bad.json").status(),
               IsError(absl::StatusCode::kFailedPrecondition, "bad.json:", "not a directory"));
   EXPECT_THAT(ReadRun("").status(), IsError(absl::StatusCode::kNotFound, ": no such directory"));

@@ -145,7 +145,8 @@ TEST(ReadStepTimelineTest, OtherTextIsAnError) {
 TEST(ReadStepTimelineTest, TraceThatNestsTooDeeplyIsRefused) {
   std::string text = R"({"traceEvents":)";
   for (int i = 0; i < 200'000; ++i) text += "[";
-  EXPECT_EQ(ReadStepTimeline(text).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ReadStepTimeline(text).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "128 levels"));
 }
 
 }  // namespace

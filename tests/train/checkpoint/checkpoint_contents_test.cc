@@ -88,14 +88,16 @@ TEST_F(CheckpointContentsTest, ReadReturnsWhatWasWritten) {
 // A checkpoint that is reported as damaged is removed, but this one may be intact.
 TEST_F(CheckpointContentsTest, CheckpointThatCannotBeExaminedIsNotReportedAsDamaged) {
   const std::string path = Path(std::string(300, 'x').c_str());  // longer than any valid file name
-  EXPECT_EQ(ReadCheckpointContents(path).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ReadCheckpointContents(path).status(),
+              IsError(absl::StatusCode::kInvalidArgument, path, "too long"));
 }
 
 // A manifest that is larger than kMaxManifestBytes could not be read back.
 TEST_F(CheckpointContentsTest, TooLargeManifestIsNotWritten) {
   CheckpointContents data = {.variables = contents_};
   data.manifest.state["text"] = std::string(kMaxManifestBytes, 'x');
-  EXPECT_EQ(WriteCheckpointContents(path_, data).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(WriteCheckpointContents(path_, data),
+              IsError(absl::StatusCode::kResourceExhausted, "manifest", "at most"));
 }
 
 TEST_F(CheckpointContentsTest, EveryWrongLengthIsDetected) {
@@ -163,7 +165,7 @@ TEST_F(CheckpointContentsTest, LinksAreRejected) {
   const std::string link = TemporaryPath("link");
   std::filesystem::remove(link);
   std::filesystem::create_directory_symlink(path_, link);
-  EXPECT_EQ(ReadCheckpointContents(link).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(ReadCheckpointContents(link).status(), IsError(absl::StatusCode::kDataLoss, link));
 }
 
 TEST_F(CheckpointContentsTest, MissingFilesAreNamed) {
@@ -172,7 +174,8 @@ TEST_F(CheckpointContentsTest, MissingFilesAreNamed) {
   std::filesystem::remove(Path("manifest.json"));
   EXPECT_THAT(ErrorOfReading(), IsError(absl::StatusCode::kNotFound, "manifest.json"));
   std::filesystem::remove(path_);
-  EXPECT_EQ(ReadCheckpointContents(path_).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ReadCheckpointContents(path_).status(),
+              IsError(absl::StatusCode::kNotFound, path_, "no such checkpoint"));
 }
 
 }  // namespace

@@ -230,8 +230,8 @@ TEST_F(CheckpointManagerTest, KeepsTheNewestCheckpoints) {
   ASSERT_TRUE(Train(*Replicas(1), kSteps, options).ok());
   EXPECT_THAT(Steps(), ElementsAre(12, 15, 16));
   options.keep = 1;
-  EXPECT_EQ(Train(*Replicas(1), kSteps, options).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Train(*Replicas(1), kSteps, options).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "keep", "got 1"));
 }
 
 TEST_F(CheckpointManagerTest, DamagedNewestCheckpointIsReportedUnlessOlderOneMayBeUsed) {
@@ -285,11 +285,11 @@ TEST_F(CheckpointManagerTest, RestoreWarnsAboutNonFiniteTensors) {
 
 TEST_F(CheckpointManagerTest, ResumeUsesOnlyPermittedCheckpoints) {
   const auto strategy = Replicas(1);
-  EXPECT_EQ(Train(*strategy, 1, Options(Resume::kLatestValid)).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_THAT(Train(*strategy, 1, Options(Resume::kLatestValid)).status(),
+              IsError(absl::StatusCode::kNotFound, "undamaged checkpoint", "found none"));
   ASSERT_TRUE(Train(*strategy, 1, Options(Resume::kNever)).ok());
-  EXPECT_EQ(Train(*strategy, 2, Options(Resume::kNever)).status().code(),
-            absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(Train(*strategy, 2, Options(Resume::kNever)).status(),
+              IsError(absl::StatusCode::kAlreadyExists, "step-00000000", "exists"));
 }
 
 TEST_F(CheckpointManagerTest, DifferentModelSeedOrSettingIsNamed) {

@@ -63,8 +63,8 @@ TEST(StateDictTest, GetOfMissingOrMistypedEntryFailsAndChangesNothing) {
   state.Set("half", 0.5);
   int64_t number = 3;
   Tensor tensor;
-  EXPECT_EQ(state.Get("none", &number).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(state.Get("text", &tensor).code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(state.Get("none", &number), IsError(absl::StatusCode::kNotFound, "'none'"));
+  EXPECT_THAT(state.Get("text", &tensor), IsError(absl::StatusCode::kNotFound, "'text'"));
   for (const char* const name : {"text", "half"}) {
     const absl::Status status = state.Get(name, &number);
     EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, name));

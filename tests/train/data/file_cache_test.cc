@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/data/dataset.h"
 
 namespace mirrorflow {
@@ -132,7 +133,8 @@ TEST_F(FileCacheTest, DamagedOrForeignFileIsAnError) {
 }
 
 TEST_F(FileCacheTest, MissingDirectoryIsAnError) {
-  EXPECT_EQ(ErrorOf(Range(5).Cache(directory_ + "/none/rows")).code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ErrorOf(Range(5).Cache(directory_ + "/none/rows")),
+              IsError(absl::StatusCode::kNotFound, "/none/rows", "No such file"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
+#include "tests/support/is_error.h"
 #include "train/data/dataset.h"
 #include "train/data/sources.h"
 
@@ -266,8 +267,9 @@ TEST(DatasetFingerprintTest, ErrorsOfTheFirstBatchAreReturned) {
     *row = {Tensor::Scalar<int32_t>(0)};
     return absl::OkStatus();
   });
-  EXPECT_EQ(status_of(rows.Batch(4)).code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(status_of(rows.Batch(0)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status_of(rows.Batch(4)), IsError(absl::StatusCode::kDataLoss, "row 3", "bad"));
+  EXPECT_THAT(status_of(rows.Batch(0)),
+              IsError(absl::StatusCode::kInvalidArgument, "Batch()", "got 0"));
 }
 
 // If file names or sizes differ, a worker has a stale copy.

@@ -8,7 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -98,7 +100,8 @@ TEST(PrefetchTest, OutOfMemoryOnThePrefetchThreadIsAnError) {
   };
   const auto source = Prefetch(std::make_unique<LargeSource>(), /*depth=*/2);
   SourceBatch batch;
-  EXPECT_EQ(source->Next(&batch).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(source->Next(&batch).status(),
+              IsError(absl::StatusCode::kResourceExhausted, "memory"));
 }
 
 // The reader waits until the ring is full before it takes each batch. If the thread could run too

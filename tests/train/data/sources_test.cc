@@ -84,7 +84,8 @@ TEST(FromCsvTest, CsvColumnsBecomeFeaturesAndLabel) {
 TEST(FromCsvTest, ErrorsNameFileRecordAndColumn) {
   EXPECT_THAT(ErrorOf(Dataset::FromCsv(WriteTemporary("text.csv", kTable), {})),
               IsError(kDamaged, "text.csv: ", "'kind'"));
-  EXPECT_EQ(Dataset::FromCsv("/no/such.csv", {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Dataset::FromCsv("/no/such.csv", {}).status(),
+              IsError(absl::StatusCode::kNotFound, "/no/such.csv", "No such file"));
   const std::string path = WriteTemporary("numbers.csv", "a,b\n1,2\nx,3\n");
   const Dataset bad =
       Dataset::FromCsv(path, {.csv = {.columns = {{.name = "a", .dtype = DT_FLOAT}}}});
@@ -158,8 +159,8 @@ TEST(FromTFRecordsTest, ErrorsNameFileRecordAndFeature) {
     EXPECT_THAT(ErrorOf(rows), IsError(kDamaged, "examples.tfrecord: record 3", "feature 'label'"));
     EXPECT_EQ(Column(rows.IgnoreErrors(1), 0).size(), 4u);
   }
-  EXPECT_EQ(Dataset::FromTFRecords({"/no/such.tfrecord"}, source).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_THAT(Dataset::FromTFRecords({"/no/such.tfrecord"}, source).status(),
+              IsError(absl::StatusCode::kNotFound, "/no/such.tfrecord", "No such file"));
   EXPECT_THAT(ErrorOf(Dataset::FromTFRecords({}, source)), IsError(kInvalid, "one file"));
   const std::string cut = WriteTemporary("cut.tfrecord", "\1\2\3 and 9 more bytes");
   EXPECT_THAT(ErrorOf(Dataset::FromTFRecords({cut}, {})),
@@ -311,9 +312,10 @@ TEST(FromImageFolderTest, PipesDevicesAndFoldersNamedLikeImagesAreReported) {
 
 TEST(FromImageFolderTest, BadFoldersAndFilesAreErrors) {
   const std::string folder = MakeImageFolder("bad");
-  EXPECT_EQ(Dataset::FromImageFolder("/no/such", {}).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Dataset::FromImageFolder(folder, {.classes = {"tulips"}}).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_THAT(Dataset::FromImageFolder("/no/such", {}).status(),
+              IsError(absl::StatusCode::kNotFound, "/no/such", "No such file"));
+  EXPECT_THAT(Dataset::FromImageFolder(folder, {.classes = {"tulips"}}).status(),
+              IsError(absl::StatusCode::kNotFound, folder, "tulips"));
   EXPECT_THAT(ErrorOf(Dataset::FromImageFolder(folder + "/daisies", {})),
               IsError(kInvalid, "got no folder"));
   EXPECT_THAT(ErrorOf(Dataset::FromImageFolder(folder, {.height = 3})),

@@ -310,7 +310,8 @@ TEST(InterleaveTest, TakesBlocksInTurnLikeTfData) {
   const auto fails = [](const Row&) -> absl::StatusOr<Dataset> {
     return absl::NotFoundError("no such file");
   };
-  EXPECT_EQ(ErrorOf(numbers.Interleave(fails)).code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ErrorOf(numbers.Interleave(fails)),
+              IsError(absl::StatusCode::kNotFound, "no such file"));
 }
 
 TEST(CacheTest, ReadsEachRowOnce) {
@@ -368,7 +369,8 @@ TEST(IgnoreErrorsTest, SkipsBadRowsUpToTheLimit) {
     EXPECT_THAT(status, IsError(absl::StatusCode::kDataLoss, "more than 2", "row 8", "bad"));
   }
   const Dataset fatal = Range(3).Map([](Row*) { return absl::UnavailableError("gone"); });
-  EXPECT_EQ(ErrorOf(fatal.IgnoreErrors(100)).code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(ErrorOf(fatal.IgnoreErrors(100)),
+              IsError(absl::StatusCode::kUnavailable, "row 0", "gone"));
 }
 
 TEST(IgnoreErrorsTest, BadRecordsFromASourceCount) {
@@ -460,9 +462,10 @@ TEST(SourceTest, SourceThatCannotBeOpenedIsAnError) {
         return absl::NotFoundError("rows.csv: no such file");
       });
   EXPECT_EQ(ErrorOf(none), absl::NotFoundError("rows.csv: no such file"));
-  EXPECT_EQ(ErrorOf(Dataset::FromSource(nullptr)).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ErrorOf(Dataset::FromGenerator([](int64_t) { return Generator(); })).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ErrorOf(Dataset::FromSource(nullptr)),
+              IsError(absl::StatusCode::kInvalidArgument, "FromSource()", "null"));
+  EXPECT_THAT(ErrorOf(Dataset::FromGenerator([](int64_t) { return Generator(); })),
+              IsError(absl::StatusCode::kInvalidArgument, "FromGenerator()", "null"));
 }
 
 TEST(SourceTest, RandomAccessReadsOnlyNeededRows) {

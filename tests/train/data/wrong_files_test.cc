@@ -110,7 +110,7 @@ std::vector<Reader> ReadersOfFolders() {
 void ExpectNamed(const Reader& reader, const ForeignFile& file, const absl::Status& status,
                  const std::string& path) {
   const std::string what = absl::StrCat(reader.name, " of ", file.name);
-  ASSERT_FALSE(status.ok()) << what;
+  ASSERT_NE(status, absl::OkStatus()) << what;
   const bool is_empty = file.kind == FileKind::kEmpty;  // any error code is right for an empty file
   EXPECT_TRUE(is_empty || absl::IsInvalidArgument(status) || absl::IsDataLoss(status))
       << what << status;

@@ -373,7 +373,8 @@ TEST(CsvTest, ErrorsNameLineAndColumn) {
   EXPECT_THAT(ErrorOf(""), IsError(kDamaged, "empty", "header", "got no text"));
   EXPECT_THAT(ErrorOf("\n\r\n", {.header = false}),
               IsError(kDamaged, "empty", "record", "got no text"));
-  EXPECT_EQ(ReadCsv(TemporaryPath("no such file")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ReadCsv(TemporaryPath("no such file")).status(),
+              IsError(absl::StatusCode::kNotFound, TemporaryPath("no such file"), "No such file"));
 }
 
 TEST(CsvTest, InvalidOptionsAreRejected) {

@@ -77,7 +77,8 @@ TEST(IdxTest, ConcatenatesGzipMembers) {
 }
 
 TEST(IdxTest, MissingFilesAndDirectoriesAreErrors) {
-  EXPECT_EQ(ReadIdx(TemporaryPath("no such file")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ReadIdx(TemporaryPath("no such file")).status(),
+              IsError(absl::StatusCode::kNotFound, TemporaryPath("no such file"), "No such file"));
   EXPECT_THAT(
       ReadIdx(::testing::TempDir()).status(),
       IsError(absl::StatusCode::kFailedPrecondition, ::testing::TempDir(), "got a directory"));

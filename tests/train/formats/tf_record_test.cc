@@ -134,8 +134,8 @@ TEST(TfRecordTest, ErrorsNameRecordAndByte) {
               IsError(absl::StatusCode::kDataLoss, "record 0", "byte 0:", "checksum"));
   EXPECT_THAT(ErrorOf(Gzip(first + second).substr(0, 30)),
               IsError(absl::StatusCode::kDataLoss, "record 0", "byte 0:", "byte 30 of 30"));
-  EXPECT_EQ(TfRecordReader::Open(TemporaryPath("no such file")).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_THAT(TfRecordReader::Open(TemporaryPath("none")).status(),
+              IsError(absl::StatusCode::kNotFound, TemporaryPath("none"), "No such file"));
 }
 
 TEST(TfRecordTest, HugeLengthIsRejectedBeforeAllocation) {
@@ -200,8 +200,10 @@ TEST(TfRecordIndexTest, ReadsRecordsInAnyOrder) {
     ASSERT_TRUE(index->ReadAt(i, &record).ok());
     EXPECT_EQ(record, std::string(i, 'x'));
   }
-  EXPECT_EQ(index->ReadAt(100, &record).code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(index->ReadAt(-1, &record).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(index->ReadAt(100, &record),
+              IsError(absl::StatusCode::kOutOfRange, "0 to 99", "got 100"));
+  EXPECT_THAT(index->ReadAt(-1, &record),
+              IsError(absl::StatusCode::kOutOfRange, "0 to 99", "got -1"));
   EXPECT_EQ(TfRecordIndex::Build(Write(""))->size(), 0);
 }
 

@@ -38,7 +38,8 @@ TEST(TfRecordWriterTest, WritesTheSameBytesAsTensorFlow) {
   EXPECT_EQ(Contents(path), HelloAndEmpty());
   ASSERT_TRUE((*writer)->Close().ok());
   EXPECT_EQ(Contents(path), HelloAndEmpty());
-  EXPECT_EQ((*writer)->Write("x").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT((*writer)->Write("x"),
+              IsError(absl::StatusCode::kFailedPrecondition, path, "closed"));
   EXPECT_TRUE((*writer)->Close().ok());
 }
 
@@ -64,8 +65,8 @@ TEST(TfRecordWriterTest, LongRecordsAreWrittenWithoutAFlush) {
 
 TEST(TfRecordWriterTest, ExistingFileAndMissingDirectoryAreErrors) {
   const std::string path = WriteTemporary("exists.tfrecord", "old");
-  EXPECT_EQ(TfRecordWriter::Create(path, TfRecordWriter::Existing::kRefuse).status().code(),
-            absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(TfRecordWriter::Create(path, TfRecordWriter::Existing::kRefuse).status(),
+              IsError(absl::StatusCode::kAlreadyExists, path, "File exists"));
   EXPECT_EQ(Contents(path), "old");
   const absl::Status status = TfRecordWriter::Create("/no/such/directory/file").status();
   EXPECT_THAT(status, IsError(absl::StatusCode::kNotFound, "/no/such/directory/file: "));
@@ -77,9 +78,10 @@ TEST(TfRecordWriterTest, SymbolicLinkIsNotFollowed) {
   for (const auto existing :
        {TfRecordWriter::Existing::kReplace, TfRecordWriter::Existing::kRefuse}) {
     const bool replaces = existing == TfRecordWriter::Existing::kReplace;
-    EXPECT_THAT(TfRecordWriter::Create(link, existing).status(),
-                IsError(replaces ? absl::StatusCode::kFailedPrecondition
-                                 : absl::StatusCode::kAlreadyExists, link));
+    EXPECT_THAT(
+        TfRecordWriter::Create(link, existing).status(),
+        IsError(replaces ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kAlreadyExists,
+                link));
   }
   EXPECT_EQ(Contents(victim), "old");
 }

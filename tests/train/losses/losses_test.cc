@@ -103,7 +103,7 @@ TEST(LossesTest, LabelOutOfRangeFailsStep) {
     for (const int32_t bad : {-1, 3}) {
       const Tensor y = Tensor::Of<int32_t>({2, 2}, {1, 2, 1, bad});
       const auto result = (*session)->Run({{logits, x}, {labels, y}}, {loss});
-      EXPECT_EQ(result.status().code(), kInvalid);
+      EXPECT_THAT(result.status(), IsError(kInvalid, "loss", absl::StrCat("got ", bad)));
     }
   }
 }

@@ -31,10 +31,14 @@ TEST(FormatSafetensorsHeaderTest, RejectsInexpressibleTensorsAndNames) {
       FormatSafetensorsHeader({{"x", *Tensor::Allocate(DT_COMPLEX128, {1})}}, {}, &order);
   EXPECT_THAT(complex.status(),
               IsError(absl::StatusCode::kInvalidArgument, "tensor \"x\"", "got complex128"));
-  EXPECT_THAT(FormatSafetensorsHeader({{"x", Tensor()}}, {}, &order).status(), IsError(absl::StatusCode::kInvalidArgument, "tensor \"x\"", "got invalid"));
-  EXPECT_THAT(FormatSafetensorsHeader({{"__metadata__", one}}, {}, &order).status(), IsError(absl::StatusCode::kInvalidArgument, "tensor \"__metadata__\"", "name"));
-  EXPECT_THAT(FormatSafetensorsHeader({{"\xFF", one}}, {}, &order).status(), IsError(absl::StatusCode::kInvalidArgument, "tensor \"", "UTF-8"));
-  EXPECT_THAT(FormatSafetensorsHeader({}, {{"k", "\xFF"}}, &order).status(), IsError(absl::StatusCode::kInvalidArgument, "metadata \"k\"", "UTF-8"));
+  EXPECT_THAT(FormatSafetensorsHeader({{"x", Tensor()}}, {}, &order).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "tensor \"x\"", "got invalid"));
+  EXPECT_THAT(FormatSafetensorsHeader({{"__metadata__", one}}, {}, &order).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "tensor \"__metadata__\"", "name"));
+  EXPECT_THAT(FormatSafetensorsHeader({{"\xFF", one}}, {}, &order).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "tensor \"", "UTF-8"));
+  EXPECT_THAT(FormatSafetensorsHeader({}, {{"k", "\xFF"}}, &order).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "metadata \"k\"", "UTF-8"));
 }
 
 TEST(ParseSafetensorsHeaderTest, ReadsTensorsInOrderOfTheirOffsets) {
@@ -236,7 +240,9 @@ TEST(ParseSafetensorsHeaderTest, SurvivesTruncationAndChangedBytes) {
       R"("b":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})";
   ASSERT_TRUE(ParseSafetensorsHeader(header, 32).ok());
   for (size_t n = 0; n < header.size(); ++n) {
-    EXPECT_THAT(ParseSafetensorsHeader(header.substr(0, n), 32).status(), IsError(absl::StatusCode::kDataLoss, "header")) << n;
+    EXPECT_THAT(ParseSafetensorsHeader(header.substr(0, n), 32).status(),
+                IsError(absl::StatusCode::kDataLoss, "header"))
+        << n;
   }
   for (size_t i = 0; i < header.size(); ++i) {
     for (int byte = 0; byte < 256; ++byte) {

@@ -134,12 +134,14 @@ TEST(SafetensorsTest, InvalidTensorLeavesOldFileUnchanged) {
 }
 
 TEST(SafetensorsTest, MissingFilesAndDirectoriesAreErrors) {
-  EXPECT_EQ(ReadSafetensors(TemporaryPath("none")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ReadSafetensors(TemporaryPath("none")).status(),
+              IsError(absl::StatusCode::kNotFound, TemporaryPath("none"), "No such file"));
   EXPECT_THAT(
       ReadSafetensors(::testing::TempDir()).status(),
       IsError(absl::StatusCode::kFailedPrecondition, ::testing::TempDir(), "got a directory"));
-  EXPECT_EQ(WriteSafetensors(TemporaryPath("no/such/directory"), {}).code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_THAT(
+      WriteSafetensors(TemporaryPath("no/such/directory"), {}),
+      IsError(absl::StatusCode::kNotFound, TemporaryPath("no/such/directory"), "No such file"));
 }
 
 TEST(SafetensorsTest, InvalidLengthNamesBrokenRule) {

@@ -111,12 +111,14 @@ TEST(EventFileWriterTest, EventsOfLastStepAreKeptAndCanBeAddedAgain) {
   ASSERT_EQ(last.size(), 2u) << "events of step 5";
   ASSERT_TRUE(writer->AddSerializedEvent(last[1]).ok());
   EXPECT_EQ(writer->EventsOfStep(5).size(), 3u);
-  EXPECT_EQ(writer->AddSerializedEvent("\xff").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(writer->AddSerializedEvent("\xff"),
+              IsError(absl::StatusCode::kInvalidArgument, writer->path(), "serialised"));
   // The bytes encode `summary { value {} value {} … }`; each value takes 2 bytes.
   std::string values;
   for (int i = 0; i < 16 << 20; ++i) values += std::string("\x0a\0", 2);
   const std::string many = absl::StrCat("\x2a\x80\x80\x80\x10", values);
-  EXPECT_EQ(writer->AddSerializedEvent(many).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(writer->AddSerializedEvent(many),
+              IsError(absl::StatusCode::kResourceExhausted, writer->path(), "memory"));
   ASSERT_TRUE(writer->Close().ok());
   const std::vector<WireMessage> events = ReadEvents(writer->path());
   ASSERT_EQ(events.size(), 7u);
@@ -197,7 +199,8 @@ TEST(EventFileWriterTest, EventsAfterCloseAreErrors) {
   ASSERT_TRUE(writer->AddEvent(EventOfStep(1)).ok());
   ASSERT_TRUE(writer->Close().ok());
   EXPECT_EQ(ReadEvents(writer->path()).size(), 2u);
-  EXPECT_EQ(writer->AddEvent(EventOfStep(2)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(writer->AddEvent(EventOfStep(2)),
+              IsError(absl::StatusCode::kFailedPrecondition, writer->path(), "closed"));
   EXPECT_TRUE(writer->Flush().ok());
   EXPECT_TRUE(writer->Close().ok());
   EXPECT_EQ(ReadEvents(writer->path()).size(), 2u);

@@ -94,7 +94,8 @@ TEST(HistogramSummaryTest, ErrorsNameBadDtypeAndBucketCount) {
   const Tensor complex = *Tensor::Allocate(DT_COMPLEX64, {2});
   EXPECT_THAT(HistogramSummary(complex, 30).status(),
               IsError(absl::StatusCode::kInvalidArgument, "values", "got complex64[2]"));
-  EXPECT_THAT(HistogramSummary(Tensor(), 30).status(), IsError(absl::StatusCode::kInvalidArgument, "values", "got no value"));
+  EXPECT_THAT(HistogramSummary(Tensor(), 30).status(),
+              IsError(absl::StatusCode::kInvalidArgument, "values", "got no value"));
   EXPECT_THAT(HistogramSummary(Tensor::Scalar<float>(1), 0).status(),
               IsError(absl::StatusCode::kInvalidArgument, "buckets", "[1, 1048576]", "got 0"));
 }

@@ -82,7 +82,8 @@ TEST(ImageSummaryTest, ErrorsNameBadShapeFormatAndDtype) {
               IsError(absl::StatusCode::kInvalidArgument, "got uint8[0,2,1]"));
   EXPECT_THAT(ErrorOf(Tensor::Of<int32_t>({1, 1}, {0}), "HW"),
               IsError(absl::StatusCode::kInvalidArgument, "[0, 1]", "got int32[1,1]"));
-  EXPECT_THAT(ErrorOf(Tensor(), "HW"), IsError(absl::StatusCode::kInvalidArgument, "image", "got no value"));
+  EXPECT_THAT(ErrorOf(Tensor(), "HW"),
+              IsError(absl::StatusCode::kInvalidArgument, "image", "got no value"));
 }
 
 }  // namespace

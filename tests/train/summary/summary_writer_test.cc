@@ -182,7 +182,8 @@ TEST_F(SummaryWriterTest, HparamsDescribeTheExperimentAndTheSession) {
   const WireMessage metric = events[1].Message(kSummary).Message(kValue);
   EXPECT_EQ(metric.String(kTag), "accuracy");
   EXPECT_EQ(metric.Float(kSimpleValue), 0.25f);
-  EXPECT_EQ(writer_->AddHparams(hparams, {}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(writer_->AddHparams(hparams, {}),
+              IsError(absl::StatusCode::kFailedPrecondition, writer_->path(), "AddHparams()"));
 }
 
 TEST_F(SummaryWriterTest, BadTagsAndTextsAreErrors) {

@@ -157,7 +157,8 @@ TEST_F(CallbacksTest, CsvLogHasOneLinePerEpoch) {
   ASSERT_TRUE(Fit(2, {&scores, &log}).ok());
   EXPECT_EQ(ContentsOf(path), "epoch,loss,score\n1,0,0.5\n2,-1,0.25\n");
   CsvLog nowhere("/no/such/folder/log.csv");
-  EXPECT_THAT(Fit(1, {&nowhere}).status(), IsError(absl::StatusCode::kNotFound, "/no/such", "No such file"));
+  EXPECT_THAT(Fit(1, {&nowhere}).status(),
+              IsError(absl::StatusCode::kNotFound, "/no/such", "No such file"));
 }
 
 // Another user who can write to the log's folder may plant a link there.
@@ -225,7 +226,8 @@ TEST_F(CallbacksTest, TensorBoardLogsValuesOfStepsAndEpochs) {
   EXPECT_EQ(values("score/train"), Points({{1, 0.5}, {2, 0.25}}));
   EXPECT_EQ(values("examples_per_second").size(), 2u);
   TensorBoard nowhere("/proc/no/such");
-  EXPECT_THAT(Fit(1, {&nowhere}).status(), IsError(absl::StatusCode::kNotFound, "/proc/no/such", "No such file"));
+  EXPECT_THAT(Fit(1, {&nowhere}).status(),
+              IsError(absl::StatusCode::kNotFound, "/proc/no/such", "No such file"));
 }
 
 TEST_F(CallbacksTest, StopOnSignalEndsBeforeNextStep) {

@@ -100,7 +100,8 @@ TEST_P(ResumedTrainingTest, EndOfEpochIsNotLostIfTheRunIsKilled) {
                                 .validation_steps = 2 * stops,
                                 .callbacks = {&watch},
                                 .checkpoint_every = 1};
-    EXPECT_THAT(Train(Line().Batch(4), options).result.status(), IsError(absl::StatusCode::kInternal, "kill"));
+    EXPECT_THAT(Train(Line().Batch(4), options).result.status(),
+                IsError(absl::StatusCode::kAborted, "killed"));
     kill = false;
     events.clear();
     const Run rest = Train(Line().Batch(4), options);

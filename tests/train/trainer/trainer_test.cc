@@ -216,12 +216,14 @@ TEST_P(TrainerTest, StepWithoutScalarFloatLossIsRejected) {
   EXPECT_THAT(of_matrix.status(),
               IsError(absl::StatusCode::kInvalidArgument, "metric 'matrix'", "got double[2,2]"));
   const auto without_inputs = Trainer::Create(*strategy_, graph_, {.loss = loss_});
-  EXPECT_EQ(without_inputs.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(without_inputs.status(),
+              IsError(absl::StatusCode::kInvalidArgument, "trainer", "inputs"));
   MakeTrainer({.inputs = {x_, y_}, .loss = loss_});
-  EXPECT_EQ(Train(Line().Batch(4), {}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Train(Line().Batch(4), {}).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "trainer", "Fit()"));
   EXPECT_TRUE(trainer_->Evaluate(Line().Batch(4)).ok());
-  EXPECT_EQ(trainer_->Predict(Line().Batch(4)).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(trainer_->Predict(Line().Batch(4)).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, "trainer", "predictions"));
   if (strategy_->num_replicas_in_sync() == 1) return;
   MakeTrainer({.inputs = {x_, y_}, .loss = index});
   EXPECT_THAT(trainer_->Evaluate(Line().Batch(4)).status(),
@@ -419,7 +421,7 @@ TEST_P(TrainerTest, NonFiniteLossDoesNotClaimUnchangedVariables) {
       ops::AssignAddVariableOp(root, count.handle, ops::ScalarConst(root, DT_FLOAT, 1));
   MakeTrainer({.inputs = {x_, y_}, .loss = loss_, .train = add});
   const auto result = Train(Line(std::numeric_limits<float>::infinity()).Batch(kRows), {});
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(result.status(), IsError(absl::StatusCode::kOutOfRange, "step 1", "loss"));
   EXPECT_EQ(trainer_->session().ReadVariable("count")->scalar<float>(), 1);
   EXPECT_EQ(result.status().message().find("no variable"), absl::string_view::npos)
       << result.status();
