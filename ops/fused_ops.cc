@@ -166,6 +166,14 @@ std::string Fused(absl::string_view product, const Epilogue& epilogue) {
   return absl::StrCat("_Fused", product, epilogue.add ? "Add" : "", epilogue.activation);
 }
 
+std::vector<std::string> FusedVariants(absl::string_view product) {
+  std::vector<std::string> variants;
+  for (const auto& [name, fused] : FusedProducts()) {
+    if (fused.product == product) variants.push_back(name);
+  }
+  return variants;
+}
+
 std::optional<FusedProduct> AsFused(absl::string_view op) {
   const auto it = FusedProducts().find(op);
   return it != FusedProducts().end() ? std::make_optional(it->second) : std::nullopt;

@@ -27,6 +27,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "framework/graph/op_registry.h"
 
@@ -58,6 +59,8 @@ struct FusedProduct {
   Epilogue epilogue;
 };
 std::optional<FusedProduct> AsFused(absl::string_view op);
+// Returns the names of all variants of `product` with a bias.
+std::vector<std::string> FusedVariants(absl::string_view product);
 inline constexpr char kFusedBias[] = "bias";
 inline constexpr char kFusedAddend[] = "addend";
 inline constexpr char kNumMasks[] = "num_masks";

@@ -183,14 +183,16 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const int64_t out_elements = c.output_shape(0).num_elements();
   if (shapes.AnyEmpty()) return Zeros(out_elements * DataTypeSize(dtype));
   absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
+  const Epilogue epilogue = Epilogue::Of(c.node());
   switch (dtype) {
     case DT_FLOAT:
-      plan = OneDnnConvolution(part, g, c.changes_rarely(1));
+      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);
       if (!absl::IsUnimplemented(plan.status())) break;
       plan = ByProducts<float>(part, g, out_elements);
       if (plan.ok() && g.bias) {
         plan = ThenAddBias(*std::move(plan), out_elements / g.out_channels, g.out_channels);
       }
+      if (plan.ok()) plan = ThenRun(epilogue, *std::move(plan), out_elements);
       break;
     case DT_DOUBLE:
       plan = ByProducts<double>(part, g, out_elements);
@@ -208,7 +210,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }  // namespace
 
 void RegisterConv2DCpu(KernelRegistry& kernels) {
-  for (const std::string& op : {std::string(ops::kConv2D), ops::Fused(ops::kConv2D)}) {
+  kernels.Register(ops::kConv2D, "CPU", Create<ConvolutionPart::kForward>);
+  for (const std::string& op : ops::FusedVariants(ops::kConv2D)) {
     kernels.Register(op, "CPU", Create<ConvolutionPart::kForward>);
   }
   kernels.Register("Conv2DBackpropInput", "CPU", Create<ConvolutionPart::kBackpropInput>);

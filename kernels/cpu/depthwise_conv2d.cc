@@ -3,13 +3,18 @@
 // DepthwiseConv2dNative and its gradients on the CPU. oneDNN computes those that it supports. For
 // the rest, all three ops visit the same triples of an image pixel, a filter tap and an output
 // pixel, and each op accumulates into a different member of the triple.
+#include "ops/depthwise_conv2d.h"
+
 #include <algorithm>
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/bias.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
+#include "ops/fused_ops.h"
 #include "ops/window.h"
 
 namespace mirrorflow {
@@ -114,8 +119,11 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                       .nchw = attrs.layout.nchw()};
   const int64_t elements = c.output_shape(0).num_elements();
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
+  const Epilogue epilogue = Epilogue::Of(c.node());
+  ConvolutionGeometry convolution = AsConvolution(g);
+  convolution.bias = c.node().input_index(ops::kFusedBias) >= 0;
   if (c.output_dtype(0) == DT_FLOAT && !shapes.AnyEmpty()) {
-    plan = OneDnnConvolution(part, AsConvolution(g), c.changes_rarely(1));
+    plan = OneDnnConvolution(part, convolution, c.changes_rarely(1), epilogue);
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
@@ -123,6 +131,11 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                           Run<T>(part, g, args, elements);
                         })};
     });
+    if (plan.ok() && convolution.bias) {
+      plan = ThenRun(epilogue,
+                     ThenAddBias(*std::move(plan), elements / g.out_channels(), g.out_channels()),
+                     elements);
+    }
   }
   if (plan.ok()) plan->flops = shapes.Flops(g.h.size * g.w.size);
   return plan;
@@ -131,7 +144,10 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }  // namespace
 
 void RegisterDepthwiseConv2dCpu(KernelRegistry& kernels) {
-  kernels.Register("DepthwiseConv2dNative", "CPU", Create<ConvolutionPart::kForward>);
+  kernels.Register(ops::kDepthwiseConv2dNative, "CPU", Create<ConvolutionPart::kForward>);
+  for (const std::string& op : ops::FusedVariants(ops::kDepthwiseConv2dNative)) {
+    kernels.Register(op, "CPU", Create<ConvolutionPart::kForward>);
+  }
   kernels.Register("DepthwiseConv2dNativeBackpropFilter", "CPU",
                    Create<ConvolutionPart::kBackpropFilter>);
   kernels.Register("DepthwiseConv2dNativeBackpropInput", "CPU",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -51,14 +52,17 @@ void ForEachBlock(float* out, const float* addend, int64_t n, Fn fn) {
 
 }  // namespace
 
-Epilogue::Epilogue(const ops::Epilogue& epilogue) : adds_(epilogue.add) {
+Epilogue Epilogue::Of(const Node& node) {
+  const std::optional<ops::FusedProduct> fused = ops::AsFused(node.op().name);
+  if (!fused.has_value()) return {};
   static const auto* const activations = new std::map<std::string, Activation>{
       {"", Activation::kNone},           {ops::kRelu, Activation::kRelu},
       {ops::kRelu6, Activation::kRelu6}, {ops::kSigmoid, Activation::kSigmoid},
       {ops::kTanh, Activation::kTanh},   {ops::kSwish, Activation::kSwish}};
-  const auto it = activations->find(epilogue.activation);
-  MF_CHECK(it != activations->end());
-  activation_ = it->second;
+  Epilogue epilogue;
+  epilogue.adds_ = fused->epilogue.add;
+  epilogue.activation_ = activations->at(fused->epilogue.activation);
+  return epilogue;
 }
 
 void Epilogue::Run(float* out, const float* addend, int64_t n) const {

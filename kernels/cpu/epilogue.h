@@ -17,7 +17,8 @@ namespace mirrorflow {
 class Epilogue {
  public:
   Epilogue() = default;
-  explicit Epilogue(const ops::Epilogue& epilogue);
+  // Returns the epilogue of a node, which is empty if its op has none.
+  static Epilogue Of(const Node& node);
 
   bool empty() const { return !adds_ && activation_ == Activation::kNone; }
   bool adds() const { return adds_; }

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/runtime/kernel.h"
+#include "kernels/cpu/epilogue.h"
 #include "ops/window.h"
 
 namespace mirrorflow {
@@ -38,8 +39,9 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
 // the filter (input 1); the gradient with respect to the images, from the filter and the output
 // gradient (input 2); or the gradient with respect to the filter, from the images and the output
 // gradient. If `keeps_filter` is true, the kernel reads the filter in a form (OperandForm).
+// `epilogue` is for the convolution itself.
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
-                                             bool keeps_filter);
+                                             bool keeps_filter, const Epilogue& epilogue = {});
 
 // Limits oneDNN to `instruction_set`, a value of ONEDNN_MAX_CPU_ISA. Returns false if the value is
 // unknown, or if oneDNN has already chosen an instruction set.

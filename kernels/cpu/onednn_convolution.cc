@@ -135,12 +135,38 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
   return onednn::CheckSizes({batch * g.h.in * g.w.in * in, batch * g.h.out * g.w.out * out,
                              in * out * g.h.size * g.w.size});
 }
-// Returns a kernel that converts the filter (input 1) to oneDNN's layout, then runs `primitive` on
-// input `input`, the filter, output 0 and the bias (input 2), if the geometry has one.
-// If `keeps_filter` is true, the kernel expects the converted filter as a form instead.
+
+// The images of a convolution, in `count` blocks, for each of which the primitive runs once.
+struct ImageBlocks {
+  int64_t count = 1;
+  int64_t in_floats = 0;  // per block
+  int64_t out_floats = 0;
+  Epilogue epilogue = {};
+};
+
+// Divides the images so that the epilogue finds each block's output in the cache, unless reading
+// the filter more often would take longer than the epilogue saves.
+ImageBlocks BlocksOf(const ConvolutionGeometry& g, const Epilogue& epilogue) {
+  constexpr int64_t kCacheFloats = 64 << 10;  // a quarter of a small L2 cache
+  const int64_t in = g.h.in * g.w.in * g.in_channels, out = g.h.out * g.w.out * g.out_channels;
+  const int64_t filter = g.h.size * g.w.size * g.in_channels / g.groups * g.out_channels;
+  int64_t images = g.batch;
+  if (!epilogue.empty() && filter < kCacheFloats) {
+    while (images > 1 && (g.batch % images != 0 || images * out > kCacheFloats)) --images;
+  }
+  return {.count = g.batch / images,
+          .in_floats = images * in,
+          .out_floats = images * out,
+          .epilogue = epilogue};
+}
+
+// Returns a kernel that converts the filter (input 1) to oneDNN's layout. For each block it then
+// runs `primitive` on input `input`, the filter, output 0 and the bias (input 2), if the geometry
+// has one, and the epilogue. If `keeps_filter` is true, the kernel expects the converted filter as
+// a form instead.
 absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
                                                const PrimitivePtr& primitive, int input,
-                                               bool keeps_filter) {
+                                               bool keeps_filter, const ImageBlocks& blocks = {}) {
   const memory::desc plain = PlainFilter(g);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
                       Reorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
@@ -162,15 +188,31 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
           MF_RETURN_IF_ERROR(reorder->Run(lane, {weights, start + filter, start + reorder_pad}));
           weights = start + filter;
         }
-        const float* const in = args.input<float>(input);
-        float* const out = args.output<float>(0);
-        if (!bias) return primitive->Run(lane, {in, weights, out, start + pad});
-        return primitive->Run(lane, {in, weights, out, start + pad, args.input<float>(2)});
+        const Epilogue& epilogue = blocks.epilogue;
+        const float* in = args.input<float>(input);
+        float* out = args.output<float>(0);
+        const float* addend = epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
+        for (int64_t i = 0; i < blocks.count; ++i) {
+          MF_RETURN_IF_ERROR(
+              bias ? primitive->Run(lane, {in, weights, out, start + pad, args.input<float>(2)})
+                   : primitive->Run(lane, {in, weights, out, start + pad}));
+          if (epilogue.empty()) continue;
+          epilogue.Run(out, addend, blocks.out_floats);
+          in += blocks.in_floats;
+          out += blocks.out_floats;
+          if (addend != nullptr) addend += blocks.out_floats;
+        }
+        return absl::OkStatus();
       }),
       .scratch_bytes = bytes,
       .forms = std::move(forms)};
 }
-absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& g, bool keeps_filter) {
+
+absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& whole, bool keeps_filter,
+                                              const Epilogue& epilogue) {
+  const ImageBlocks blocks = BlocksOf(whole, epilogue);
+  ConvolutionGeometry g = whole;
+  g.batch /= blocks.count;
   const std::string key = Key("convolution", g);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
@@ -184,7 +226,7 @@ absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& g, bool
         if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
         return std::make_shared<const Primitive>(dnnl::convolution_forward(pd), std::move(args));
       }));
-  return WithReorderedFilter(g, key, primitive, /*input=*/0, keeps_filter);
+  return WithReorderedFilter(g, key, primitive, /*input=*/0, keeps_filter, blocks);
 }
 
 absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g,
@@ -239,11 +281,11 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
 }  // namespace
 
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
-                                             bool keeps_filter) {
+                                             bool keeps_filter, const Epilogue& epilogue) {
   MF_RETURN_IF_ERROR(CheckSizes(g));
   switch (part) {
     case ConvolutionPart::kForward:
-      return ConvolutionForward(g, keeps_filter);
+      return ConvolutionForward(g, keeps_filter, epilogue);
     case ConvolutionPart::kBackpropInput:
       return ConvolutionBackpropInput(g, keeps_filter);
     case ConvolutionPart::kBackpropFilter:

@@ -11,7 +11,8 @@ absl::Status NotLinked() { return absl::UnimplementedError("built without oneDNN
 }  // namespace
 
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry&, bool) { return NotLinked(); }
-absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&, bool) {
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&, bool,
+                                             const Epilogue&) {
   return NotLinked();
 }
 
