@@ -37,12 +37,13 @@ constexpr struct Command {
   const char* usage;
   bool chooses_exit_code = false;  // whether it sets the exit code even on success
 } kCommands[] = {
-    {"inspect", Inspect, "tools/cli/inspect tools/cli/step_selection tools/flags/graph replicas",
+    {"inspect", Inspect,
+     "tools/cli/inspect tools/cli/step_selection max_graph_nodes max_memory replicas",
      "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     summarise a graph and what it compiles to\n"
      "  --output=FILE(.pb|.pbtxt|.txt|.dot)         … or convert it to another format\n"},
     {"run", Run,
-     "tools/cli/run tools/cli/step_selection tools/flags/cluster tools/flags/compute "
-     "tools/flags/graph replicas trace",
+     "tools/cli/run tools/cli/step_ tools/flags/cluster tools/flags/compute tools/flags/graph "
+     "replicas trace",
      "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
      "NODE]\n"
      "                                              run steps of a graph; with --graph only: list\n"
@@ -57,7 +58,8 @@ constexpr struct Command {
      "it\n"
      "                                              is read: .csv, .npy, .npz, .tfrecord, "
      "images\n"},
-    {"explain", Explain, "tools/cli/step_selection tools/flags/graph tools/flags/step",
+    {"explain", Explain,
+     "tools/explain/ tools/cli/step_ tools/flags/step max_graph_nodes max_memory",
      "mirrorflow explain [GRAPH]                    show where the time of a step goes, predicted "
      "and measured\n"
      "  --model=MODEL                               … of this training step, without a GRAPH\n"

@@ -43,9 +43,9 @@ absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
 // Returns the names of the variables that the step reads, before or after it writes them.
 std::set<std::string> VariablesReadBy(const StepSelection& step);
 
-// Adds the feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown dimensions
-// to 1. If the step has neither fetches nor targets, selects the whole graph: fetches unused
-// values, runs unused nodes without outputs, and feeds all placeholders.
+// Adds the missing feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown
+// dimensions to 1. If the step has neither fetches nor targets, selects the whole graph: fetches
+// unused values, runs unused nodes without outputs, and feeds all placeholders.
 absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows);
 
 }  // namespace mirrorflow
