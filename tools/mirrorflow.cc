@@ -66,9 +66,13 @@ constexpr struct Command {
      "  --workers=N --transport=tcp|ucx             … in a cluster: predict how long its workers\n"
      "                                              wait for one another\n"},
     {"bench", Bench,
-     "tools/bench/ tools/flags/step cluster_spec collective heartbeat_timeout hosts rsh task_index",
-     "mirrorflow bench step|gates|allreduce|hooks|overhead|trainer|data|serving|compile|graphs|\n"
-     "                 startup|memory|world_sizes   measure the performance on this machine\n"},
+     "tools/bench/ tools/cli/step_ tools/flags/graph tools/flags/step cluster_spec collective "
+     "heartbeat_timeout hosts rsh task_index",
+     "mirrorflow bench "
+     "step|inference|gates|allreduce|hooks|overhead|trainer|data|serving|compile|\n"
+     "                 graphs|startup|memory|world_sizes\n"
+     "                                              measure the performance on this machine\n"
+     "  step --graph=GRAPH --peers=tensorflow,…     … of a TensorFlow graph's inference step\n"},
     {"launch", Launch, "tools/launch/ rejoin_timeout",
      "mirrorflow launch -n N|MIN:MAX [--hosts=…] -- PROGRAM [ARGUMENT …]\n"
      "                                              run a program as N workers, or as MIN to MAX\n"

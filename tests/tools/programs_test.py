@@ -230,7 +230,7 @@ class ProgramsTest(ProgramTest):
             (["run", "--graph=noop.txt", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
             (["run", "--graph=noop.txt", "--compute_dtype=int8"], "--compute_dtype", "got 'int8'"),
             (["devices", "all"], "devices", "unexpected argument 'all'"),
-            (["bench"], "bench", "expected one of step, gates, allreduce, hooks, overhead, trainer, data, serving, compile"),
+            (["bench"], "bench", "expected one of step, inference, gates, allreduce, hooks, overhead, trainer, data, serving, compile"),
             (["bench", "gates", "--only=C9,Q1"], "--only", "expected any of C1, C2, C3"),
             (["bench", "speed"], "bench", "got 'speed'"),
             (["bench", "step", "--model=rnn"], "--model", "expected one of"),

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -292,6 +291,11 @@ absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(Session& session,
     MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable->name));
     arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
   }
+  return Write(arrays);
+}
+
+absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(
+    const std::map<std::string, Tensor>& arrays) {
   std::unique_ptr<CaseFile> file(new CaseFile);
   MF_RETURN_IF_ERROR(WriteNpz(file->path_, arrays));
   return file;

@@ -93,7 +93,11 @@ def talk(version, run, agree=lambda steps: steps):
     say("version", version)
     for _ in range(CHECKED_STEPS):
         say("loss", repr(float(run(agree(1)))))
-    # Warm up, and measure how long a step takes.
+    serve_runs(run, agree)
+
+
+def serve_runs(run, agree=lambda steps: steps):
+    """Warms up, says `ready`, and answers each `run SECONDS`. The arguments are those of `talk`."""
     steps = 1
     while True:
         began = time.perf_counter()
