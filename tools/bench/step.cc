@@ -3,9 +3,11 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "tools/bench/benchmarks.h"
@@ -40,6 +42,26 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
     return absl::FailedPreconditionError(absl::StrCat("the loss of step ", i + 1,
                                                       " differs; expected Mirrorflow's loss, ",
                                                       ours[i], ", got ", theirs));
+  }
+  return absl::OkStatus();
+}
+
+// The models that the peers train.
+constexpr absl::string_view kPeerModels[] = {"mlp",  "cnn",         "big",  "resnet",
+                                             "lstm", "transformer", "chain"};
+
+// Returns InvalidArgument unless the peer trains the model on this many replicas.
+absl::Status CheckSupport(absl::string_view peer, absl::string_view model, int replicas) {
+  if (!absl::c_linear_search(kPeerModels, model)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--peers: ", peer, " does not support this model; expected one of ",
+                     absl::StrJoin(kPeerModels, ", "), ", got ", model));
+  }
+  if (replicas == 1) return absl::OkStatus();
+  // Batch normalisation over several processes needs GPUs in PyTorch.
+  if (peer == "jax" || (peer == "torch" && model == "resnet")) {
+    return absl::InvalidArgumentError(absl::StrCat("--peers: ", peer, " supports ", model,
+                                                   " only on one replica, got ", replicas));
   }
   return absl::OkStatus();
 }
@@ -135,7 +157,13 @@ absl::Status CheckStepWorkers() {
 
 absl::Status CheckStepSides() {
   MF_RETURN_IF_ERROR(CheckPeersFlag({"tensorflow", "torch", "jax"}));
-  return CheckStepWorkers();
+  MF_RETURN_IF_ERROR(CheckStepWorkers());
+  const std::string model = absl::GetFlag(FLAGS_model);
+  const int replicas = absl::GetFlag(FLAGS_replicas).value_or(2) * absl::GetFlag(FLAGS_workers);
+  for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
+    MF_RETURN_IF_ERROR(CheckSupport(peer, model, replicas));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckStepFlags() {
