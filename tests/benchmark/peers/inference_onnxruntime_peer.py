@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime: the graph as tf2onnx converts it, with static shapes, all graph optimisations, one
-thread, and preallocated inputs and outputs (IoBinding)."""
+thread, and preallocated inputs and outputs (IoBinding). Layer normalisation keeps its parts, because
+ONNX Runtime's fused op took 13 % longer for an encoder like BERT."""
 
 import os
 

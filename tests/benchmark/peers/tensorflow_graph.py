@@ -40,8 +40,11 @@ def load(case):
                  for name, value in case.variables.items()}
 
     def imported():
-        handles = {f"{name}:0": variable.handle for name, variable in variables.items()}
+        capture = tf.compat.v1.get_default_graph().capture
+        handles = {f"{name}:0": capture(variable.handle) for name, variable in variables.items()}
         tf.graph_util.import_graph_def(graph, input_map=handles, name="")
 
-    step = tf.compat.v1.wrap_function(imported, []).prune(list(case.feeds), list(case.fetches))
+    whole = tf.compat.v1.wrap_function(imported, [])
+    whole.graph.variables = variables.values()
+    step = whole.prune(list(case.feeds), list(case.fetches))
     return convert_variables_to_constants_v2(step) if variables else step
