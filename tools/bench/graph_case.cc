@@ -8,8 +8,8 @@
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
 #include "ops/registry.h"
-#include "tools/cli/step_inputs.h"
 #include "tools/flags/graph_flags.h"
+#include "tools/flags/step_inputs.h"
 
 namespace mirrorflow {
 

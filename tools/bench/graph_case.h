@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/training_case.h"
-#include "tools/cli/step_selection.h"
 #include "tools/flags/command_line.h"
+#include "tools/flags/step_selection.h"
 
 namespace mirrorflow {
 

@@ -2,8 +2,8 @@
 //
 // The values that a step takes from files on the command line: its feeds (--feed) and its variables
 // (--variables).
-#ifndef MIRRORFLOW_TOOLS_CLI_STEP_INPUTS_H_
-#define MIRRORFLOW_TOOLS_CLI_STEP_INPUTS_H_
+#ifndef MIRRORFLOW_TOOLS_FLAGS_STEP_INPUTS_H_
+#define MIRRORFLOW_TOOLS_FLAGS_STEP_INPUTS_H_
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@
 #include "framework/core/tensor.h"
 #include "framework/graph/graph.h"
 #include "framework/session/session.h"
-#include "tools/cli/step_selection.h"
+#include "tools/flags/step_selection.h"
 
 ABSL_DECLARE_FLAG(std::vector<std::string>, feed);
 ABSL_DECLARE_FLAG(std::string, variables);
@@ -49,4 +49,4 @@ absl::Status LoadVariablesFromFlags(const StepSelection& step, Session& session)
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_CLI_STEP_INPUTS_H_
+#endif  // MIRRORFLOW_TOOLS_FLAGS_STEP_INPUTS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/cli/step_inputs.h"
+#include "tools/flags/step_inputs.h"
 
 #include <set>
 #include <utility>

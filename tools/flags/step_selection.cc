@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/cli/step_selection.h"
+#include "tools/flags/step_selection.h"
 
 #include <algorithm>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the nodes and tensors that the command line names in a graph, and selects a step.
-#ifndef MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
-#define MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
+#ifndef MIRRORFLOW_TOOLS_FLAGS_STEP_SELECTION_H_
+#define MIRRORFLOW_TOOLS_FLAGS_STEP_SELECTION_H_
 
 #include <set>
 #include <string>
@@ -50,4 +50,4 @@ absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, 
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
+#endif  // MIRRORFLOW_TOOLS_FLAGS_STEP_SELECTION_H_
