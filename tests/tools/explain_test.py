@@ -15,6 +15,12 @@ DOUBLED = (
     + node("square", "Mul", "twice", "twice", T="DT_FLOAT")
     + node("beside", "Neg", "x", T="DT_FLOAT") + VERSIONS)
 
+TOP = """
+x = Placeholder() {dtype=float, shape=<4,8>}
+k = Const() {dtype=int32, value=int32<>{2}}
+top = TopKV2(x, k) {T=float}
+"""
+
 # Reads an uninitialised variable.
 UNSET = """
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -162,6 +168,10 @@ class ExplainTest(ProgramTest):
         out, step, _, _ = self.explain("doubled.pbtxt", "--memory", "--replicas=1",
                                        "--batch_size=4")
         self.assertEqual((step["feed_bytes"], step["fetch_bytes"]), (32, 2 * 32))
+        # To find the largest of eight elements, TopKV2 sorts eight 32-bit indices.
+        self.write("top.txt", TOP)
+        _, step, _, _ = self.explain("top.txt", "--memory", "--replicas=1", "--fetch=top")
+        self.assertEqual(step["scratch_bytes"], 8 * 4)
         weights = 4 * (784 * 512 + 512 * 512 + 512 * 10 + 512 + 512 + 10)
         out, step, _, _ = self.explain("--model=mlp", "--memory", "--replicas=1", "--batch_size=2",
                                        "--optimizer=momentum")
