@@ -57,6 +57,7 @@ for name in arrays:
     assert len(arrays[name]) == len(want[tensor]), name
     apart = max(abs(a - b) for a, b in zip(arrays[name], want[tensor]))
     say("difference", tensor, os.environ.get("DIFFERENCE", apart))
+say("call", 1500)
 say("ready")
 for line in sys.stdin:
     time.sleep(0.01)
@@ -98,11 +99,12 @@ class BenchGraphTest(ProgramTest):
                              ("inference/doubled", 3, 1))
         self.assertEqual(sides["tensorflow"]["settings"], "xla=off")
         self.assertEqual(sides["onnxruntime"]["version"], "1.5")
+        self.assertEqual(sides["onnxruntime"]["empty_call_ms"], 0.0015)
         ratios = {line["peer"]: line["ratio"] for line in lines if "peer" in line}
         self.assertEqual(list(ratios), ["tensorflow", "onnxruntime"])
         # The peers claim to run five steps in each round.
         self.assertGreater(min(ratios.values()), 10)
-        self.assertRegex(out, r"tensorflow +replicas=1 batch_size=3 .* xla=off\n")
+        self.assertRegex(out, r"tensorflow +replicas=1 batch_size=3 .* xla=off empty_call=1.5 µs\n")
 
     def test_feeds_fetches_and_variables_reach_peers(self):
         self.write("y.npy", floats([2, 2], 1, 2, 3, 4))

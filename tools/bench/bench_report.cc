@@ -105,13 +105,20 @@ void Report::Add(absl::string_view name, int replicas, int64_t batch_size, const
                                  {"min_ms", timing.min_ms},
                                  {"iqr_ms", timing.iqr_ms},
                                  {"rounds", timing.rounds}};
-  if (!of.settings.empty()) json["settings"] = of.settings;
-  AddLine(absl::StrFormat("%-20s %-10s replicas=%d batch_size=%-4d median_ms=%.4f min_ms=%.4f "
-                          "iqr_ms=%.4f rounds=%d discarded=%d%s%s",
-                          name, of.name, replicas, batch_size, timing.median_ms, timing.min_ms,
-                          timing.iqr_ms, timing.rounds, timing.discarded,
-                          of.settings.empty() ? "" : " ", of.settings),
-          json);
+  std::string text = absl::StrFormat(
+      "%-20s %-10s replicas=%d batch_size=%-4d median_ms=%.4f min_ms=%.4f iqr_ms=%.4f rounds=%d "
+      "discarded=%d",
+      name, of.name, replicas, batch_size, timing.median_ms, timing.min_ms, timing.iqr_ms,
+      timing.rounds, timing.discarded);
+  if (!of.settings.empty()) {
+    json["settings"] = of.settings;
+    absl::StrAppend(&text, " ", of.settings);
+  }
+  if (of.empty_call_ms > 0) {
+    json["empty_call_ms"] = of.empty_call_ms;
+    absl::StrAppend(&text, " empty_call=", FormatMs(of.empty_call_ms));
+  }
+  AddLine(text, json);
 }
 
 void Report::AddStep(absl::string_view model, int replicas, int64_t batch_size,

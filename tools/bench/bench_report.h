@@ -22,6 +22,7 @@ struct Implementation {
   std::string name = "mirrorflow";
   std::string version = "0.1";
   std::string settings = "";  // that a peer chose
+  double empty_call_ms = 0;   // that a call of a peer takes without a computation; 0: unknown
 };
 
 // Returns Mirrorflow, for a side that skips these compiler passes.

@@ -46,8 +46,9 @@ class PeerProcess {
   // For a process that runs a graph, returns the relative difference of each fetch from
   // Mirrorflow's.
   const std::map<std::string, double>& differences() const { return differences_; }
-  // For a serving process, return its answer to the example, and the time of an empty call.
+  // For a serving process, returns its answer to the example.
   const std::vector<double>& logits() const { return logits_; }
+  // For processes that serve or run a graph, returns the time of an empty call.
   double empty_call_ms() const { return empty_call_ms_; }
 
   // Returns the time from the start of the processes to the end of the first step.

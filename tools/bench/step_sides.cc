@@ -30,8 +30,10 @@ void StepSides::AddPeer(const std::string& name,
     result_.missing[name] = usable;
     return;
   }
-  const Implementation of = {
-      .name = name, .version = (*started)->version(), .settings = (*started)->settings()};
+  const Implementation of = {.name = name,
+                             .version = (*started)->version(),
+                             .settings = (*started)->settings(),
+                             .empty_call_ms = (*started)->empty_call_ms()};
   Add(of, *std::move(started));
 }
 

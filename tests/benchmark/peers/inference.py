@@ -8,7 +8,8 @@ variables in `variable/NODE`. A TENSOR is NODE:OUTPUT; the NODE of a variable is
 
 The peer prints `version TEXT`, `settings TEXT`, and for each fetch `difference TENSOR NUMBER`: the
 largest difference from Mirrorflow's result, divided by the largest absolute value in that result.
-The rest of the protocol is that of peer.py: `ready`, then `ran STEPS SECONDS` for each
+It also prints the time of an empty call, a call from Python of a graph that only negates a number,
+as `call NANOSECONDS`. The rest of the protocol is that of peer.py: `ready`, then `ran STEPS SECONDS` for each
 `run SECONDS`.
 """
 
@@ -17,6 +18,8 @@ import time
 
 import peer  # before other libraries, because it sets the cores
 import numpy as np
+
+import serving
 
 TRIAL_SECONDS, MIN_TRIALS = 0.5, 2
 
@@ -60,12 +63,15 @@ def seconds_per_call(step):
     return min(times)
 
 
-def talk(case, version, settings, step):
-    """Runs the protocol. `step()` runs the step and returns its fetches, in the case's order."""
+def talk(case, version, settings, step, empty_call):
+    """Runs the protocol. `step()` runs the step and returns its fetches, in the case's order;
+    `empty_call()` makes an empty call."""
     peer.say("version", version)
     peer.say("settings", settings)
     for name, value in zip(case.fetches, step(), strict=True):
         peer.say("difference", name, difference(np.asarray(value), case.fetches[name]))
+    serving.median_of_calls(empty_call)  # warms up
+    peer.say("call", serving.median_of_calls(empty_call))
 
     def run(steps):
         for _ in range(steps):
