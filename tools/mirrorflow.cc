@@ -37,12 +37,13 @@ constexpr struct Command {
   const char* usage;
   bool chooses_exit_code = false;  // whether it sets the exit code even on success
 } kCommands[] = {
-    {"inspect", Inspect, "tools/cli/inspect tools/cli/step_selection tools/flags/graph replicas",
+    {"inspect", Inspect,
+     "tools/cli/inspect tools/flags/step_selection max_graph_nodes max_memory replicas",
      "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     summarise a graph and what it compiles to\n"
      "  --output=FILE(.pb|.pbtxt|.txt|.dot)         … or convert it to another format\n"},
     {"run", Run,
-     "tools/cli/run tools/cli/step_selection tools/flags/cluster tools/flags/compute "
-     "tools/flags/graph replicas trace",
+     "tools/cli/run tools/flags/cluster tools/flags/compute tools/flags/graph "
+     "tools/flags/step_inputs tools/flags/step_selection replicas trace",
      "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
      "NODE]\n"
      "                                              run steps of a graph; with --graph only: list\n"
@@ -57,16 +58,19 @@ constexpr struct Command {
      "it\n"
      "                                              is read: .csv, .npy, .npz, .tfrecord, "
      "images\n"},
-    {"explain", Explain, "tools/cli/step_selection tools/flags/graph tools/flags/step",
+    {"explain", Explain, "tools/explain/ tools/flags/step max_graph_nodes max_memory",
      "mirrorflow explain [GRAPH]                    show where the time of a step goes, predicted "
      "and measured\n"
      "  --model=MODEL                               … of this training step, without a GRAPH\n"
      "  --workers=N --transport=tcp|ucx             … in a cluster: predict how long its workers\n"
      "                                              wait for one another\n"},
     {"bench", Bench,
-     "tools/bench/ tools/flags/step cluster_spec collective heartbeat_timeout hosts rsh task_index",
-     "mirrorflow bench step|gates|allreduce|hooks|overhead|trainer|data|serving|compile|graphs|\n"
-     "                 startup|memory|world_sizes   measure the performance on this machine\n"},
+     "tools/bench/ tools/flags/graph tools/flags/step cluster_spec collective "
+     "heartbeat_timeout hosts rsh task_index",
+     "mirrorflow bench step|inference|gates|allreduce|hooks|overhead|trainer|data|serving|\n"
+     "                 compile|graphs|startup|memory|world_sizes\n"
+     "                                              measure the performance on this machine\n"
+     "  step --graph=GRAPH --peers=tensorflow,…     … of a TensorFlow graph's inference step\n"},
     {"launch", Launch, "tools/launch/ rejoin_timeout",
      "mirrorflow launch -n N|MIN:MAX [--hosts=…] -- PROGRAM [ARGUMENT …]\n"
      "                                              run a program as N workers, or as MIN to MAX\n"

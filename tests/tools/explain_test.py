@@ -5,7 +5,8 @@
 import json
 import unittest
 
-from programs import (BAD_INPUT, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, main, node)
+from programs import (BAD_INPUT, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, floats, main, node,
+                      safetensors)
 
 ROWS_SHAPE = "attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } }"
 DOUBLED = (
@@ -13,6 +14,12 @@ DOUBLED = (
     " attr { key: 'dtype' value { type: DT_FLOAT } } }\n" + node("twice", "AddV2", "x", "x", T="DT_FLOAT")
     + node("square", "Mul", "twice", "twice", T="DT_FLOAT")
     + node("beside", "Neg", "x", T="DT_FLOAT") + VERSIONS)
+
+TOP = """
+x = Placeholder() {dtype=float, shape=<4,8>}
+k = Const() {dtype=int32, value=int32<>{2}}
+top = TopKV2(x, k) {T=float}
+"""
 
 # Reads an uninitialised variable.
 UNSET = """
@@ -135,6 +142,47 @@ class ExplainTest(ProgramTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"\nmeasured +not run: variable 'v' is read")
 
+    def test_variables_and_feeds_come_from_files(self):
+        self.write("unset.txt", UNSET)
+        self.write("v.safetensors", safetensors(
+            {"v": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, bytes(8)))
+        out, step, _, path = self.explain("unset.txt", "--variables=v.safetensors", "--replicas=1")
+        self.assertNotIn("not run", out)
+        self.assertEqual([n["node"] for n in path], ["out"])
+        # A fed tensor replaces its node, and the sizes of the feed count.
+        self.write("y.npy", floats([3, 2], *range(6)))
+        _, step, _, path = self.explain("doubled.pbtxt", "--feed=twice=y.npy", "--fetch=square",
+                                        "--replicas=1")
+        self.assertEqual([n["node"] for n in path], ["square"])
+        self.assertEqual((step["read_bytes"], step["written_bytes"]), (2 * 24, 24))
+        # A fed placeholder gets no other feed.
+        _, step, _, path = self.explain("doubled.pbtxt", "--feed=x=y.npy", "--replicas=1")
+        self.assertEqual(step["written_bytes"], 3 * 24)
+
+    def test_memory_is_shown_by_class(self):
+        self.write("unset.txt", UNSET)
+        out, step, _, _ = self.explain("unset.txt", "--memory", "--replicas=1")
+        self.assertRegex(out, r"\nvariables +0\.000 ")
+        self.assertEqual((step["variable_bytes"], step["optimizer_state_bytes"]), (8, 0))
+        self.assertEqual(step["fetch_bytes"], 8)
+        out, step, _, _ = self.explain("doubled.pbtxt", "--memory", "--replicas=1",
+                                       "--batch_size=4")
+        self.assertEqual((step["feed_bytes"], step["fetch_bytes"]), (32, 2 * 32))
+        # To find the largest of eight elements, TopKV2 sorts eight 32-bit indices.
+        self.write("top.txt", TOP)
+        _, step, _, _ = self.explain("top.txt", "--memory", "--replicas=1", "--fetch=top")
+        self.assertEqual(step["scratch_bytes"], 8 * 4)
+        weights = 4 * (784 * 512 + 512 * 512 + 512 * 10 + 512 + 512 + 10)
+        out, step, _, _ = self.explain("--model=mlp", "--memory", "--replicas=1", "--batch_size=2",
+                                       "--optimizer=momentum")
+        self.assertEqual((step["variable_bytes"], step["optimizer_state_bytes"]),
+                         (weights, weights))
+        self.assertGreaterEqual(step["activation_bytes"], step["scratch_bytes"])
+        parts = ("variable", "optimizer_state", "gradient", "constant", "form", "activation",
+                 "feed", "fetch")
+        self.assertEqual(sum(step[f"{part}_bytes"] for part in parts), step["total_bytes"])
+        self.assertNotIn("total_bytes", self.explain("doubled.pbtxt", "--replicas=1")[1])
+
     def test_bad_flags_and_graphs_are_reported(self):
         self.write("cut.pbtxt", DOUBLED[:60])
         good = ["doubled.pbtxt"]
@@ -148,8 +196,18 @@ class ExplainTest(ProgramTest):
             (good + ["--workers=0"], "INVALID_ARGUMENT", "--workers", "got 0"),
             (good + ["--workers=2"], "INVALID_ARGUMENT", "--transport", "got 'threads'"),
             (["--model=bert"], "INVALID_ARGUMENT", "--model", "got 'bert'"),
+            (["--model=mlp", "--feed=x=x.npy"], "INVALID_ARGUMENT", "--feed", "without"),
+            (["--model=mlp", "--fetch=x"], "INVALID_ARGUMENT", "--fetch", "without"),
+            (["--model=mlp", "--variables=v"], "INVALID_ARGUMENT", "--variables", "without"),
+            (good + ["--feed=x"], "INVALID_ARGUMENT", "--feed x", "NAME=FILE.npy"),
+            (good + ["--feed=y=y.npy"], "INVALID_ARGUMENT", "--feed y=y.npy", "'y'"),
+            (good + ["--graph=doubled.pbtxt"], "INVALID_ARGUMENT", "--graph", "not a flag"),
         ]:
             self.check_fails(MIRRORFLOW, ["explain", *args], USAGE, code, where, what)
+        self.check_fails(MIRRORFLOW, ["explain", *good, "--feed=x=no.npy"], BAD_INPUT,
+                         "NOT_FOUND", "--feed x")
+        self.check_fails(MIRRORFLOW, ["explain", *good, "--variables=no"], BAD_INPUT, "NOT_FOUND",
+                         "doubled.pbtxt")
         self.check_fails(MIRRORFLOW, ["explain", "no.pb"], BAD_INPUT, "NOT_FOUND", "no.pb")
         self.check_fails(MIRRORFLOW, ["explain", "cut.pbtxt"], BAD_INPUT, "INVALID_ARGUMENT",
                          "cut.pbtxt")

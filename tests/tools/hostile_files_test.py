@@ -17,7 +17,7 @@ import zipfile
 import zlib
 
 from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, RESOURCES, TRAIN_TINY,
-                      VERSIONS, crc32c, floats, main, node)
+                      VERSIONS, crc32c, floats, main, node, safetensors)
 
 SECONDS = 5  # limit on CPU time
 MEBIBYTES = 64  # limit on resident memory; an idle program uses a third of this
@@ -33,11 +33,6 @@ def const(name, dtype, value):
 
 def placeholder(name, shape, dtype="float"):
     return f"{name} = Placeholder() {{dtype={dtype}, shape=<{shape}>}}\n"
-
-
-def safetensors(header, data=b""):
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + data
 
 
 def u8(begin, end, shape=None, dtype="U8"):

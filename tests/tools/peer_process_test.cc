@@ -20,6 +20,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsNan;
+using ::testing::Pair;
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::string& script,
                                                    absl::Duration timeout = absl::Seconds(60)) {
@@ -50,6 +52,15 @@ TEST(PeerProcessTest, RunReturnsTimePerStep) {
   const auto ms = (*peer)->Run(200);
   ASSERT_TRUE(ms.ok()) << ms.status();
   EXPECT_EQ(*ms, 50);
+}
+
+TEST(PeerProcessTest, StartReadsSettingsAndDifferences) {
+  const auto peer = Start(
+      "echo settings xla=on; echo difference y:0 2e-7; echo difference z:0 nan; echo difference; "
+      "echo ready; cat");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_EQ((*peer)->settings(), "xla=on");
+  EXPECT_THAT((*peer)->differences(), ElementsAre(Pair("y:0", 2e-7), Pair("z:0", IsNan())));
 }
 
 TEST(PeerProcessTest, StartReadsLogitsAndTimeOfEmptyCall) {

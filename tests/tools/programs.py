@@ -2,6 +2,7 @@
 """Code shared by the tests of our programs: input files and checks of results."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -82,6 +83,11 @@ def npy(descr, shape, elements):
 
 def floats(shape, *values):
     return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
+
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
 
 
 def _crc32c_of_byte(crc):

@@ -7,7 +7,9 @@
 #include "mirrorflow_debug.h"
 #include "tools/bench/bench_report.h"
 #include "tools/bench/benchmarks.h"
+#include "tools/bench/graph_case.h"
 #include "tools/bench/training_case.h"
+#include "tools/flags/graph_flags.h"
 #include "tools/flags/step_flags.h"
 
 namespace mirrorflow {
@@ -17,8 +19,12 @@ constexpr struct {
   const char* name;
   absl::Status (*run)(Report*);
   absl::Status (*check)() = nullptr;  // checks flags whose valid values depend on the benchmark
+  // Measure the graph file --graph instead, and check the flags for that.
+  absl::Status (*run_graph)(Report*, ExitCode*) = nullptr;
+  absl::Status (*check_graph)() = nullptr;
 } kBenches[] = {
-    {"step", BenchStep, CheckStepSides},
+    {"step", BenchStep, CheckStepSides, BenchGraphStep, CheckGraphStepFlags},
+    {"inference", BenchInference, CheckInferenceFlags},
     {"gates", BenchGates},
     {"allreduce", BenchAllReduce, CheckAllReduceWorkers},
     {"hooks", BenchHooks, CheckStepWorkers},
@@ -50,6 +56,18 @@ absl::Status CheckFlags() {
   return Annotate(strategy, "--replicas");
 }
 
+template <typename Benchmark>
+absl::Status RunOnGraph(const Benchmark& bench, ExitCode* code) {
+  if (bench.run_graph == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--graph: not supported by bench ", bench.name, "; expected bench step"));
+  }
+  MF_RETURN_IF_ERROR(bench.check_graph());
+  Report report;
+  MF_RETURN_IF_ERROR(bench.run_graph(&report, code));
+  return report.Write();
+}
+
 }  // namespace
 
 absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
@@ -60,6 +78,8 @@ absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
   for (const auto& bench : kBenches) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", bench.name);
     if (what != bench.name) continue;
+    if (!absl::GetFlag(FLAGS_graph).empty()) return RunOnGraph(bench, code);
+    MF_RETURN_IF_ERROR(CheckNoGraphStepFlags());
     if (bench.check != nullptr) MF_RETURN_IF_ERROR(bench.check());
     *code = kExitBadInput;
     Report report = what == "gates" ? GatesReport() : Report();

@@ -8,6 +8,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 #include "framework/core/terminal.h"
@@ -35,6 +36,12 @@ std::string FigureText(const Estimate& figure, absl::string_view unit) {
 }
 
 }  // namespace
+
+Implementation WithoutPasses(const std::vector<std::string>& passes) {
+  Implementation of;
+  absl::StrAppend(&of.name, " without ", absl::StrJoin(passes, ", "));
+  return of;
+}
 
 std::string FormatNumber(double value) {
   if (value >= 1000) return absl::StrFormat("%.0f", value);
@@ -89,19 +96,29 @@ bool Report::Wants(absl::string_view gate) const {
 
 void Report::Add(absl::string_view name, int replicas, int64_t batch_size, const Timing& timing,
                  const Implementation& of) {
-  AddLine(absl::StrFormat("%-20s %-10s replicas=%d batch_size=%-4d median_ms=%.4f min_ms=%.4f "
-                          "iqr_ms=%.4f rounds=%d discarded=%d",
-                          name, of.name, replicas, batch_size, timing.median_ms, timing.min_ms,
-                          timing.iqr_ms, timing.rounds, timing.discarded),
-          {{"case", name},
-           {"implementation", of.name},
-           {"version", of.version},
-           {"replicas", replicas},
-           {"batch_size_per_replica", batch_size},
-           {"median_ms", timing.median_ms},
-           {"min_ms", timing.min_ms},
-           {"iqr_ms", timing.iqr_ms},
-           {"rounds", timing.rounds}});
+  nlohmann::ordered_json json = {{"case", name},
+                                 {"implementation", of.name},
+                                 {"version", of.version},
+                                 {"replicas", replicas},
+                                 {"batch_size_per_replica", batch_size},
+                                 {"median_ms", timing.median_ms},
+                                 {"min_ms", timing.min_ms},
+                                 {"iqr_ms", timing.iqr_ms},
+                                 {"rounds", timing.rounds}};
+  std::string text = absl::StrFormat(
+      "%-20s %-10s replicas=%d batch_size=%-4d median_ms=%.4f min_ms=%.4f iqr_ms=%.4f rounds=%d "
+      "discarded=%d",
+      name, of.name, replicas, batch_size, timing.median_ms, timing.min_ms, timing.iqr_ms,
+      timing.rounds, timing.discarded);
+  if (!of.settings.empty()) {
+    json["settings"] = of.settings;
+    absl::StrAppend(&text, " ", of.settings);
+  }
+  if (of.empty_call_ms > 0) {
+    json["empty_call_ms"] = of.empty_call_ms;
+    absl::StrAppend(&text, " empty_call=", FormatMs(of.empty_call_ms));
+  }
+  AddLine(text, json);
 }
 
 void Report::AddStep(absl::string_view model, int replicas, int64_t batch_size,

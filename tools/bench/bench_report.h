@@ -21,7 +21,12 @@ namespace mirrorflow {
 struct Implementation {
   std::string name = "mirrorflow";
   std::string version = "0.1";
+  std::string settings = "";  // that a peer chose
+  double empty_call_ms = 0;   // that a call of a peer takes without a computation; 0: unknown
 };
+
+// Returns Mirrorflow, for a side that skips these compiler passes.
+Implementation WithoutPasses(const std::vector<std::string>& passes);
 
 // A measured figure and the bound that it should satisfy.
 struct Goal {

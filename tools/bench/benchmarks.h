@@ -6,7 +6,6 @@
 #define MIRRORFLOW_TOOLS_BENCH_BENCHMARKS_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tools/bench/bench_report.h"
+#include "tools/bench/step_sides.h"
 #include "tools/bench/worker_hosts.h"
 #include "tools/flags/command_line.h"
 
@@ -26,7 +26,9 @@ namespace mirrorflow {
 struct TrainingCase;
 
 // Implements `mirrorflow bench WHAT`; `args` are the words after `bench`.
-//   step       one training step of --model with --batch_size examples per replica on --replicas
+//   step       one training step of --model with --batch_size examples per replica on --replicas,
+//              or one inference step of the TensorFlow graph in the file --graph
+//   inference  the inference steps of all graph files in --models, for each of --batch_sizes
 //   gates      all performance goals, including those against other frameworks, as one table
 //   allreduce  an all-reduce of two replicas, compared with Gloo
 //   overhead   the cost of steps and nodes that compute almost nothing; allocations per step
@@ -110,6 +112,19 @@ absl::Status CheckGraphsFlag();
 // number of steps.
 absl::Status BenchHooks(Report* report);
 
+// inference.cc: the inference step of a TensorFlow graph on one core, here and in other frameworks.
+//
+// Measures the step of the file --graph that --fetch selects, with the variables in --variables and
+// the feeds in --feed or random feeds of --batch_size rows, in turns with --peers (tensorflow,
+// onnxruntime). The results of all sides must agree to within a relative 1e-3 before timing starts.
+// On error, `*code` is the exit code.
+absl::Status BenchGraphStep(Report* report, ExitCode* code);
+absl::Status CheckGraphStepFlags();
+// Measures all graph files in --models with each of --batch_sizes, and prints a table of the ratios
+// at the end. A graph or peer that fails gets a row with the reason and does not end the run.
+absl::Status BenchInference(Report* report);
+absl::Status CheckInferenceFlags();
+
 // kernels.cc: matrix products and convolutions as steps of a session, compared with direct calls to
 // the library that computes them, on one core.
 absl::Status BenchProducts(Report* report);  // C3: against oneDNN and the core's peak
@@ -176,18 +191,11 @@ absl::Status BenchWorkersStartup(Report* report);
 
 // step.cc: the time of a training step, here and in other frameworks.
 //
-// The measurements of a case. A case that skips passes has a second Mirrorflow side, which runs
-// without those passes. A case with several workers has a second side that runs the same replicas
-// in a single process.
-struct StepRounds {
-  Rounds rounds;
-  std::vector<Implementation> sides;            // Mirrorflow first
-  std::map<std::string, absl::Status> missing;  // peers that could not be measured, and why
-};
-
-// Measures the case with Mirrorflow and with `peers` (tensorflow, torch, jax), in turns. All start
-// with the same weights and the same batch. The workers of each side run on `hosts`. A peer that
-// does not start, or whose first losses differ from Mirrorflow's (FailedPrecondition), is listed in
+// Measures the case with Mirrorflow and with `peers` (tensorflow, torch, jax), in turns. A case
+// that skips passes has a second Mirrorflow side, which runs without those passes. A case with
+// several workers has a second side that runs the same replicas in a single process. All start with
+// the same weights and the same batch. The workers of each side run on `hosts`. A peer that does
+// not start, or whose first losses differ from Mirrorflow's (FailedPrecondition), is listed in
 // `missing`.
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const std::vector<std::string>& peers,

@@ -57,7 +57,8 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
     }
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     double number = 0;
-    const bool has_number = words.size() == 2 && absl::SimpleAtod(words[1], &number);
+    const bool is_number = absl::SimpleAtod(words.back(), &number);
+    const bool has_number = words.size() == 2 && is_number;
     if (words[0] == "ready") return peer;
     if (words[0] == "version" && words.size() == 2) {
       peer->version_ = words[1];
@@ -66,6 +67,10 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
         peer->first_step_ms_ = absl::ToDoubleMilliseconds(MonotonicTime::Now() - start);
       }
       peer->losses_.push_back(number);
+    } else if (words[0] == "settings" && words.size() == 2) {
+      peer->settings_ = words[1];
+    } else if (words[0] == "difference" && words.size() == 3 && is_number) {
+      peer->differences_[words[1]] = number;
     } else if (words[0] == "logit" && has_number) {
       peer->logits_.push_back(number);
     } else if (words[0] == "call" && has_number) {

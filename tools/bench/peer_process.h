@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PeerProcess: child processes that run a benchmark case, usually with another framework. They
-// train with one process per worker, or serve a model with a single process. Start them, then call
-// Run or Serve in each round. tests/benchmark/peers/peer.py and serving.py describe the protocols.
+// train with one process per worker, or run inference or serve a model with a single process. Start
+// them, then call Run or Serve in each round. peer.py, inference.py and serving.py in
+// tests/benchmark/peers describe the protocols.
 #ifndef MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
 #define MIRRORFLOW_TOOLS_BENCH_PEER_PROCESS_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,8 +41,14 @@ class PeerProcess {
   const std::string& version() const { return version_; }
   // Returns the losses of the first steps.
   const std::vector<double>& losses() const { return losses_; }
-  // For a serving process, return its answer to the example, and the time of an empty call.
+  // Returns the settings that the peer chose, as one word.
+  const std::string& settings() const { return settings_; }
+  // For a process that runs a graph, returns the relative difference of each fetch from
+  // Mirrorflow's.
+  const std::map<std::string, double>& differences() const { return differences_; }
+  // For a serving process, returns its answer to the example.
   const std::vector<double>& logits() const { return logits_; }
+  // For processes that serve or run a graph, returns the time of an empty call.
   double empty_call_ms() const { return empty_call_ms_; }
 
   // Returns the time from the start of the processes to the end of the first step.
@@ -82,7 +90,9 @@ class PeerProcess {
   std::vector<Child> children_;  // by worker
   std::string unread_;
   std::string version_;
+  std::string settings_;
   std::vector<double> losses_;
+  std::map<std::string, double> differences_;  // by fetch
   std::vector<double> logits_;
   double empty_call_ms_ = 0;
   double first_step_ms_ = 0;

@@ -8,7 +8,6 @@
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
@@ -170,15 +169,9 @@ absl::Status MeasureServing(const std::string& model, int threads, Report* repor
 }
 
 // Parses --threads.
-absl::StatusOr<std::vector<int>> NumbersOfThreads() {
-  std::vector<int> numbers;
-  for (const std::string& text : absl::GetFlag(FLAGS_threads)) {
-    if (!absl::SimpleAtoi(text, &numbers.emplace_back())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--threads: illegal value; expected integers, got '", text, "'"));
-    }
-    MF_RETURN_IF_ERROR(CheckFlagRange("threads", numbers.back(), 1, kMaxThreads));
-  }
+absl::StatusOr<std::vector<int64_t>> NumbersOfThreads() {
+  MF_ASSIGN_OR_RETURN(std::vector<int64_t> numbers,
+                      ParseFlagIntegers("threads", absl::GetFlag(FLAGS_threads), 1, kMaxThreads));
   if (numbers.empty()) numbers = {1, 2};
   return numbers;
 }
@@ -186,10 +179,10 @@ absl::StatusOr<std::vector<int>> NumbersOfThreads() {
 }  // namespace
 
 absl::Status BenchServing(Report* report) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int> numbers, NumbersOfThreads());
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, NumbersOfThreads());
   for (const char* model : kModels) {
-    for (const int threads : numbers) {
-      MF_RETURN_IF_ERROR(MeasureServing(model, threads, report));
+    for (const int64_t threads : numbers) {
+      MF_RETURN_IF_ERROR(MeasureServing(model, static_cast<int>(threads), report));
     }
   }
   return absl::OkStatus();

@@ -17,8 +17,8 @@
 #include "tools/launch/placement.h"
 
 ABSL_FLAG(std::vector<std::string>, peers, {},
-          "bench step: frameworks to compare with: tensorflow, torch, jax; bench serving: "
-          "onnxruntime, tensorflow");
+          "bench step: frameworks to compare with: tensorflow, torch, jax; bench serving, bench "
+          "inference, bench step --graph: onnxruntime, tensorflow");
 ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: folder of the peers' programs");
 ABSL_FLAG(std::string, peers_python, "",
           "bench: the Python interpreter with the peers' frameworks; default: the one that "
@@ -119,10 +119,10 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
   if (access(command[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(absl::StrCat(
         name, ": not found in ", absl::GetFlag(FLAGS_peers_dir), " or ", DirectoryOf(python),
-        "; run tests/benchmark/peers/setup, and run bench in the ", "root of the source tree"));
+        "; run tests/benchmark/peers/setup, and run bench in the root of the source tree"));
   }
   command.insert(command.end(), args.begin(), args.end());
-  return StartWorkers(command, workers, hosts);
+  return Annotate(StartWorkers(command, workers, hosts), name);
 }
 
 }  // namespace mirrorflow

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "tools/bench/benchmarks.h"
 #include "tools/bench/peer_process.h"
 #include "tools/bench/start_peers.h"
+#include "tools/bench/step_sides.h"
 #include "tools/bench/training_case.h"
 #include "tools/flags/command_line.h"
 #include "tools/flags/step_flags.h"
@@ -31,17 +33,35 @@ namespace {
 
 constexpr int kCheckedSteps = 3;  // as in peer.py
 constexpr double kLossTolerance = 1e-3;
-constexpr double kPeerRoundMs = 300;
 
-absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& peer,
-                           absl::string_view name) {
+absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& peer) {
   for (size_t i = 0; i < ours.size(); ++i) {
     const double theirs =
         i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
     if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
-    return absl::FailedPreconditionError(absl::StrCat(name, ": the loss of step ", i + 1, " is ",
-                                                      theirs, "; expected Mirrorflow's loss, ",
-                                                      ours[i]));
+    return absl::FailedPreconditionError(absl::StrCat("the loss of step ", i + 1,
+                                                      " differs; expected Mirrorflow's loss, ",
+                                                      ours[i], ", got ", theirs));
+  }
+  return absl::OkStatus();
+}
+
+// The models that the peers train.
+constexpr absl::string_view kPeerModels[] = {"mlp",  "cnn",         "big",  "resnet",
+                                             "lstm", "transformer", "chain"};
+
+// Returns InvalidArgument unless the peer trains the model on this many replicas.
+absl::Status CheckSupport(absl::string_view peer, absl::string_view model, int replicas) {
+  if (!absl::c_linear_search(kPeerModels, model)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--peers: ", peer, " does not support this model; expected one of ",
+                     absl::StrJoin(kPeerModels, ", "), ", got ", model));
+  }
+  if (replicas == 1) return absl::OkStatus();
+  // Batch normalisation over several processes needs GPUs in PyTorch.
+  if (peer == "jax" || (peer == "torch" && model == "resnet")) {
+    return absl::InvalidArgumentError(absl::StrCat("--peers: ", peer, " supports ", model,
+                                                   " only on one replica, got ", replicas));
   }
   return absl::OkStatus();
 }
@@ -60,57 +80,39 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
     losses.push_back(out[0].scalar<float>());
   }
-  StepRounds result;
-  TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds),
-                        .canary_threads = training.num_replicas()};
-  std::vector<Side> sides;
-  const auto add = [&](const Implementation& of, Side side) {
-    result.sides.push_back(of);
-    sides.push_back(std::move(side));
-  };
-  const auto add_process = [&](const Implementation& of, std::unique_ptr<PeerProcess> process) {
-    options.round_ms = kPeerRoundMs;
-    add(of, MakeSide(std::move(process)));
-  };
+  const auto compare = [&](const PeerProcess& peer) { return CompareLosses(losses, peer); };
+  StepSides sides(absl::GetFlag(FLAGS_rounds), training.num_replicas());
   Implementation here;
   if (training.workers > 1) {
     MF_ASSIGN_OR_RETURN(auto process, StartTraining(whole, hosts));
-    MF_RETURN_IF_ERROR(CompareLosses(losses, *process, "workers"));
-    add_process(here, std::move(process));
+    MF_RETURN_IF_ERROR(Annotate(compare(*process), "workers"));
+    sides.Add(here, std::move(process));
     here.name += " in one process";
   }
-  add(here, MakeSide([&t] { return t.step.Run(t.feeds).status(); }));
+  sides.Add(here, MakeSide([&t] { return t.step.Run(t.feeds).status(); }));
   ReadyStep other;
   if (!training.without.empty()) {
-    Implementation ours;
-    ours.name = absl::StrCat(ours.name, " without ", absl::StrJoin(training.without, ", "));
+    const Implementation ours = WithoutPasses(training.without);
     if (training.workers > 1) {
       MF_ASSIGN_OR_RETURN(auto process, StartTraining(training, hosts));
-      MF_RETURN_IF_ERROR(CompareLosses(losses, *process, ours.name));
-      add_process(ours, std::move(process));
+      MF_RETURN_IF_ERROR(Annotate(compare(*process), ours.name));
+      sides.Add(ours, std::move(process));
     } else {
       MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
-      add(ours, MakeSide([&other] { return other.step.Run(other.feeds).status(); }));
+      sides.Add(ours, MakeSide([&other] { return other.step.Run(other.feeds).status(); }));
     }
   }
   for (const std::string& name : peers) {
     // PyTorch runs one process per replica.
     const int workers = name == "torch" ? training.num_replicas() : training.workers;
-    auto started = StartPeer(name,
-                             {training.model, absl::StrCat(training.num_replicas()), file->path(),
-                              "{addresses}", "{worker}"},
-                             workers, hosts);
-    const absl::Status usable =
-        started.ok() ? CompareLosses(losses, **started, name) : started.status();
-    if (!usable.ok()) {
-      result.missing[name] = usable;
-      continue;
-    }
-    const std::string version = (*started)->version();
-    add_process({.name = name, .version = version}, *std::move(started));
+    sides.AddPeer(name,
+                  StartPeer(name,
+                            {training.model, absl::StrCat(training.num_replicas()), file->path(),
+                             "{addresses}", "{worker}"},
+                            workers, hosts),
+                  compare);
   }
-  MF_ASSIGN_OR_RETURN(result.rounds, MeasureInTurns(sides, options));
-  return result;
+  return sides.Measure();
 }
 
 absl::StatusOr<TrainingCase> TrainingCaseFromFlags(int replicas) {
@@ -133,15 +135,8 @@ absl::Status BenchStep(Report* report) {
   MF_ASSIGN_OR_RETURN(const StepRounds measured,
                       MeasureStep(training, absl::GetFlag(FLAGS_peers), hosts));
   for (const auto& [peer, why] : measured.missing) return why;
-  const std::string name = absl::StrCat("step/", training.model);
-  for (size_t side = 0; side < measured.sides.size(); ++side) {
-    report->AddStep(training.model, training.num_replicas(), training.batch_size,
-                    TimingOf(measured.rounds, side), measured.sides[side]);
-  }
-  for (size_t side = 1; side < measured.sides.size(); ++side) {
-    report->AddRatio(name, training.num_replicas(), training.batch_size, measured.sides[side].name,
-                     RatioOf(measured.rounds.ms[side], measured.rounds.ms[0]));
-  }
+  ReportSteps(absl::StrCat("step/", training.model), training.num_replicas(), training.batch_size,
+              measured, report);
   const std::string svg = absl::GetFlag(FLAGS_svg);
   if (svg.empty()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const std::string timeline, DrawStepTimeline(training));
@@ -162,7 +157,13 @@ absl::Status CheckStepWorkers() {
 
 absl::Status CheckStepSides() {
   MF_RETURN_IF_ERROR(CheckPeersFlag({"tensorflow", "torch", "jax"}));
-  return CheckStepWorkers();
+  MF_RETURN_IF_ERROR(CheckStepWorkers());
+  const std::string model = absl::GetFlag(FLAGS_model);
+  const int replicas = absl::GetFlag(FLAGS_replicas).value_or(2) * absl::GetFlag(FLAGS_workers);
+  for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
+    MF_RETURN_IF_ERROR(CheckSupport(peer, model, replicas));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckStepFlags() {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -104,8 +103,8 @@ constexpr double kAdamLearningRate = 1e-4;
 constexpr struct {
   absl::string_view name;
   void (*build)(const Scope&, absl::string_view, TrainingGraph*);
-  absl::string_view optimizer;  // empty if the model is not trained
-  double learning_rate = kBenchLearningRate;
+  absl::string_view optimizer;                // by default; empty if the model is not trained
+  double learning_rate = kBenchLearningRate;  // of this optimizer; others use kBenchLearningRate
 } kModels[] = {{"mlp", BuildExample, "sgd"},
                {"cnn", BuildExample, "sgd"},
                {"big", BuildBig, "sgd"},
@@ -169,8 +168,10 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
   if (!known->optimizer.empty()) {
     MF_ASSIGN_OR_RETURN(const auto* const trained_by, FindRow(kOptimizers, "optimizer", optimizer));
     MF_ASSIGN_OR_RETURN(const auto* const reduced_by, FindRow(kHooks, "hook", hook));
-    t.targets = {trained_by->make(known->learning_rate)
-                     ->Minimize(root, t.loss, {.reduce = reduced_by->make()})};
+    const double learning_rate =
+        optimizer == known->optimizer ? known->learning_rate : kBenchLearningRate;
+    t.targets = {
+        trained_by->make(learning_rate)->Minimize(root, t.loss, {.reduce = reduced_by->make()})};
   }
   MF_RETURN_IF_ERROR(t.graph.status());
   return t;
@@ -292,6 +293,11 @@ absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(Session& session,
     MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable->name));
     arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
   }
+  return Write(arrays);
+}
+
+absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(
+    const std::map<std::string, Tensor>& arrays) {
   std::unique_ptr<CaseFile> file(new CaseFile);
   MF_RETURN_IF_ERROR(WriteNpz(file->path_, arrays));
   return file;

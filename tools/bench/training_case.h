@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_TOOLS_BENCH_TRAINING_CASE_H_
 #define MIRRORFLOW_TOOLS_BENCH_TRAINING_CASE_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -96,11 +97,13 @@ absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training, const St
 // InvalidArgument for a model without logits.
 absl::StatusOr<ReadyStep> PrepareServing(absl::string_view model);
 
-// The file that a peer reads: the batch, and the weights in the order of their creation. The
-// destructor removes the file.
+// The file that a peer reads. The destructor removes it.
 class CaseFile {
  public:
-  // `batch` holds the inputs and the labels.
+  static absl::StatusOr<std::unique_ptr<CaseFile>> Write(
+      const std::map<std::string, Tensor>& arrays);
+  // Writes a training case: `batch`, which holds the inputs and the labels, and the weights in the
+  // order of their creation.
   static absl::StatusOr<std::unique_ptr<CaseFile>> Write(Session& session,
                                                          absl::Span<const Tensor> batch);
   CaseFile(const CaseFile&) = delete;

@@ -24,9 +24,9 @@
 #include "ops/registry.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/graph_summary.h"
-#include "tools/cli/step_selection.h"
 #include "tools/flags/graph_flags.h"
 #include "tools/flags/step_flags.h"
+#include "tools/flags/step_selection.h"
 
 ABSL_FLAG(bool, all, false,
           "inspect: also print nodes, ops, shardings, collectives and memory regions");

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -14,31 +13,21 @@
 #include "framework/graph/graph_endpoints.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/runtime/variable_layout.h"
 #include "framework/session/session.h"
 #include "framework/workers/connection.h"
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/cli/commands.h"
-#include "tools/cli/step_selection.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/compute_flags.h"
 #include "tools/flags/graph_flags.h"
 #include "tools/flags/step_flags.h"
+#include "tools/flags/step_inputs.h"
+#include "tools/flags/step_selection.h"
 #include "train/checkpoint/variables_file.h"
 #include "train/formats/npy.h"
 
-ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
-ABSL_FLAG(
-    std::vector<std::string>, feed, {},
-    "run: NAME=FILE.npy, a tensor to feed and its (global) value; to feed several, separate them "
-    "with commas or repeat the flag");
 ABSL_FLAG(int64_t, steps, 1, "run: number of steps; prints or writes the fetches of the last step");
-ABSL_FLAG(std::string, variables, "",
-          "run: a .safetensors file with a value for each variable that the step reads");
-ABSL_FLAG(bool, partial_variables, false,
-          "run: allow --variables to omit variables that the step reads; omitted variables keep "
-          "their initial values");
 ABSL_FLAG(std::string, save_variables, "",
           "run: write the variables to this .safetensors file at the end");
 ABSL_FLAG(std::string, device, "CPU:0",
@@ -51,24 +40,6 @@ namespace {
 
 constexpr int kPrintedElements = 100;
 constexpr int64_t kTracedSteps = 3;
-
-// A tensor named on the command line, and its file.
-struct NamedFile {
-  std::string flag;  // as on the command line, for error messages
-  std::string name;
-  std::string path;  // may be empty
-  Output output = {};
-};
-
-std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std::string>& values) {
-  std::vector<NamedFile> files;
-  for (const std::string& value : values) {
-    const size_t equals = value.find('=');
-    files.push_back({absl::StrCat("--", flag, " ", value), value.substr(0, equals),
-                     equals != std::string::npos ? value.substr(equals + 1) : ""});
-  }
-  return files;
-}
 
 // Creates the strategy that the flags describe. On error, `*code` is the exit code.
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Cluster>& cluster,
@@ -106,13 +77,6 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Clust
                   replicas.has_value() ? "--replicas" : "--logical_gpus");
 }
 
-absl::Status FindOutputs(const Graph& graph, std::vector<NamedFile>& files) {
-  for (NamedFile& file : files) {
-    MF_ASSIGN_OR_RETURN(file.output, Annotate(OutputByName(graph, file.name), file.flag));
-  }
-  return absl::OkStatus();
-}
-
 void PrintEndpoint(absl::string_view kind, absl::string_view name, absl::string_view what) {
   PrintLine(absl::StrFormat("%-10s %-40s %s", kind, name, what));
 }
@@ -141,21 +105,6 @@ void PrintEndpoints(const Graph& graph) {
   }
 }
 
-absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feeds) {
-  std::vector<Tensor> values;
-  for (const NamedFile& feed : feeds) {
-    MF_ASSIGN_OR_RETURN(Tensor value,
-                        Annotate(ReadNpy(feed.path), absl::StrCat("--feed ", feed.name)));
-    if (value.dtype() != feed.output.dtype()) {
-      return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": wrong dtype; expected ",
-                                                     DataTypeName(feed.output.dtype()), ", got ",
-                                                     DataTypeName(value.dtype())));
-    }
-    values.push_back(std::move(value));
-  }
-  return values;
-}
-
 // Prints or writes the fetches that this worker outputs: those with {worker} in the file name and,
 // on worker 0, all others.
 absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutputs& outputs,
@@ -176,18 +125,12 @@ absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutp
   return absl::OkStatus();
 }
 
-absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
-                        const std::vector<NamedFile>& fetches) {
+absl::Status CheckFlags(const std::vector<NamedFile>& fetches) {
   if (absl::GetFlag(FLAGS_graph).empty()) {
     return absl::InvalidArgumentError("--graph: missing; expected a graph file");
   }
   MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 1));
   MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
-  for (const NamedFile& feed : feeds) {
-    if (!feed.name.empty() && !feed.path.empty()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(feed.flag, ": malformed; expected NAME=FILE.npy"));
-  }
   for (const NamedFile& fetch : fetches) {
     MF_RETURN_IF_ERROR(CheckOutputFlag("fetch", fetch.path));
   }
@@ -197,19 +140,6 @@ absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
 
 absl::StatusOr<Graph> ReadGraph() {
   return ReadGraphFile(absl::GetFlag(FLAGS_graph), AllOps(), GraphLimitsOfFlags());
-}
-
-// Loads the variables from `path`. Requires all variables that the step reads, except optimizer
-// state and variables that are synchronised on read. Optimizer state has initial values in a
-// Mirrorflow graph. TensorFlow graphs do not mark optimizer state, so it is required for them.
-absl::Status LoadForStep(const std::string& path, const StepSelection& step, Session& session) {
-  std::set<std::string> required = VariablesReadBy(step);
-  for (const VariableInfo& variable : session.layout().variables()) {
-    if (variable.is_optimizer_state || variable.on_read) required.erase(variable.name);
-  }
-  const LoadOptions options = {.strict = !absl::GetFlag(FLAGS_partial_variables),
-                               .required = std::move(required)};
-  return LoadVariables(path, session, options).status();
 }
 
 // Runs the steps and outputs the fetches. On error, `*code` is the exit code.
@@ -234,9 +164,7 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   };
   const StepSelection selected{
       .feeds = outputs_of(feeds), .shapes = {}, .fetches = outputs_of(fetches), .targets = targets};
-  if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
-    MF_RETURN_IF_ERROR(LoadForStep(file, selected, *session));
-  }
+  MF_RETURN_IF_ERROR(LoadVariablesFromFlags(selected, *session));
   MF_ASSIGN_OR_RETURN(
       Step step,
       Annotate(session->Prepare(selected.feeds, selected.fetches, selected.targets), path));
@@ -269,9 +197,9 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
     return absl::InvalidArgumentError(
         absl::StrCat("run: unexpected argument '", args[0], "'; expected only flags (see --help)"));
   }
-  const std::vector<NamedFile> feeds = NamedFiles("feed", absl::GetFlag(FLAGS_feed));
   const std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
-  MF_RETURN_IF_ERROR(CheckFlags(feeds, fetches));
+  MF_RETURN_IF_ERROR(CheckFlags(fetches));
+  MF_ASSIGN_OR_RETURN(const std::vector<NamedFile> feeds, FeedsFromFlags());
   MF_RETURN_IF_ERROR(CheckGraphFlags());
   MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
   const bool only_lists = fetches.empty() && absl::GetFlag(FLAGS_target).empty();

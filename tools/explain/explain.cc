@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -10,14 +11,14 @@
 #include "distribute/cluster/choose_transport.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
-#include "framework/graph/graph_file.h"
 #include "mirrorflow_debug.h"
-#include "ops/registry.h"
+#include "tools/bench/graph_case.h"
 #include "tools/bench/training_case.h"
-#include "tools/cli/step_selection.h"
 #include "tools/explain/explain_report.h"
 #include "tools/flags/graph_flags.h"
 #include "tools/flags/step_flags.h"
+
+ABSL_FLAG(bool, memory, false, "explain: also show how much memory the step uses, by class");
 
 namespace mirrorflow {
 namespace {
@@ -26,19 +27,6 @@ constexpr double kRoundMs = 40;
 constexpr int kRounds = 15;
 constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
 constexpr int kShownSteps = 3;  // how many steps the trace file shows
-
-absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
-                                     int64_t rows, std::unique_ptr<Strategy> strategy) {
-  ReadyStep ready{.strategy = std::move(strategy)};
-  MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, rows));
-  for (size_t i = 0; i < step.feeds.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(step.feeds[i].dtype(), step.shapes[i]));
-    ready.feeds.push_back(std::move(value));
-  }
-  MF_ASSIGN_OR_RETURN(ready.session, ready.strategy->NewSession(graph));
-  MF_ASSIGN_OR_RETURN(ready.step, ready.session->Prepare(step.feeds, step.fetches, step.targets));
-  return ready;
-}
 
 // Returns the topology of the replicas in `e`. Each worker is a memory domain, unless workers share
 // memory.
@@ -52,7 +40,8 @@ Topology TopologyOf(const Explanation& e) {
   return topology;
 }
 
-absl::Status Report(const Explanation& e) {
+absl::Status Report(Explanation e, const VariableLayout& layout) {
+  if (absl::GetFlag(FLAGS_memory)) e.memory = MemoryOf(*e.plan, layout);
   PrintExplanation(e);
   const std::string path = absl::GetFlag(FLAGS_json);
   return path.empty() ? absl::OkStatus() : WriteFileAtomically(path, {ExplanationJson(e)});
@@ -73,7 +62,7 @@ absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
   if (topology.num_domains() > 1) {
     e.exchange = PredictExchange(*e.plan, e.predicted_ns, topology, link);
   }
-  return Report(e);
+  return Report(std::move(e), *there.layout);
 }
 
 // Compiles the step, predicts its time, runs it, and prints the report.
@@ -100,7 +89,7 @@ absl::Status ExplainStep(ReadyStep ready, Explanation e) {
   } else {
     e.not_run = std::string(timing.status().message());
   }
-  MF_RETURN_IF_ERROR(Report(e));
+  MF_RETURN_IF_ERROR(Report(std::move(e), ready.session->layout()));
   const std::string path = absl::GetFlag(FLAGS_trace);
   return path.empty() ? absl::OkStatus() : trace.WriteFile(path);
 }
@@ -133,6 +122,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   options.compile.disabled_passes.insert(without.begin(), without.end());
   MF_ASSIGN_OR_RETURN(auto strategy, Annotate(MirroredStrategy::Create(options), "--replicas"));
   if (args.empty()) {
+    MF_RETURN_IF_ERROR(CheckNoGraphStepFlags());
     e.name = absl::GetFlag(FLAGS_model);
     const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
     const std::string hook = absl::GetFlag(FLAGS_hook);
@@ -150,15 +140,9 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
     return Annotate(ExplainStep(std::move(t), std::move(e)), "--model");
   }
   e.name = args[0];
-  *code = kExitBadInput;
-  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps(), GraphLimitsOfFlags()));
-  *code = kExitUsage;
-  MF_ASSIGN_OR_RETURN(const StepSelection selection, SelectStepFromFlags(graph));
-  *code = kExitBadInput;
-  MF_ASSIGN_OR_RETURN(ReadyStep ready,
-                      Annotate(StepOfFile(graph, selection, e.batch_size * e.workers * e.replicas,
-                                          std::move(strategy)),
-                               args[0]));
+  MF_ASSIGN_OR_RETURN(const GraphCase graph,
+                      ReadGraphCase(args[0], e.batch_size * e.workers * e.replicas, code));
+  MF_ASSIGN_OR_RETURN(ReadyStep ready, Annotate(PrepareGraph(graph, std::move(strategy)), args[0]));
   return Annotate(ExplainStep(std::move(ready), std::move(e)), args[0]);
 }
 

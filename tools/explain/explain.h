@@ -15,7 +15,8 @@ namespace mirrorflow {
 // whole graph. Without a file, explains the training step of --model. Feeds with an unknown leading
 // dimension have --batch_size rows per replica. Prints the plan's contents, its critical path,
 // bytes and arithmetic, and the time predicted from this machine's cost table, next to the time
-// measured on random feeds.
+// measured. For the measurement, the variables have the values in --variables, and feeds that
+// --feed does not name are random. With --memory, also prints the step's memory by class.
 //
 // With --workers=N, explains the step of one of N workers, which have --replicas replicas each and
 // exchange data over --transport, and predicts how long the workers wait for one another; the step

@@ -215,6 +215,36 @@ void PrintPath(const Explanation& e, const Breakdown& breakdown) {
   }
 }
 
+struct MemoryRow {
+  const char* name;
+  const char* key;  // in the JSON
+  int64_t bytes;
+  const char* remark;
+};
+
+std::vector<MemoryRow> MemoryRows(const StepMemory& m) {
+  return {{"variables", "variable_bytes", m.variables, "weights and other state of the graph"},
+          {"optimizer state", "optimizer_state_bytes", m.optimizer_state, ""},
+          {"gradients", "gradient_bytes", m.gradients, "reduced in place by collectives"},
+          {"constants", "constant_bytes", m.constants, ""},
+          {"forms", "form_bytes", m.forms,
+           "copies of variables and constants in the layouts of kernels"},
+          {"activations", "activation_bytes", m.arena, "the arena, which includes scratch memory"},
+          {"feeds", "feed_bytes", m.feeds, ""},
+          {"fetches", "fetch_bytes", m.fetches, ""},
+          {"total", "total_bytes", m.total(), ""},
+          {"scratch", "scratch_bytes", m.scratch, "the most that one kernel uses of the arena"}};
+}
+
+void PrintMemory(const StepMemory& memory) {
+  PrintLine("");
+  PrintLine(absl::StrFormat("%-17s %12s", "memory, 1 replica", "MB"));
+  for (const MemoryRow& row : MemoryRows(memory)) {
+    PrintLine(absl::StrFormat("%-17s %12.3f  %s", row.name, static_cast<double>(row.bytes) * 1e-6,
+                              row.remark));
+  }
+}
+
 }  // namespace
 
 void PrintExplanation(const Explanation& e) {
@@ -222,6 +252,7 @@ void PrintExplanation(const Explanation& e) {
   PrintTotals(e, breakdown.totals);
   PrintOps(breakdown.ops, breakdown.totals.predicted_ns);
   PrintPath(e, breakdown);
+  if (e.memory.has_value()) PrintMemory(*e.memory);
 }
 
 std::string ExplanationJson(const Explanation& e) {
@@ -256,6 +287,9 @@ std::string ExplanationJson(const Explanation& e) {
                  {"network_ms", e.exchange->network_ns * 1e-6},
                  {"network_exposed_ms", e.exchange->exposed_ns * 1e-6},
                  {"sent_bytes", e.exchange->sent_bytes}});
+  }
+  if (e.memory.has_value()) {
+    for (const MemoryRow& row : MemoryRows(*e.memory)) json[row.key] = row.bytes;
   }
   std::string lines = JsonText(json) + "\n";
   auto add_line = [&](const Json& line) { absl::StrAppend(&lines, JsonText(line), "\n"); };

@@ -13,6 +13,7 @@
 #include "tools/bench/predict_exchange.h"
 #include "tools/bench/statistics.h"
 #include "tools/explain/calibrate.h"
+#include "tools/explain/step_memory.h"
 
 namespace mirrorflow {
 
@@ -26,10 +27,11 @@ struct Explanation {
   int64_t batch_size = 1;                                     // per replica
   const Plan* plan = nullptr;                                 // the first replica's plan
   Machine machine;
-  std::vector<double> predicted_ns;  // by instruction
-  std::string not_run;               // why the step was not run; empty if it was
-  Timing measured;                   // timing of the whole step
-  std::vector<double> fastest_ns;    // by instruction; empty if the step was not run
+  std::vector<double> predicted_ns;                 // by instruction
+  std::string not_run;                              // why the step was not run; empty if it was
+  Timing measured;                                  // timing of the whole step
+  std::vector<double> fastest_ns;                   // by instruction; empty if the step was not run
+  std::optional<StepMemory> memory = std::nullopt;  // set if it is to be shown
 };
 
 // Prints the explanation as tables. Long tables show only the most expensive rows; the op table

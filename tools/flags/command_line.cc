@@ -16,6 +16,7 @@
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -233,6 +234,20 @@ absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least
       bounded ? absl::StrCat(least, " to ", most) : absl::StrCat("at least ", least);
   return absl::InvalidArgumentError(
       absl::StrCat("--", flag, ": out of range; expected ", range, ", got ", value));
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseFlagIntegers(absl::string_view flag,
+                                                       const std::vector<std::string>& values,
+                                                       int64_t least, int64_t most) {
+  std::vector<int64_t> integers;
+  for (const std::string& text : values) {
+    if (!absl::SimpleAtoi(text, &integers.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", flag, ": illegal value; expected integers, got '", text, "'"));
+    }
+    MF_RETURN_IF_ERROR(CheckFlagRange(flag, integers.back(), least, most));
+  }
+  return integers;
 }
 
 absl::Status CheckFlagDuration(absl::string_view flag, absl::Duration value, absl::Duration least) {

@@ -61,6 +61,11 @@ std::string FlagHelp(absl::string_view flags);
 // Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,
                             int64_t most = std::numeric_limits<int64_t>::max());
+// Returns the integers that `values`, the value of a flag, lists, or InvalidArgument, naming the
+// flag, if one is malformed or not in [least, most].
+absl::StatusOr<std::vector<int64_t>> ParseFlagIntegers(
+    absl::string_view flag, const std::vector<std::string>& values, int64_t least,
+    int64_t most = std::numeric_limits<int64_t>::max());
 // Returns InvalidArgument, naming the flag, if `value` is less than `least`.
 absl::Status CheckFlagDuration(absl::string_view flag, absl::Duration value, absl::Duration least);
 // Returns InvalidArgument, naming the flag, if `value` is not one of `choices`.

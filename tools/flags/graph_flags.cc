@@ -8,11 +8,15 @@
 #include "framework/core/status.h"
 #include "tools/flags/command_line.h"
 
-ABSL_FLAG(int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
-          "inspect, explain, run: maximum number of nodes in a graph after inlining all function "
-          "calls");
+ABSL_FLAG(std::string, graph, "",
+          "run, bench step: the graph file (.pb, .pbtxt, .txt); bench times its inference step "
+          "instead of a training step");
+ABSL_FLAG(
+    int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
+    "inspect, explain, run, bench: maximum number of nodes in a graph after inlining all function "
+    "calls");
 ABSL_FLAG(int64_t, max_memory, 0,
-          "inspect, explain, run: memory limit in MiB for the graph, and separately for its "
+          "inspect, explain, run, bench: memory limit in MiB for the graph, and separately for its "
           "variables and one step; 0: 2048 for the graph, and all memory that the process can use "
           "for the rest");
 

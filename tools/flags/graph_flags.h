@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flags that limit the size and memory of the graphs that commands read.
+// Flags that name the graph that a command reads, and limit its size and memory.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_GRAPH_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_GRAPH_FLAGS_H_
 
 #include <cstdint>
+#include <string>
 
+#include "absl/flags/declare.h"
 #include "absl/status/status.h"
 #include "framework/graph/graph_limits.h"
+
+ABSL_DECLARE_FLAG(std::string, graph);
 
 namespace mirrorflow {
 

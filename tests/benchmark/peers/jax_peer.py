@@ -70,13 +70,36 @@ def resnet(weights, moving, x):
     return x.mean((1, 2)) @ next(weights) + next(weights), moved
 
 
-MODELS = {"lstm": lstm, "resnet": resnet}
+def transformer(weights, moving, tokens):
+    weights = iter(weights)
+
+    def normalised(x):
+        x = x - x.mean(-1, keepdims=True)
+        scale = lax.rsqrt((x * x).mean(-1, keepdims=True) + peer.EPSILON)
+        return x * scale * next(weights) + next(weights)
+
+    def dense(x):
+        return x @ next(weights) + next(weights)
+
+    def attention(x):
+        q, k, v = (dense(x).reshape(*tokens.shape, peer.TRANSFORMER_HEADS, -1) for _ in range(3))
+        return dense(jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape))
+
+    embeddings, places = next(weights), next(weights)
+    x = embeddings[tokens] + places
+    for _ in range(peer.TRANSFORMER_BLOCKS):
+        x = x + attention(normalised(x))
+        x = x + dense(jax.nn.gelu(dense(normalised(x)), approximate=False))
+    return normalised(x) @ embeddings.T, moving
+
+
+MODELS = {"lstm": lstm, "resnet": resnet, "transformer": transformer}
 
 
 def loss_of(weights, moving, model, inputs, labels):
     logits, moved = MODELS.get(model, feed_forward)(weights, moving, inputs)
     logs = jax.nn.log_softmax(logits)
-    return -jnp.mean(jnp.take_along_axis(logs, labels[:, None], axis=1)), moved
+    return -jnp.mean(jnp.take_along_axis(logs, labels[..., None], axis=-1)), moved
 
 
 @functools.partial(jax.jit, static_argnums=2, donate_argnums=(0, 1))

@@ -29,7 +29,8 @@ import numpy as np
 LEARNING_RATE = 0.01
 CHECKED_STEPS = 3
 RESNET_STRIDES = [1, 1, 1, 2, 1, 1, 2, 1, 1]
-MOVING_FACTOR, EPSILON = 0.01, 1e-3  # for batch normalisation
+MOVING_FACTOR, EPSILON = 0.01, 1e-3  # for normalisation
+TRANSFORMER_BLOCKS, TRANSFORMER_HEADS = 4, 4
 CHAIN_LENGTH = 1000
 
 
@@ -44,6 +45,10 @@ class Case:
     resnet: the kernel, gamma and beta of each convolution, with its mean and variance in `moving`;
         then the kernel and bias of the last layer. RESNET_STRIDES are the strides of its blocks of
         two convolutions.
+    transformer: the embeddings of tokens and of positions; for each of TRANSFORMER_BLOCKS, the gamma
+        and beta of a normalisation, the kernel and bias of query, key, value and output, another
+        normalisation, and the kernel and bias of two layers with Gelu (exact) in between; then the
+        last normalisation. The logits are products with the embeddings of tokens.
     chain: no weights; CHAIN_LENGTH sines of one number.
     """
 
@@ -93,7 +98,11 @@ def talk(version, run, agree=lambda steps: steps):
     say("version", version)
     for _ in range(CHECKED_STEPS):
         say("loss", repr(float(run(agree(1)))))
-    # Warm up, and measure how long a step takes.
+    serve_runs(run, agree)
+
+
+def serve_runs(run, agree=lambda steps: steps):
+    """Warms up, says `ready`, and answers each `run SECONDS`. The arguments are those of `talk`."""
     steps = 1
     while True:
         began = time.perf_counter()

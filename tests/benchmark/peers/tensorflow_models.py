@@ -69,6 +69,36 @@ def resnet(weights, moving, x):
     return tf.nn.bias_add(tf.matmul(tf.reduce_mean(x, [1, 2]), next(weights)), next(weights))
 
 
+def transformer(weights, moving, tokens):
+    weights = iter(weights)
+    rows, positions = tokens.shape
+
+    def normalised(x):
+        mean, variance = tf.nn.moments(x, -1, keepdims=True)
+        gamma, beta = next(weights), next(weights)
+        return tf.nn.batch_normalization(x, mean, variance, beta, gamma, peer.EPSILON)
+
+    def dense(x):  # on rows, because products of matrices are faster than those of batches
+        return tf.nn.bias_add(tf.matmul(x, next(weights)), next(weights))
+
+    def attention(x):
+        q, k, v = (tf.transpose(tf.reshape(dense(x), [rows, positions, peer.TRANSFORMER_HEADS, -1]),
+                                [0, 2, 1, 3]) for _ in range(3))
+        seen = tf.matmul(q, k, transpose_b=True) * q.shape[-1]**-0.5
+        past = tf.linalg.band_part(tf.ones([positions, positions], tf.bool), -1, 0)
+        seen = tf.matmul(tf.nn.softmax(tf.where(past, seen, seen.dtype.min)), v)
+        return dense(tf.reshape(tf.transpose(seen, [0, 2, 1, 3]), [rows * positions, -1]))
+
+    embeddings, places = next(weights), next(weights)
+    x = tf.reshape(tf.gather(embeddings, tokens) + places, [rows * positions, -1])
+    for _ in range(peer.TRANSFORMER_BLOCKS):
+        x += attention(normalised(x))
+        x += dense(tf.nn.gelu(dense(normalised(x))))
+    logits = tf.matmul(normalised(x), embeddings, transpose_b=True)
+    return tf.reshape(logits, [rows, positions, -1])
+
+
 def model_of(name):
     """Returns the function model(weights, moving, x), which computes the logits."""
-    return {"lstm": lstm, "resnet": resnet}.get(name, feed_forward)
+    models = {"lstm": lstm, "resnet": resnet, "transformer": transformer}
+    return models.get(name, feed_forward)

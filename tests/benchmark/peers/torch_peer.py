@@ -113,7 +113,49 @@ class ResNet(nn.Module):
         return self.last(x.mean((2, 3)))
 
 
-MODELS = {"lstm": Lstm, "resnet": ResNet}
+def normalisation(gamma, beta):
+    layer = nn.LayerNorm(len(gamma), peer.EPSILON)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(gamma))
+        layer.bias.copy_(torch.from_numpy(beta))
+    return layer
+
+
+class Block(nn.Module):
+
+    def __init__(self, weights):
+        super().__init__()
+        self.norm1 = normalisation(next(weights), next(weights))
+        self.query, self.key, self.value, self.output = (
+            linear(next(weights), next(weights)) for _ in range(4))
+        self.norm2 = normalisation(next(weights), next(weights))
+        self.up, self.down = (linear(next(weights), next(weights)) for _ in range(2))
+
+    def forward(self, x):
+        y = self.norm1(x)
+        q, k, v = (layer(y).unflatten(2, (peer.TRANSFORMER_HEADS, -1)).transpose(1, 2)
+                   for layer in (self.query, self.key, self.value))
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.output(seen.transpose(1, 2).flatten(2))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+
+    def __init__(self, case):
+        super().__init__()
+        weights = iter(case.weights)
+        self.embeddings, self.places = (nn.Embedding.from_pretrained(
+            torch.from_numpy(next(weights).copy()), freeze=False) for _ in range(2))
+        self.blocks = nn.Sequential(*(Block(weights) for _ in range(peer.TRANSFORMER_BLOCKS)))
+        self.norm = normalisation(next(weights), next(weights))
+
+    def forward(self, tokens):
+        x = self.blocks(self.embeddings(tokens) + self.places.weight)
+        return nn.functional.linear(self.norm(x).flatten(0, 1), self.embeddings.weight)
+
+
+MODELS = {"lstm": Lstm, "resnet": ResNet, "transformer": Transformer}
 
 
 def chain(case):
@@ -159,7 +201,7 @@ def train(case):
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True,
                                                     static_graph=True)
     inputs, labels = case.rows_of(peer.WORKER)
-    inputs, labels = torch.from_numpy(inputs.copy()), torch.from_numpy(labels.copy()).long()
+    inputs, labels = torch.from_numpy(inputs.copy()), torch.from_numpy(labels.copy()).long().flatten()
     if inputs.ndim == 4:
         inputs = inputs.permute(0, 3, 1, 2)  # a view: channels last in memory
 

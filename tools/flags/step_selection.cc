@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/cli/step_selection.h"
+#include "tools/flags/step_selection.h"
 
 #include <algorithm>
 #include <string>
@@ -17,11 +17,12 @@
 #include "framework/graph/variable_handle.h"
 #include "ops/registry.h"
 
-ABSL_FLAG(std::vector<std::string>, fetch, {},
-          "run: NAME prints a tensor, NAME=FILE.npy writes it; inspect, explain: NAME of a tensor "
-          "that the step computes");
+ABSL_FLAG(
+    std::vector<std::string>, fetch, {},
+    "run: NAME prints a tensor, NAME=FILE.npy writes it; inspect, explain, bench step: NAME of "
+    "a tensor that the step computes");
 ABSL_FLAG(std::vector<std::string>, target, {},
-          "run, inspect, explain: a node to run for its side effects");
+          "run, inspect, explain, bench step: a node to run for its side effects");
 
 namespace mirrorflow {
 namespace {
@@ -39,13 +40,16 @@ void SelectAll(const Graph& graph, StepSelection* step) {
   for (Node* node : all.unknown) step->targets.push_back({node});
 }
 
+bool IsFed(const StepSelection& step, const Output& output) {
+  return std::find(step.feeds.begin(), step.feeds.end(), output) != step.feeds.end();
+}
+
 // Returns the nodes that a step's fetches and targets need, except those that are needed only to
 // compute a fed value.
 absl::flat_hash_set<const Node*> NeededBy(const StepSelection& step) {
   std::vector<const Node*> pending;
   const auto add = [&](const Output& output) {
-    const bool is_fed = std::find(step.feeds.begin(), step.feeds.end(), output) != step.feeds.end();
-    if (!is_fed) pending.push_back(output.node);
+    if (!IsFed(step, output)) pending.push_back(output.node);
   };
   for (const Output& fetch : step.fetches) add(fetch);
   for (const Operation& target : step.targets) pending.push_back(target.node);
@@ -135,6 +139,7 @@ absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, 
   for (const Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kPlaceholder) continue;
     if (!all && !needed.contains(node)) continue;
+    if (IsFed(step, node->output(0))) continue;
     Shape shape = node->attr<Shape>("shape");
     if (shape.unknown_rank()) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the nodes and tensors that the command line names in a graph, and selects a step.
-#ifndef MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
-#define MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
+#ifndef MIRRORFLOW_TOOLS_FLAGS_STEP_SELECTION_H_
+#define MIRRORFLOW_TOOLS_FLAGS_STEP_SELECTION_H_
 
 #include <set>
 #include <string>
@@ -43,11 +43,11 @@ absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
 // Returns the names of the variables that the step reads, before or after it writes them.
 std::set<std::string> VariablesReadBy(const StepSelection& step);
 
-// Adds the feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown dimensions
-// to 1. If the step has neither fetches nor targets, selects the whole graph: fetches unused
-// values, runs unused nodes without outputs, and feeds all placeholders.
+// Adds the missing feeds to `step`. Sets unknown leading dimensions to `rows`, and other unknown
+// dimensions to 1. If the step has neither fetches nor targets, selects the whole graph: fetches
+// unused values, runs unused nodes without outputs, and feeds all placeholders.
 absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_CLI_STEP_SELECTION_H_
+#endif  // MIRRORFLOW_TOOLS_FLAGS_STEP_SELECTION_H_

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes frozen TensorFlow graphs of well-known models, for `mirrorflow bench inference`.
+
+Usage: export_models.py FOLDER [MODEL...]
+
+Each FOLDER/MODEL.pb is a GraphDef with one placeholder, `inputs`, whose batch dimension is unknown,
+and with the weights as constants. The weights are random, but equal in every run. The statistics of
+batch normalisation are those of random images, and its gammas and betas are random, so the
+activations keep their scale through deep networks and no normalisation is trivial.
+"""
+
+import os
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import applications, layers
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+SEED = 1
+CALIBRATION_IMAGES = 32
+MIN_VARIANCE = 1e-3
+
+
+def application(make, size, classes=1000):
+    return lambda: make(weights=None, input_shape=(size, size, 3), classes=classes)
+
+
+def bert(blocks=4, width=256, heads=4, tokens=128, vocabulary=30522):
+    """Returns an encoder like BERT (Devlin et al., 2018), which normalises after each sum."""
+    places = np.random.default_rng(SEED).normal(0, 0.02, (tokens, width)).astype(np.float32)
+    inputs = keras.Input([tokens], dtype="int32")
+    x = layers.LayerNormalization()(layers.Embedding(vocabulary, width)(inputs) + places)
+    for _ in range(blocks):
+        seen = layers.MultiHeadAttention(heads, width // heads)(x, x)
+        x = layers.LayerNormalization()(x + seen)
+        wide = layers.Dense(4 * width, activation="gelu")(x)
+        x = layers.LayerNormalization()(x + layers.Dense(width)(wide))
+    return keras.Model(inputs, x)
+
+
+def lstm():
+    """Returns the sequence classifier of `bench serving`."""
+    return keras.Sequential([keras.Input([60, 32]), layers.LSTM(32, unroll=True),
+                             layers.Dense(10)])
+
+
+def mlp():
+    """Returns the classifier of `bench serving`."""
+    return keras.Sequential([keras.Input([784]), layers.Dense(512, activation="relu"),
+                             layers.Dense(512, activation="relu"), layers.Dense(10)])
+
+
+MODELS = {
+    "resnet50_64": application(applications.ResNet50, 64),
+    "resnet50_224": application(applications.ResNet50, 224),
+    "vgg16_32": application(applications.VGG16, 32, classes=10),
+    "inceptionv3_96": application(applications.InceptionV3, 96),
+    "mobilenetv2_96": application(applications.MobileNetV2, 96),
+    "mobilenetv2_224": application(applications.MobileNetV2, 224),
+    "efficientnetb0_64": application(applications.EfficientNetB0, 64),
+    "bert": bert,
+    "lstm": lstm,
+    "mlp": mlp,
+}
+
+
+def batch_norms(model):
+    return [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
+
+
+def randomise(model, generator):
+    """Sets biases, gammas and betas to random numbers, and then the statistics of batch
+    normalisation to those of random images."""
+    norms = batch_norms(model)
+    # Otherwise, the activations of a deep model without normalisation would vanish.
+    he_normal = not norms and len(model.input_shape) == 4
+    for weight in model.trainable_weights:
+        if weight.name == "gamma":
+            weight.assign(generator.uniform(0.5, 1.5, weight.shape))
+        elif weight.name in ("beta", "bias"):
+            weight.assign(weight + generator.normal(0, 0.1, weight.shape))
+        elif he_normal:
+            deviation = (2 / np.prod(weight.shape[:-1]))**0.5
+            weight.assign(generator.normal(0, deviation, weight.shape))
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0  # the moving statistics become those of the batch
+    # Images that differ only by noise would make the statistics of deep layers, and with them the
+    # rounding errors, too sensitive.
+    colours = generator.random((CALIBRATION_IMAGES, 1, 1, model.input_shape[-1]), np.float32)
+    images = colours * generator.random((CALIBRATION_IMAGES, *model.input_shape[1:]), np.float32)
+    model(images, training=True)
+    for norm, momentum in zip(norms, momenta):
+        norm.momentum = momentum
+        norm.moving_variance.assign(np.maximum(norm.moving_variance, MIN_VARIANCE))
+
+
+def frozen(model):
+    """Returns a GraphDef with the model's inference step."""
+    inputs = tf.TensorSpec(model.input_shape, model.inputs[0].dtype, name="inputs")
+    step = tf.function(lambda x: model(x, training=False), input_signature=[inputs])
+    return convert_variables_to_constants_v2(step.get_concrete_function()).graph.as_graph_def()
+
+
+def main(folder, *names):
+    unknown = sorted(set(names) - set(MODELS))
+    if unknown:
+        raise SystemExit(f"export_models: unknown model; expected any of {', '.join(MODELS)}, "
+                         f"got {', '.join(unknown)}")
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or MODELS:
+        keras.utils.set_random_seed(SEED)
+        model = MODELS[name]()
+        randomise(model, np.random.default_rng(SEED))
+        graph = frozen(model)
+        (folder / f"{name}.pb").write_bytes(graph.SerializeToString())
+        print(f"{name}: {len(graph.node)} nodes, {model.count_params()} weights", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    main(*sys.argv[1:])
