@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "framework/core/mutex.h"
 #include "framework/core/status.h"
 #include "framework/runtime/device.h"
+#include "kernels/cpu/onednn_filter.h"
 
 // Part of the OpenMP runtime that oneDNN links, declared here because only one compiler ships the
 // header.
@@ -380,18 +382,81 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
                      in * out * g.h.size * g.w.size});
 }
 
-// Returns a primitive that copies a matrix or filter from layout `from` to layout `to`, or null if
-// the layouts are equal.
-absl::StatusOr<PrimitivePtr> Reorder(const std::string& key, const memory::desc& from,
-                                     const memory::desc& to) {
-  if (from == to) return PrimitivePtr();
-  return Cached(key, [&] {
-    const dnnl::reorder::primitive_desc pd(Engine(), from, Engine(), to, Attributes());
-    return std::make_shared<const Primitive>(
-        dnnl::reorder(pd),
-        std::vector<Primitive::Arg>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, Scratchpad(pd)});
-  });
+// Returns the blocks of a filter, or nullopt for other layouts and for groups of channels.
+std::optional<BlockedFilter> BlocksOf(const memory::desc& desc) {
+  const dnnl_memory_desc_t& d = desc.data;
+  const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
+  constexpr int kOut = 0, kIn = 1, kHeight = 2, kWidth = 3;
+  if (d.format_kind != dnnl_blocked || d.extra.flags != dnnl_memory_extra_flag_none ||
+      d.ndims != 4 || d.offset0 != 0 || blocks.inner_nblks < 1 || blocks.inner_nblks > 2) {
+    return std::nullopt;
+  }
+  int64_t block[4] = {1, 1, 1, 1};
+  for (int i = 0; i < blocks.inner_nblks; ++i) {
+    if (block[blocks.inner_idxs[i]] != 1) return std::nullopt;
+    block[blocks.inner_idxs[i]] = blocks.inner_blks[i];
+  }
+  for (int i = 0; i < d.ndims; ++i) {
+    if (d.padded_dims[i] != (d.dims[i] + block[i] - 1) / block[i] * block[i]) return std::nullopt;
+  }
+  if (block[kHeight] != 1 || block[kWidth] != 1) return std::nullopt;
+  return BlockedFilter{.height = d.dims[kHeight],
+                       .width = d.dims[kWidth],
+                       .in_channels = d.dims[kIn],
+                       .out_channels = d.dims[kOut],
+                       .in_block = block[kIn],
+                       .out_block = block[kOut],
+                       .in_is_innermost = blocks.inner_idxs[blocks.inner_nblks - 1] == kIn,
+                       .height_stride = blocks.strides[kHeight],
+                       .width_stride = blocks.strides[kWidth],
+                       .in_stride = blocks.strides[kIn],
+                       .out_stride = blocks.strides[kOut]};
 }
+
+// Copies a matrix or filter to another layout.
+class Reorder {
+ public:
+  // Return a null `Ptr` if the layouts are equal.
+  using Ptr = std::shared_ptr<const Reorder>;
+  static absl::StatusOr<Ptr> Create(const std::string& key, const memory::desc& from,
+                                    const memory::desc& to) {
+    if (from == to) return Ptr();
+    MF_ASSIGN_OR_RETURN(
+        PrimitivePtr primitive, Cached(key, [&] {
+          const dnnl::reorder::primitive_desc pd(Engine(), from, Engine(), to, Attributes());
+          return std::make_shared<const Primitive>(
+              dnnl::reorder(pd), std::vector<Primitive::Arg>{
+                                     {DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, Scratchpad(pd)});
+        }));
+    const memory::desc scratchpad = primitive->desc(2);
+    return Ptr(new Reorder(std::move(primitive), std::nullopt, to, scratchpad));
+  }
+  // `from` is the filter's layout in the graph.
+  static absl::StatusOr<Ptr> OfFilter(const std::string& key, const memory::desc& from,
+                                      const memory::desc& to) {
+    const std::optional<BlockedFilter> blocks = BlocksOf(to);
+    if (!blocks.has_value() || !blocks->CanCopy()) return Create(key, from, to);
+    if (blocks->IsPlain()) return Ptr();
+    return Ptr(new Reorder(nullptr, blocks, to, /*scratchpad=*/{}));
+  }
+
+  const memory::desc& to() const { return to_; }
+  const memory::desc& scratchpad() const { return scratchpad_; }
+  absl::Status Run(Lane& lane, const void* from, void* to, void* scratchpad) const {
+    if (primitive_ != nullptr) return primitive_->Run(lane, {from, to, scratchpad});
+    blocks_->Copy(static_cast<const float*>(from), static_cast<float*>(to));
+    return absl::OkStatus();
+  }
+
+ private:
+  Reorder(PrimitivePtr primitive, const std::optional<BlockedFilter>& blocks,
+          const memory::desc& to, const memory::desc& scratchpad)
+      : primitive_(std::move(primitive)), blocks_(blocks), to_(to), scratchpad_(scratchpad) {}
+
+  const PrimitivePtr primitive_;  // null if `blocks_` copies
+  const std::optional<BlockedFilter> blocks_;
+  const memory::desc to_, scratchpad_;
+};
 
 // Identifies a layout, so that kernels for different batch sizes share a form. Returns `otherwise`
 // for a layout that oneDNN does not describe by strides and blocks.
@@ -413,17 +478,17 @@ std::string LayoutKey(const memory::desc& desc, const std::string& otherwise) {
 
 // Returns the form of input 1 that `reorder` makes. `key` identifies the kernel, and `transposed`
 // means that the operand is stored as the transpose of what oneDNN describes.
-OperandForm FormOf(const std::string& key, const PrimitivePtr& reorder, bool transposed) {
+OperandForm FormOf(const std::string& key, const Reorder::Ptr& reorder, bool transposed) {
   Scratch scratch;
-  scratch.Add(reorder->desc(2));
+  scratch.Add(reorder->scratchpad());
   const int64_t bytes = scratch.bytes();
   return {.input = 1,
-          .key = absl::StrCat(LayoutKey(reorder->desc(1), key), transposed ? " transposed" : ""),
-          .bytes = static_cast<int64_t>(reorder->desc(1).get_size()),
+          .key = absl::StrCat(LayoutKey(reorder->to(), key), transposed ? " transposed" : ""),
+          .bytes = static_cast<int64_t>(reorder->to().get_size()),
           .scratch_bytes = bytes,
           .make = MakeKernel([reorder, bytes](const KernelArgs& args, Lane& lane) {
-            return reorder->Run(
-                lane, {args.input<float>(0), args.output<float>(0), Scratch::Start(args, bytes)});
+            return reorder->Run(lane, args.input<float>(0), args.output<float>(0),
+                                Scratch::Start(args, bytes));
           })};
 }
 
@@ -434,13 +499,14 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
                                                const PrimitivePtr& primitive, int input,
                                                bool keeps_filter) {
   const memory::desc plain = PlainFilter(g);
-  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                      Reorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
+  MF_ASSIGN_OR_RETURN(
+      const Reorder::Ptr reorder,
+      Reorder::OfFilter(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
   const bool has_form = keeps_filter && reorder != nullptr;
   const bool reorders = !has_form && reorder != nullptr;
   Scratch scratch;
   const int64_t filter = reorders ? scratch.Add(primitive->desc(1)) : 0;
-  const int64_t reorder_pad = reorders ? scratch.Add(reorder->desc(2)) : 0;
+  const int64_t reorder_pad = reorders ? scratch.Add(reorder->scratchpad()) : 0;
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   const bool bias = g.bias;
@@ -451,7 +517,7 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
         std::byte* const start = Scratch::Start(args, bytes);
         const void* weights = args.input<float>(1);
         if (reorders) {
-          MF_RETURN_IF_ERROR(reorder->Run(lane, {weights, start + filter, start + reorder_pad}));
+          MF_RETURN_IF_ERROR(reorder->Run(lane, weights, start + filter, start + reorder_pad));
           weights = start + filter;
         }
         const float* const in = args.input<float>(input);
@@ -493,8 +559,9 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
       }));
   std::vector<OperandForm> forms;
   if (may_pack) {
-    MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                        Reorder(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
+    MF_ASSIGN_OR_RETURN(
+        const Reorder::Ptr reorder,
+        Reorder::Create(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
     if (reorder != nullptr) forms.push_back(FormOf(key, reorder, g.transpose_b));
   }
   Scratch scratch;
@@ -561,11 +628,11 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
                                         Scratchpad(pd)});
       }));
   const memory::desc plain = PlainFilter(g);
-  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                      Reorder(absl::StrCat("reorder for ", key), primitive->desc(1), plain));
+  MF_ASSIGN_OR_RETURN(const Reorder::Ptr reorder, Reorder::Create(absl::StrCat("reorder for ", key),
+                                                                  primitive->desc(1), plain));
   Scratch scratch;
   const int64_t filter = scratch.Add(primitive->desc(1));
-  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
+  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->scratchpad()) : 0;
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
@@ -575,7 +642,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
                       MF_RETURN_IF_ERROR(primitive->Run(lane, {args.input<float>(0), gradient,
                                                                args.input<float>(2), start + pad}));
                       if (reorder == nullptr) return absl::OkStatus();
-                      return reorder->Run(lane, {gradient, out, start + reorder_pad});
+                      return reorder->Run(lane, gradient, out, start + reorder_pad);
                     }),
                     .scratch_bytes = bytes};
 }
