@@ -176,7 +176,8 @@ struct PlannedForm {
   OperandForm form;
   int variable = -1;  // in the layout; -1 for a constant
   Operand source;     // where the variable is
-  Tensor constant;    // the value, if `variable` is -1
+  int64_t source_bytes = 0;
+  Tensor constant;  // the value, if `variable` is -1
 };
 
 // A plan's instructions in dispatch order, without records and waits if the device's lanes run

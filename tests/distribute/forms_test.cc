@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,14 +24,21 @@
 #include "ops/all/ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
+#include "train/losses/losses.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
 namespace {
 
 const Shape kImages({2, 8, 8, 16});
-const Shape kFilter({3, 3, 16, 32});
+constexpr int64_t kFilterChannels = 128;  // more than a block of oneDNN
+const Shape kFilter({3, 3, 16, kFilterChannels});
 const std::vector<int64_t> kStrides = {1, 1, 1, 1};
+
+std::string BytesOf(const Tensor& t) {
+  return std::string(reinterpret_cast<const char*>(t.raw()), t.bytes());
+}
 
 class FormsTest : public testing::TestWithParam<int> {  // the number of replicas
  protected:
@@ -68,9 +76,6 @@ class FormsTest : public testing::TestWithParam<int> {  // the number of replica
   static int num_copies() { return GetParam(); }
   void ExpectCurrent(const Tensor& images) {
     EXPECT_TRUE(BytesOf(Evaluate(images)) == BytesOf(ExpectedFor(images)));
-  }
-  static std::string BytesOf(const Tensor& t) {
-    return std::string(reinterpret_cast<const char*>(t.raw()), t.bytes());
   }
 
   Graph graph_;
@@ -174,6 +179,80 @@ TEST_P(FormsTest, FormsAreNeverStaleBetweenRandomWrites) {
     const Tensor images = RandomTensor(DT_FLOAT, {rows, 8, 8, 16}, &random);
     ExpectCurrent(images);
   }
+}
+
+// A training step reads and writes the filter; inference reads it in a form between training steps.
+class TrainingFormsTest : public testing::TestWithParam<std::tuple<int, const char*>> {
+ protected:
+  static constexpr int64_t kClasses = kFilterChannels;
+
+  void SetUp() override {
+    const Output images = ops::Placeholder(root_, DT_FLOAT, {-1, 8, 8, 16});
+    const Output labels = ops::Placeholder(root_, DT_INT32, {-1});
+    filter_ = CreateVariable(root_, "filter", kFilter, initializers::GlorotUniform());
+    const Output fed_filter = ops::Placeholder(root_, DT_FLOAT, kFilter);
+    const Output result = ops::Conv2D(root_, images, filter_.value, kStrides, "SAME");
+    const Output expected = ops::Conv2D(root_, images, fed_filter, kStrides, "SAME");
+    const Output loss =
+        losses::SparseSoftmaxCrossEntropy(root_, ops::Mean(root_, result, {1, 2}), labels);
+    const Operation train = MakeOptimizer()->Minimize(root_, loss);
+    auto session = CreateTestSession(graph_, {.replicas = std::get<0>(GetParam())});
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = *std::move(session);
+    infer_ = *session_->Prepare({images}, {result});
+    infer_fed_ = *session_->Prepare({images, fed_filter}, {expected});
+    train_ = *session_->Prepare({images, labels}, {result}, {train});
+  }
+  static std::unique_ptr<Optimizer> MakeOptimizer() {
+    const std::string name = std::get<1>(GetParam());
+    if (name == "Momentum") return std::make_unique<Momentum>(Momentum::Options{0.1});
+    if (name == "Adam") return std::make_unique<Adam>(Adam::Options{0.1});
+    return std::make_unique<SGD>(SGD::Options{0.1});
+  }
+
+  Graph graph_;
+  Scope root_{&graph_};
+  Variable filter_;
+  std::unique_ptr<Session> session_;
+  Step infer_, infer_fed_, train_;
+};
+INSTANTIATE_TEST_SUITE_P(, TrainingFormsTest,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Values("SGD", "Momentum", "Adam")),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param), "Replicas",
+                                               std::get<1>(info.param));
+                         });
+
+TEST_P(TrainingFormsTest, FormsAreNeverStaleBetweenRandomSteps) {
+  std::mt19937 engine(5);
+  Random random(6);
+  for (int i = 0; i < 100; ++i) {
+    SCOPED_TRACE(i);
+    const Tensor images = RandomTensor(DT_FLOAT, kImages, &random);
+    const Tensor before = session_->ReadVariable("filter").value();
+    const std::string old_result = BytesOf(infer_fed_.Run({images, before}).value()[0]);
+    EXPECT_TRUE(BytesOf(infer_.Run({images}).value()[0]) == old_result);
+    switch (engine() % 4) {
+      case 0:
+        ASSERT_EQ(session_->AssignVariable("filter", RandomTensor(DT_FLOAT, kFilter, &random)),
+                  absl::OkStatus());
+        break;
+      case 1: {  // a label out of range
+        const Tensor labels = Tensor::Of<int32_t>({2}, {1, kClasses});
+        EXPECT_FALSE(train_.Run({images, labels}).ok());
+        EXPECT_TRUE(BytesOf(session_->ReadVariable("filter").value()) == BytesOf(before));
+        break;
+      }
+      default: {
+        const auto result = train_.Run({images, Tensor::Of<int32_t>({2}, {1, 2})});
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_TRUE(BytesOf((*result)[0]) == old_result) << "a step reads the value before it";
+        EXPECT_FALSE(BytesOf(session_->ReadVariable("filter").value()) == BytesOf(before));
+      }
+    }
+  }
+  EXPECT_GT(session_->forms().num_made(), 20);
 }
 
 // Readers on several threads see one of the two values of the variable, never a mixture.

@@ -89,7 +89,9 @@ class Checker {
         if (!access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
       }
       for (const MemoryAccess& access : plan_.accesses[i]) {
-        if (access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
+        if (!access.is_write) continue;
+        MF_RETURN_IF_ERROR(CheckForms(access, i));
+        MF_RETURN_IF_ERROR(Visit(access, self, clock));
       }
     }
     for (size_t c = 0; c < flight_.size(); ++c) {
@@ -136,6 +138,21 @@ class Checker {
         return Error(i, "finishes a collective out of order");
       }
       flight_[instruction.index] = false;
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks a write. A run makes its forms before the first instruction, and not again.
+  absl::Status CheckForms(const MemoryAccess& write, size_t i) const {
+    const int64_t begin = write.operand.offset, end = begin + write.bytes;
+    for (size_t f = 0; f < plan_.forms.size(); ++f) {
+      const PlannedForm& form = plan_.forms[f];
+      const int64_t source = form.source.offset;
+      const bool of_source = form.variable >= 0 && write.operand.region == form.source.region &&
+                             begin < source + form.source_bytes && source < end;
+      if (of_source || write.operand.region == plan_.form_region(static_cast<int>(f))) {
+        return Error(i, absl::StrCat("writes ", of_source ? "the variable of " : "", "form ", f));
+      }
     }
     return absl::OkStatus();
   }

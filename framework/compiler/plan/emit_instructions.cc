@@ -100,6 +100,7 @@ class Emitter {
     } else {
       const VariableInfo& variable = s_.layout->variables()[source.variable];
       planned.source = {plan_.layout_region(variable.region), variable.offset};
+      planned.source_bytes = variable.bytes();
     }
     const int storage =
         s_.storage.Add({.bytes = planned.form.bytes,
