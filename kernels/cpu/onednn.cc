@@ -26,6 +26,7 @@
 #include "framework/core/status.h"
 #include "framework/runtime/device.h"
 #include "kernels/cpu/onednn_filter.h"
+#include "kernels/cpu/vectorize.h"
 
 // Part of the OpenMP runtime that oneDNN links, declared here because only one compiler ships the
 // header.
@@ -476,13 +477,14 @@ std::string LayoutKey(const memory::desc& desc, const std::string& otherwise) {
   return key;
 }
 
-// Returns the form of input 1 that `reorder` makes. `key` identifies the kernel, and `transposed`
-// means that the operand is stored as the transpose of what oneDNN describes.
-OperandForm FormOf(const std::string& key, const Reorder::Ptr& reorder, bool transposed) {
+// Returns the form of input `input` that `reorder` makes. `key` identifies the kernel, and
+// `transposed` means that the operand is stored as the transpose of what oneDNN describes.
+OperandForm FormOf(int input, const std::string& key, const Reorder::Ptr& reorder,
+                   bool transposed) {
   Scratch scratch;
   scratch.Add(reorder->scratchpad());
   const int64_t bytes = scratch.bytes();
-  return {.input = 1,
+  return {.input = input,
           .key = absl::StrCat(LayoutKey(reorder->to(), key), transposed ? " transposed" : ""),
           .bytes = static_cast<int64_t>(reorder->to().get_size()),
           .scratch_bytes = bytes,
@@ -511,7 +513,7 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
   const int64_t bytes = scratch.bytes();
   const bool bias = g.bias;
   std::vector<OperandForm> forms;
-  if (has_form) forms.push_back(FormOf(key, reorder, /*transposed=*/false));
+  if (has_form) forms.push_back(FormOf(/*input=*/1, key, reorder, /*transposed=*/false));
   return KernelPlan{
       .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
         std::byte* const start = Scratch::Start(args, bytes);
@@ -562,21 +564,22 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
     MF_ASSIGN_OR_RETURN(
         const Reorder::Ptr reorder,
         Reorder::Create(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
-    if (reorder != nullptr) forms.push_back(FormOf(key, reorder, g.transpose_b));
+    if (reorder != nullptr) forms.push_back(FormOf(g.b, key, reorder, g.transpose_b));
   }
   Scratch scratch;
   scratch.Add(product->desc(3));
   const int64_t bytes = scratch.bytes();
-  return KernelPlan{
-      .kernel = MakeKernel([product, bytes, bias = g.bias](const KernelArgs& args, Lane& lane) {
-        const float *const a = args.input<float>(0), *const b = args.input<float>(1);
-        float* const out = args.output<float>(0);
-        void* const scratch = Scratch::Start(args, bytes);
-        if (!bias) return product->Run(lane, {a, b, out, scratch});
-        return product->Run(lane, {a, b, out, scratch, args.input<float>(2)});
-      }),
-      .scratch_bytes = bytes,
-      .forms = std::move(forms)};
+  return KernelPlan{.kernel = MakeKernel([product, bytes, bias = g.bias, in_a = g.a, in_b = g.b](
+                                             const KernelArgs& args, Lane& lane) {
+                      const float *const a = args.input<float>(in_a), *const b =
+                                                                          args.input<float>(in_b);
+                      float* const out = args.output<float>(0);
+                      void* const scratch = Scratch::Start(args, bytes);
+                      if (!bias) return product->Run(lane, {a, b, out, scratch});
+                      return product->Run(lane, {a, b, out, scratch, args.input<float>(2)});
+                    }),
+                    .scratch_bytes = bytes,
+                    .forms = std::move(forms)};
 }
 
 namespace {
@@ -647,11 +650,46 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
                     .scratch_bytes = bytes};
 }
 
+// Returns the matrix product that computes a gradient of a 1x1 convolution, if that is faster. It
+// is for few pixels and many channels, because a product reads and writes the filter in the graph's
+// layout. Only AVX-512 has fast products of any layout (product.h).
+std::optional<ProductGeometry> FastProduct(ConvolutionPart part, const ConvolutionGeometry& g) {
+  constexpr int64_t kMaxPixels = 256, kMinWeights = int64_t{1} << 18;
+  const auto keeps_pixels = [](const Window& w) {
+    return w.size == 1 && w.stride == 1 && w.before == 0 && w.in == w.out;
+  };
+  const int64_t pixels = g.batch * g.h.out * g.w.out;
+  if (part == ConvolutionPart::kForward || g.nchw || g.groups > 1 || !keeps_pixels(g.h) ||
+      !keeps_pixels(g.w) || pixels > kMaxPixels || g.in_channels * g.out_channels < kMinWeights ||
+      !HasAvx512()) {
+    return std::nullopt;
+  }
+  if (part == ConvolutionPart::kBackpropInput) {
+    return ProductGeometry{.m = pixels,
+                           .n = g.in_channels,
+                           .k = g.out_channels,
+                           .transpose_a = false,
+                           .transpose_b = true,
+                           .a = 2,
+                           .b = 1};
+  }
+  return ProductGeometry{.m = g.in_channels,
+                         .n = g.out_channels,
+                         .k = pixels,
+                         .transpose_a = true,
+                         .transpose_b = false,
+                         .a = 0,
+                         .b = 2};
+}
+
 }  // namespace
 
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
                                              bool keeps_filter) {
   MF_RETURN_IF_ERROR(CheckSizes(g));
+  if (const std::optional<ProductGeometry> product = FastProduct(part, g)) {
+    return OneDnnProduct(*product, keeps_filter && part == ConvolutionPart::kBackpropInput);
+  }
   switch (part) {
     case ConvolutionPart::kForward:
       return ConvolutionForward(g, keeps_filter);

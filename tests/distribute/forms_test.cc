@@ -157,6 +157,32 @@ TEST_P(FormsTest, BatchSizesShareForms) {
   EXPECT_LE(session_->forms().num_made(), 4);
 }
 
+// The CPU computes this gradient as a matrix product.
+TEST_P(FormsTest, GradientOfImagesIsComputedFromForm) {
+  const Shape weights({1, 1, 512, 512}), images({2, 4, 4, 512});
+  const Output sizes = ops::VectorConst(root_, images.dims());
+  const Output dy = ops::Placeholder(root_, DT_FLOAT, {-1, 4, 4, 512});
+  const Variable w = CreateVariable(root_, "w", weights, initializers::GlorotUniform());
+  const Output fed_w = ops::Placeholder(root_, DT_FLOAT, weights);
+  const Output result = ops::Conv2DBackpropInput(root_, sizes, w.value, dy, kStrides, "SAME");
+  const Output expected = ops::Conv2DBackpropInput(root_, sizes, fed_w, dy, kStrides, "SAME");
+  CreateSession({});
+  Random random(8);
+  const Tensor in = RandomTensor(DT_FLOAT, images, &random);
+  for (int i = 0; i < 2; ++i) {
+    const Tensor value = RandomTensor(DT_FLOAT, weights, &random);
+    ASSERT_EQ(session_->AssignVariable("w", value), absl::OkStatus());
+    const auto got = session_->Run({{dy, in}}, {result});
+    ASSERT_TRUE(got.ok()) << got.status();
+    const auto want = session_->Run({{dy, in}, {fed_w, value}}, {expected});
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (int64_t k = 0; k < images.num_elements(); ++k) {
+      ASSERT_NEAR((*got)[0].data<float>()[k], (*want)[0].data<float>()[k], 1e-3);
+    }
+  }
+  EXPECT_GT(session_->forms().num_made(), 0);
+}
+
 // Compares after each of 200 random operations.
 TEST_P(FormsTest, FormsAreNeverStaleBetweenRandomWrites) {
   std::mt19937 engine(3);

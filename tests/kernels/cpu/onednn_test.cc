@@ -168,6 +168,7 @@ constexpr Convolution kConvolutions[] = {
     {4, 11, 11, 17, 33, 2, 1, "SAME"},
     {2, 6, 6, 2, 2, 7, 3, "SAME"},
     {1, 1, 1, 1, 1, 1, 1, "VALID"},
+    {2, 4, 4, 1024, 256, 1, 1, "SAME"},  // gradients are products
     // Channels in several blocks, with and without a rest.
     {2, 4, 4, 64, 128, 3, 1, "SAME"},
     {2, 4, 4, 128, 80, 1, 2, "SAME"},
