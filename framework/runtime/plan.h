@@ -176,7 +176,8 @@ struct FormOperand {
   int form = -1;      // in Plan::forms, before the form that it belongs to
   int variable = -1;  // in the layout
   Operand source;     // where the variable is
-  Tensor constant;    // the value, if both are -1
+  int64_t source_bytes = 0;
+  Tensor constant;  // the value, if both are -1
 };
 
 // A form of a value that changes rarely (forms.h).

@@ -19,9 +19,9 @@
 
 namespace mirrorflow {
 
-// Describes output 0 [m,n] = input 0 [m,k] · input 1 [k,n]. A transposed operand is stored as [k,m]
-// or [n,k]. In a batch of products, each operand has either one matrix per product or a single
-// matrix for all products.
+// Describes output 0 [m,n] = input `a` [m,k] · input `b` [k,n]. A transposed operand is stored as
+// [k,m] or [n,k]. In a batch of products, each operand has either one matrix per product or a
+// single matrix for all products.
 struct ProductGeometry {
   int64_t m;
   int64_t n;
@@ -31,8 +31,10 @@ struct ProductGeometry {
   int64_t batch_a = 1;
   int64_t batch_b = 1;
   bool bias = false;  // if true, adds input 2 [n] to every row; not for batches
+  int a = 0;
+  int b = 1;
 };
-// If `keeps_b` is true, the kernel reads input 1 in a form (OperandForm), unless it is a batch.
+// If `keeps_b` is true, the kernel reads input `b` in a form (OperandForm), unless it is a batch.
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b);
 
 // Returns a kernel that computes `part` in output 0: the convolution of the images (input 0) with

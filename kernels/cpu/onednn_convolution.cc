@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,8 @@
 #include "framework/core/status.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/onednn_primitive.h"
+#include "kernels/cpu/onednn_reorder.h"
+#include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 namespace {
@@ -168,24 +171,25 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
                                                const PrimitivePtr& primitive, int input,
                                                bool keeps_filter, const ImageBlocks& blocks = {}) {
   const memory::desc plain = PlainFilter(g);
-  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                      Reorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
+  MF_ASSIGN_OR_RETURN(
+      const Reorder::Ptr reorder,
+      Reorder::OfFilter(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
   const bool has_form = keeps_filter && reorder != nullptr;
   const bool reorders = !has_form && reorder != nullptr;
   Scratch scratch;
   const int64_t filter = reorders ? scratch.Add(primitive->desc(1)) : 0;
-  const int64_t reorder_pad = reorders ? scratch.Add(reorder->desc(2)) : 0;
+  const int64_t reorder_pad = reorders ? scratch.Add(reorder->scratchpad()) : 0;
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   const bool bias = g.bias;
   std::vector<OperandForm> forms;
-  if (has_form) forms.push_back(FormOf(key, reorder, /*transposed=*/false));
+  if (has_form) forms.push_back(FormOf(/*input=*/1, key, reorder, /*transposed=*/false));
   return KernelPlan{
       .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
         std::byte* const start = Scratch::Start(args, bytes);
         const void* weights = args.input<float>(1);
         if (reorders) {
-          MF_RETURN_IF_ERROR(reorder->Run(lane, {weights, start + filter, start + reorder_pad}));
+          MF_RETURN_IF_ERROR(reorder->Run(lane, weights, start + filter, start + reorder_pad));
           weights = start + filter;
         }
         const Epilogue& epilogue = blocks.epilogue;
@@ -259,11 +263,11 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
                                         Scratchpad(pd)});
       }));
   const memory::desc plain = PlainFilter(g);
-  MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                      Reorder(absl::StrCat("reorder for ", key), primitive->desc(1), plain));
+  MF_ASSIGN_OR_RETURN(const Reorder::Ptr reorder, Reorder::Create(absl::StrCat("reorder for ", key),
+                                                                  primitive->desc(1), plain));
   Scratch scratch;
   const int64_t filter = scratch.Add(primitive->desc(1));
-  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
+  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->scratchpad()) : 0;
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
@@ -273,9 +277,41 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
                       MF_RETURN_IF_ERROR(primitive->Run(lane, {args.input<float>(0), gradient,
                                                                args.input<float>(2), start + pad}));
                       if (reorder == nullptr) return absl::OkStatus();
-                      return reorder->Run(lane, {gradient, out, start + reorder_pad});
+                      return reorder->Run(lane, gradient, out, start + reorder_pad);
                     }),
                     .scratch_bytes = bytes};
+}
+
+// Returns the matrix product that computes a gradient of a 1x1 convolution, if that is faster. It
+// is for few pixels and many channels, because a product reads and writes the filter in the graph's
+// layout. Only AVX-512 has fast products of any layout (product.h).
+std::optional<ProductGeometry> FastProduct(ConvolutionPart part, const ConvolutionGeometry& g) {
+  constexpr int64_t kMaxPixels = 256, kMinWeights = int64_t{1} << 18;
+  const auto keeps_pixels = [](const Window& w) {
+    return w.size == 1 && w.stride == 1 && w.before == 0 && w.in == w.out;
+  };
+  const int64_t pixels = g.batch * g.h.out * g.w.out;
+  if (part == ConvolutionPart::kForward || g.nchw || g.groups > 1 || !keeps_pixels(g.h) ||
+      !keeps_pixels(g.w) || pixels > kMaxPixels || g.in_channels * g.out_channels < kMinWeights ||
+      !HasAvx512()) {
+    return std::nullopt;
+  }
+  if (part == ConvolutionPart::kBackpropInput) {
+    return ProductGeometry{.m = pixels,
+                           .n = g.in_channels,
+                           .k = g.out_channels,
+                           .transpose_a = false,
+                           .transpose_b = true,
+                           .a = 2,
+                           .b = 1};
+  }
+  return ProductGeometry{.m = g.in_channels,
+                         .n = g.out_channels,
+                         .k = pixels,
+                         .transpose_a = true,
+                         .transpose_b = false,
+                         .a = 0,
+                         .b = 2};
 }
 
 }  // namespace
@@ -283,6 +319,9 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
                                              bool keeps_filter, const Epilogue& epilogue) {
   MF_RETURN_IF_ERROR(CheckSizes(g));
+  if (const std::optional<ProductGeometry> product = FastProduct(part, g)) {
+    return OneDnnProduct(*product, keeps_filter && part == ConvolutionPart::kBackpropInput);
+  }
   switch (part) {
     case ConvolutionPart::kForward:
       return ConvolutionForward(g, keeps_filter, epilogue);

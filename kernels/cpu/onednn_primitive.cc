@@ -245,53 +245,6 @@ absl::Status CheckSizes(std::initializer_list<double> element_counts) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PrimitivePtr> Reorder(const std::string& key, const memory::desc& from,
-                                     const memory::desc& to) {
-  if (from == to) return PrimitivePtr();
-  return Cached(key, [&] {
-    const dnnl::reorder::primitive_desc pd(Engine(), from, Engine(), to, Attributes());
-    return std::make_shared<const Primitive>(
-        dnnl::reorder(pd),
-        std::vector<Primitive::Arg>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, Scratchpad(pd)});
-  });
-}
-
-namespace {
-
-// Identifies a layout, so that kernels for different batch sizes share a form. Returns `otherwise`
-// for a layout that oneDNN does not describe by strides and blocks.
-std::string LayoutKey(const memory::desc& desc, const std::string& otherwise) {
-  const dnnl_memory_desc_t& d = desc.data;
-  if (d.format_kind != dnnl_blocked || d.extra.flags != dnnl_memory_extra_flag_none) {
-    return otherwise;
-  }
-  const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
-  std::string key = "blocked";
-  for (int i = 0; i < d.ndims; ++i) {
-    absl::StrAppend(&key, " ", d.dims[i], "/", d.padded_dims[i], "*", blocks.strides[i]);
-  }
-  for (int i = 0; i < blocks.inner_nblks; ++i) {
-    absl::StrAppend(&key, " ", blocks.inner_blks[i], "@", blocks.inner_idxs[i]);
-  }
-  return key;
-}
-
-}  // namespace
-
-OperandForm FormOf(const std::string& key, const PrimitivePtr& reorder, bool transposed) {
-  Scratch scratch;
-  scratch.Add(reorder->desc(2));
-  const int64_t bytes = scratch.bytes();
-  return {.input = 1,
-          .key = absl::StrCat(LayoutKey(reorder->desc(1), key), transposed ? " transposed" : ""),
-          .bytes = static_cast<int64_t>(reorder->desc(1).get_size()),
-          .scratch_bytes = bytes,
-          .make = MakeKernel([reorder, bytes](const KernelArgs& args, Lane& lane) {
-            return reorder->Run(
-                lane, {args.input<float>(0), args.output<float>(0), Scratch::Start(args, bytes)});
-          })};
-}
-
 }  // namespace onednn
 
 bool LimitOneDnn(const std::string& instruction_set) {

@@ -59,15 +59,6 @@ using PrimitivePtr = std::shared_ptr<const Primitive>;
 // not exist, creates it.
 absl::StatusOr<PrimitivePtr> Cached(const std::string& key, absl::FunctionRef<PrimitivePtr()> make);
 
-// Returns a primitive that copies a matrix or filter from layout `from` to layout `to`, or null if
-// the layouts are equal.
-absl::StatusOr<PrimitivePtr> Reorder(const std::string& key, const dnnl::memory::desc& from,
-                                     const dnnl::memory::desc& to);
-
-// Returns the form of input 1 that `reorder` makes. `key` identifies the kernel, and `transposed`
-// means that the operand is stored as the transpose of what oneDNN describes.
-OperandForm FormOf(const std::string& key, const PrimitivePtr& reorder, bool transposed);
-
 // Describes a bias of `channels` elements, or an empty one if `bias` is false.
 dnnl::memory::desc FloatBias(bool bias, const dnnl::memory::dims& channels,
                              dnnl::memory::format_tag layout);

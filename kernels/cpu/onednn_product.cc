@@ -8,6 +8,7 @@
 #include "framework/core/status.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/onednn_primitive.h"
+#include "kernels/cpu/onednn_reorder.h"
 
 namespace mirrorflow {
 namespace {
@@ -66,22 +67,25 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
       }));
   std::vector<OperandForm> forms;
   if (may_pack) {
-    MF_ASSIGN_OR_RETURN(const PrimitivePtr reorder,
-                        Reorder(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
-    if (reorder != nullptr) forms.push_back(FormOf(key, reorder, g.transpose_b));
+    MF_ASSIGN_OR_RETURN(
+        const Reorder::Ptr reorder,
+        Reorder::Create(absl::StrCat("reorder for ", key), plain_b, product->desc(1)));
+    if (reorder != nullptr) forms.push_back(FormOf(g.b, key, reorder, g.transpose_b));
   }
   Scratch scratch;
   scratch.Add(product->desc(3));
   const int64_t bytes = scratch.bytes();
-  return KernelPlan{
-      .kernel = MakeKernel([product, bytes, bias = g.bias](const KernelArgs& args, Lane& lane) {
-        const float *const a = args.input<float>(0), *const b = args.input<float>(1);
-        float* const out = args.output<float>(0);
-        void* const scratch = Scratch::Start(args, bytes);
-        if (!bias) return product->Run(lane, {a, b, out, scratch});
-        return product->Run(lane, {a, b, out, scratch, args.input<float>(2)});
-      }),
-      .scratch_bytes = bytes,
-      .forms = std::move(forms)};
+  return KernelPlan{.kernel = MakeKernel([product, bytes, bias = g.bias, in_a = g.a, in_b = g.b](
+                                             const KernelArgs& args, Lane& lane) {
+                      const float *const a = args.input<float>(in_a), *const b =
+                                                                          args.input<float>(in_b);
+                      float* const out = args.output<float>(0);
+                      void* const scratch = Scratch::Start(args, bytes);
+                      if (!bias) return product->Run(lane, {a, b, out, scratch});
+                      return product->Run(lane, {a, b, out, scratch, args.input<float>(2)});
+                    }),
+                    .scratch_bytes = bytes,
+                    .forms = std::move(forms)};
 }
+
 }  // namespace mirrorflow

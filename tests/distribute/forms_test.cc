@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,14 +24,21 @@
 #include "ops/all/ops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
+#include "train/losses/losses.h"
+#include "train/optimizers/optimizers.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
 namespace {
 
 const Shape kImages({2, 8, 8, 16});
-const Shape kFilter({3, 3, 16, 32});
+constexpr int64_t kFilterChannels = 128;  // more than a block of oneDNN
+const Shape kFilter({3, 3, 16, kFilterChannels});
 const std::vector<int64_t> kStrides = {1, 1, 1, 1};
+
+std::string BytesOf(const Tensor& t) {
+  return std::string(reinterpret_cast<const char*>(t.raw()), t.bytes());
+}
 
 class FormsTest : public testing::TestWithParam<int> {  // the number of replicas
  protected:
@@ -68,9 +76,6 @@ class FormsTest : public testing::TestWithParam<int> {  // the number of replica
   static int num_copies() { return GetParam(); }
   void ExpectCurrent(const Tensor& images) {
     EXPECT_TRUE(BytesOf(Evaluate(images)) == BytesOf(ExpectedFor(images)));
-  }
-  static std::string BytesOf(const Tensor& t) {
-    return std::string(reinterpret_cast<const char*>(t.raw()), t.bytes());
   }
 
   Graph graph_;
@@ -152,6 +157,32 @@ TEST_P(FormsTest, BatchSizesShareForms) {
   EXPECT_LE(session_->forms().num_made(), 4);
 }
 
+// The CPU computes this gradient as a matrix product.
+TEST_P(FormsTest, GradientOfImagesIsComputedFromForm) {
+  const Shape weights({1, 1, 512, 512}), images({2, 4, 4, 512});
+  const Output sizes = ops::VectorConst(root_, images.dims());
+  const Output dy = ops::Placeholder(root_, DT_FLOAT, {-1, 4, 4, 512});
+  const Variable w = CreateVariable(root_, "w", weights, initializers::GlorotUniform());
+  const Output fed_w = ops::Placeholder(root_, DT_FLOAT, weights);
+  const Output result = ops::Conv2DBackpropInput(root_, sizes, w.value, dy, kStrides, "SAME");
+  const Output expected = ops::Conv2DBackpropInput(root_, sizes, fed_w, dy, kStrides, "SAME");
+  CreateSession({});
+  Random random(8);
+  const Tensor in = RandomTensor(DT_FLOAT, images, &random);
+  for (int i = 0; i < 2; ++i) {
+    const Tensor value = RandomTensor(DT_FLOAT, weights, &random);
+    ASSERT_EQ(session_->AssignVariable("w", value), absl::OkStatus());
+    const auto got = session_->Run({{dy, in}}, {result});
+    ASSERT_TRUE(got.ok()) << got.status();
+    const auto want = session_->Run({{dy, in}, {fed_w, value}}, {expected});
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (int64_t k = 0; k < images.num_elements(); ++k) {
+      ASSERT_NEAR((*got)[0].data<float>()[k], (*want)[0].data<float>()[k], 1e-3);
+    }
+  }
+  EXPECT_GT(session_->forms().num_made(), 0);
+}
+
 // Compares after each of 200 random operations.
 TEST_P(FormsTest, FormsAreNeverStaleBetweenRandomWrites) {
   std::mt19937 engine(3);
@@ -174,6 +205,80 @@ TEST_P(FormsTest, FormsAreNeverStaleBetweenRandomWrites) {
     const Tensor images = RandomTensor(DT_FLOAT, {rows, 8, 8, 16}, &random);
     ExpectCurrent(images);
   }
+}
+
+// A training step reads and writes the filter; inference reads it in a form between training steps.
+class TrainingFormsTest : public testing::TestWithParam<std::tuple<int, const char*>> {
+ protected:
+  static constexpr int64_t kClasses = kFilterChannels;
+
+  void SetUp() override {
+    const Output images = ops::Placeholder(root_, DT_FLOAT, {-1, 8, 8, 16});
+    const Output labels = ops::Placeholder(root_, DT_INT32, {-1});
+    filter_ = CreateVariable(root_, "filter", kFilter, initializers::GlorotUniform());
+    const Output fed_filter = ops::Placeholder(root_, DT_FLOAT, kFilter);
+    const Output result = ops::Conv2D(root_, images, filter_.value, kStrides, "SAME");
+    const Output expected = ops::Conv2D(root_, images, fed_filter, kStrides, "SAME");
+    const Output loss =
+        losses::SparseSoftmaxCrossEntropy(root_, ops::Mean(root_, result, {1, 2}), labels);
+    const Operation train = MakeOptimizer()->Minimize(root_, loss);
+    auto session = CreateTestSession(graph_, {.replicas = std::get<0>(GetParam())});
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = *std::move(session);
+    infer_ = *session_->Prepare({images}, {result});
+    infer_fed_ = *session_->Prepare({images, fed_filter}, {expected});
+    train_ = *session_->Prepare({images, labels}, {result}, {train});
+  }
+  static std::unique_ptr<Optimizer> MakeOptimizer() {
+    const std::string name = std::get<1>(GetParam());
+    if (name == "Momentum") return std::make_unique<Momentum>(Momentum::Options{0.1});
+    if (name == "Adam") return std::make_unique<Adam>(Adam::Options{0.1});
+    return std::make_unique<SGD>(SGD::Options{0.1});
+  }
+
+  Graph graph_;
+  Scope root_{&graph_};
+  Variable filter_;
+  std::unique_ptr<Session> session_;
+  Step infer_, infer_fed_, train_;
+};
+INSTANTIATE_TEST_SUITE_P(, TrainingFormsTest,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Values("SGD", "Momentum", "Adam")),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param), "Replicas",
+                                               std::get<1>(info.param));
+                         });
+
+TEST_P(TrainingFormsTest, FormsAreNeverStaleBetweenRandomSteps) {
+  std::mt19937 engine(5);
+  Random random(6);
+  for (int i = 0; i < 100; ++i) {
+    SCOPED_TRACE(i);
+    const Tensor images = RandomTensor(DT_FLOAT, kImages, &random);
+    const Tensor before = session_->ReadVariable("filter").value();
+    const std::string old_result = BytesOf(infer_fed_.Run({images, before}).value()[0]);
+    EXPECT_TRUE(BytesOf(infer_.Run({images}).value()[0]) == old_result);
+    switch (engine() % 4) {
+      case 0:
+        ASSERT_EQ(session_->AssignVariable("filter", RandomTensor(DT_FLOAT, kFilter, &random)),
+                  absl::OkStatus());
+        break;
+      case 1: {  // a label out of range
+        const Tensor labels = Tensor::Of<int32_t>({2}, {1, kClasses});
+        EXPECT_FALSE(train_.Run({images, labels}).ok());
+        EXPECT_TRUE(BytesOf(session_->ReadVariable("filter").value()) == BytesOf(before));
+        break;
+      }
+      default: {
+        const auto result = train_.Run({images, Tensor::Of<int32_t>({2}, {1, 2})});
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_TRUE(BytesOf((*result)[0]) == old_result) << "a step reads the value before it";
+        EXPECT_FALSE(BytesOf(session_->ReadVariable("filter").value()) == BytesOf(before));
+      }
+    }
+  }
+  EXPECT_GT(session_->forms().num_made(), 20);
 }
 
 // Readers on several threads see one of the two values of the variable, never a mixture.

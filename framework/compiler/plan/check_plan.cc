@@ -89,7 +89,9 @@ class Checker {
         if (!access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
       }
       for (const MemoryAccess& access : plan_.accesses[i]) {
-        if (access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
+        if (!access.is_write) continue;
+        MF_RETURN_IF_ERROR(CheckForms(access, i));
+        MF_RETURN_IF_ERROR(Visit(access, self, clock));
       }
     }
     for (size_t c = 0; c < flight_.size(); ++c) {
@@ -136,6 +138,24 @@ class Checker {
         return Error(i, "finishes a collective out of order");
       }
       flight_[instruction.index] = false;
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks a write. A run makes its forms before the first instruction, and not again.
+  absl::Status CheckForms(const MemoryAccess& write, size_t i) const {
+    const int64_t begin = write.operand.offset, end = begin + write.bytes;
+    for (size_t f = 0; f < plan_.forms.size(); ++f) {
+      if (write.operand.region == plan_.form_region(static_cast<int>(f))) {
+        return Error(i, absl::StrCat("writes form ", f));
+      }
+      for (const FormOperand& operand : plan_.forms[f].operands) {
+        const int64_t source = operand.source.offset;
+        if (operand.variable >= 0 && write.operand.region == operand.source.region &&
+            begin < source + operand.source_bytes && source < end) {
+          return Error(i, absl::StrCat("writes the variable of form ", f));
+        }
+      }
     }
     return absl::OkStatus();
   }

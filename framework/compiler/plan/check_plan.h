@@ -22,6 +22,7 @@ class CheckPlan final : public PlanPass {
   //    run them in the order of the plan;
   //  * every byte read in the arena was written in this step and still holds the value that the
   //    reader expects;
+  //  * nothing writes a form, or the variable that a form is made from;
   //  * collectives start in the order of their sequence, and each finishes once, in that order;
   //  * every event is recorded at most once, and before any wait for it.
   // Otherwise returns Internal, naming the two instructions and the bytes.

@@ -78,6 +78,7 @@ void PlanForms::AppendOperand(const Output& value, PlannedForm* form) {
     operand.variable = s_.layout->FindHandle(source.input(0));
     const VariableInfo& variable = s_.layout->variables()[operand.variable];
     operand.source = {s_.plan->layout_region(variable.region), variable.offset};
+    operand.source_bytes = variable.bytes();
     form->variables.push_back(operand.variable);
     absl::StrAppend(&form->key, "variable ", operand.variable, ",");
   } else {

@@ -45,6 +45,7 @@ enum Position {
 Plan ValidPlan() {
   Plan plan;
   plan.num_events = 3;
+  plan.num_layout_regions = 1;
   plan.collectives.resize(2);
   plan.node_names = {"gradient0", "gradient1", "reduce0", "reduce1", "update"};
   plan.node_ops = {"MatMul", "MatMul", "AllReduce", "AllReduce", "Update"};
@@ -125,6 +126,19 @@ constexpr Violation kViolations[] = {
      [](Plan& p) { p.accesses[kGradient1].push_back(Writes(kArena, 32, 7)); },
      "instruction 4 (MatMul(gradient1))", "writes region 2 bytes [32, 96)",
      "after instruction 3 (AllReduce(reduce0))"},
+    {"WriteToVariableOfForm",
+     [](Plan& p) {
+       PlannedForm form;
+       form.operands = {{.variable = 0, .source = {kVariables, 0}, .source_bytes = 64}};
+       p.forms.push_back(std::move(form));
+     },
+     "instruction 12 (Update(update))", "writes", "the variable of form 0"},
+    {"WriteToForm",
+     [](Plan& p) {
+       p.forms.emplace_back();
+       p.accesses[kGradient1].push_back(Writes(p.form_region(0), 0, 7));
+     },
+     "instruction 4 (MatMul(gradient1))", "writes", "form 0"},
     {"CollectivesStartOutOfOrder",
      [](Plan& p) {
        p.instructions[kStart0].index = 1;

@@ -161,11 +161,20 @@ TEST(OneDnnProduct, MatchesDoublePrecision) {
 }
 
 constexpr Convolution kConvolutions[] = {
-    {5, 28, 28, 1, 32, 3, 1, "SAME"},  {5, 14, 14, 32, 64, 3, 1, "SAME"},
-    {3, 13, 9, 3, 10, 5, 2, "SAME"},   {3, 13, 9, 3, 10, 5, 2, "VALID"},
-    {2, 12, 12, 16, 40, 1, 1, "SAME"}, {2, 12, 12, 40, 7, 1, 2, "VALID"},
-    {4, 11, 11, 17, 33, 2, 1, "SAME"}, {2, 6, 6, 2, 2, 7, 3, "SAME"},
+    {5, 28, 28, 1, 32, 3, 1, "SAME"},
+    {5, 14, 14, 32, 64, 3, 1, "SAME"},
+    {3, 13, 9, 3, 10, 5, 2, "SAME"},
+    {3, 13, 9, 3, 10, 5, 2, "VALID"},
+    {2, 12, 12, 16, 40, 1, 1, "SAME"},
+    {2, 12, 12, 40, 7, 1, 2, "VALID"},
+    {4, 11, 11, 17, 33, 2, 1, "SAME"},
+    {2, 6, 6, 2, 2, 7, 3, "SAME"},
     {1, 1, 1, 1, 1, 1, 1, "VALID"},
+    {2, 4, 4, 1024, 256, 1, 1, "SAME"},  // gradients are products
+    // Channels in several blocks, with and without a rest.
+    {2, 4, 4, 64, 128, 3, 1, "SAME"},
+    {2, 4, 4, 128, 80, 1, 2, "SAME"},
+    {2, 4, 4, 96, 208, 3, 2, "SAME"},
 };
 
 TEST(OneDnnConvolution, MatchesDoublePrecision) {
