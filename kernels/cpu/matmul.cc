@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul and BatchMatMulV2 on the CPU. Large float products go to Product or oneDNN, whichever is
-// faster; Eigen computes all others.
+// MatMul and BatchMatMulV2 on the CPU. PackedProduct multiplies few rows by a matrix that changes
+// rarely. Other large float products go to Product or oneDNN, whichever is faster; Eigen computes
+// the rest.
 #include "ops/matmul.h"
 
 #include <algorithm>
@@ -9,10 +10,12 @@
 #include <utility>
 
 #include "Eigen/Core"
+#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/type_list.h"
 #include "ops/fused_ops.h"
@@ -99,6 +102,23 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
           })};
 }
 
+// Reads b in a packed form.
+KernelPlan PackedMatMul(const ProductGeometry& g) {
+  const PackedProduct product = {.m = g.m, .n = g.n, .k = g.k};
+  OperandForm form = {
+      .input = 1,
+      .key = absl::StrCat("packed ", g.k, " ", g.n, g.transpose_b ? " transposed" : ""),
+      .bytes = product.PackedFloats() * static_cast<int64_t>(sizeof(float)),
+      .make = MakeKernel([g, product](const KernelArgs& args) {
+        product.Pack(Operand(args.input<float>(0), g.k, g.n, g.transpose_b), args.output<float>(0));
+      })};
+  return {.kernel = MakeKernel([product, bias = g.bias](const KernelArgs& args) {
+            product.Store(args.input<float>(0), args.input<float>(1), args.output<float>(0),
+                          bias ? args.input<float>(2) : nullptr);
+          }),
+          .forms = {std::move(form)}};
+}
+
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
                                          bool transpose_b) {
   const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
@@ -112,14 +132,25 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
                              .bias = c.node().input_index(ops::kFusedBias) >= 0};
   const int64_t batch = BatchDims(out).num_elements();
   const double flops = 2.0 * batch * g.m * g.n * g.k;
+  // Rows that are multiplied by the same matrix form one product.
+  ProductGeometry merged = g;
+  if (g.batch_b == 1 && !transpose_a) {
+    merged.m *= g.batch_a;
+    merged.batch_a = 1;
+  }
+  const bool is_float = c.output_dtype(0) == DT_FLOAT;
+  const bool is_single = merged.batch_a == 1 && merged.batch_b == 1;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
-  if (c.output_dtype(0) == DT_FLOAT && flops >= kMinLargeFlops * batch &&
-      Product::IsFastest(g.m, g.n, g.k, transpose_a && !transpose_b)) {
+  if (is_float && c.changes_rarely(1) && is_single && !transpose_a && flops > 0 &&
+      merged.m <= PackedProduct::kMaxRows) {
+    plan = PackedMatMul(merged);
+  } else if (is_float && flops >= kMinLargeFlops * batch &&
+             Product::IsFastest(g.m, g.n, g.k, transpose_a && !transpose_b)) {
     plan = OwnMatMul(c, g);
-  } else if (c.output_dtype(0) == DT_FLOAT && flops >= kMinLargeFlops &&
-             (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1)) {
+  } else if (is_float && flops >= kMinLargeFlops && (g.batch_a == batch || g.batch_a == 1) &&
+             (g.batch_b == batch || g.batch_b == 1)) {
     // OneDnnProduct broadcasts only operands that are a single matrix.
-    plan = OneDnnProduct(g, c.changes_rarely(1));
+    plan = OneDnnProduct(merged, c.changes_rarely(1));
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(SignedTypes(), c.output_dtype(0),

@@ -14,7 +14,6 @@ namespace {
 // the block of a fills half of it.
 constexpr int64_t kNearFloats = 32 << 10;
 constexpr int64_t kLeftFloats = 64 << 10;
-constexpr int64_t kMaxDepth = 512;     // k per block, except for a product in pieces
 constexpr int64_t kMaxColumns = 2048;  // per block
 constexpr int kMaxRows = 12;           // per tile
 
@@ -155,8 +154,8 @@ MF_INLINE inline void All(const Product& p, int64_t max_depth, Sink sink) {
   alignas(64) float near[kNearFloats];
   int64_t k = 0;
   for (const ProductTerm& term : p.terms) k += term.k;
-  const int64_t turns = std::max<int64_t>((k + max_depth - 1) / max_depth, 1);
-  const int64_t depth = std::max<int64_t>((k + turns - 1) / turns, 1);
+  const int64_t depth = Product::BlockDepth(k, max_depth);
+  const int64_t turns = std::max<int64_t>((k + depth - 1) / depth, 1);
   const int64_t max_rows = kLeftFloats / depth / kRows * kRows;
   const int64_t max_columns = std::min(kNearFloats / depth / kWidth * kWidth, kMaxColumns);
   Block block = {.a = left, .b = near, .n = p.n};
@@ -281,6 +280,11 @@ struct InPieces {
 
 bool Product::IsFastest(int64_t m, int64_t n, int64_t k, bool transposed) {
   return !HasAvx512() || (transposed && n >= 32 && m >= 12 && k * n <= int64_t{1} << 17);
+}
+
+int64_t Product::BlockDepth(int64_t k, int64_t max_depth) {
+  const int64_t blocks = std::max<int64_t>((k + max_depth - 1) / max_depth, 1);
+  return std::max<int64_t>((k + blocks - 1) / blocks, 1);
 }
 
 int64_t Product::PieceFloats() { return kMaxRows * kMaxColumns; }

@@ -47,6 +47,11 @@ struct Product {
   // `transposed` is true, a is transposed and b is not.
   static bool IsFastest(int64_t m, int64_t n, int64_t k, bool transposed);
 
+  // Sums over k are computed in blocks of at most kMaxDepth, and then added. Returns the depth of
+  // all blocks but the last.
+  static int64_t BlockDepth(int64_t k, int64_t max_depth = kMaxDepth);
+  static constexpr int64_t kMaxDepth = 512;
+
   // Sets out = product + bias. `bias` has n floats or is null.
   void Store(float* out, const float* bias = nullptr) const;
   // Sets out -= alpha · product.

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The packed matrix consists of blocks of consecutive rows, and each block of panels of
+// consecutive columns. A panel is a matrix [depth, width], stored row by row; its width is
+// kPanelVectors vectors, or fewer in the last panel of a block. A tile of the result stays in
+// registers while its panel is read.
+#include "kernels/cpu/packed_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kMaxDepth = Product::kMaxDepth;
+constexpr int64_t kPanelVectors = 4;
+
+int64_t VectorFloats() { return HasAvx512() ? 16 : 8; }
+int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// Calls use(first, depth) for each block of rows. The blocks have about equal depths.
+template <typename Use>
+MF_INLINE inline void ForEachBlock(int64_t k, const Use use) {
+  const int64_t depth = Product::BlockDepth(k);
+  for (int64_t first = 0; first < k; first += depth) use(first, std::min(depth, k - first));
+}
+
+template <int kFloats>
+struct VectorOf {
+  typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
+};
+// A vector at any address.
+template <int kFloats>
+struct Unaligned {
+  typename VectorOf<kFloats>::type vector;
+} __attribute__((packed));
+
+// Copies of the rows of a in one block, at a distance that spreads them over all sets of the cache.
+constexpr int64_t kRowStep = kMaxDepth + 16;
+
+// The columns of a tile, and the memory to fetch meanwhile.
+struct Columns {
+  const float* b;
+  int64_t width;  // of the panel
+  int64_t depth;
+  float* out;
+  int64_t n;          // columns of the result
+  int64_t count;      // columns of the tile that exist
+  bool add;           // to what `out` holds
+  const float* bias;  // or null
+  const float* next;  // the panel that is read next
+  int64_t next_step;  // how much of it to fetch per row of this panel
+};
+
+// Writes the sums of the columns that begin at `at`.
+template <int kFloats>
+MF_INLINE inline void Finish(const typename VectorOf<kFloats>::type& sums, int64_t at,
+                             const Columns& p, float* out) {
+  using AnyVector = Unaligned<kFloats>;
+  if (at + kFloats <= p.count) {
+    auto* const to = reinterpret_cast<AnyVector*>(out + at);
+    typename VectorOf<kFloats>::type sum = sums;
+    if (p.add) sum += to->vector;
+    if (p.bias != nullptr) sum += reinterpret_cast<const AnyVector*>(p.bias + at)->vector;
+    to->vector = sum;
+    return;
+  }
+  for (int64_t c = 0; at + c < p.count; ++c) {
+    float x = sums[c];
+    if (p.add) x += out[at + c];
+    if (p.bias != nullptr) x += p.bias[at + c];
+    out[at + c] = x;
+  }
+}
+
+template <int kFloats, int kRows, int kVectors>
+MF_INLINE inline void Tile(const float* a, const Columns& p) {
+  using Vector = typename VectorOf<kFloats>::type;
+  // One array per vector, because GCC would keep an array of arrays in memory.
+  Vector sums0[kRows] = {}, sums1[kRows] = {}, sums2[kRows] = {}, sums3[kRows] = {};
+  const float *b = p.b, *next = p.next;
+  const int64_t depth = p.depth, width = p.width, next_step = p.next_step;
+  for (int64_t d = 0; d < depth; ++d, b += width) {
+    // The processor itself fetches a panel in time if few rows use it.
+    if (kVectors < kPanelVectors) {
+      __builtin_prefetch(next, 0, 2);
+      __builtin_prefetch(next + 16, 0, 2);
+      next += next_step;
+    }
+    const auto* const row = reinterpret_cast<const Vector*>(b);
+    const Vector b0 = row[0], b1 = kVectors > 1 ? row[1] : b0;
+    const Vector b2 = kVectors > 2 ? row[2] : b0, b3 = kVectors > 2 ? row[3] : b0;
+    for (int r = 0; r < kRows; ++r) {
+      const float x = a[r * kRowStep + d];
+      sums0[r] += x * b0;
+      if (kVectors > 1) sums1[r] += x * b1;
+      if (kVectors > 2) sums2[r] += x * b2;
+      if (kVectors > 2) sums3[r] += x * b3;
+    }
+  }
+  float* out = p.out;
+  // Forces GCC to compute addresses here. Otherwise it keeps one address per row in registers that
+  // the sums need.
+  asm("" : "+r"(out));
+  for (int r = 0; r < kRows; ++r, out += p.n) {
+    Finish<kFloats>(sums0[r], 0, p, out);
+    if (kVectors > 1) Finish<kFloats>(sums1[r], kFloats, p, out);
+    if (kVectors > 2) Finish<kFloats>(sums2[r], 2 * kFloats, p, out);
+    if (kVectors > 2) Finish<kFloats>(sums3[r], 3 * kFloats, p, out);
+  }
+}
+
+// Calls Tile with `rows` rows, which are at most kMaxRows.
+template <int kFloats, int kMaxRows, int kVectors>
+MF_INLINE inline void TileOf(int64_t rows, const float* a, const Columns& columns) {
+  if (rows == kMaxRows) return Tile<kFloats, kMaxRows, kVectors>(a, columns);
+  if constexpr (kMaxRows > 1) TileOf<kFloats, kMaxRows - 1, kVectors>(rows, a, columns);
+}
+
+// kTileRows is the most rows of a tile that is two vectors wide. A tile of at most half as many
+// rows is a panel wide.
+template <int kFloats, int kTileRows>
+MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const float* b, float* out,
+                                const float* bias) {
+  alignas(64) float rows[PackedProduct::kMaxRows * kRowStep];
+  const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
+  const int64_t rows_per_tile = (p.m + tiles - 1) / std::max<int64_t>(tiles, 1);
+  const bool is_panel_wide = p.m <= kTileRows / 2;
+  ForEachBlock(p.k, [&](int64_t first, int64_t depth) MF_INLINE {
+    for (int64_t i = 0; i < p.m; ++i) {
+      std::memcpy(rows + i * kRowStep, a + i * p.k + first, depth * sizeof(float));
+    }
+    Columns c = {.b = b, .depth = depth, .n = p.n, .add = first > 0};
+    c.next_step = 2 * kFloats / tiles;
+    for (int64_t j = 0; j < p.n; j += kPanelVectors * kFloats) {
+      const int64_t columns = std::min(kPanelVectors * kFloats, p.n - j);
+      c.width = RoundUp(columns, kFloats);
+      const float* const next = b + depth * c.width;
+      for (int64_t at = 0, wide; at < columns; at += wide) {
+        c.b = b + at;
+        c.count = columns - at;
+        c.bias = bias != nullptr && first + depth == p.k ? bias + j + at : nullptr;
+        if (is_panel_wide && c.width == kPanelVectors * kFloats) {
+          wide = kPanelVectors * kFloats;
+          c.out = out + j;
+          TileOf<kFloats, kTileRows / 2, kPanelVectors>(p.m, rows, c);
+          continue;
+        }
+        const bool is_narrow = c.count <= kFloats;
+        wide = is_narrow ? kFloats : 2 * kFloats;
+        for (int64_t i = 0; i < p.m; i += rows_per_tile) {
+          const int64_t count = std::min(rows_per_tile, p.m - i);
+          c.out = out + i * p.n + j + at;
+          c.next = next + depth * (at + i / rows_per_tile * c.next_step);
+          if (is_narrow) {
+            TileOf<kFloats, kTileRows, 1>(count, rows + i * kRowStep, c);
+          } else {
+            TileOf<kFloats, kTileRows, 2>(count, rows + i * kRowStep, c);
+          }
+        }
+      }
+      b = next;
+    }
+  });
+}
+
+MF_AVX512 void StoreWithAvx512(const PackedProduct& p, const float* a, const float* b, float* out,
+                               const float* bias) {
+  StoreWith<16, 12>(p, a, b, out, bias);
+}
+
+}  // namespace
+
+int64_t PackedProduct::PackedFloats() const { return k * RoundUp(n, VectorFloats()); }
+
+void PackedProduct::Pack(const StridedMatrix& b, float* packed) const {
+  const int64_t vector = VectorFloats(), panel = kPanelVectors * vector;
+  ForEachBlock(k, [&](int64_t first, int64_t depth) {
+    for (int64_t j = 0; j < n; j += panel) {
+      const int64_t columns = std::min(panel, n - j);
+      const int64_t width = RoundUp(columns, vector);
+      for (int64_t d = 0; d < depth; ++d, packed += width) {
+        const float* const from = b.data + (first + d) * b.row_step + j * b.column_step;
+        for (int64_t c = 0; c < columns; ++c) packed[c] = from[c * b.column_step];
+        std::fill(packed + columns, packed + width, 0.0f);
+      }
+    }
+  });
+}
+
+void PackedProduct::Store(const float* a, const float* b, float* out, const float* bias) const {
+  if (HasAvx512()) {
+    StoreWithAvx512(*this, a, b, out, bias);
+  } else {
+    StoreWith<8, 6>(*this, a, b, out, bias);
+  }
+}
+
+}  // namespace mirrorflow
