@@ -9,6 +9,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/activation.h"
+#include "ops/binary.h"
 #include "ops/conv2d.h"
 #include "ops/depthwise_conv2d.h"
 #include "ops/matmul.h"
@@ -163,7 +164,7 @@ std::string OfProduct(absl::string_view update) { return absl::StrCat(update, "O
 std::string MultiTensor(absl::string_view update) { return absl::StrCat(update, "MultiTensor"); }
 
 std::string Fused(absl::string_view product, const Epilogue& epilogue) {
-  return absl::StrCat("_Fused", product, epilogue.add ? "Add" : "", epilogue.activation);
+  return absl::StrCat("_Fused", product, epilogue.add ? kAdd : "", epilogue.activation);
 }
 
 std::vector<std::string> FusedVariants(absl::string_view product) {
