@@ -43,7 +43,7 @@ std::string OfProduct(absl::string_view update);
 // Returns the name of the variant of `update` for several variables.
 std::string MultiTensor(absl::string_view update);
 inline constexpr char kNumTensors[] = "N";
-// What a product or convolution does with its output after it has added the bias.
+// Describes what a product or convolution does with its output after it has added the bias.
 struct Epilogue {
   bool add = false;        // adds input `addend`
   std::string activation;  // then applies this op, if any; kSwish is x * Sigmoid(x)
