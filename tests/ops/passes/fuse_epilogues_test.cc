@@ -140,7 +140,7 @@ TEST(FuseEpiloguesTest, PartialProductIsReducedBeforeBias) {
 constexpr int64_t kSize = 16;
 constexpr int64_t kChannels = 64;  // an output image has a quarter of the floats of a block
 
-// Numbers that an epilogue could change by mistake, between others of all magnitudes.
+// Returns numbers that an epilogue could change by mistake, between others of all magnitudes.
 Tensor SpecialValues(const Shape& shape) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kSpecial[] = {std::numeric_limits<float>::quiet_NaN(),
@@ -163,11 +163,12 @@ Tensor SpecialValues(const Shape& shape) {
   return values;
 }
 
-// Integers, whose sums of products are the same in any order.
+// Returns integers, whose sums of products are the same in any order. There is no -0, because a sum
+// of zeros is -0 only if all of them are.
 Tensor Integers(const Shape& shape) {
   Random random(5);
   Tensor values = RandomTensor(DT_FLOAT, shape, &random);
-  for (float& value : values.flat<float>()) value = std::round(3 * value);
+  for (float& value : values.flat<float>()) value = std::round(3 * value) + 0.0f;
   return values;
 }
 
