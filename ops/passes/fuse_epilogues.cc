@@ -42,9 +42,10 @@ Fusion FindBias(const Compilation& c, const Node& node) {
     return {};
   }
   // Each replica adds the bias to its own rows or to the whole value. In a partial sum, the bias
-  // would be added once per replica.
+  // would be added once per replica. Kernels write zeros, without a bias, if an operand is empty.
   const bool can_add = (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) &&
                        AsPartial(c.shardings.at(value)) == nullptr &&
+                       c.values().shape(product.input(0)).num_elements() > 0 &&
                        c.values().shape(product.input(1)).num_elements() > 0;
   return can_add ? Fusion{value, op, {node.input(1)}} : Fusion();
 }

@@ -20,10 +20,12 @@ absl::StatusOr<PassProgram::Outcome> PassProgram::Run(int replicas,
   TestSessionOptions options{.replicas = replicas};
   if (!without.empty()) options.session.compile.disabled_passes = {std::string(without)};
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches, targets));
   Random random(4);
-  std::vector<Tensor> fed;
-  for (const Shape& shape : shapes) fed.push_back(RandomTensor(DT_FLOAT, shape, &random));
+  std::vector<Tensor> fed = values;
+  for (size_t i = fed.size(); i < shapes.size(); ++i) {
+    fed.push_back(RandomTensor(DT_FLOAT, shapes[i], &random));
+  }
   Outcome outcome;
   MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(fed));
   for (size_t i = 0; i < fetches.size(); ++i) {

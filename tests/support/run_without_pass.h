@@ -19,7 +19,9 @@ namespace mirrorflow {
 struct PassProgram {
   Graph graph;
   std::vector<Output> feeds, fetches;
-  std::vector<Shape> shapes;  // of the feeds, which are float
+  std::vector<Operation> targets;
+  std::vector<Shape> shapes;   // of the feeds, which are float
+  std::vector<Tensor> values;  // of the feeds; random if empty
 
   struct Outcome {
     std::vector<Tensor> values;    // of the fetches
@@ -27,8 +29,8 @@ struct PassProgram {
 
     int64_t Count(absl::string_view op) const;
   };
-  // Runs the program once on CPUs. Every call feeds the same random values. `without` names a pass
-  // to disable; if it is empty, all passes run.
+  // Runs the program once on CPUs. Every call feeds the same values. `without` names a pass to
+  // disable; if it is empty, all passes run.
   absl::StatusOr<Outcome> Run(int replicas, absl::string_view without = "") const;
 };
 

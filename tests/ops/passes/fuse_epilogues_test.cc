@@ -2,22 +2,35 @@
 #include "ops/passes/fuse_epilogues.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/activation.h"
 #include "ops/all/ops.h"
+#include "ops/conv2d.h"
+#include "ops/depthwise_conv2d.h"
 #include "ops/fused_ops.h"
 #include "ops/matmul.h"
+#include "ops/unary.h"
 #include "tests/support/compilation.h"
 #include "tests/support/run_without_pass.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 struct Layer : PassProgram {
   // `make(scope, x, weights, bias)` returns the fetches. The bias has the length of the weights'
@@ -120,6 +133,320 @@ TEST(FuseEpiloguesTest, PartialProductIsReducedBeforeBias) {
   });
   EXPECT_EQ(Fused(layer, 1), 1);
   EXPECT_EQ(Fused(layer, 3), 0);
+}
+
+// --- sums and activations -----------------------------------------------------------------------
+
+constexpr int64_t kSize = 16;
+constexpr int64_t kChannels = 64;  // an output image has a quarter of the floats of a block
+
+// Returns numbers that an epilogue could change by mistake, between others of all magnitudes.
+Tensor SpecialValues(const Shape& shape) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kSpecial[] = {std::numeric_limits<float>::quiet_NaN(),
+                                kInf,
+                                -kInf,
+                                0.0f,
+                                -0.0f,
+                                6.0f,
+                                std::nextafter(6.0f, 7.0f),
+                                std::numeric_limits<float>::denorm_min(),
+                                -std::numeric_limits<float>::min(),
+                                std::numeric_limits<float>::max(),
+                                std::numeric_limits<float>::lowest()};
+  Random random(9);
+  Tensor values = RandomTensor(DT_FLOAT, shape, &random);
+  for (float& value : values.flat<float>()) {
+    const int64_t i = random.Below(3 * std::ssize(kSpecial));
+    value = i < std::ssize(kSpecial) ? kSpecial[i] : std::exp(12 * value) * (i % 2 == 0 ? 1 : -1);
+  }
+  return values;
+}
+
+// Returns integers, whose sums of products are the same in any order. There is no -0, because a sum
+// of zeros is -0 only if all of them are.
+Tensor Integers(const Shape& shape) {
+  Random random(5);
+  Tensor values = RandomTensor(DT_FLOAT, shape, &random);
+  for (float& value : values.flat<float>()) value = std::round(3 * value) + 0.0f;
+  return values;
+}
+
+// A convolution of integers with a bias. Its results have the same bits in every implementation, so
+// those of an epilogue must have the same bits as those of the ops that it replaces.
+struct Convolution : PassProgram {
+  struct Options {
+    bool is_depthwise = false;
+    bool is_constant = false;  // the filter, which is then converted once
+  };
+  explicit Convolution(int64_t batch) : Convolution(batch, Options()) {}
+  Convolution(int64_t batch, const Options& options)
+      : batch(batch),
+        product(options.is_depthwise ? ops::kDepthwiseConv2dNative : ops::kConv2D),
+        is_constant(options.is_constant) {
+    const int64_t in = options.is_depthwise ? kChannels : 16;
+    x = Feed(Integers({batch, kSize, kSize, in}));
+    y = Convolve(x);
+  }
+
+  // Rows are split over the replicas unless `is_replicated` is true.
+  Output Feed(const Tensor& value, bool is_replicated = false) {
+    Shape declared = value.shape();
+    if (!is_replicated) declared.set_dim(0, kUnknownDim);
+    shapes.push_back(value.shape());
+    values.push_back(value);
+    feeds.push_back(ops::Placeholder(root, DT_FLOAT, declared));
+    return feeds.back();
+  }
+  Output FeedAddend() { return Feed(SpecialValues({batch, kSize, kSize, kChannels})); }
+  Output Fixed(const Tensor& value) {
+    return is_constant ? ops::Const(root, value) : Feed(value, /*is_replicated=*/true);
+  }
+  Output Convolve(Output images) {
+    const bool is_depthwise = product == ops::kDepthwiseConv2dNative;
+    const int64_t in = images == x && !is_depthwise ? 16 : kChannels;
+    const Output filter = Fixed(Integers({3, 3, in, is_depthwise ? 1 : kChannels}));
+    const std::vector<int64_t> strides = {1, 1, 1, 1};
+    const Output sum = is_depthwise
+                           ? ops::DepthwiseConv2dNative(root, images, filter, strides, "SAME")
+                           : ops::Conv2D(root, images, filter, strides, "SAME");
+    return ops::BiasAdd(root, sum, Fixed(Integers({kChannels})));
+  }
+  std::string FusedName(const ops::Epilogue& epilogue = {}) const {
+    return ops::Fused(product, epilogue);
+  }
+
+  const int64_t batch;
+  const std::string product;
+  const bool is_constant;
+  const Scope root{&graph};
+  Output x, y;
+};
+
+Output Activate(const Scope& s, const std::string& activation, Output x) {
+  if (activation == ops::kRelu) return ops::Relu(s, x);
+  if (activation == ops::kRelu6) return ops::Relu6(s, x);
+  if (activation == ops::kSigmoid) return ops::Sigmoid(s, x);
+  if (activation == ops::kTanh) return ops::Tanh(s, x);
+  if (activation == ops::kSwish) return ops::Mul(s, x, ops::Sigmoid(s, x));
+  return x;
+}
+
+// Returns the ops of the step on `replicas` replicas. The results must have the same bits as those
+// on one replica without the pass.
+std::vector<std::string> OpsOf(const PassProgram& program, int replicas = 1) {
+  const auto want = program.Run(1, "fuse_epilogues");
+  EXPECT_TRUE(want.ok()) << want.status();
+  const auto got = program.Run(replicas);
+  EXPECT_TRUE(got.ok()) << got.status();
+  if (!want.ok() || !got.ok()) return {};
+  for (size_t i = 0; i < want->values.size(); ++i) {
+    EXPECT_TRUE(Tensor::Identical(want->values[i], got->values[i]))
+        << "fetch " << i << ": " << Difference(want->values[i], got->values[i], {});
+  }
+  return got->ops;
+}
+
+class EpilogueTest : public testing::TestWithParam<std::tuple<bool, bool, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(, EpilogueTest,
+                         testing::Combine(testing::Bool(), testing::Bool(),
+                                          testing::Values("", ops::kRelu, ops::kRelu6,
+                                                          ops::kSigmoid, ops::kTanh, ops::kSwish)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param) ? "Depthwise" : "Conv2D",
+                                               std::get<1>(info.param) ? "Add" : "",
+                                               std::get<2>(info.param));
+                         });
+
+// One to eight blocks of images: seven images cannot be divided evenly, except one by one.
+TEST_P(EpilogueTest, ComputesSameBitsAsSeparateOps) {
+  const auto& [is_depthwise, adds, activation] = GetParam();
+  for (const int64_t batch : {1, 3, 7, 32}) {
+    for (const bool is_constant : {false, true}) {
+      SCOPED_TRACE(absl::StrCat("batch ", batch, is_constant ? ", constant filter" : ""));
+      Convolution c(batch, {.is_depthwise = is_depthwise, .is_constant = is_constant});
+      const Output sum = adds ? ops::AddV2(c.root, c.y, c.FeedAddend()) : c.y;
+      c.fetches = {Activate(c.root, activation, sum)};
+      for (const int replicas : {1, 3}) {
+        EXPECT_THAT(OpsOf(c, replicas),
+                    ElementsAre(c.FusedName({.add = adds, .activation = activation})));
+      }
+    }
+  }
+}
+
+// A filter of one element does not mix the special values of the images.
+TEST_P(EpilogueTest, KeepsSpecialValuesOfImages) {
+  const auto& [is_depthwise, adds, activation] = GetParam();
+  PassProgram p;
+  const Scope root(&p.graph);
+  p.shapes = {{7, 40, 40, 1}, {1, 1, 1, 1}, {1}, {7, 40, 40, 1}};
+  p.values = {SpecialValues(p.shapes[0]), Tensor::Of<float>(p.shapes[1], {1.0f}),
+              Tensor::Vector<float>({0.0f}), Integers(p.shapes[3])};
+  for (const Shape& shape : p.shapes) p.feeds.push_back(ops::Placeholder(root, DT_FLOAT, shape));
+  const std::vector<int64_t> strides = {1, 1, 1, 1};
+  Output y = is_depthwise
+                 ? ops::DepthwiseConv2dNative(root, p.feeds[0], p.feeds[1], strides, "VALID")
+                 : ops::Conv2D(root, p.feeds[0], p.feeds[1], strides, "VALID");
+  y = ops::BiasAdd(root, y, p.feeds[2]);
+  if (adds) y = ops::AddV2(root, y, p.feeds[3]);
+  p.fetches = {Activate(root, activation, y)};
+  EXPECT_EQ(OpsOf(p).size(), 1);
+}
+
+TEST(FuseEpiloguesTest, EitherOperandCanBeAddend) {
+  for (const bool from_left : {false, true}) {
+    Convolution c(3);
+    const Output addend = c.FeedAddend();
+    c.fetches = {from_left ? ops::Add(c.root, addend, c.y) : ops::AddV2(c.root, c.y, addend)};
+    EXPECT_THAT(OpsOf(c), ElementsAre(c.FusedName({.add = true})));
+  }
+}
+
+TEST(FuseEpiloguesTest, SumOfTwoConvolutionsIsFusedIntoOne) {
+  for (const bool is_depthwise : {false, true}) {
+    for (const int64_t batch : {3, 32}) {
+      Convolution c(batch, {.is_depthwise = is_depthwise});
+      const Output other = c.Convolve(c.x);
+      c.fetches = {ops::Relu(c.root, ops::AddV2(c.root, other, c.y))};
+      for (const int replicas : {1, 3}) {
+        EXPECT_THAT(
+            OpsOf(c, replicas),
+            ElementsAre(c.FusedName(), c.FusedName({.add = true, .activation = ops::kRelu})));
+      }
+    }
+  }
+}
+
+// An addend that the step needs later, or that it must return, keeps its value.
+TEST(FuseEpiloguesTest, AddendsAreNotOverwritten) {
+  for (const int64_t batch : {1, 7, 32}) {
+    SCOPED_TRACE(batch);
+    const ops::Epilogue adds = {.add = true};
+    Convolution fetched(batch);
+    Output addend = ops::Abs(fetched.root, fetched.FeedAddend());
+    fetched.fetches = {ops::AddV2(fetched.root, fetched.y, addend), addend};
+    EXPECT_THAT(OpsOf(fetched), UnorderedElementsAre("Abs", fetched.FusedName(adds)));
+
+    Convolution used(batch);
+    addend = ops::Abs(used.root, used.FeedAddend());
+    const Output sum = ops::AddV2(used.root, used.y, addend);
+    used.fetches = {ops::Mul(used.root, addend, sum)};
+    EXPECT_THAT(OpsOf(used), UnorderedElementsAre("Abs", "Mul", used.FusedName(adds)));
+
+    Convolution once(batch);
+    once.fetches = {ops::AddV2(once.root, once.y, ops::Abs(once.root, once.FeedAddend()))};
+    EXPECT_THAT(OpsOf(once), UnorderedElementsAre("Abs", once.FusedName(adds)));
+
+    Convolution fed(batch);
+    addend = fed.FeedAddend();
+    fed.fetches = {ops::AddV2(fed.root, fed.y, addend), ops::Neg(fed.root, addend)};
+    EXPECT_THAT(OpsOf(fed), UnorderedElementsAre("Neg", fed.FusedName(adds)));
+  }
+}
+
+// The images of a convolution, or a view of them, can be its addend.
+TEST(FuseEpiloguesTest, ImagesCanBeAddend) {
+  for (const int64_t batch : {7, 32}) {
+    Convolution c(batch, {.is_depthwise = true});
+    const Output x = ops::Relu(c.root, c.x);
+    c.fetches = {ops::AddV2(c.root, c.Convolve(x), x)};
+    EXPECT_THAT(OpsOf(c), ElementsAre("Relu", c.FusedName({.add = true})));
+    const Output view = ops::Reshape(c.root, ops::Reshape(c.root, x, {-1, kChannels}),
+                                     {-1, kSize, kSize, kChannels});
+    c.fetches = {ops::AddV2(c.root, c.Convolve(x), view)};
+    EXPECT_THAT(OpsOf(c), ElementsAre("Relu", c.FusedName({.add = true})));
+  }
+}
+
+TEST(FuseEpiloguesTest, ResidualBlocksAreFused) {
+  Convolution c(7);
+  Output x = ops::Relu(c.root, c.y);
+  for (int i = 0; i < 2; ++i) {
+    const Output inner = ops::Relu6(c.root, c.Convolve(x));
+    x = ops::Relu(c.root, ops::AddV2(c.root, c.Convolve(inner), x));
+  }
+  c.fetches = {x};
+  const std::string block = c.FusedName({.add = true, .activation = ops::kRelu});
+  const std::string inner = c.FusedName({.activation = ops::kRelu6});
+  for (const int replicas : {1, 3}) {
+    EXPECT_THAT(OpsOf(c, replicas),
+                ElementsAre(c.FusedName({.activation = ops::kRelu}), inner, block, inner, block));
+  }
+}
+
+// Both operands have the same global shape, but the rows of only one are split over the replicas.
+TEST(FuseEpiloguesTest, AddendCanBeReplicated) {
+  for (const int64_t batch : {1, 7}) {
+    Convolution c(batch);
+    c.fetches = {ops::AddV2(
+        c.root, c.y,
+        c.Feed(SpecialValues({batch, kSize, kSize, kChannels}), /*is_replicated=*/true))};
+    for (const int replicas : {1, 3}) OpsOf(c, replicas);
+  }
+}
+
+TEST(FuseEpiloguesTest, BroadcastSumsAreNotFused) {
+  for (const Shape& shape : {Shape({kChannels}), Shape({1, kSize, kSize, kChannels}),
+                             Shape({7, 1, 1, kChannels}), Shape({7, kSize, kSize, 1})}) {
+    SCOPED_TRACE(shape.ToString());
+    Convolution c(7);
+    const bool has_rows = shape.dim(0) == 7;
+    c.fetches = {ops::AddV2(c.root, c.y, c.Feed(SpecialValues(shape), !has_rows))};
+    for (const int replicas : {1, 3}) {
+      EXPECT_THAT(OpsOf(c, replicas), ElementsAre(c.FusedName(), "AddV2"));
+    }
+  }
+  // The result is larger than the convolution.
+  Convolution smaller(1);
+  smaller.fetches = {
+      ops::AddV2(smaller.root, smaller.y, smaller.Feed(SpecialValues({2, 7, 16, 16, 64}), true))};
+  EXPECT_THAT(OpsOf(smaller), ElementsAre(smaller.FusedName(), "AddV2"));
+}
+
+TEST(FuseEpiloguesTest, ValuesWithOtherUsesAreNotFused) {
+  Convolution fetched(3);
+  fetched.fetches = {fetched.y, ops::Relu(fetched.root, fetched.y)};
+  EXPECT_THAT(OpsOf(fetched), ElementsAre(fetched.FusedName(), "Relu"));
+
+  Convolution twice(3);
+  twice.fetches = {ops::AddV2(twice.root, twice.y, twice.y)};
+  EXPECT_THAT(OpsOf(twice), ElementsAre(twice.FusedName(), "AddV2"));
+
+  Convolution sum(3);
+  const Output s = ops::AddV2(sum.root, sum.y, sum.FeedAddend());
+  sum.fetches = {s, ops::Tanh(sum.root, s)};
+  EXPECT_THAT(OpsOf(sum), ElementsAre(sum.FusedName({.add = true}), "Tanh"));
+
+  // Swish with a value that something else also uses.
+  Convolution swish(3);
+  swish.fetches = {Activate(swish.root, ops::kSwish, swish.y), ops::Neg(swish.root, swish.y)};
+  const std::vector<std::string> ops = OpsOf(swish);
+  EXPECT_THAT(ops, Contains(swish.FusedName()));
+  Convolution gate(3);
+  const Output sigmoid = ops::Sigmoid(gate.root, gate.y);
+  gate.fetches = {ops::Mul(gate.root, sigmoid, gate.y), sigmoid};
+  EXPECT_THAT(OpsOf(gate), Contains(gate.FusedName()));
+  Convolution from_left(3);
+  from_left.fetches = {
+      ops::Mul(from_left.root, ops::Sigmoid(from_left.root, from_left.y), from_left.y)};
+  EXPECT_THAT(OpsOf(from_left), ElementsAre(from_left.FusedName({.activation = ops::kSwish})));
+}
+
+// An epilogue has one sum, before one activation.
+TEST(FuseEpiloguesTest, FurtherOpsStay) {
+  Convolution twice(3);
+  twice.fetches = {ops::Relu(twice.root, ops::Relu6(twice.root, twice.y))};
+  EXPECT_THAT(OpsOf(twice), ElementsAre(twice.FusedName({.activation = ops::kRelu6}), "Relu"));
+
+  Convolution later(3);
+  later.fetches = {ops::AddV2(later.root, ops::Relu(later.root, later.y), later.FeedAddend())};
+  EXPECT_THAT(OpsOf(later), ElementsAre(later.FusedName({.activation = ops::kRelu}), "AddV2"));
+
+  Convolution sums(3);
+  sums.fetches = {
+      ops::AddV2(sums.root, ops::AddV2(sums.root, sums.y, sums.FeedAddend()), sums.FeedAddend())};
+  EXPECT_THAT(OpsOf(sums), ElementsAre(sums.FusedName({.add = true}), "AddV2"));
 }
 
 // Returns kernels that make the device support fused nodes. The kernels never run;
