@@ -77,7 +77,8 @@ const std::map<std::string, ops::FusedProduct, std::less<>>& FusedProducts() {
       }
     }
     // No device has kernels for others.
-    for (const char* activation : {"", ops::kRelu}) define(ops::kMatMul, {.activation = activation});
+    for (const char* activation : {"", ops::kRelu})
+      define(ops::kMatMul, {.activation = activation});
     return all;
   }();
   return *products;

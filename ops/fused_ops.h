@@ -9,7 +9,7 @@
 //                   the gradient become lists of N inputs
 //   _Fused…         a product or convolution with an additional last input `bias` [channels],
 //                   added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
-//   _Fused…Add…     like the previous op, with another last input `addend`, which has the shape of
+//   _Fused…Add…     like the previous op, with one more input `addend`, which has the shape of
 //                   the output and is added to it
 //   _Fused…Relu     like the previous ops, followed by an activation (Relu, Relu6, Sigmoid, Tanh or
 //                   Swish). A MatMul [m,n] with Relu and `num_masks` 1 also returns `mask`, uint8

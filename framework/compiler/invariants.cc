@@ -25,7 +25,11 @@ Invariants::Invariants(const Compilation& c) : c_(c) {
 
 const Node* Invariants::SourceOf(Output value) const {
   if (computed_.empty()) return nullptr;
-  while (Computes(value.node->op()) && value.node->op().has(kView)) value = value.node->input(0);
+  while (Computes(value.node->op()) && value.node->op().has(kView)) {
+    // The users of the value must run after the nodes that the view waits for, such as an Assert.
+    if (!value.node->control_inputs().empty()) return nullptr;
+    value = value.node->input(0);
+  }
   const Node& node = *value.node;
   if (node.op().role == OpRole::kConstant || IsComputed(node)) return &node;
   if (node.op().role != OpRole::kRead || node.has_attr(kCopyAttr)) return nullptr;
@@ -43,8 +47,8 @@ bool Invariants::CanBeComputed(const Node& node) const {
     if (SourceOf(node.input(i)) == nullptr) return false;
     if (!node.is_static_input(i)) largest = std::max(largest, c_.ValueBytes(node.input(i)));
   }
-  // A form stays in memory, unlike an intermediate value, so a larger one would cost more than the
-  // time that it saves is worth.
+  // A form stays in memory as long as the plan, so a form larger than its inputs is not worth the
+  // time that it saves.
   return c_.ValueBytes(node.output(0)) <= largest && OnlyKernelsRead(node);
 }
 

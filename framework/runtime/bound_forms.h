@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/core/buffer.h"
 #include "framework/runtime/forms.h"
 #include "framework/runtime/plan.h"
 
@@ -40,11 +41,10 @@ class BoundForms {
         is_tracked_(store != nullptr),
         store_(is_tracked_ ? std::move(store) : std::make_shared<Forms>(0)) {}
 
-  Forms::Sources SourcesOf(int form) const;
   absl::Status RefreshAll(Lane& lane);
-  // Writes the form to `out`. Forms that it needs and the session does not keep exist only
-  // meanwhile.
-  absl::Status Compute(int form, std::byte* out, Lane& lane) const;
+  // Writes the form to `out`. `temporary` holds the forms that the session does not keep.
+  absl::Status Compute(int form, absl::Span<const std::shared_ptr<Buffer>> temporary,
+                       std::byte* out, Lane& lane) const;
 
   const std::shared_ptr<const Plan> plan_;
   const bool is_tracked_;

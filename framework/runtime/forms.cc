@@ -27,10 +27,15 @@ absl::StatusOr<std::shared_ptr<Form>> Forms::Get(const PlannedForm& planned, Sou
   return form;
 }
 
-absl::Status Forms::Refresh(Form& form, const PlannedForm& planned,
-                            absl::FunctionRef<absl::Status()> make) {
+uint64_t Forms::VersionOf(const PlannedForm& planned) const {
   uint64_t version = 1;  // a form without variables is made once
   for (const int v : planned.variables) version += versions_[v].load(std::memory_order_relaxed);
+  return version;
+}
+
+absl::Status Forms::Refresh(Form& form, const PlannedForm& planned,
+                            absl::FunctionRef<absl::Status()> make) {
+  const uint64_t version = VersionOf(planned);
   if (form.version_.load(std::memory_order_acquire) == version) return absl::OkStatus();
   MutexLock lock(&form.mutex_);
   if (form.version_.load(std::memory_order_relaxed) == version) return absl::OkStatus();

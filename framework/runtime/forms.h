@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A form is a value computed only from constants and from variables that the step does not write:
-//   - a copy of an operand in the layout that a kernel prefers, such as a filter in oneDNN's
-//   blocked
-//     layout (OperandForm, kernel.h); or
-//   - the output of a node whose inputs change as rarely (invariants.h), such as a filter times the
+//   - a copy of an operand in the layout that a kernel prefers (OperandForm, kernel.h), such as a
+//     filter in oneDNN's blocked layout; or
+//   - the output of a node whose inputs are all invariant (invariants.h), such as a filter times
+//   the
 //     scales of the batch normalisation after it.
 // Forms makes each form when a step first needs it, and again only after a variable that it depends
 // on has been written. All steps and replicas that read the same memory share the form. A form's
@@ -36,7 +36,6 @@ namespace mirrorflow {
 
 class Device;
 struct PlannedForm;
-
 class Forms;
 
 // One form, in memory.
@@ -68,13 +67,17 @@ class Forms {
   // Returns a number that every MarkWritten changes. If it is unchanged, so are all forms.
   uint64_t writes() const { return writes_.load(std::memory_order_acquire); }
 
-  // The addresses of the variables that a form is computed from.
+  // The addresses of the variables that a form is computed from, as in PlannedForm::variables.
   using Sources = std::vector<const std::byte*>;
 
   // Returns the form, which may not have been made yet. Allocates its memory with `device` unless
   // another plan already uses the form.
   absl::StatusOr<std::shared_ptr<Form>> Get(const PlannedForm& planned, Sources sources,
                                             Device& device);
+  // Returns whether the form is up to date.
+  bool IsCurrent(const Form& form, const PlannedForm& planned) const {
+    return form.version_.load(std::memory_order_acquire) == VersionOf(planned);
+  }
   // Calls `make`, which writes the form's memory, unless the form is up to date.
   absl::Status Refresh(Form& form, const PlannedForm& planned,
                        absl::FunctionRef<absl::Status()> make);
@@ -85,6 +88,9 @@ class Forms {
   int64_t num_made() const { return num_made_.load(std::memory_order_relaxed); }
 
  private:
+  // Returns the version that an up-to-date form has; at least 1.
+  uint64_t VersionOf(const PlannedForm& planned) const;
+
   using Key = std::pair<Sources, std::string>;  // the sources and the form's key
 
   std::vector<std::atomic<uint64_t>> versions_;  // by variable, from 1

@@ -100,6 +100,27 @@ std::string LargestValues(const Plan& plan) {
   });
 }
 
+int64_t Plan::form_making_bytes() const {
+  std::vector<int> readers(forms.size());
+  for (const PlannedForm& form : forms) {
+    for (const FormOperand& operand : form.operands) {
+      if (operand.form >= 0) ++readers[operand.form];
+    }
+  }
+  // As in BoundForms::RefreshAll.
+  int64_t live = 0, peak = 0;
+  for (const PlannedForm& form : forms) {
+    if (!form.kept) live += form.bytes;
+    peak = std::max(peak, live + form.scratch_bytes);
+    for (const FormOperand& operand : form.operands) {
+      if (operand.form >= 0 && --readers[operand.form] == 0 && !forms[operand.form].kept) {
+        live -= forms[operand.form].bytes;
+      }
+    }
+  }
+  return peak;
+}
+
 int64_t Plan::form_bytes() const {
   int64_t bytes = 0;
   for (const PlannedForm& form : forms) bytes += form.kept ? form.bytes : 0;

@@ -182,7 +182,7 @@ struct FormOperand {
 
 // A form of a value that changes rarely (forms.h).
 struct PlannedForm {
-  std::string name;  // for people
+  std::string name;  // for error messages and dumps
   std::string key;   // forms with equal keys are equal if the variables are in the same memory
   int64_t bytes = 0;
   int64_t scratch_bytes = 0;
@@ -241,8 +241,10 @@ struct Plan {
   int64_t flops = 0;                  // of matrix products and convolutions
   std::vector<int64_t> kernel_flops;  // the same, by kernel
   int64_t copied_to_buckets = 0;      // bytes copied to form operands of collectives
-  int64_t form_bytes() const;         // of all forms that the session keeps
-  bool fails_on_data = false;         // whether any kernel can reject its input data
+  // Returns the memory that exists only while forms are made: those that are not kept, and scratch.
+  int64_t form_making_bytes() const;
+  int64_t form_bytes() const;  // of all forms that the session keeps
+  bool fails_on_data = false;  // whether any kernel can reject its input data
 
   // The memory that each instruction accesses.
   std::vector<std::vector<MemoryAccess>> accesses;

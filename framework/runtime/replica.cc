@@ -185,7 +185,12 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, MonotonicTime deadli
   }
   replica_.collective_log_->BeginStep(step);
   if (forms_ != nullptr) {
-    MF_RETURN_IF_ERROR(forms_->Refresh(replica_.device().lane(LaneKind::kCompute)));
+    const absl::Status made = forms_->Refresh(replica_.device().lane(LaneKind::kCompute));
+    if (!made.ok()) {
+      const absl::Status located = Annotate(
+          made, absl::StrCat("forms on ", replica_.device().name(), ", rank ", replica_.rank()));
+      return WithFailure(located, {.rank = replica_.rank(), .name = "forms"});
+    }
   }
   params_.step = step;
   params_.seed = seed;

@@ -69,6 +69,7 @@ absl::Status CheckStepMemory(const VariableLayout& layout,
     const Plan& plan = *plans[r];
     Add(plan.arena_bytes, &total);
     Add(plan.constants_bytes, &total);
+    Add(plan.form_making_bytes(), &total);
     for (const PlannedForm& planned : plan.forms) {
       const bool shared =
           std::all_of(planned.variables.begin(), planned.variables.end(), [&](int variable) {

@@ -181,9 +181,14 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), shapes));
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
-  if (shapes.AnyEmpty()) return Zeros(out_elements * DataTypeSize(dtype));
-  absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
   const Epilogue epilogue = Epilogue::Of(c.node());
+  if (shapes.AnyEmpty()) {
+    KernelPlan zeros = Zeros(out_elements * DataTypeSize(dtype));
+    if (!g.bias || out_elements == 0) return zeros;
+    zeros = ThenAddBias(std::move(zeros), out_elements / g.out_channels, g.out_channels);
+    return ThenRun(epilogue, std::move(zeros), out_elements);
+  }
+  absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
   switch (dtype) {
     case DT_FLOAT:
       plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);

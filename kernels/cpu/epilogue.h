@@ -22,8 +22,7 @@ class Epilogue {
 
   bool empty() const { return !adds_ && activation_ == Activation::kNone; }
   bool adds() const { return adds_; }
-  // The input that is added, if adds(). It may be the output's memory only if all elements are read
-  // before the output is written.
+  // The input that is added, if adds(). It must not share memory with the output.
   static constexpr int kAddendInput = 3;
 
   // Sets out[i] = activation(out[i] + addend[i]) for `n` elements. `addend` is null unless adds().

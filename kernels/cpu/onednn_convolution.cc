@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,8 +45,8 @@ memory::desc PlainFilter(const ConvolutionGeometry& g) {
 }
 
 // Returns the name of the implementation that computes a convolution fastest, or an empty name for
-// oneDNN's first choice. That is brgconv, which computes few pixels of many images at half of
-// the speed of the older jit. On one core of a Zen 5 processor, in GFLOP/s, first choice and rule:
+// oneDNN's first choice. That is brgconv, which computes few pixels of many images at half
+// the speed of the older JIT. On one core of a Zen 5 processor, in GFLOP/s, first choice and rule:
 //   3x3, 512 channels, 2x2 pixels, batch 32: 141, 244    1x1, 16 to 96 channels, 48x48: 82, 130
 //   3x3, 512 channels, 4x4 pixels, batch 4: 114, 200     1x1, 1024 to 2048, 2x2, batch 1: 72, 98
 // For a single image or many pixels, the first choice is as fast or up to 1.8 times faster.
@@ -154,8 +155,11 @@ ImageBlocks BlocksOf(const ConvolutionGeometry& g, const Epilogue& epilogue) {
   const int64_t in = g.h.in * g.w.in * g.in_channels, out = g.h.out * g.w.out * g.out_channels;
   const int64_t filter = g.h.size * g.w.size * g.in_channels / g.groups * g.out_channels;
   int64_t images = g.batch;
-  if (!epilogue.empty() && filter < kCacheFloats) {
-    while (images > 1 && (g.batch % images != 0 || images * out > kCacheFloats)) --images;
+  const int64_t max_images = std::max<int64_t>(kCacheFloats / out, 1);
+  if (!epilogue.empty() && filter < kCacheFloats && images > max_images) {
+    images = max_images;
+    while (g.batch % images != 0) --images;
+    if (images < max_images / 4) images = g.batch;  // many small blocks would take longer
   }
   return {.count = g.batch / images,
           .in_floats = images * in,

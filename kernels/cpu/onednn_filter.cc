@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// How many input channels ahead to fetch. A large filter comes from memory, and the pieces of one
-// block are far apart there, so the processor does not fetch them by itself.
+// How many input channels ahead to prefetch. A large filter comes from memory, and the pieces of
+// one block are far apart there, so the hardware prefetcher misses them.
 constexpr int64_t kFetchAhead = 32;
 constexpr int64_t kCacheLineFloats = 16;
 

@@ -37,10 +37,11 @@ struct Unaligned {
   typename VectorOf<kFloats>::type vector;
 } __attribute__((packed));
 
-// Copies of the rows of a in one block, at a distance that spreads them over all sets of the cache.
+// The distance between copied rows of a. The extra floats keep the rows from competing for the same
+// sets of the cache.
 constexpr int64_t kRowStep = kMaxDepth + 16;
 
-// The columns of a tile, and the memory to fetch meanwhile.
+// The columns of a tile, and the memory to prefetch while the tile is computed.
 struct Columns {
   const float* b;
   int64_t width;  // of the panel
@@ -51,7 +52,7 @@ struct Columns {
   bool add;           // to what `out` holds
   const float* bias;  // or null
   const float* next;  // the panel that is read next
-  int64_t next_step;  // how much of it to fetch per row of this panel
+  int64_t next_step;  // how much of it to prefetch per row of this panel
 };
 
 // Writes the sums of the columns that begin at `at`.
@@ -83,7 +84,7 @@ MF_INLINE inline void Tile(const float* a, const Columns& p) {
   const float *b = p.b, *next = p.next;
   const int64_t depth = p.depth, width = p.width, next_step = p.next_step;
   for (int64_t d = 0; d < depth; ++d, b += width) {
-    // The processor itself fetches a panel in time if few rows use it.
+    // If few rows use a panel, the hardware prefetcher keeps up by itself.
     if (kVectors < kPanelVectors) {
       __builtin_prefetch(next, 0, 2);
       __builtin_prefetch(next + 16, 0, 2);
@@ -119,14 +120,14 @@ MF_INLINE inline void TileOf(int64_t rows, const float* a, const Columns& column
   if constexpr (kMaxRows > 1) TileOf<kFloats, kMaxRows - 1, kVectors>(rows, a, columns);
 }
 
-// kTileRows is the most rows of a tile that is two vectors wide. A tile of at most half as many
-// rows is a panel wide.
+// kTileRows is the maximum number of rows of a tile that is two vectors wide. A tile of at most
+// half as many rows is a panel wide.
 template <int kFloats, int kTileRows>
 MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const float* b, float* out,
                                 const float* bias) {
   alignas(64) float rows[PackedProduct::kMaxRows * kRowStep];
-  const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
-  const int64_t rows_per_tile = (p.m + tiles - 1) / std::max<int64_t>(tiles, 1);
+  const int64_t tiles = std::max<int64_t>((p.m + kTileRows - 1) / kTileRows, 1);
+  const int64_t rows_per_tile = (p.m + tiles - 1) / tiles;
   const bool is_panel_wide = p.m <= kTileRows / 2;
   ForEachBlock(p.k, [&](int64_t first, int64_t depth) MF_INLINE {
     for (int64_t i = 0; i < p.m; ++i) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FoldBatchNorm: folds what scales and shifts the channels of a product or convolution, such as
-// batch normalisation in inference, into its filter and bias.
+// FoldBatchNorm: folds operations that scale or shift the channels of a product or convolution,
+// such as batch normalisation in inference, into its filter and bias.
 //
 //   (x * filter + bias) * scale + offset = x * (filter * scale) + (bias * scale + offset)
 //
 // It does so only if the filter and the vectors are invariant (framework/compiler/invariants.h), so
 // that the products on the right are computed once, as forms, and not in each step. Results differ
-// by the rounding of the filter.
+// by the rounding of the filter; if the filter times the scales overflows, they are infinite.
 #ifndef MIRRORFLOW_OPS_PASSES_FOLD_BATCH_NORM_H_
 #define MIRRORFLOW_OPS_PASSES_FOLD_BATCH_NORM_H_
 

@@ -37,9 +37,12 @@ std::optional<std::vector<int64_t>> PaddingsOf(const Compilation& c, const Node&
     const int d = window->layout.space[i];
     (*paddings)[2 * d] += window->dims[i].before;
     (*paddings)[2 * d + 1] += window->dims[i].after;
-    // Libraries may not support windows that contain no pixel.
+    // Some libraries do not support windows that lie entirely in the padding.
     const int64_t size = c.values().shape(convolution.input(1)).dim(i);
-    if (std::max((*paddings)[2 * d], (*paddings)[2 * d + 1]) >= size) return std::nullopt;
+    if (std::max((*paddings)[2 * d], (*paddings)[2 * d + 1]) >= size ||
+        c.values().shape(pad.input(0)).dim(d) == 0) {
+      return std::nullopt;
+    }
   }
   for (const int d : {0, window->layout.channels}) {
     if ((*paddings)[2 * d] != 0 || (*paddings)[2 * d + 1] != 0) return std::nullopt;

@@ -9,6 +9,7 @@
 
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
+#include "ops/activation.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
 #include "ops/fused_ops.h"
@@ -100,8 +101,14 @@ Fusion FindActivation(const Compilation& c, const Node& node) {
     if (node.num_inputs() != 1 || !c.IsUsedOnce(node.input(0))) return {};
     value = node.input(0);
   }
+  const std::string& name = node.op().name;
+  // A user's op can have the name of an epilogue.
+  if (!is_swish && name != ops::kRelu && name != ops::kRelu6 && name != ops::kSigmoid &&
+      name != ops::kTanh) {
+    return {};
+  }
   const std::string op = Extended(c, value, [&](ops::Epilogue* epilogue) {
-    epilogue->activation = is_swish ? ops::kSwish : node.op().name;
+    epilogue->activation = is_swish ? ops::kSwish : name;
     return true;
   });
   return op.empty() ? Fusion() : Fusion{value, op, {}};

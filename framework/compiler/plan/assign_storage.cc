@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "framework/compiler/bucket_gradients.h"
-#include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/invariants.h"
+#include "framework/compiler/passes/order_variables.h"
 
 namespace mirrorflow {
 namespace {
@@ -22,8 +22,9 @@ class Assigner {
 
   void Run() {
     PlaceCollectives();
+    // EmitInstructions assigns storage to the values that are computed as forms.
     for (const Node* node : s_.order) {
-      if (!s_.invariants->IsComputed(*node)) AssignNode(*node);  // else EmitInstructions does
+      if (!s_.invariants->IsComputed(*node)) AssignNode(*node);
     }
     for (const Output& fetch : s_.fetches) {
       if (const int root = table_.RootOf(fetch); root >= 0) table_.all[root].fetched = true;

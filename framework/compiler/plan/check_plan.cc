@@ -144,6 +144,7 @@ class Checker {
 
   // Checks a write. A run makes its forms before the first instruction, and not again.
   absl::Status CheckForms(const MemoryAccess& write, size_t i) const {
+    if (write.bytes == 0) return absl::OkStatus();
     const int64_t begin = write.operand.offset, end = begin + write.bytes;
     for (size_t f = 0; f < plan_.forms.size(); ++f) {
       if (write.operand.region == plan_.form_region(static_cast<int>(f))) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/invariants.h"
+#include "framework/compiler/passes/order_variables.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel.h"
 
@@ -25,7 +25,7 @@ class LocalContext final : public KernelContext {
     return s_.values().shape(node_.output(i));
   }
   bool changes_rarely(int i) const override {
-    // A node that the plan computes as a form runs too rarely to need forms itself.
+    // A node that the plan computes as a form runs too rarely to benefit from forms of its inputs.
     return !s_.invariants->IsComputed(node_) && s_.invariants->SourceOf(node_.input(i)) != nullptr;
   }
   int num_threads() const override { return s_.traits.num_threads; }

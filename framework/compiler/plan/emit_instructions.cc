@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "framework/compiler/plan/emit_collectives.h"
 #include "framework/compiler/invariants.h"
+#include "framework/compiler/plan/emit_collectives.h"
 #include "framework/compiler/plan/plan_forms.h"
 #include "framework/compiler/plan/plan_writer.h"
 

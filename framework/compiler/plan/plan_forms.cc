@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <iterator>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/invariants.h"
+#include "framework/core/hash.h"
+#include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
@@ -25,6 +28,12 @@ std::string KeyOf(const Tensor& constant) {
   return key;
 }
 
+// Returns 128 bits that identify a key. A form can be an operand of many others, so they do not
+// repeat its key.
+std::string DigestOf(absl::string_view key) {
+  return absl::StrCat("form ", StableHash(key), " ", absl::HashOf(key));
+}
+
 }  // namespace
 
 int PlanForms::StorageOf(const Output& value, const OperandForm& form) {
@@ -41,6 +50,7 @@ int PlanForms::FormOf(const Node& node) {
   const auto known = by_node_.find(node.id());
   if (known != by_node_.end()) return known->second;
   KernelPlan& kernel = s_.kernel_plans[node.id()];
+  MF_CHECK(kernel.kernel != nullptr);
   PlannedForm planned = {.name = OpAndName(node),
                          .key = node.op().name,
                          .bytes = s_.LocalBytes(node.output(0)),
@@ -85,7 +95,7 @@ void PlanForms::AppendOperand(const Output& value, PlannedForm* form) {
     operand.form = FormOf(source);
     const PlannedForm& inner = s_.plan->forms[operand.form];
     form->variables.insert(form->variables.end(), inner.variables.begin(), inner.variables.end());
-    absl::StrAppend(&form->key, inner.key, ",");
+    absl::StrAppend(&form->key, DigestOf(inner.key), ",");
   }
   // A view has the memory of its source but another shape, on which the result can depend.
   absl::StrAppend(&form->key, s_.local_shape(value).ToString(), ",");
