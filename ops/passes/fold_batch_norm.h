@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FoldBatchNorm: folds what scales and shifts the channels of a product or convolution into its
-// filter and bias. Batch normalisation in inference does so:
-//   (x * filter + bias) * scale + offset = x * (filter * scale) + (bias * scale + offset).
+// FoldBatchNorm: folds what scales and shifts the channels of a product or convolution, such as
+// batch normalisation in inference, into its filter and bias.
+//
+//   (x * filter + bias) * scale + offset = x * (filter * scale) + (bias * scale + offset)
+//
 // It does so only if the filter and the vectors are invariant (framework/compiler/invariants.h), so
 // that the products on the right are computed once, as forms, and not in each step. Results differ
 // by the rounding of the filter.
