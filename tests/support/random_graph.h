@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random programs for one device and a global batch, including training steps, to compare the
-// pipeline with the reference interpreter. All computation is in double precision, so different
-// summation orders agree to 1e-9, but a wrong program does not.
+// pipeline with the reference interpreter. All computation is in double precision, or on small
+// integers in float, so different summation orders agree to 1e-9, but a wrong program does not.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 
