@@ -360,6 +360,28 @@ TEST_P(ComputedFormsTest, ChecksOfVariablesFail) {
   }
 }
 
+// A restore that fails after it has written parts of a variable leaves no stale value.
+TEST_P(ComputedFormsTest, PartsThatFailedRestoreWroteAreRead) {
+  const Variable sum = CreateVariable(root_, "sum", kMatrix, initializers::Ones(), DT_FLOAT,
+                                      {.synchronization = VariableSynchronization::kOnRead});
+  const Output result = ops::MatMul(root_, x_, ops::Mul(root_, sum.value, variables_[0].value));
+  const Output expected = ops::MatMul(root_, x_, ops::Mul(root_, fed_[0], fed_[1]));
+  CreateSession();
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    ASSERT_THAT(session_->AssignPartsFromWorker0(
+                    "sum", {{.rank = 0, .value = Matrix(seed)}, {.rank = 9, .value = Matrix(0)}}),
+                IsError(absl::StatusCode::kInvalidArgument, "'sum'", "rank 9"));
+    const auto want = session_->Run({{x_, Images(3)},
+                                     {fed_[0], session_->ReadVariable("sum").value()},
+                                     {fed_[1], session_->ReadVariable("a").value()}},
+                                    {expected});
+    ASSERT_TRUE(want.ok()) << want.status();
+    const auto got = session_->Run({{x_, Images(3)}}, {result});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(Difference((*want)[0], (*got)[0], {}), "");
+  }
+}
+
 // Readers on several threads see pairs of values that the variables had at the same time, never a
 // mixture.
 TEST_P(ComputedFormsTest, ConcurrentReadersSeeWholeValues) {

@@ -449,6 +449,26 @@ TEST(FuseEpiloguesTest, FurtherOpsStay) {
   EXPECT_THAT(OpsOf(sums), ElementsAre(sums.FusedName({.add = true}), "AddV2"));
 }
 
+// Fused layers in reduced precision round once, and separate ops after each op.
+TEST(FuseEpiloguesTest, ReducedPrecisionIsFused) {
+  Convolution c(7);
+  const auto narrow = [&](Output value) { return ops::Cast(c.root, value, DT_BFLOAT16); };
+  const Output filter = narrow(c.Fixed(Integers({3, 3, 16, kChannels})));
+  const Output bias = narrow(c.Fixed(Integers({kChannels})));
+  const Output addend = narrow(c.Feed(Integers({7, kSize, kSize, kChannels})));
+  Output y = ops::Conv2D(c.root, narrow(c.x), filter, {1, 1, 1, 1}, "SAME");
+  y = ops::AddV2(c.root, ops::BiasAdd(c.root, y, bias), addend);
+  c.fetches = {ops::Cast(c.root, ops::Relu(c.root, y), DT_FLOAT)};
+  const auto want = c.Run(1, "fuse_epilogues");
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (const int replicas : {1, 3}) {
+    const auto got = c.Run(replicas);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_THAT(got->ops, Contains(c.FusedName({.add = true, .activation = ops::kRelu})));
+    EXPECT_EQ(Difference(want->values[0], got->values[0], {.relative = 0.01, .absolute = 0.5}), "");
+  }
+}
+
 // Returns kernels that make the device support fused nodes. The kernels never run;
 // tests/cuda/strategy_test.cc checks what real ones compute.
 const KernelRegistry& Kernels() {
