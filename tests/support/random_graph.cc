@@ -34,6 +34,7 @@ class Generator {
     program_.batch = 1 + random_.Below(options_.max_batch);
     AddSources();
     for (int i = 0; i < options_.num_ops; ++i) {
+      if (options_.has_layers && Chance(15)) Layer(Value(Pick()));
       MF_RETURN_IF_ERROR(AddOp());
       if (!options_.communicates || !Chance(20)) continue;
       const Value x = Pick();
@@ -129,8 +130,7 @@ class Generator {
         &Generator::Transpose, &Generator::Concat, &Generator::Cut,    &Generator::Lookup,
         &Generator::Softmax,   &Generator::Repeat, &Generator::Choose, &Generator::SumOfMany,
         &Generator::Noise,     &Generator::Stack,  &Generator::Fill,   &Generator::Round,
-        &Generator::Same,      &Generator::Same,   &Generator::Branch, &Generator::Loop,
-        &Generator::Layer,     &Generator::Layer};
+        &Generator::Same,      &Generator::Same,   &Generator::Branch, &Generator::Loop};
     // Makers that use no variables, and no values except the function's arguments.
     constexpr Maker kMakersInFunctions[] = {
         &Generator::Unary,     &Generator::Binary, &Generator::Binary,    &Generator::Reduce,

@@ -30,6 +30,8 @@ struct RandomGraphOptions {
   // If true, also adds explicit communication: of values in the graph, and of gradients in a
   // communication hook.
   bool communicates = false;
+  // If true, also adds layers of convolutional networks in inference, which compute in float.
+  bool has_layers = false;
 };
 
 // Returns a random program. The same seed gives the same program.
