@@ -294,6 +294,27 @@ TEST_P(EpilogueTest, KeepsSpecialValuesOfImages) {
   EXPECT_EQ(OpsOf(p).size(), 1);
 }
 
+// oneDNN leaves windows of more than 2^20 elements to other kernels.
+TEST_P(EpilogueTest, KernelsWithoutOneDnnComputeSameBits) {
+  const auto& [is_depthwise, adds, activation] = GetParam();
+  PassProgram p;
+  const Scope root(&p.graph);
+  p.values = {Integers({2, 1025, 1026, 1}), Integers({1024, 1025, 1, 2}), Integers({2}),
+              SpecialValues({2, 2, 2, 2})};
+  for (const Tensor& value : p.values) {
+    p.shapes.push_back(value.shape());
+    p.feeds.push_back(ops::Placeholder(root, DT_FLOAT, value.shape()));
+  }
+  const std::vector<int64_t> strides = {1, 1, 1, 1};
+  Output y = is_depthwise
+                 ? ops::DepthwiseConv2dNative(root, p.feeds[0], p.feeds[1], strides, "VALID")
+                 : ops::Conv2D(root, p.feeds[0], p.feeds[1], strides, "VALID");
+  y = ops::BiasAdd(root, y, p.feeds[2]);
+  if (adds) y = ops::AddV2(root, y, p.feeds[3]);
+  p.fetches = {Activate(root, activation, y)};
+  EXPECT_EQ(OpsOf(p).size(), 1);
+}
+
 TEST(FuseEpiloguesTest, EitherOperandCanBeAddend) {
   for (const bool from_left : {false, true}) {
     Convolution c(3);
