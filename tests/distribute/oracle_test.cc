@@ -58,8 +58,8 @@ PassNames RandomPasses(Random& random) {
 template <typename Choose>
 void CheckProgram(uint64_t seed, Choose choose, bool communicates = false) {
   const int num_ops = 4 + static_cast<int>(seed % 12);
-  const absl::StatusOr<RandomProgram> program =
-      MakeRandomProgram(seed, {.num_ops = num_ops, .communicates = communicates});
+  const absl::StatusOr<RandomProgram> program = MakeRandomProgram(
+      seed, {.num_ops = num_ops, .communicates = communicates, .has_layers = true});
   ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
   Random random(seed);
   ProgramSetting setting = RandomSetting(program->batch, random);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/random_graph.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +34,7 @@ class Generator {
     program_.batch = 1 + random_.Below(options_.max_batch);
     AddSources();
     for (int i = 0; i < options_.num_ops; ++i) {
+      if (options_.has_layers && Chance(15)) Layer(Value(Pick()));
       MF_RETURN_IF_ERROR(AddOp());
       if (!options_.communicates || !Chance(20)) continue;
       const Value x = Pick();
@@ -364,6 +368,130 @@ class Generator {
     const Output one = ops::ScalarConst(scope_, DT_DOUBLE, 1);
     const Builder builder = kBuilders[random_.Below(static_cast<int64_t>(std::size(kBuilders)))];
     KeepAsItIs(builder(scope_, x.output, zero, one), x.shape);
+  }
+
+  // Returns a variable or constant of integers between -2 and 2 in float.
+  Output Integers(const Shape& shape) {
+    Tensor integers = RandomTensor(DT_FLOAT, shape, &random_);
+    for (float& element : integers.flat<float>()) element = std::round(2 * element) + 0.0f;
+    if (Chance(30)) return ops::Const(scope_, integers);
+    const Variable variable = CreateVariable(
+        scope_, "integers", shape,
+        [&](const Scope& scope, const Shape&, DataType) { return ops::Const(scope, integers); },
+        DT_FLOAT, {.trainable = false});
+    if (Chance(10)) {
+      program_.targets.push_back(
+          ops::AssignSubVariableOp(scope_, variable.handle, ops::OnesLike(scope_, variable.value)));
+    }
+    return variable.value;
+  }
+
+  // Returns one more operation on the channels of y, of which there are `channels`.
+  Output ScaleOrShift(Output y, int64_t channels, bool is_image) {
+    switch (random_.Below(is_image ? 5 : 4)) {
+      case 0:
+        return ops::BiasAdd(scope_, y, Integers({channels}));
+      case 1:
+        return ops::Mul(scope_, y, Integers({channels}));
+      case 2:
+        return ops::AddV2(scope_, Integers({1, channels}), y);
+      case 3:
+        return ops::Sub(scope_, y, Integers({channels}));
+      default: {
+        // The square root of each sum of a variance and epsilon is 1 or 2.
+        std::vector<float> variance;
+        for (int64_t c = 0; c < channels; ++c) variance.push_back(Chance(50) ? 0.5f : 3.5f);
+        const Output scale = Integers({channels}), offset = Integers({channels});
+        return ops::FusedBatchNormV3(scope_, y, scale, offset, Integers({channels}),
+                                     ops::Const(scope_, Tensor::Vector<float>(variance)),
+                                     {.epsilon = 0.5f, .is_training = false})
+            .y;
+      }
+    }
+  }
+
+  Output Activate(Output y) {
+    switch (random_.Below(6)) {
+      case 0:
+        return ops::Relu(scope_, y);
+      case 1:
+        return ops::Relu6(scope_, y);
+      case 2:
+        return ops::Sigmoid(scope_, y);
+      case 3:
+        return ops::Tanh(scope_, y);
+      case 4:
+        return ops::Mul(scope_, y, ops::Sigmoid(scope_, y));
+      default:
+        return y;
+    }
+  }
+
+  // Returns a convolution of images that have this shape, and sets `shape` to that of the result.
+  Output Convolve(Output images, Shape* shape) {
+    const int64_t channels = shape->dim(3), each = 1 + random_.Below(2);
+    const bool is_depthwise = Chance(30), is_valid = Chance(60);
+    std::vector<int32_t> paddings(8, 0);
+    Shape filter;
+    for (int d = 1; d <= 2; ++d) {
+      const int64_t size = 1 + random_.Below(3);
+      filter.AddDim(size);
+      if (!is_valid) continue;
+      // Pads by at least as much as the window needs.
+      const int64_t before = random_.Below(size);
+      const int64_t after = std::max(random_.Below(size), size - before - shape->dim(d));
+      paddings[2 * d] = static_cast<int32_t>(before);
+      paddings[2 * d + 1] = static_cast<int32_t>(after);
+      shape->set_dim(d, shape->dim(d) + before + after - size + 1);
+    }
+    filter.AddDim(channels);
+    filter.AddDim(is_depthwise ? each : Size());
+    shape->set_dim(3, is_depthwise ? channels * each : filter.dim(3));
+    if (is_valid) {
+      images = ops::Pad(scope_, images, ops::Const(scope_, Tensor::Of<int32_t>({4, 2}, paddings)));
+    }
+    const char* const padding = is_valid ? "VALID" : "SAME";
+    return is_depthwise
+               ? ops::DepthwiseConv2dNative(scope_, images, Integers(filter), {1, 1, 1, 1}, padding)
+               : ops::Conv2D(scope_, images, Integers(filter), {1, 1, 1, 1}, padding);
+  }
+
+  // Adds a layer in float, for the passes that only fuse floats: a convolution or product, what
+  // scales and shifts its channels, and possibly a sum and an activation. Elements are integers
+  // until the activation, so that sums are exact.
+  void Layer(const Value& x) {
+    if (x.shape.rank() < 2 || x.shape.rank() > 4) return;
+    const bool is_image = x.shape.rank() > 2 || Chance(50);
+    Shape shape = x.shape;
+    while (is_image && shape.rank() < 4) shape.AddDim(1);
+    const Output four = ops::ScalarConst(scope_, DT_DOUBLE, 4);
+    const Output rounded = ops::Round(scope_, ops::Mul(scope_, ops::Tanh(scope_, x.output), four));
+    const Shape in = shape;
+    const Output input = ops::Reshape(scope_, ops::Cast(scope_, rounded, DT_FLOAT), in);
+    Output y;
+    if (is_image) {
+      y = Convolve(input, &shape);
+    } else {
+      const int64_t m = Size();
+      const bool transpose = Chance(50);
+      y = ops::MatMul(scope_, input,
+                      Integers(transpose ? Shape({m, in.dim(1)}) : Shape({in.dim(1), m})),
+                      {.transpose_b = transpose});
+      shape.set_dim(1, m);
+    }
+    const auto keep = [&] {
+      Keep(ops::StopGradient(scope_, ops::Cast(scope_, y, DT_DOUBLE)), shape);
+    };
+    const int64_t channels = shape.dim(shape.rank() - 1);
+    for (int64_t i = random_.Below(4); i > 0; --i) y = ScaleOrShift(y, channels, is_image);
+    if (Chance(10)) keep();  // a second use
+    if (Chance(40)) {
+      Shape of_other = in;
+      const Output other = !is_image || Chance(50) ? input : Convolve(input, &of_other);
+      if (of_other == shape) y = ops::AddV2(scope_, y, other);
+    }
+    y = Activate(y);
+    keep();
   }
 
   // Adds a few ops on a function's arguments. Returns the last value that has this shape, or an

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random programs for one device and a global batch, including training steps, to compare the
-// pipeline with the reference interpreter. All computation is in double precision, so different
-// summation orders agree to 1e-9, but a wrong program does not.
+// pipeline with the reference interpreter. All computation is in double precision, or on small
+// integers in float, so different summation orders agree to 1e-9, but a wrong program does not.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 
@@ -30,6 +30,8 @@ struct RandomGraphOptions {
   // If true, also adds explicit communication: of values in the graph, and of gradients in a
   // communication hook.
   bool communicates = false;
+  // If true, also adds layers of convolutional networks in inference, which compute in float.
+  bool has_layers = false;
 };
 
 // Returns a random program. The same seed gives the same program.

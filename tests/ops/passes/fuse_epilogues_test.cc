@@ -294,6 +294,27 @@ TEST_P(EpilogueTest, KeepsSpecialValuesOfImages) {
   EXPECT_EQ(OpsOf(p).size(), 1);
 }
 
+// oneDNN leaves windows of more than 2^20 elements to other kernels.
+TEST_P(EpilogueTest, KernelsWithoutOneDnnComputeSameBits) {
+  const auto& [is_depthwise, adds, activation] = GetParam();
+  PassProgram p;
+  const Scope root(&p.graph);
+  p.values = {Integers({2, 1025, 1026, 1}), Integers({1024, 1025, 1, 2}), Integers({2}),
+              SpecialValues({2, 2, 2, 2})};
+  for (const Tensor& value : p.values) {
+    p.shapes.push_back(value.shape());
+    p.feeds.push_back(ops::Placeholder(root, DT_FLOAT, value.shape()));
+  }
+  const std::vector<int64_t> strides = {1, 1, 1, 1};
+  Output y = is_depthwise
+                 ? ops::DepthwiseConv2dNative(root, p.feeds[0], p.feeds[1], strides, "VALID")
+                 : ops::Conv2D(root, p.feeds[0], p.feeds[1], strides, "VALID");
+  y = ops::BiasAdd(root, y, p.feeds[2]);
+  if (adds) y = ops::AddV2(root, y, p.feeds[3]);
+  p.fetches = {Activate(root, activation, y)};
+  EXPECT_EQ(OpsOf(p).size(), 1);
+}
+
 TEST(FuseEpiloguesTest, EitherOperandCanBeAddend) {
   for (const bool from_left : {false, true}) {
     Convolution c(3);
@@ -447,6 +468,26 @@ TEST(FuseEpiloguesTest, FurtherOpsStay) {
   sums.fetches = {
       ops::AddV2(sums.root, ops::AddV2(sums.root, sums.y, sums.FeedAddend()), sums.FeedAddend())};
   EXPECT_THAT(OpsOf(sums), ElementsAre(sums.FusedName({.add = true}), "AddV2"));
+}
+
+// Fused layers in reduced precision round once, and separate ops after each op.
+TEST(FuseEpiloguesTest, ReducedPrecisionIsFused) {
+  Convolution c(7);
+  const auto narrow = [&](Output value) { return ops::Cast(c.root, value, DT_BFLOAT16); };
+  const Output filter = narrow(c.Fixed(Integers({3, 3, 16, kChannels})));
+  const Output bias = narrow(c.Fixed(Integers({kChannels})));
+  const Output addend = narrow(c.Feed(Integers({7, kSize, kSize, kChannels})));
+  Output y = ops::Conv2D(c.root, narrow(c.x), filter, {1, 1, 1, 1}, "SAME");
+  y = ops::AddV2(c.root, ops::BiasAdd(c.root, y, bias), addend);
+  c.fetches = {ops::Cast(c.root, ops::Relu(c.root, y), DT_FLOAT)};
+  const auto want = c.Run(1, "fuse_epilogues");
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (const int replicas : {1, 3}) {
+    const auto got = c.Run(replicas);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_THAT(got->ops, Contains(c.FusedName({.add = true, .activation = ops::kRelu})));
+    EXPECT_EQ(Difference(want->values[0], got->values[0], {.relative = 0.01, .absolute = 0.5}), "");
+  }
 }
 
 // Returns kernels that make the device support fused nodes. The kernels never run;
