@@ -59,7 +59,8 @@ bool Invariants::OnlyKernelsRead(const Node& node) const {
   return std::all_of(node.uses().begin(), node.uses().end(), [this](const Use& use) {
     const OpDef& op = use.user->op();
     if (use.slot == Use::kControl || !Computes(op) || IsControlFlow(op)) return false;
-    return !op.has(kView) || OnlyKernelsRead(*use.user);
+    if (!op.has(kView)) return true;
+    return use.user->control_inputs().empty() && OnlyKernelsRead(*use.user);  // as in SourceOf
   });
 }
 

@@ -77,11 +77,15 @@ class ComputedFormsTest : public testing::TestWithParam<int> {  // the number of
   }
   static std::string Name(int variable) { return variable == 0 ? "a" : "b"; }
 
+  // Returns x · matrix. The product is of doubles, because a float product would ask for another
+  // form of the matrix.
+  Output TimesMatrix(const Output& matrix) {
+    return ops::MatMul(root_, ops::Cast(root_, x_, DT_DOUBLE), ops::Cast(root_, matrix, DT_DOUBLE));
+  }
   // Adds x · formula(a, b), computed from the variables.
   Output Add(const Formula& formula) {
-    expected_.push_back(ops::MatMul(root_, x_, formula(root_, fed_[0], fed_[1])));
-    results_.push_back(
-        ops::MatMul(root_, x_, formula(root_, variables_[0].value, variables_[1].value)));
+    expected_.push_back(TimesMatrix(formula(root_, fed_[0], fed_[1])));
+    results_.push_back(TimesMatrix(formula(root_, variables_[0].value, variables_[1].value)));
     return results_.back();
   }
   // Adds an op that writes a variable.
@@ -280,7 +284,7 @@ TEST_P(ComputedFormsTest, StepReadsItsOwnWrite) {
   const Output read =
       ops::ReadVariableOp(root_.WithControlDependencies({write}), variables_[0].handle);
   Add(Product);
-  const Output later = ops::MatMul(root_, x_, ops::Mul(root_, read, variables_[1].value));
+  const Output later = TimesMatrix(ops::Mul(root_, read, variables_[1].value));
   CreateSession();
   ExpectCurrent();
   for (int i = 0; i < 3; ++i) {
@@ -421,7 +425,18 @@ TEST_P(ComputedFormsTest, ConcurrentReadersSeeWholeValues) {
   ExpectCurrent();
 }
 
-// The limit counts the last value of the chain, but not the values before it, which exist only
+// Each value has two paths to the one before it, so there are 2^40 paths through all of them.
+TEST_P(ComputedFormsTest, ManyPathsTakeNoLonger) {
+  Add([](const Scope& s, Output a, Output b) {
+    for (int i = 0; i < 40; ++i) a = ops::Maximum(s, ops::Mul(s, a, b), a);
+    return a;
+  });
+  CreateSession();
+  ExpectCurrent();
+  EXPECT_EQ(num_made(), GetParam());
+}
+
+// The limit counts the last value of the chain, and once the values before it, which exist only
 // while it is computed.
 TEST_P(ComputedFormsTest, LimitCountsKeptValues) {
   Add(Chain);
@@ -437,7 +452,10 @@ TEST_P(ComputedFormsTest, LimitCountsKeptValues) {
   for (const PlannedForm& form : compiled->plans[0]->forms) kept += form.kept ? form.bytes : 0;
   EXPECT_EQ(kept, kBytes);
   EXPECT_GT(compiled->plans[0]->forms.size(), 1);
-  for (const auto& plan : compiled->plans) need += plan->arena_bytes + plan->constants_bytes;
+  for (const auto& plan : compiled->plans) {
+    EXPECT_GE(plan->form_making_bytes(), kBytes);
+    need += plan->arena_bytes + plan->constants_bytes + plan->form_making_bytes();
+  }
   need += GetParam() * kept;
 
   CreateSession({.max_bytes = need});
