@@ -101,7 +101,9 @@ std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& o
   std::pair<std::string, std::string> terms(DotsFor(in), DotsFor(out));
   char letter = 'a';
   auto pair_up = [&](int i, int j) { terms.first[i] = terms.second[j] = letter++; };
-  const bool empty = in.num_elements() == 0;
+  // Products of 0 determine no groups. Nor do sizes that differ, which exist while MarkRows tries
+  // other row counts.
+  const bool has_groups = in.num_elements() > 0 && in.num_elements() == out.num_elements();
   int i = 0, j = 0;
   auto skip_ones = [&] {
     while (i < in.rank() && in.dim(i) == 1) ++i;
@@ -109,7 +111,7 @@ std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& o
   };
   for (skip_ones(); i < in.rank() && j < out.rank(); skip_ones()) {
     int64_t a = in.dim(i), b = out.dim(j);
-    if (empty && a != b) break;  // all products are 0 and determine no groups
+    if (!has_groups && a != b) break;
     pair_up(i++, j++);
     while (a != b) (a < b ? a : b) *= a < b ? in.dim(i++) : out.dim(j++);
   }

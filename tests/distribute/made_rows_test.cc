@@ -167,6 +167,24 @@ TEST_P(MadeRowsTest, LocalPartOfSumCountsRowsOfReplica) {
   }
 }
 
+// The graph accepts 3 rows only. MarkRows, which tries others, finds 9 elements where the result of
+// the Reshape has 6.
+TEST_P(MadeRowsTest, ShapesCanDependOnRowCount) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+  const Output three = ops::Const(root, Tensor::Of<float>({3, 1}, {1, 2, 3}));
+  const Output both = ops::ConcatV2(root, {x, three}, 0);
+  const Output sum = ops::Sum(root, ops::Reshape(root, both, {6, 1, 1, 1}));
+  const Output result = ops::AllReduce(root, ops::LocalPart(root, sum));
+  const auto strategy = Replicas(GetParam());
+  const auto session = strategy->NewSession(graph);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto got = (*session)->Run({{x, Tensor::Of<float>({3, 1}, {4, 5, 6})}}, {result});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ((*got)[0].scalar<float>(), 21);
+}
+
 TEST_P(MadeRowsTest, OnReadVariableAddsRowsOfReplica) {
   for (const Maker& maker : Makers()) {
     const auto strategy = Replicas(GetParam());
