@@ -50,7 +50,7 @@ std::optional<std::vector<int64_t>> PaddingsOf(const Compilation& c, const Node&
   return *std::move(paddings);
 }
 
-absl::Status Fold(Compilation& c, Node* convolution, std::vector<int64_t> paddings) {
+absl::Status Fold(Compilation& c, Node* convolution, const std::vector<int64_t>& paddings) {
   const Node& pad = *convolution->input(0).node;
   std::vector<Operation> before;
   for (const Node* node : {static_cast<const Node*>(convolution), &pad}) {
@@ -64,8 +64,7 @@ absl::Status Fold(Compilation& c, Node* convolution, std::vector<int64_t> paddin
   for (const auto& [name, value] : convolution->attrs()) {
     if (name != "padding" && name != "explicit_paddings") build.Attr(name, value);
   }
-  build.Attr("padding", "EXPLICIT")
-      .Attr("explicit_paddings", AttrValue::List<int64_t>(std::move(paddings)));
+  build.Attr("padding", "EXPLICIT").Attr("explicit_paddings", AttrValue::List<int64_t>(paddings));
   const Output padded = std::move(build).One();
   MF_RETURN_IF_ERROR(c.graph.status());
   c.ReplaceNode(convolution, padded);
@@ -77,9 +76,9 @@ absl::Status Fold(Compilation& c, Node* convolution, std::vector<int64_t> paddin
 absl::StatusOr<bool> FoldPadding::Run(Compilation& c) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
-    std::optional<std::vector<int64_t>> paddings = PaddingsOf(c, *node);
+    const std::optional<std::vector<int64_t>> paddings = PaddingsOf(c, *node);
     if (!paddings.has_value()) continue;
-    MF_RETURN_IF_ERROR(Fold(c, node, *std::move(paddings)));
+    MF_RETURN_IF_ERROR(Fold(c, node, *paddings));
     changed = true;
   }
   return changed && c.RemoveDeadNodes();

@@ -143,17 +143,17 @@ constexpr int64_t kChannels = 64;  // an output image has a quarter of the float
 // Returns numbers that an epilogue could change by mistake, between others of all magnitudes.
 Tensor SpecialValues(const Shape& shape) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  constexpr float kSpecial[] = {std::numeric_limits<float>::quiet_NaN(),
-                                kInf,
-                                -kInf,
-                                0.0f,
-                                -0.0f,
-                                6.0f,
-                                std::nextafter(6.0f, 7.0f),
-                                std::numeric_limits<float>::denorm_min(),
-                                -std::numeric_limits<float>::min(),
-                                std::numeric_limits<float>::max(),
-                                std::numeric_limits<float>::lowest()};
+  const float kSpecial[] = {std::numeric_limits<float>::quiet_NaN(),
+                            kInf,
+                            -kInf,
+                            0.0f,
+                            -0.0f,
+                            6.0f,
+                            std::nextafter(6.0f, 7.0f),
+                            std::numeric_limits<float>::denorm_min(),
+                            -std::numeric_limits<float>::min(),
+                            std::numeric_limits<float>::max(),
+                            std::numeric_limits<float>::lowest()};
   Random random(9);
   Tensor values = RandomTensor(DT_FLOAT, shape, &random);
   for (float& value : values.flat<float>()) {
