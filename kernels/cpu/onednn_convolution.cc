@@ -39,6 +39,7 @@ memory::desc FloatFilter(const ConvolutionGeometry& g,
   if (g.groups > 1) dims.insert(dims.begin(), g.groups);
   return memory::desc(dims, memory::data_type::f32, layout);
 }
+
 // Describes a filter in the graph's layout.
 memory::desc PlainFilter(const ConvolutionGeometry& g) {
   return FloatFilter(g, g.groups > 1 ? memory::format_tag::hwigo : memory::format_tag::hwio);

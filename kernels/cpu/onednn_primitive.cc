@@ -182,9 +182,10 @@ absl::Status CheckMemoryForCode() {
         "cannot map 8 MiB of memory; `ulimit -v` or `ulimit -d` may be too low");
   return Annotate(status, "oneDNN: memory for generated code");
 }
+
 // Number of recently created primitives to keep after their last plan is destroyed, so that
-// recompiling a model is fast. Each holds tens of kilobytes of generated code.
-constexpr size_t kRecentPrimitives = 256;
+// recompiling a model is fast. Each holds up to half a megabyte of generated code and tables.
+constexpr size_t kRecentPrimitives = 128;
 
 }  // namespace
 

@@ -130,7 +130,7 @@ class BenchGraphTest(ProgramTest):
         for name in "good", "fails":
             self.write(f"models/{name}.pbtxt", DOUBLED)
         self.write("models/cut.pbtxt", DOUBLED[:60])
-        self.write("models/notes.md", "not a graph")
+        self.write("models/notes.txt", "not a graph")
         out, lines = self.bench("inference", "--models=models", "--batch_sizes=1,2")
         rows = [[cell.strip() for cell in line.strip("|").split("|")]
                 for line in out.splitlines() if line.startswith("|")]
@@ -155,7 +155,7 @@ class BenchGraphTest(ProgramTest):
     def test_wrong_flags_and_graphs_are_reported(self):
         self.write("twice.txt", "x = Placeholder() {dtype=float, shape=<2>}\n"
                    "y = Neg(x) {T=float}\n")
-        self.write("nothing/notes.md", "")
+        self.write("nothing/notes.txt", "")
         step = ["step", "--graph=doubled.pbtxt"]
         inference = ["inference", "--models=nothing"]
         for args, where, what in [
