@@ -9,6 +9,7 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/libraries/cudnn_convolution.h"
 #include "ops/fused_ops.h"
+#include "ops/unary.h"
 #include "ops/window.h"
 
 namespace mirrorflow {

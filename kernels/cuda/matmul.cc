@@ -19,6 +19,7 @@
 #include "kernels/cuda/plain_product.h"
 #include "kernels/cuda/reduce_stages.h"
 #include "ops/fused_ops.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {

@@ -21,6 +21,7 @@
 #include "kernels/cuda/libraries/program.h"
 #include "ops/conv2d.h"
 #include "ops/fused_ops.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
