@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<BoundForms>> BoundForms::Create(std::shared_ptr<c
 absl::Status BoundForms::RefreshAll(Lane& lane) {
   const uint64_t writes = store_->writes();
   const std::vector<PlannedForm>& forms = plan_->forms;
-  // For each form that is not kept, the stale forms that still have to read it.
+  // By form, if it is not kept: how many stale forms have yet to read it.
   std::vector<int> readers(forms.size());
   std::vector<char> is_stale(forms.size());
   for (size_t f = forms.size(); f-- > 0;) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
@@ -26,16 +27,6 @@ MF_INLINE inline void ForEachBlock(int64_t k, const Use use) {
   const int64_t depth = Product::BlockDepth(k);
   for (int64_t first = 0; first < k; first += depth) use(first, std::min(depth, k - first));
 }
-
-template <int kFloats>
-struct VectorOf {
-  typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
-};
-// A vector at any address.
-template <int kFloats>
-struct Unaligned {
-  typename VectorOf<kFloats>::type vector;
-} __attribute__((packed));
 
 // The distance between copied rows of a. The extra floats keep the rows from competing for the same
 // sets of the cache.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/transpose8.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -16,17 +17,6 @@ constexpr int64_t kNearFloats = 32 << 10;
 constexpr int64_t kLeftFloats = 64 << 10;
 constexpr int64_t kMaxColumns = 2048;  // per block
 constexpr int kMaxRows = 12;           // per tile
-
-template <int kFloats>
-struct VectorOf {
-  typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
-};
-
-// A vector at any address.
-template <int kFloats>
-struct Unaligned {
-  typename VectorOf<kFloats>::type vector;
-} __attribute__((packed));
 
 // Packs `lanes` rows of a or columns of b into a panel [depth, kLanes], padded with zeros. Element
 // (d, lane) is from[d * step + lane * lane_step].

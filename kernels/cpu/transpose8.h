@@ -4,16 +4,14 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 
 // Transposes 8 by 8 elements: to[i * to_step + j] = from[j * step + i].
 MF_INLINE inline void Transpose8(const float* from, int64_t step, float* to, int64_t to_step) {
-  typedef float Vector __attribute__((vector_size(8 * sizeof(float))));
-  struct Unaligned {  // a vector at any address
-    Vector vector;
-  } __attribute__((packed));
+  using Vector = VectorOf<8>::type;
   const auto ab = [](Vector a, Vector b)
                       MF_INLINE { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13); };
   const auto cd = [](Vector a, Vector b) MF_INLINE {
@@ -27,7 +25,7 @@ MF_INLINE inline void Transpose8(const float* from, int64_t step, float* to, int
   };
   Vector x[8], y[8];
   for (int j = 0; j < 8; ++j) {
-    x[j] = reinterpret_cast<const Unaligned*>(from + j * step)->vector;
+    x[j] = reinterpret_cast<const Unaligned<8>*>(from + j * step)->vector;
   }
   for (int j = 0; j < 8; j += 2) {
     y[j] = ab(x[j], x[j + 1]);
@@ -40,8 +38,8 @@ MF_INLINE inline void Transpose8(const float* from, int64_t step, float* to, int
     x[j + 3] = high(y[j + 1], y[j + 3]);
   }
   for (int j = 0; j < 4; ++j) {
-    auto* const first = reinterpret_cast<Unaligned*>(to + j * to_step);
-    auto* const second = reinterpret_cast<Unaligned*>(to + (j + 4) * to_step);
+    auto* const first = reinterpret_cast<Unaligned<8>*>(to + j * to_step);
+    auto* const second = reinterpret_cast<Unaligned<8>*>(to + (j + 4) * to_step);
     first->vector = __builtin_shufflevector(x[j], x[j + 4], 0, 1, 2, 3, 8, 9, 10, 11);
     second->vector = __builtin_shufflevector(x[j], x[j + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }

@@ -32,7 +32,7 @@ class Folder {
         last_(product),
         channels_(LastDim(product->output(0))) {}
 
-  // Returns whether the product or convolution can be folded into.
+  // Returns whether anything can be folded into the product or convolution.
   bool CanFold() const {
     const std::string& op = product_->op().name;
     const bool is_convolution = op == ops::kConv2D || op == ops::kDepthwiseConv2dNative;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Vectors of floats, as extensions of the compiler, for kernels whose loops it does not vectorise
+// well by itself.
+#ifndef MIRRORFLOW_KERNELS_CPU_FLOAT_VECTORS_H_
+#define MIRRORFLOW_KERNELS_CPU_FLOAT_VECTORS_H_
+
+namespace mirrorflow {
+
+template <int kFloats>
+struct VectorOf {
+  typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
+};
+
+// A vector at any address.
+template <int kFloats>
+struct Unaligned {
+  typename VectorOf<kFloats>::type vector;
+} __attribute__((packed));
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CPU_FLOAT_VECTORS_H_
