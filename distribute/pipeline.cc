@@ -34,6 +34,8 @@
 #include "ops/passes/fuse_attention.h"
 #include "ops/passes/fuse_elementwise.h"
 #include "ops/passes/fuse_epilogues.h"
+#include "ops/passes/fuse_gelu.h"
+#include "ops/passes/fuse_layer_norm.h"
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/lower_to_matmul.h"
 #include "ops/passes/mixed_precision.h"
@@ -66,6 +68,8 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<LowerToMatmul>();
   p.Add<SinkReluBelowMaxPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
+  p.Add<FuseGelu>();
+  p.Add<FuseLayerNorm>();
   p.Add<FuseAttention>();
   p.Add<ElideAttentionTransposes>();
 

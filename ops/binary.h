@@ -24,7 +24,9 @@ inline constexpr char kLess[] = "Less";
 inline constexpr char kLessEqual[] = "LessEqual";
 inline constexpr char kLogicalAnd[] = "LogicalAnd";
 inline constexpr char kMul[] = "Mul";
+inline constexpr char kPow[] = "Pow";
 inline constexpr char kRealDiv[] = "RealDiv";
+inline constexpr char kSquaredDifference[] = "SquaredDifference";
 inline constexpr char kSub[] = "Sub";
 
 // Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.

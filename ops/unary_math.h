@@ -13,6 +13,9 @@ void RegisterUnaryMath(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kErf[] = "Erf";  // for passes that match these ops
+inline constexpr char kErfc[] = "Erfc";
+
 // Shapes:   any, including empty; the result has the same shape.
 // Dtypes:   half, bfloat16, float, double.
 // Special:  as in C: Asin(2) = NaN, Atanh(1) = inf, Lgamma(-1) = inf; Digamma is NaN at 0 and at

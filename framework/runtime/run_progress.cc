@@ -61,7 +61,10 @@ RunProgress::RunProgress(int num_replicas) {
   for (int r = 0; r < num_replicas; ++r) logs_.push_back(std::make_shared<CollectiveLog>());
 }
 
-RunProgress::Run::Run(RunProgress& progress, uint64_t step) : progress_(progress) {
+RunProgress::Run::Run(RunProgress& progress, uint64_t step)
+    : progress_(progress),
+      is_timed_(progress.times_runs_.load(std::memory_order_relaxed)),
+      began_(is_timed_ ? MonotonicTime::Now() : MonotonicTime()) {
   progress.step_.store(step, std::memory_order_relaxed);
   progress.runs_.store(progress.runs_.load(std::memory_order_relaxed) + 1,
                        std::memory_order_relaxed);
@@ -69,9 +72,11 @@ RunProgress::Run::Run(RunProgress& progress, uint64_t step) : progress_(progress
 }
 
 RunProgress::Run::~Run() {
-  const int64_t ns = absl::ToInt64Nanoseconds(MonotonicTime::Now() - began_);
-  progress_.in_runs_ns_.store(progress_.in_runs_ns_.load(std::memory_order_relaxed) + ns,
-                              std::memory_order_relaxed);
+  if (is_timed_) {
+    const int64_t ns = absl::ToInt64Nanoseconds(MonotonicTime::Now() - began_);
+    progress_.in_runs_ns_.store(progress_.in_runs_ns_.load(std::memory_order_relaxed) + ns,
+                                std::memory_order_relaxed);
+  }
   progress_.running_.store(false, std::memory_order_release);
 }
 
@@ -90,7 +95,8 @@ bool RunProgress::slowest_may_wait() const {
   return (*slowest)->may_wait();
 }
 
-void RunProgress::TimeWaits() {
+void RunProgress::TimeRunsAndWaits() {
+  times_runs_.store(true, std::memory_order_relaxed);
   for (const auto& log : logs_) log->TimeWaits();
 }
 

@@ -102,7 +102,8 @@ class RunProgress {
 
    private:
     RunProgress& progress_;
-    const MonotonicTime began_ = MonotonicTime::Now();
+    const bool is_timed_;
+    const MonotonicTime began_;
   };
 
   const std::shared_ptr<CollectiveLog>& log(int replica) const { return logs_[replica]; }
@@ -126,10 +127,12 @@ class RunProgress {
 
   // Returns whether the replica that is furthest behind may be waiting for other ranks.
   bool slowest_may_wait() const;
-  // Call CollectiveLog::TimeWaits for all replicas, and return the mean of their waited().
-  void TimeWaits();
+  // Times all further runs, and the waits of all replicas (CollectiveLog::TimeWaits), at the cost of
+  // two clock readings for each.
+  void TimeRunsAndWaits();
+  // Returns the mean of the replicas' CollectiveLog::waited().
   absl::Duration waited() const;
-  // Returns the total duration of the runs that have ended.
+  // Returns the total duration of the timed runs that have ended.
   absl::Duration in_runs() const {
     return absl::Nanoseconds(in_runs_ns_.load(std::memory_order_relaxed));
   }
@@ -144,6 +147,7 @@ class RunProgress {
   std::atomic<uint64_t> runs_{0};
   std::atomic<uint64_t> step_{0};
   std::atomic<bool> running_{false};
+  std::atomic<bool> times_runs_{false};
   std::atomic<int64_t> in_runs_ns_{0};
 };
 

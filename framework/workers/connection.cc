@@ -126,7 +126,7 @@ void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replic
         absl::StrCat("worker ", worker, ": ", progress->position().ToString())};
   });
   if (workers_ == nullptr) return;
-  progress_->TimeWaits();  // a straggler is the worker that waits least
+  progress_->TimeRunsAndWaits();  // a straggler is the worker that waits least
   workers_->ShareProgress(progress_);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients on the CPU. oneDNN computes those that it supports. For
-// the rest, all three ops visit the same triples of an image pixel, a filter tap and an output
-// pixel, and each op accumulates into a different member of the triple.
+// DepthwiseConv2dNative and its gradients on the CPU. DirectDepthwise computes the usual float
+// convolutions, and oneDNN other ones and gradients that it supports. For the rest, all three ops
+// visit the same triples of an image pixel, a filter tap and an output pixel, and each op
+// accumulates into a different member of the triple.
 #include "ops/depthwise_conv2d.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/bias.h"
+#include "kernels/cpu/direct_depthwise.h"
 #include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/type_list.h"
@@ -106,6 +108,17 @@ ConvolutionGeometry AsConvolution(const Geometry& g) {
           .groups = g.channels};
 }
 
+KernelPlan DirectPlan(const Geometry& g, bool bias, const Epilogue& epilogue) {
+  const DirectDepthwise convolution = {
+      .batch = g.batch, .channels = g.channels, .h = g.h, .w = g.w, .epilogue = epilogue};
+  return {.kernel = MakeKernel([convolution, bias](const KernelArgs& args) {
+            const bool adds = convolution.epilogue.adds();
+            convolution.Run(
+                args.input<float>(0), args.input<float>(1), bias ? args.input<float>(2) : nullptr,
+                adds ? args.input<float>(Epilogue::kAddendInput) : nullptr, args.output<float>(0));
+          })};
+}
+
 template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const ConvolutionShapes shapes = ShapesOf(part, c);
@@ -122,7 +135,11 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const Epilogue epilogue = Epilogue::Of(c.node());
   ConvolutionGeometry convolution = AsConvolution(g);
   convolution.bias = c.node().input_index(ops::kFusedBias) >= 0;
-  if (c.output_dtype(0) == DT_FLOAT && !shapes.AnyEmpty()) {
+  const bool is_float = c.output_dtype(0) == DT_FLOAT && !shapes.AnyEmpty();
+  if (is_float && part == ConvolutionPart::kForward && !g.nchw && g.each == 1 &&
+      DirectDepthwise::Supports(g.channels)) {
+    plan = DirectPlan(g, convolution.bias, epilogue);
+  } else if (is_float) {
     plan = OneDnnConvolution(part, convolution, c.changes_rarely(1), epilogue);
   }
   if (absl::IsUnimplemented(plan.status())) {

@@ -4,7 +4,7 @@
 // one exponential of a non-positive number, so nothing overflows and the tail keeps its precision.
 #include <cmath>
 
-#include "kernels/cpu/softmax_rows.h"
+#include "kernels/cpu/exponential.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -17,27 +17,11 @@ struct AtPoint {
   T density;  // its derivative
 };
 
-// Computes log(erfc(z) * exp(z²) / t) for z >= 0 and t = 1 / (1 + z / 2). The relative error of
-// erfc is at most 1.2e-7.
-// Source: Press et al., "Numerical Recipes", section 6.2 (erfcc).
-MF_INLINE inline float LogOfScaledErfc(float t) {
-  float p = 0.17087277f;
-  p = p * t - 0.82215223f;
-  p = p * t + 1.48851587f;
-  p = p * t - 1.13520398f;
-  p = p * t + 0.27886807f;
-  p = p * t - 0.18628806f;
-  p = p * t + 0.09678418f;
-  p = p * t + 0.37409196f;
-  p = p * t + 1.00002368f;
-  return p * t - 1.26551223f;
-}
-
 // Returns the probability that a standard normal variable exceeds |x|.
 MF_INLINE inline float UpperTail(float x) {
   constexpr float kRootOfHalf = 0.70710678f;
-  const float z = std::abs(x) * kRootOfHalf, t = 1.0f / (1.0f + 0.5f * z);
-  return 0.5f * t * ExpOfNonPositive(LogOfScaledErfc(t) - 0.5f * x * x);
+  const float half = 0.5f * x, square = half * x;
+  return 0.5f * ErfcOfNonNegative(std::abs(x) * kRootOfHalf, square, std::fma(half, x, -square));
 }
 inline double UpperTail(double x) { return 0.5 * std::erfc(std::abs(x) * std::sqrt(0.5)); }
 

@@ -7,11 +7,10 @@
 #define MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "Eigen/Core"
+#include "kernels/cpu/exponential.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
@@ -27,32 +26,6 @@ inline constexpr int64_t kBlockElements = 4096;
 inline int64_t BlockRows(int64_t columns) {
   return std::clamp<int64_t>(kBlockElements / std::max<int64_t>(columns, 1), 1, kMaxBlockRows);
 }
-
-// Returns exp(x) for x <= 0, accurate to one unit in the last place. Below 2^-126.5 the result
-// is 0, and NaN stays NaN. The function has no branches and is always inlined, so that loops
-// over it vectorise.
-MF_INLINE inline float ExpOfNonPositive(float x) {
-  constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  constexpr float kSmallest = -88.03f;   // -127 * ln(2), where 2^n below becomes 0
-  const float y = std::max(x, kSmallest);
-  const float shifted = y * kLog2E + kRound;
-  const float n = shifted - kRound;
-  const float r = (y - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
-  // Taylor series; the first omitted term is below 6e-9.
-  float p = 1.0f / 5040;
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  // 2^n: n is in the low bits of `shifted`.
-  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound);
-  return p * std::bit_cast<float>((exponent + 127) << 23);
-}
-inline double ExpOfNonPositive(double x) { return std::exp(x); }
 
 // Sets out[r,c] = in[r,c] - max_c in[r,c]. `out` may be `in`.
 template <typename T>

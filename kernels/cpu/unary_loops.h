@@ -46,6 +46,23 @@ KernelFactory Scalars(Types, Fn) {
   };
 }
 
+// Like Scalars(), for a formula that takes longer than reading its operand. `Fn` must be MF_INLINE.
+template <typename Types, typename Fn>
+KernelFactory WideScalars(Types, Fn) {
+  return [](const KernelContext& c) {
+    return ForType(Types(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
+      return UnaryPlan(c, [](const KernelArgs& args, int64_t n) {
+        const T* const x = args.input<T>(0);
+        T* const y = args.output<T>(0);
+        WithWidestVectors([=]() MF_INLINE {
+          MF_INDEPENDENT_ITERATIONS
+          for (int64_t i = 0; i < n; ++i) y[i] = Fn{}(x[i]);
+        });
+      });
+    });
+  };
+}
+
 // Like Scalars(), for an expression of Eigen arrays. Eigen receives only blocks of a fixed size. In
 // an array of n elements, it would use a different formula, with different last digits, for the
 // elements before and after the aligned vectors, so results would depend on an element's position.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/cpu/exponential.h"
 #include "kernels/cpu/unary_loops.h"
 #include "unsupported/Eigen/SpecialFunctions"
 
@@ -13,7 +14,7 @@ namespace {
 // Computes a quotient of two polynomials on [-4, 4], as in Eigen, within four units in the last
 // place. Beyond that range the result is 1 or -1 in float. Selects instead of returning early, so
 // that NaN passes through and loops over it vectorise.
-inline float Erf(float v) {
+MF_INLINE inline float Erf(float v) {
   const float x = v > 4.0f ? 4.0f : v < -4.0f ? -4.0f : v;
   const float x2 = x * x;
   float p = x2 * -2.72614225801306e-10f + 2.77068142495902e-08f;
@@ -31,6 +32,13 @@ inline float Erf(float v) {
 }
 
 inline double Erf(double x) { return std::erf(x); }
+
+MF_INLINE inline float Erfc(float x) {
+  const float square = x * x;
+  const float y = ErfcOfNonNegative(std::abs(x), square, std::fma(x, x, -square));
+  return x < 0 ? 2.0f - y : y;
+}
+inline double Erfc(double x) { return std::erfc(x); }
 
 // Computes the digamma function. Returns NaN at the poles, because the two sides tend to infinities
 // of opposite signs; Eigen returns one of them.
@@ -56,8 +64,8 @@ void RegisterUnaryMathCpu(KernelRegistry& kernels) {
   add("Atanh", Scalars(kFloating, [](auto x) { return std::atanh(x); }));
   add("Cosh", Scalars(kFloating, [](auto x) { return std::cosh(x); }));
   add("Digamma", Scalars(kFloating, [](auto x) { return Digamma(x); }));
-  add("Erf", Scalars(kFloating, [](auto x) { return Erf(x); }));
-  add("Erfc", Scalars(kFloating, [](auto x) { return std::erfc(x); }));
+  add("Erf", WideScalars(kFloating, [](auto x) MF_INLINE { return Erf(x); }));
+  add("Erfc", WideScalars(kFloating, [](auto x) MF_INLINE { return Erfc(x); }));
   // Avoids std::lgamma, which writes a global variable: kernels run on several threads.
   add("Lgamma", Scalars(kFloating, [](auto x) { return Eigen::numext::lgamma(x); }));
   add("Sinh", Scalars(kFloating, [](auto x) { return std::sinh(x); }));

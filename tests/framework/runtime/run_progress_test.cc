@@ -85,17 +85,31 @@ TEST(RunProgressTest, WaitsAreTimedOnRequest) {
   wait(*progress.log(0));
   EXPECT_EQ(progress.waited(), absl::ZeroDuration());
   EXPECT_FALSE(progress.log(0)->may_wait());
-  progress.TimeWaits();
+  progress.TimeRunsAndWaits();
   wait(*progress.log(0));
   EXPECT_GE(progress.waited(), absl::Seconds(5));  // the mean of both replicas
   EXPECT_LT(progress.waited(), absl::Seconds(6));
+}
+
+TEST(RunProgressTest, RunsAreTimedOnRequest) {
+  RunProgress progress(1);
+  const auto run = [&] {
+    const RunProgress::Run run(progress, 1);
+    MonotonicTime::AdvanceForTest(absl::Seconds(10));
+  };
+  run();
+  EXPECT_EQ(progress.in_runs(), absl::ZeroDuration());
+  progress.TimeRunsAndWaits();
+  run();
+  EXPECT_GE(progress.in_runs(), absl::Seconds(10));
+  EXPECT_LT(progress.in_runs(), absl::Seconds(20));
 }
 
 TEST(RunProgressTest, DeviceThatWorksAheadMayAlwaysWait) {
   RunProgress progress(1);
   EXPECT_FALSE(progress.slowest_may_wait());
   progress.log(0)->SetWorksAhead();
-  progress.TimeWaits();
+  progress.TimeRunsAndWaits();
   { const CollectiveLog::Wait wait(*progress.log(0)); }
   EXPECT_TRUE(progress.slowest_may_wait());
   EXPECT_EQ(progress.waited(), absl::ZeroDuration());

@@ -76,7 +76,7 @@ void RunMonitor::SetWaiting(std::string what) {
 
 void RunMonitor::Watch(const std::shared_ptr<RunProgress>& progress) {
   if (progress.get() == last_watched_) return;
-  progress->TimeWaits();
+  progress->TimeRunsAndWaits();
   MutexLock lock(&mutex_);
   if (progress_ != nullptr) waited_before_ += progress_->waited();
   progress_ = progress;

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/fuse_gelu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "framework/core/status.h"
+#include "ops/binary.h"
+#include "ops/gelu.h"
+#include "ops/unary.h"
+#include "ops/unary_math.h"
+
+namespace mirrorflow {
+namespace {
+
+bool Is(const Output& value, absl::string_view op) { return value.node->op().name == op; }
+bool IsSum(const Output& value) { return Is(value, ops::kAddV2) || Is(value, ops::kAdd); }
+
+// A value as a number times another value.
+struct Scaled {
+  double factor;
+  Output value;
+};
+
+class Finder {
+ public:
+  explicit Finder(const Compilation& c) : c_(c) {}
+
+  struct Gelu {
+    Output x;
+    bool approximate;
+  };
+
+  // Returns the Gelu that `y` = x * cdf(x) computes, where cdf is half of 1 + erf(x / √2) or of its
+  // approximation; nullopt if `y` is something else.
+  std::optional<Gelu> Find(const Output& y) const {
+    for (const Scaled& product : Scalings(y)) {
+      if (!Is(product.value, ops::kMul) || !IsFree(product.value)) continue;
+      for (const int i : {0, 1}) {
+        for (const Scaled& x : Scalings(product.value.node->input(i))) {
+          for (const Scaled& cdf : Scalings(product.value.node->input(1 - i))) {
+            if (!Near(product.factor * x.factor * cdf.factor, 0.5) || shape(x.value) != shape(y)) {
+              continue;
+            }
+            if (IsTwiceCdf(cdf.value, x.value)) return Gelu{x.value, false};
+            if (IsTwiceApproximateCdf(cdf.value, x.value)) return Gelu{x.value, true};
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const Shape& shape(const Output& output) const { return c_.values().shape(output); }
+
+  // Returns whether the numbers are equal but for the rounding of a constant in a graph.
+  static bool Near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+
+  static bool IsFree(const Output& value) { return value.node->control_inputs().empty(); }
+
+  std::optional<double> Number(const Output& output) const {
+    const Tensor& value = c_.values().at(output).constant;
+    if (!value.has_value() || value.dtype() != DT_FLOAT || shape(output).rank() > 0) {
+      return std::nullopt;
+    }
+    return value.flat<float>()[0];
+  }
+
+  // Returns the number that `node` multiplies input `i` by; nullopt if it does something else.
+  std::optional<double> FactorOf(const Node& node, int i) const {
+    const std::string& op = node.op().name;
+    if (op == ops::kNeg) return -1;
+    if (op == ops::kMul) return Number(node.input(1 - i));
+    const std::optional<double> divisor =
+        op == ops::kRealDiv && i == 0 ? Number(node.input(1)) : std::nullopt;
+    return divisor.has_value() ? std::make_optional(1 / *divisor) : std::nullopt;
+  }
+
+  // Returns `value` and all values that it is a multiple of.
+  absl::InlinedVector<Scaled, 4> Scalings(const Output& value) const {
+    absl::InlinedVector<Scaled, 4> all = {{1, value}};
+    for (size_t at = 0; at < all.size(); ++at) {
+      const Scaled last = all[at];
+      const Node& node = *last.value.node;
+      if (!IsFree(last.value)) break;
+      for (int i = 0; i < std::min(node.num_inputs(), 2); ++i) {
+        const std::optional<double> factor = FactorOf(node, i);
+        if (!factor.has_value()) continue;
+        all.push_back({last.factor * *factor, node.input(i)});
+        break;
+      }
+    }
+    return all;
+  }
+
+  bool IsMultiple(const Output& value, double factor, const Output& x) const {
+    for (const Scaled& scaled : Scalings(value)) {
+      if (scaled.value == x && Near(scaled.factor, factor)) return true;
+    }
+    return false;
+  }
+
+  // If `sum` is 1 + op(z), and nothing else uses op(z), returns z.
+  Output OnePlus(const Output& sum, absl::string_view op) const {
+    if (!IsSum(sum) || !IsFree(sum)) return Output();
+    for (const int i : {0, 1}) {
+      const Output value = sum.node->input(i);
+      if (Is(value, op) && IsFree(value) && c_.IsUsedOnce(value) &&
+          Number(sum.node->input(1 - i)) == 1.0) {
+        return value.node->input(0);
+      }
+    }
+    return Output();
+  }
+
+  bool IsTwiceCdf(const Output& cdf, const Output& x) const {
+    if (Is(cdf, ops::kErfc)) {
+      return IsFree(cdf) && c_.IsUsedOnce(cdf) &&
+             IsMultiple(cdf.node->input(0), -std::sqrt(0.5), x);
+    }
+    const Output z = OnePlus(cdf, ops::kErf);
+    return z.valid() && IsMultiple(z, std::sqrt(0.5), x);
+  }
+
+  // Recognises 1 + tanh(√(2/π) * (x + 0.044715 x³)).
+  bool IsTwiceApproximateCdf(const Output& cdf, const Output& x) const {
+    const Output z = OnePlus(cdf, ops::kTanh);
+    if (!z.valid()) return false;
+    for (const Scaled& sum : Scalings(z)) {
+      if (!IsSum(sum.value) || !IsFree(sum.value) || !Near(sum.factor, kRootOfTwoOverPi)) continue;
+      for (const int i : {0, 1}) {
+        if (sum.value.node->input(i) != x) continue;
+        for (const Scaled& cube : Scalings(sum.value.node->input(1 - i))) {
+          if (Near(cube.factor, 0.044715) && IsPower(cube.value, x, 3)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Returns whether the value is xⁿ.
+  bool IsPower(const Output& value, const Output& x, int n) const {
+    if (n == 1) return value == x;
+    if (!IsFree(value)) return false;
+    const Node& node = *value.node;
+    if (Is(value, ops::kPow)) return node.input(0) == x && Number(node.input(1)) == n;
+    if (Is(value, ops::kSquare)) return n == 2 && node.input(0) == x;
+    return Is(value, ops::kMul) && ((node.input(0) == x && IsPower(node.input(1), x, n - 1)) ||
+                                    (node.input(1) == x && IsPower(node.input(0), x, n - 1)));
+  }
+
+  static constexpr double kRootOfTwoOverPi = 0.79788456080286535588;
+
+  const Compilation& c_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> FuseGelu::Run(Compilation& c) {
+  bool changed = false;
+  const Finder finder(c);
+  for (Node* node : c.graph.Nodes()) {
+    if (node->num_outputs() != 1 || node->output(0).dtype() != DT_FLOAT) continue;
+    const std::optional<Finder::Gelu> gelu = finder.Find(node->output(0));
+    if (!gelu.has_value()) continue;
+    const Output fused =
+        ops::Gelu(c.scope().WithName(node->name()), gelu->x, {.approximate = gelu->approximate});
+    MF_RETURN_IF_ERROR(c.graph.status());
+    c.ReplaceNode(node, fused);
+    changed = true;
+  }
+  return changed && c.RemoveDeadNodes();
+}
+
+}  // namespace mirrorflow
