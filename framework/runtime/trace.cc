@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/file.h"
 #include "framework/core/json.h"
@@ -15,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The phase letters of the trace format, by Kind.
-constexpr absl::string_view kPhases[] = {"X", "b", "e", "s", "f"};
+constexpr absl::string_view kPhases[] = {"X", "b", "e", "s", "f", "C"};
 
 // Converts to the trace format's unit. Exact to the nanosecond for eleven days after the first
 // event.
@@ -28,13 +29,20 @@ Json EventJson(const TraceEvent& event, int64_t origin_ns) {
                {"pid", event.pid},   {"tid", event.tid},      {"ts", Microseconds(start_ns)}};
   if (event.kind == TraceEvent::kSpan) {
     json["dur"] = Microseconds(event.duration_ns);
-  } else {
+  } else if (event.kind != TraceEvent::kCounter) {
     // Written as a string, because most readers parse JSON numbers in double precision.
     json["id"] = absl::StrCat(event.id);
   }
   // Binds the arrow to the enclosing span instead of the next span that begins.
   if (event.kind == TraceEvent::kFlowFinish) json["bp"] = "e";
-  for (const auto& [key, value] : event.args) json["args"][key] = value;
+  for (const auto& [key, value] : event.args) {
+    int64_t number = 0;
+    if (event.kind == TraceEvent::kCounter && absl::SimpleAtoi(value, &number)) {
+      json["args"][key] = number;
+    } else {
+      json["args"][key] = value;
+    }
+  }
   return json;
 }
 

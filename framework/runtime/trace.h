@@ -29,6 +29,7 @@ struct TraceEvent {
     kAsyncEnd,
     kFlowStart,  // an arrow, joined by (category, name, id), within a span of its (pid, tid)
     kFlowFinish,
+    kCounter,  // numbers at a time, in `args`; viewers draw a graph for each (pid, name)
   };
 
   std::string name;
@@ -38,7 +39,7 @@ struct TraceEvent {
   int tid = 0;  // lane
   int64_t start_ns = 0;
   int64_t duration_ns = 0;  // of a span
-  uint64_t id = 0;          // of the other kinds
+  uint64_t id = 0;          // of asynchronous events and arrows
   // Details that the viewer shows for a selected event: a collective's bytes, a kernel's shape, …
   std::vector<std::pair<std::string, std::string>> args;
 };

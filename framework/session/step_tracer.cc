@@ -112,6 +112,15 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
   });
 }
 
+void StepTracer::AddFormsMade(int64_t now_ns, int rank, int64_t forms_made) {
+  trace_.Add({.name = "forms made",
+              .category = "memory",
+              .kind = TraceEvent::kCounter,
+              .pid = rank,
+              .start_ns = now_ns,
+              .args = {{"forms", absl::StrCat(forms_made)}}});
+}
+
 void StepTracer::EndFlights(int64_t now_ns) {
   for (auto& [id, begin] : std::exchange(in_flight_, {})) {
     TraceEvent end = begin;

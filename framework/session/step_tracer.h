@@ -42,6 +42,10 @@ class StepTracer {
   void AddStep(const Plan& plan, uint64_t step, int rank, absl::string_view process,
                const std::vector<TraceSpan>& spans);
 
+  // Adds the counter `forms made`, which says how often the session has made a form (forms.h), to
+  // the trace process `rank`.
+  void AddFormsMade(int64_t now_ns, int rank, int64_t forms_made);
+
   // Ends the spans of all collectives that the trace still shows in flight; they finished outside a
   // step.
   void EndFlights(int64_t now_ns);

@@ -90,8 +90,8 @@ absl::Status MergeTrace(const proto::Trace& proto, int64_t clock_offset_ns, Trac
     uint32_t last = std::max(in.name(), in.category());
     for (const uint32_t arg : in.args()) last = std::max(last, arg);
     if (last >= num_strings) return Malformed("string index", last, num_strings);
-    if (in.kind() > TraceEvent::kFlowFinish) {
-      return Malformed("event kind", in.kind(), TraceEvent::kFlowFinish + 1);
+    if (in.kind() > TraceEvent::kCounter) {
+      return Malformed("event kind", in.kind(), TraceEvent::kCounter + 1);
     }
     start_ns += in.start_ns();
     TraceEvent event{.name = proto.strings(in.name()),

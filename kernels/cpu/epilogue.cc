@@ -10,6 +10,7 @@
 
 #include "Eigen/Core"
 #include "framework/core/status.h"
+#include "kernels/cpu/exponential.h"
 #include "kernels/cpu/vectorize.h"
 #include "ops/activation.h"
 #include "ops/unary.h"
@@ -17,15 +18,18 @@
 namespace mirrorflow {
 namespace {
 
+// Sets out[i] = fn(out[i] + addend[i]).
 template <typename Fn>
 void ForEach(float* out, const float* addend, int64_t n, Fn fn) {
-  if (addend == nullptr) {
-    MF_INDEPENDENT_ITERATIONS
-    for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i]);
-  } else {
-    MF_INDEPENDENT_ITERATIONS
-    for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i] + addend[i]);
-  }
+  WithWidestVectors([=]() MF_INLINE {
+    if (addend == nullptr) {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i]);
+    } else {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i] + addend[i]);
+    }
+  });
 }
 
 // Calls `fn` with blocks of a fixed size, as the kernels of the ops do (unary_loops.h).
@@ -66,7 +70,6 @@ Epilogue Epilogue::Of(const Node& node) {
 }
 
 void Epilogue::Run(float* out, const float* addend, int64_t n) const {
-  const auto sigmoid = [](const auto& x) { return 1 / (1 + (-x).exp()); };
   switch (activation_) {
     case Activation::kNone:
       if (addend == nullptr) return;
@@ -78,11 +81,11 @@ void Epilogue::Run(float* out, const float* addend, int64_t n) const {
         return x < 0 ? 0.0f : x > 6 ? 6.0f : x;
       });
     case Activation::kSigmoid:
-      return ForEachBlock(out, addend, n, sigmoid);
+      return ForEach(out, addend, n, [](float x) MF_INLINE { return Logistic(x); });
     case Activation::kTanh:
       return ForEachBlock(out, addend, n, [](const auto& x) { return x.tanh(); });
     case Activation::kSwish:
-      return ForEachBlock(out, addend, n, [&](const auto& x) { return x * sigmoid(x); });
+      return ForEach(out, addend, n, [](float x) MF_INLINE { return x * Logistic(x); });
   }
 }
 

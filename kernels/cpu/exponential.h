@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exponential and the complementary error function, without branches and always inlined, so
+// The exponential and functions that are computed from it, without branches and always inlined, so
 // that loops over them vectorise.
 #ifndef MIRRORFLOW_KERNELS_CPU_EXPONENTIAL_H_
 #define MIRRORFLOW_KERNELS_CPU_EXPONENTIAL_H_
@@ -39,6 +39,12 @@ MF_INLINE inline float ExpOfNonPositive(float x) {
   return p * std::bit_cast<float>((exponent + 127) << 23);
 }
 inline double ExpOfNonPositive(double x) { return std::exp(x); }
+
+// Returns 1 / (1 + e^-x), accurate to two units in the last place. Below -87.7 the result is 0.
+MF_INLINE inline float Logistic(float x) {
+  const float e = ExpOfNonPositive(-std::abs(x));
+  return (x < 0 ? e : 1.0f) / (1.0f + e);
+}
 
 // Returns erfc(z) for z >= 0, with a relative error of at most 4e-7. Below 2^-126 the result is 0,
 // and NaN stays NaN. The caller passes z² as the sum of `square` and `rest`, the error of rounding

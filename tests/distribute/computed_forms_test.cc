@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/forms.h"
+#include "framework/runtime/trace.h"
 #include "framework/session/session_memory.h"
 #include "framework/session/session_options.h"
 #include "framework/session/step_plans.h"
@@ -158,6 +159,21 @@ TEST_P(ComputedFormsTest, ReplicasThatShareVariablesShareValues) {
     EXPECT_EQ(session_->forms().bytes(), kBytes);
     ASSERT_TRUE(session_->Run({{x_, Images(2)}}, {}, {train}).ok());
   }
+}
+
+TEST_P(ComputedFormsTest, TraceCountsFormsMade) {
+  Add(Product);
+  AddWrite(0);
+  CreateSession();
+  TraceWriter trace;
+  ASSERT_TRUE(session_->TraceTo(&trace).ok());
+  for (int64_t rows = 1; rows <= 3; ++rows) Run(results_[0], rows);
+  ASSERT_TRUE(session_->TraceTo(nullptr).ok());
+  std::vector<std::string> counts;
+  for (const TraceEvent& event : trace.events()) {
+    if (event.kind == TraceEvent::kCounter) counts.push_back(event.args[0].second);
+  }
+  EXPECT_EQ(counts, std::vector<std::string>(3, absl::StrCat(GetParam())));
 }
 
 TEST_P(ComputedFormsTest, OnlyLastValueOfChainIsKept) {

@@ -49,12 +49,15 @@ absl::Status ErrorOf(std::vector<TraceEvent> events) {
 // from its start to its finish, and a flow between the two.
 TraceWriter Step() {
   TraceWriter trace = TraceOf(
-      {Span("step", 0, 1'000'000, 10'500), Span("MatMul", 0, 1'000'000, 4'001),
-       Span("AllReduceStart", 0, 1'004'001, 999), Span("AllReduceFinish", 0, 1'009'000, 1'000),
+      {Span("step", 0, 1'000'000, 10'500),
+       Span("MatMul", 0, 1'000'000, 4'001),
+       Span("AllReduceStart", 0, 1'004'001, 999),
+       Span("AllReduceFinish", 0, 1'009'000, 1'000),
        Point(TraceEvent::kAsyncBegin, 1, 1'004'500, 7),
        Point(TraceEvent::kAsyncEnd, 1, 1'009'500, 7),
        Point(TraceEvent::kFlowStart, 0, 1'004'500, 7),
-       Point(TraceEvent::kFlowFinish, 0, 1'009'500, 7)});
+       Point(TraceEvent::kFlowFinish, 0, 1'009'500, 7),
+       {"forms made", "memory", TraceEvent::kCounter, 0, 0, 1'010'000, 0, 0, {{"forms", "3"}}}});
   trace.NameProcess(0, "replica 0 (CPU:0)");
   trace.NameThread(0, 0, "compute");
   trace.NameThread(0, 1, "communicate");
@@ -94,7 +97,7 @@ TEST(TraceWriterTest, EachEventKindHasItsFields) {
   const json events = Parsed(Step())["traceEvents"];
   std::map<std::string, json> by_phase;
   for (const json& event : events) by_phase[event["ph"]] = event;
-  EXPECT_EQ(by_phase.size(), 6u);
+  EXPECT_EQ(by_phase.size(), 7u);
   EXPECT_EQ(by_phase["X"], json({{"name", "AllReduceFinish"},
                                  {"cat", "kernel"},
                                  {"ph", "X"},
@@ -113,6 +116,13 @@ TEST(TraceWriterTest, EachEventKindHasItsFields) {
   EXPECT_EQ(by_phase["s"], expected);
   expected["ph"] = "f", expected["ts"] = 9.5, expected["bp"] = "e";
   EXPECT_EQ(by_phase["f"], expected);
+  EXPECT_EQ(by_phase["C"], json({{"name", "forms made"},
+                                 {"cat", "memory"},
+                                 {"ph", "C"},
+                                 {"pid", 0},
+                                 {"tid", 0},
+                                 {"ts", 10.0},
+                                 {"args", {{"forms", 3}}}}));
 }
 
 TEST(TraceWriterTest, TimestampsStartAtFirstEventAndKeepNanoseconds) {
