@@ -5,11 +5,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterConstant(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Const: the tensor in attribute `value`, which is the same on every replica.
 // Shapes:   the shape of `value`. Shape functions can read the value itself.
@@ -26,7 +22,6 @@ Output ScalarConst(const Scope& scope, DataType dtype, double value);
 // Errors:   InvalidArgument if a value does not fit.
 Output VectorConst(const Scope& scope, absl::Span<const int64_t> values, DataType dtype = DT_INT32);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CONSTANT_H_
