@@ -28,7 +28,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
   const OpDef& op = node.op();
   if (!Computes(op) || op.has(kStateful) || node.num_outputs() == 0) return;
   if (node.output_dtype(0) == DT_VARIANT) return;  // the value of a list is never known
-  if (!c.kernels->Has(op.name, "CPU")) return;
+  if (!op.has(kView) && !c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
     Tensor value = c.values().at(in).constant;
