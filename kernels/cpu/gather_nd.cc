@@ -23,10 +23,10 @@ class SliceOffsets {
  public:
   SliceOffsets(const Shape& indices, const Shape& whole)
       : depth_(static_cast<int>(indices.dim(indices.rank() - 1))),
-        count_(NumRows(indices, indices.rank() - 1)),
-        slice_size_(RowSize(whole, depth_)),
+        count_(indices.num_elements_before(indices.rank() - 1)),
+        slice_size_(whole.num_elements_from(depth_)),
         sizes_(whole.dims().begin(), whole.dims().begin() + depth_) {
-    strides_ = StridesOf(whole);
+    strides_ = whole.Strides();
   }
 
   int64_t count() const { return count_; }

@@ -24,10 +24,10 @@ absl::StatusOr<Rows> RowsOf(const KernelContext& c) {
         absl::StrCat("the variable must have a known shape with at least 1 dimension, got shape ",
                      whole.ToString()));
   }
-  Rows rows = {.count = c.input_shape(1).num_elements(), .limit = whole.dim(0), .size = 1};
-  for (const int64_t d : whole.dims().subspan(1)) rows.size *= d;
-  rows.one = c.input_shape(2).rank() == 0;
-  return rows;
+  return Rows{.count = c.input_shape(1).num_elements(),
+              .limit = whole.dim(0),
+              .size = whole.num_elements_from(1),
+              .one = c.input_shape(2).rank() == 0};
 }
 
 template <typename Index>

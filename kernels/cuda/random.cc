@@ -37,10 +37,8 @@ Shard ShardOf(const KernelContext& c) {
   const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
   const Sharded* sharded = AsSharded(c.output_sharding(0));
   if (sharded == nullptr) return {.length = local.num_elements()};
-  int64_t runs = 1, row_size = 1;
-  for (int i = 0; i < sharded->dim; ++i) runs *= local.dim(i);
-  for (int i = sharded->dim + 1; i < local.rank(); ++i) row_size *= local.dim(i);
-  return {.runs = runs,
+  const int64_t row_size = local.num_elements_from(sharded->dim + 1);
+  return {.runs = local.num_elements_before(sharded->dim),
           .length = local.dim(sharded->dim) * row_size,
           .stride = global.dim(sharded->dim) * row_size,
           .first = absl::StrCat("params->first_row[", sharded->axis, "] * ",
