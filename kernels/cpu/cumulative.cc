@@ -6,7 +6,6 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 

@@ -12,7 +12,6 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/shard_rows.h"
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {

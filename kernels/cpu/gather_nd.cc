@@ -11,7 +11,6 @@
 #include "absl/types/span.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/shard_rows.h"
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {

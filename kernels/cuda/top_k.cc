@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/moves.h"
 
 namespace mirrorflow {
 namespace {
