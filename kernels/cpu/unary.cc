@@ -14,9 +14,7 @@
 namespace mirrorflow {
 
 void RegisterUnaryCpu(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
   constexpr SignedTypes kSigned;
   constexpr NumericTypes kNumeric;
