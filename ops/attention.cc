@@ -141,10 +141,6 @@ absl::StatusOr<ShardingRule> AttentionGradSharding(const ShardContext& c) {
 
 // ---- expansion into TensorFlow's ops --------------------------------------------------------
 
-Output CastTo(const Scope& s, Output x, DataType dtype) {
-  return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
-}
-
 // Builds the formulas of both ops from TensorFlow's ops, in log_sum's dtype and with heads as the
 // second dimension. `first` is the index of input q.
 class AttentionFormulas {
@@ -166,11 +162,11 @@ class AttentionFormulas {
     if (op.attr<bool>("causal")) scores_ = Causal(scores_);
   }
 
-  Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
+  Output Wide(Output x) const { return ops::CastTo(s_, x, dtype_); }
   // Converts an operand that has rows for each head to the dtype and layout of the formulas.
   Output Rows(Output x) const { return SwapHeads(Wide(x)); }
   // Converts a result that has rows for each head to the op's dtype and layout.
-  Output Result(Output x) const { return SwapHeads(CastTo(s_, x, result_dtype_)); }
+  Output Result(Output x) const { return SwapHeads(ops::CastTo(s_, x, result_dtype_)); }
   Output Scores() const { return scores_; }
   // Returns the sum of scores and mask, before causal masking.
   Output Masked() const { return masked_; }
@@ -272,7 +268,7 @@ Outputs GradientOfAttention(const GradContext& c) {
   }
   if (has_mask && s.ok()) {
     const GradContext sum{s, *a.Masked().node, {}};
-    grads[3] = CastTo(s, SumToOperand(sum, 1, dscores), dtype);
+    grads[3] = ops::CastTo(s, SumToOperand(sum, 1, dscores), dtype);
   }
   return grads;
 }

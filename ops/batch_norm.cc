@@ -186,14 +186,10 @@ class Decomposition {
   Shape against_images_;
 };
 
-Output CastTo(const Scope& s, Output x, DataType dtype) {
-  return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
-}
-
 // Expands the op in training mode into ops with sums over all replicas. All values are computed in
 // the dtype of the statistics.
 absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& op) {
-  const Output x = CastTo(s, op.input(0), op.input(1).dtype());
+  const Output x = ops::CastTo(s, op.input(0), op.input(1).dtype());
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
   const Output mean = d.Mean(x), variance = d.Variance(x, mean);
   const Output y = d.Normalize(x, op.input(1), op.input(2), mean, variance);
@@ -206,7 +202,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
     return d.Plus(d.Times(before, d.Scalar(1 - weight)),
                   d.Times(now, d.Scalar(weight * correction)));
   };
-  return std::vector<Output>{CastTo(s, y, op.output_dtype(0)),
+  return std::vector<Output>{ops::CastTo(s, y, op.output_dtype(0)),
                              moved(op.input(3), mean, 1),
                              moved(op.input(4), variance, bessel),
                              mean,
@@ -220,7 +216,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
 // The subtracted part also has the form of a normalisation.
 absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {
   const DataType dtype = op.input(2).dtype();
-  const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);
+  const Output dy = ops::CastTo(s, op.input(0), dtype), x = ops::CastTo(s, op.input(1), dtype);
   const Output scale = op.input(2), mean = op.input(3), variance = op.input(4);
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
   const auto given = d.NormalizeGrad(dy, x, scale, mean, variance);
@@ -231,7 +227,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const No
   const Output dx = ops::Sub(s, given.x_backprop, through);
   MF_ASSIGN_OR_RETURN(Tensor empty, Tensor::Allocate(x.dtype(), Shape({0})));
   const Output nothing = ops::Const(s, std::move(empty));
-  return std::vector<Output>{CastTo(s, dx, op.output_dtype(0)), given.scale_backprop,
+  return std::vector<Output>{ops::CastTo(s, dx, op.output_dtype(0)), given.scale_backprop,
                              given.offset_backprop, nothing, nothing};
 }
 

@@ -21,6 +21,9 @@ struct CastOptions {
 // Gradient: dy cast back if both dtypes are floating-point; otherwise none.
 Output Cast(const Scope& scope, Output x, DataType dtype, const CastOptions& options = {});
 
+// Returns x itself if it has the dtype, and otherwise Cast(x).
+Output CastTo(const Scope& scope, Output x, DataType dtype);
+
 }  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CAST_H_

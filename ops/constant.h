@@ -2,6 +2,7 @@
 #ifndef MIRRORFLOW_OPS_CONSTANT_H_
 #define MIRRORFLOW_OPS_CONSTANT_H_
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
@@ -17,6 +18,10 @@ Output Const(const Scope& scope, Tensor value);
 // Errors:   InvalidArgument if an integer dtype cannot hold the value, or if no kernel computes in
 //           the dtype.
 Output ScalarConst(const Scope& scope, DataType dtype, double value);
+
+// Returns `value` as an int32 scalar for the operand called `operand` of the node that is built
+// next, such as an axis.
+Output OperandConst(const Scope& scope, absl::string_view operand, int64_t value);
 
 // Returns `values` as an int32 or int64 vector, for a shape, a permutation or a list of axes.
 // Errors:   InvalidArgument if a value does not fit.
