@@ -18,6 +18,7 @@
 #include "ops/reshape.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/softmax.h"
 #include "ops/strided_slice.h"
 #include "ops/transpose.h"
@@ -38,14 +39,11 @@ absl::Status Merge(const ShapeContext& c, int i, std::initializer_list<int64_t*>
   MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, static_cast<int64_t>(dims.size())));
   std::vector<int64_t> known;
   for (const int64_t* dim : dims) known.push_back(*dim);
-  const absl::StatusOr<Shape> merged = shape.MergeWith(Shape(known));
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[i].name, " does not match the operands before it; expected ",
-        Shape(known).ToString(), ", got ", shape.ToString()));
-  }
+  MF_ASSIGN_OR_RETURN(const Shape merged,
+                      MergeShapes(Shape(known), shape, c.node().op().inputs[i].name,
+                                  " does not match the operands before it"));
   int d = 0;
-  for (int64_t* dim : dims) *dim = merged->dim(d++);
+  for (int64_t* dim : dims) *dim = merged.dim(d++);
   return absl::OkStatus();
 }
 

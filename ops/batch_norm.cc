@@ -13,6 +13,7 @@
 #include "ops/reduction.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"
+#include "ops/shape_values.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
@@ -30,13 +31,8 @@ int ChannelDim(const Node& node) {
 absl::Status MergeChannels(const ShapeContext& c, int first, int last, Shape* channels) {
   for (int i = first; i < last; ++i) {
     MF_ASSIGN_OR_RETURN(const Shape vector, c.WithRank(i, 1));
-    absl::StatusOr<Shape> merged = channels->MergeWith(vector);
-    if (!merged.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " must have one element per channel; expected ",
-                       channels->ToString(), ", got ", vector.ToString()));
-    }
-    *channels = *std::move(merged);
+    MF_ASSIGN_OR_RETURN(*channels, MergeShapes(*channels, vector, "input ", i,
+                                               " must have one element per channel"));
   }
   return absl::OkStatus();
 }
@@ -60,12 +56,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   const int channel_dim = ChannelDim(c.node());
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRank(0, RankOf(c.node())));
   MF_ASSIGN_OR_RETURN(Shape x, c.WithRank(1, RankOf(c.node())));
-  absl::StatusOr<Shape> merged = x.MergeWith(dy);
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("y_backprop must have the shape of x; expected ",
-                                                   x.ToString(), ", got ", dy.ToString()));
-  }
-  x = *std::move(merged);
+  MF_ASSIGN_OR_RETURN(x, MergeShapes(x, dy, "y_backprop must have the shape of x"));
   Shape channels({x.dim(channel_dim)});
   MF_RETURN_IF_ERROR(MergeChannels(c, 2, 5, &channels));
   x.set_dim(channel_dim, channels.dim(0));

@@ -49,11 +49,9 @@ absl::Status ConvolutionBackpropShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape filter, kOperand == 1 ? FourSizes(c, 1) : c.WithRank(1, 4));
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRank(2, 4));
   MF_ASSIGN_OR_RETURN(const Shape output, family.output_shape(c.node(), input, filter));
-  if (!dy.IsCompatibleWith(output)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "out_backprop must have the output shape of the convolution of ", input.ToString(),
-        " with ", filter.ToString(), "; expected ", output.ToString(), ", got ", dy.ToString()));
-  }
+  MF_RETURN_IF_ERROR(CheckShape(output, dy,
+                                "out_backprop must have the output shape of the convolution of ",
+                                input.ToString(), " with ", filter.ToString()));
   c.set_output(0, kOperand == 0 ? input : filter);
   return absl::OkStatus();
 }

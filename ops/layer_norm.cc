@@ -14,6 +14,7 @@
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 
@@ -55,18 +56,11 @@ absl::Status LayerNormShape(ShapeContext& c) {
 absl::Status LayerNormGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRankAtLeast(0, 1));
   MF_ASSIGN_OR_RETURN(const Shape given, c.WithRankAtLeast(1, 1));
-  absl::StatusOr<Shape> merged = given.MergeWith(dy);
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("dy must have the shape of x; expected ",
-                                                   given.ToString(), ", got ", dy.ToString()));
-  }
-  Shape x = *std::move(merged);
+  MF_ASSIGN_OR_RETURN(Shape x, MergeShapes(given, dy, "dy must have the shape of x"));
   MF_RETURN_IF_ERROR(MergeColumns(c, 2, &x));
   for (const int i : {3, 4}) {
-    if (c.input(i).IsCompatibleWith(OfEachRow(x))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(c.node().op().inputs[i].name, " must have one element per row; expected ",
-                     OfEachRow(x).ToString(), ", got ", c.input(i).ToString()));
+    MF_RETURN_IF_ERROR(CheckShape(OfEachRow(x), c.input(i), c.node().op().inputs[i].name,
+                                  " must have one element per row"));
   }
   const Shape columns({x.unknown_rank() ? kUnknownDim : x.dim(x.rank() - 1)});
   c.set_output(0, x);
