@@ -45,10 +45,13 @@ Shard ShardOf(const KernelContext& c) {
                                 sharded->factor * row_size)};
 }
 
+// Distributions that both kinds of ops draw from, as their device code calls them.
+constexpr char kNormal[] = "Normal", kUniform[] = "Uniform", kTruncated[] = "Truncated";
+
 // ---- Stateful ops ----
 
 // Makes a kernel that draws from `distribution`, which is defined in code/random.cuh.
-KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
+absl::StatusOr<KernelPlan> MakeRandom(const KernelContext& c, absl::string_view distribution) {
   if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
@@ -65,14 +68,6 @@ KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
                              "ull, *params,\n      ", shard.ToString(), ", z0);"),
         .grid = shard.Grid(dtype)}},
       {.includes = {"random.cuh"}});
-}
-
-absl::StatusOr<KernelPlan> CreateNormal(const KernelContext& c) { return MakeRandom(c, "Normal"); }
-absl::StatusOr<KernelPlan> CreateUniform(const KernelContext& c) {
-  return MakeRandom(c, "Uniform");
-}
-absl::StatusOr<KernelPlan> CreateTruncated(const KernelContext& c) {
-  return MakeRandom(c, "Truncated");
 }
 
 // ---- Stateless ops ----
@@ -116,15 +111,11 @@ std::string OfOutputType(const KernelContext& c, absl::string_view distribution)
   return absl::StrCat(distribution, "<", CudaType(c.output_dtype(0)), ">");
 }
 
-absl::StatusOr<KernelPlan> CreateStatelessNormal(const KernelContext& c) {
-  return MakeStateless(c, OfOutputType(c, "Normal") + "()");
+template <const char* kDistribution>
+absl::StatusOr<KernelPlan> CreateFloating(const KernelContext& c) {
+  return MakeStateless(c, OfOutputType(c, kDistribution) + "()");
 }
-absl::StatusOr<KernelPlan> CreateStatelessUniform(const KernelContext& c) {
-  return MakeStateless(c, OfOutputType(c, "Uniform") + "()");
-}
-absl::StatusOr<KernelPlan> CreateStatelessTruncated(const KernelContext& c) {
-  return MakeStateless(c, OfOutputType(c, "Truncated") + "()");
-}
+
 absl::StatusOr<KernelPlan> CreateFullInt(const KernelContext& c) {
   return MakeStateless(c, OfOutputType(c, "UniformInteger") + "{0, 0}");
 }
@@ -159,19 +150,22 @@ struct Row {
 };
 
 constexpr Row kStateless[] = {
-    {"StatelessRandomNormal", CreateStatelessNormal},
-    {"StatelessRandomUniform", CreateStatelessUniform},
+    {"StatelessRandomNormal", CreateFloating<kNormal>},
+    {"StatelessRandomUniform", CreateFloating<kUniform>},
     {"StatelessRandomUniformFullInt", CreateFullInt},
     {"StatelessRandomUniformInt", CreateUniformInt},
-    {"StatelessTruncatedNormal", CreateStatelessTruncated},
+    {"StatelessTruncatedNormal", CreateFloating<kTruncated>},
 };
 
 }  // namespace
 
 void RegisterRandomCuda(KernelRegistry& kernels) {
-  kernels.Register("RandomStandardNormal", kGpu, CreateNormal);
-  kernels.Register("RandomUniform", kGpu, CreateUniform);
-  kernels.Register("TruncatedNormal", kGpu, CreateTruncated);
+  kernels.Register("RandomStandardNormal", kGpu,
+                   [](const KernelContext& c) { return MakeRandom(c, kNormal); });
+  kernels.Register("RandomUniform", kGpu,
+                   [](const KernelContext& c) { return MakeRandom(c, kUniform); });
+  kernels.Register("TruncatedNormal", kGpu,
+                   [](const KernelContext& c) { return MakeRandom(c, kTruncated); });
   for (const Row& row : kStateless) {
     kernels.Register(row.op, kGpu, row.create);
     kernels.Register(absl::StrCat(row.op, "V2"), kGpu, row.create);
