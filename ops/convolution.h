@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all families of convolutions share: shape functions, gradients and attributes. A family has
+// Shape functions, gradients and attributes that all families of convolutions share. A family has
 // three ops: the convolution, and its gradients with respect to the images and the filter.
 #ifndef MIRRORFLOW_OPS_CONVOLUTION_H_
 #define MIRRORFLOW_OPS_CONVOLUTION_H_

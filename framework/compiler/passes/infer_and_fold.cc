@@ -127,8 +127,7 @@ absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node
     const bool used = std::any_of(node->uses().begin(), node->uses().end(), [&](const Use& use) {
       return use.slot != Use::kControl && use.user->input(use.slot) == output;
     });
-    const bool fetched = std::find(c.fetches.begin(), c.fetches.end(), output) != c.fetches.end();
-    if (!used && !fetched) continue;
+    if (!used && !c.IsFetched(output)) continue;
     const Tensor value = c.values().at(output).constant;
     Node* constant = c.scope()
                          .WithName(absl::StrCat(node->name(), "/folded"))
