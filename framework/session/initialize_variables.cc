@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
@@ -24,12 +25,19 @@ std::string InitializerOf(const VariableInfo& variable) {
 
 // Returns the variables whose handles `value` depends on.
 std::vector<int> VariablesUsedBy(const Output& value, const VariableLayout& layout) {
-  const Graph& graph = value.node->graph();
-  const std::vector<char> used = Dependencies(graph, {value.node});
   std::vector<int> variables;
-  for (const Node* node : graph.Nodes()) {
-    if (node->op().role != OpRole::kVariable || !used[node->id()]) continue;
-    variables.push_back(layout.FindHandle(node->output(0)));
+  absl::flat_hash_set<const Node*> seen = {value.node};
+  std::vector<Node*> pending = {value.node};
+  auto visit = [&](Node* node) {
+    if (seen.insert(node).second) pending.push_back(node);
+  };
+  while (!pending.empty()) {
+    const Node* node = pending.back();
+    pending.pop_back();
+    if (node->op().role == OpRole::kVariable)
+      variables.push_back(layout.FindHandle(node->output(0)));
+    for (const Output& in : node->inputs()) visit(in.node);
+    for (Node* control : node->control_inputs()) visit(control);
   }
   return variables;
 }
