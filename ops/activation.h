@@ -6,11 +6,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterActivation(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kRelu6[] = "Relu6";  // for passes that match this op
 
@@ -42,7 +38,6 @@ Output SoftsignGrad(const Scope& scope, Output gradients, Output features);
 Output LeakyReluGrad(const Scope& scope, Output gradients, Output features,
                      const LeakyReluOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_ACTIVATION_H_

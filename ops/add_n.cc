@@ -5,6 +5,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -14,13 +15,8 @@ namespace {
 // shape of output 0.
 absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
   for (int i = first; i < c.num_inputs(); ++i) {
-    const absl::StatusOr<Shape> merged = shape.MergeWith(c.input(i));
-    if (!merged.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " must have the same shape as the inputs before it; expected ",
-                       shape.ToString(), ", got ", c.input(i).ToString()));
-    }
-    shape = *merged;
+    MF_ASSIGN_OR_RETURN(shape, MergeShapes(shape, c.input(i), "input ", i,
+                                           " must have the same shape as the inputs before it"));
   }
   c.set_output(0, std::move(shape));
   return absl::OkStatus();

@@ -5,11 +5,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterAddN(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // AddN: the sum of one or more tensors of equal shape, added from left to right.
 // Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
@@ -21,7 +17,6 @@ Output AddN(const Scope& scope, absl::Span<const Output> inputs);
 Output AccumulateNV2(const Scope& scope, absl::Span<const Output> inputs,
                      const mirrorflow::Shape& shape);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_ADD_N_H_

@@ -71,10 +71,6 @@ Output BuildArg(const Scope& scope, absl::string_view op, Output input, Output d
   return ops::Build(scope, op, {input, dimension}).Attr("output_type", options.output_type).One();
 }
 
-Output Dimension(const Scope& scope, int64_t dimension) {
-  return ops::ScalarConst(scope.ForOperand("dimension"), DT_INT32, static_cast<double>(dimension));
-}
-
 }  // namespace
 
 void RegisterArgMax(OpRegistry& ops) {
@@ -89,7 +85,7 @@ Output ArgMax(const Scope& scope, Output input, Output dimension, const ArgMaxOp
 }
 
 Output ArgMax(const Scope& scope, Output input, int64_t dimension, const ArgMaxOptions& options) {
-  return ArgMax(scope, input, Dimension(scope, dimension), options);
+  return ArgMax(scope, input, OperandConst(scope, "dimension", dimension), options);
 }
 
 Output ArgMin(const Scope& scope, Output input, Output dimension, const ArgMaxOptions& options) {
@@ -97,7 +93,7 @@ Output ArgMin(const Scope& scope, Output input, Output dimension, const ArgMaxOp
 }
 
 Output ArgMin(const Scope& scope, Output input, int64_t dimension, const ArgMaxOptions& options) {
-  return ArgMin(scope, input, Dimension(scope, dimension), options);
+  return ArgMin(scope, input, OperandConst(scope, "dimension", dimension), options);
 }
 
 }  // namespace ops

@@ -6,11 +6,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterArgMax(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct ArgMaxOptions {
   DataType output_type = DT_INT64;  // or DT_INT32
@@ -34,7 +30,6 @@ Output ArgMin(const Scope& scope, Output input, Output dimension,
 Output ArgMin(const Scope& scope, Output input, int64_t dimension,
               const ArgMaxOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_ARG_MAX_H_

@@ -7,11 +7,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterAssert(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct AssertOptions {
   int64_t summarize = 3;  // how many elements of each tensor to show; if negative, all
@@ -26,7 +22,6 @@ struct AssertOptions {
 Operation Assert(const Scope& scope, Output condition, absl::Span<const Output> data,
                  const AssertOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_ASSERT_H_

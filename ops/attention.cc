@@ -18,6 +18,7 @@
 #include "ops/reshape.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/softmax.h"
 #include "ops/strided_slice.h"
 #include "ops/transpose.h"
@@ -38,14 +39,11 @@ absl::Status Merge(const ShapeContext& c, int i, std::initializer_list<int64_t*>
   MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, static_cast<int64_t>(dims.size())));
   std::vector<int64_t> known;
   for (const int64_t* dim : dims) known.push_back(*dim);
-  const absl::StatusOr<Shape> merged = shape.MergeWith(Shape(known));
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[i].name, " does not match the operands before it; expected ",
-        Shape(known).ToString(), ", got ", shape.ToString()));
-  }
+  MF_ASSIGN_OR_RETURN(const Shape merged,
+                      MergeShapes(Shape(known), shape, c.node().op().inputs[i].name,
+                                  " does not match the operands before it"));
   int d = 0;
-  for (int64_t* dim : dims) *dim = merged->dim(d++);
+  for (int64_t* dim : dims) *dim = merged.dim(d++);
   return absl::OkStatus();
 }
 
@@ -141,10 +139,6 @@ absl::StatusOr<ShardingRule> AttentionGradSharding(const ShardContext& c) {
 
 // ---- expansion into TensorFlow's ops --------------------------------------------------------
 
-Output CastTo(const Scope& s, Output x, DataType dtype) {
-  return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
-}
-
 // Builds the formulas of both ops from TensorFlow's ops, in log_sum's dtype and with heads as the
 // second dimension. `first` is the index of input q.
 class AttentionFormulas {
@@ -166,11 +160,11 @@ class AttentionFormulas {
     if (op.attr<bool>("causal")) scores_ = Causal(scores_);
   }
 
-  Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
+  Output Wide(Output x) const { return ops::CastTo(s_, x, dtype_); }
   // Converts an operand that has rows for each head to the dtype and layout of the formulas.
   Output Rows(Output x) const { return SwapHeads(Wide(x)); }
   // Converts a result that has rows for each head to the op's dtype and layout.
-  Output Result(Output x) const { return SwapHeads(CastTo(s_, x, result_dtype_)); }
+  Output Result(Output x) const { return SwapHeads(ops::CastTo(s_, x, result_dtype_)); }
   Output Scores() const { return scores_; }
   // Returns the sum of scores and mask, before causal masking.
   Output Masked() const { return masked_; }
@@ -272,7 +266,7 @@ Outputs GradientOfAttention(const GradContext& c) {
   }
   if (has_mask && s.ok()) {
     const GradContext sum{s, *a.Masked().node, {}};
-    grads[3] = CastTo(s, SumToOperand(sum, 1, dscores), dtype);
+    grads[3] = ops::CastTo(s, SumToOperand(sum, 1, dscores), dtype);
   }
   return grads;
 }

@@ -8,11 +8,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterAttention(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Op names, for passes that match these ops.
 inline constexpr char kScaledDotProductAttention[] = "ScaledDotProductAttention";
@@ -57,7 +53,6 @@ AttentionGradOutputs ScaledDotProductAttentionGrad(const Scope& scope, Output dy
                                                    Output k, Output v, Output y, Output log_sum,
                                                    const AttentionOptions& options);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_ATTENTION_H_

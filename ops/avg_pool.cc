@@ -27,11 +27,7 @@ absl::Status AvgPoolGradShape(ShapeContext& c) {
         absl::StrCat("orig_input_shape must have 4 elements, got ", images.ToString()));
   }
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), images));
-  if (!c.input(1).IsCompatibleWith(output)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("grad must have AvgPool's output shape; expected ", output.ToString(),
-                     ", got ", c.input(1).ToString()));
-  }
+  MF_RETURN_IF_ERROR(CheckShape(output, c.input(1), "grad must have AvgPool's output shape"));
   c.set_output(0, images);
   return absl::OkStatus();
 }

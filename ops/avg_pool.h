@@ -8,11 +8,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterAvgPool(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct AvgPoolOptions {
   std::string data_format = "NHWC";  // or "NCHW"
@@ -37,7 +33,6 @@ Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const AvgPoolOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_AVG_POOL_H_

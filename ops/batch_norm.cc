@@ -13,6 +13,7 @@
 #include "ops/reduction.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"
+#include "ops/shape_values.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
@@ -30,13 +31,8 @@ int ChannelDim(const Node& node) {
 absl::Status MergeChannels(const ShapeContext& c, int first, int last, Shape* channels) {
   for (int i = first; i < last; ++i) {
     MF_ASSIGN_OR_RETURN(const Shape vector, c.WithRank(i, 1));
-    absl::StatusOr<Shape> merged = channels->MergeWith(vector);
-    if (!merged.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " must have one element per channel; expected ",
-                       channels->ToString(), ", got ", vector.ToString()));
-    }
-    *channels = *std::move(merged);
+    MF_ASSIGN_OR_RETURN(*channels, MergeShapes(*channels, vector, "input ", i,
+                                               " must have one element per channel"));
   }
   return absl::OkStatus();
 }
@@ -60,12 +56,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   const int channel_dim = ChannelDim(c.node());
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRank(0, RankOf(c.node())));
   MF_ASSIGN_OR_RETURN(Shape x, c.WithRank(1, RankOf(c.node())));
-  absl::StatusOr<Shape> merged = x.MergeWith(dy);
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("y_backprop must have the shape of x; expected ",
-                                                   x.ToString(), ", got ", dy.ToString()));
-  }
-  x = *std::move(merged);
+  MF_ASSIGN_OR_RETURN(x, MergeShapes(x, dy, "y_backprop must have the shape of x"));
   Shape channels({x.dim(channel_dim)});
   MF_RETURN_IF_ERROR(MergeChannels(c, 2, 5, &channels));
   x.set_dim(channel_dim, channels.dim(0));
@@ -186,14 +177,10 @@ class Decomposition {
   Shape against_images_;
 };
 
-Output CastTo(const Scope& s, Output x, DataType dtype) {
-  return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
-}
-
 // Expands the op in training mode into ops with sums over all replicas. All values are computed in
 // the dtype of the statistics.
 absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& op) {
-  const Output x = CastTo(s, op.input(0), op.input(1).dtype());
+  const Output x = ops::CastTo(s, op.input(0), op.input(1).dtype());
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
   const Output mean = d.Mean(x), variance = d.Variance(x, mean);
   const Output y = d.Normalize(x, op.input(1), op.input(2), mean, variance);
@@ -206,7 +193,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
     return d.Plus(d.Times(before, d.Scalar(1 - weight)),
                   d.Times(now, d.Scalar(weight * correction)));
   };
-  return std::vector<Output>{CastTo(s, y, op.output_dtype(0)),
+  return std::vector<Output>{ops::CastTo(s, y, op.output_dtype(0)),
                              moved(op.input(3), mean, 1),
                              moved(op.input(4), variance, bessel),
                              mean,
@@ -220,7 +207,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
 // The subtracted part also has the form of a normalisation.
 absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {
   const DataType dtype = op.input(2).dtype();
-  const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);
+  const Output dy = ops::CastTo(s, op.input(0), dtype), x = ops::CastTo(s, op.input(1), dtype);
   const Output scale = op.input(2), mean = op.input(3), variance = op.input(4);
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
   const auto given = d.NormalizeGrad(dy, x, scale, mean, variance);
@@ -231,7 +218,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const No
   const Output dx = ops::Sub(s, given.x_backprop, through);
   MF_ASSIGN_OR_RETURN(Tensor empty, Tensor::Allocate(x.dtype(), Shape({0})));
   const Output nothing = ops::Const(s, std::move(empty));
-  return std::vector<Output>{CastTo(s, dx, op.output_dtype(0)), given.scale_backprop,
+  return std::vector<Output>{ops::CastTo(s, dx, op.output_dtype(0)), given.scale_backprop,
                              given.offset_backprop, nothing, nothing};
 }
 

@@ -8,11 +8,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterBatchNorm(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kFusedBatchNormV3[] = "FusedBatchNormV3";  // for passes that match this op
 
@@ -75,7 +71,6 @@ FusedBatchNormGradV3Outputs FusedBatchNormGradV3(const Scope& scope, Output y_ba
                                                  Output reserve_space_2, Output reserve_space_3,
                                                  const FusedBatchNormGradV3Options& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_BATCH_NORM_H_

@@ -6,11 +6,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterBiasAdd(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kBiasAdd[] = "BiasAdd";  // for passes that match these ops
 inline constexpr char kBiasAddGrad[] = "BiasAddGrad";
@@ -30,7 +26,6 @@ Output BiasAdd(const Scope& scope, Output value, Output bias, const BiasAddOptio
 // rows.
 Output BiasAddGrad(const Scope& scope, Output out_backprop, const BiasAddOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_BIAS_ADD_H_

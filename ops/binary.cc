@@ -16,7 +16,6 @@ namespace {
 
 constexpr char kIncompatible[] = "incompatible_shape_error: bool = true";
 constexpr char kNoneInTensorFlow[] = "TensorFlow defines a gradient only for FloorMod";
-constexpr char kIsBool[] = "the output is bool";
 
 using Result = BinaryRow::Result;
 using S = const Scope&;
@@ -89,7 +88,6 @@ constexpr BinaryRow kRows[] = {
     {.name = "Equal",
      .doc = "z = (x == y)",
      .dtypes = kAny,
-     .no_gradient = kIsBool,
      .sharding = EqualSharding,
      .traits = kCommutative,
      .result = Result::kBool,
@@ -104,36 +102,18 @@ constexpr BinaryRow kRows[] = {
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{g, ops::Mul(s, g, ops::Neg(s, ops::FloorDiv(s, x, y)))};
      })},
-    {.name = "Greater",
-     .doc = "z = (x > y)",
-     .dtypes = kNumeric,
-     .no_gradient = kIsBool,
-     .result = Result::kBool},
-    {.name = "GreaterEqual",
-     .doc = "z = (x >= y)",
-     .dtypes = kNumeric,
-     .no_gradient = kIsBool,
-     .result = Result::kBool},
-    {.name = "Less",
-     .doc = "z = (x < y)",
-     .dtypes = kNumeric,
-     .no_gradient = kIsBool,
-     .result = Result::kBool},
-    {.name = "LessEqual",
-     .doc = "z = (x <= y)",
-     .dtypes = kNumeric,
-     .no_gradient = kIsBool,
-     .result = Result::kBool},
+    {.name = "Greater", .doc = "z = (x > y)", .dtypes = kNumeric, .result = Result::kBool},
+    {.name = "GreaterEqual", .doc = "z = (x >= y)", .dtypes = kNumeric, .result = Result::kBool},
+    {.name = "Less", .doc = "z = (x < y)", .dtypes = kNumeric, .result = Result::kBool},
+    {.name = "LessEqual", .doc = "z = (x <= y)", .dtypes = kNumeric, .result = Result::kBool},
     {.name = "LogicalAnd",
      .doc = "z = x and y",
      .dtypes = nullptr,
-     .no_gradient = kIsBool,
      .traits = kCommutative,
      .result = Result::kBool},
     {.name = "LogicalOr",
      .doc = "z = x or y",
      .dtypes = nullptr,
-     .no_gradient = kIsBool,
      .traits = kCommutative,
      .result = Result::kBool},
     {.name = "Maximum",
@@ -165,7 +145,6 @@ constexpr BinaryRow kRows[] = {
     {.name = "NotEqual",
      .doc = "z = (x != y)",
      .dtypes = kAny,
-     .no_gradient = kIsBool,
      .sharding = EqualSharding,
      .traits = kCommutative,
      .result = Result::kBool,

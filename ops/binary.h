@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterBinary(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Op names, for passes that match these ops.
 inline constexpr char kAdd[] = "Add";
@@ -71,7 +67,6 @@ Output NotEqual(const Scope& scope, Output x, Output y, const EqualOptions& opti
 Output LogicalAnd(const Scope& scope, Output x, Output y);
 Output LogicalOr(const Scope& scope, Output x, Output y);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_BINARY_H_

@@ -8,11 +8,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterBinaryMath(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.
 // Dtypes:   half, bfloat16, float, double; only float and double for NextAfter, Polygamma and
@@ -36,7 +32,6 @@ struct ApproximateEqualOptions {
 Output ApproximateEqual(const Scope& scope, Output x, Output y,
                         const ApproximateEqualOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_BINARY_MATH_H_

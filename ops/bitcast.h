@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterBitcast(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Bitcast: the same bytes, reinterpreted as elements of `dtype`, like tf.bitcast.
 // Shapes:   if `dtype` is n times smaller, the result has an additional last dimension of size n;
@@ -18,7 +14,6 @@ namespace ops {
 // Gradient: none.
 Output Bitcast(const Scope& scope, Output input, DataType dtype);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_BITCAST_H_

@@ -6,11 +6,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterBitwise(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Shapes:   operands of any shapes that broadcast; the result has the broadcast shape.
 // Dtypes:   int32, int64, uint8.
@@ -24,7 +20,6 @@ Output LeftShift(const Scope& scope, Output x, Output y);
 Output RightShift(const Scope& scope, Output x, Output y);
 Output Invert(const Scope& scope, Output x);  // inverts every bit
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_BITWISE_H_

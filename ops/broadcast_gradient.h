@@ -14,8 +14,6 @@
 
 namespace mirrorflow {
 
-void RegisterBroadcastGradient(OpRegistry& ops);
-
 // Sums `grad`, which has c.op's output shape, to the shape of operand `operand` of c.op, whose
 // operands broadcast. If the static shapes do not determine the dimensions to sum, because an
 // unknown dimension may be 1, the graph computes them (BroadcastGradientArgs, Sum, Reshape). The

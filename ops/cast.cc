@@ -66,5 +66,9 @@ Output Cast(const Scope& scope, Output x, DataType dtype, const CastOptions& opt
   return Build(scope, "Cast", {x}).Attr("DstT", dtype).Attr("Truncate", options.truncate).One();
 }
 
+Output CastTo(const Scope& scope, Output x, DataType dtype) {
+  return x.dtype() == dtype ? x : Cast(scope, x, dtype);
+}
+
 }  // namespace ops
 }  // namespace mirrorflow

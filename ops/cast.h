@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterCast(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kCast[] = "Cast";  // for passes that match this op
 
@@ -25,7 +21,9 @@ struct CastOptions {
 // Gradient: dy cast back if both dtypes are floating-point; otherwise none.
 Output Cast(const Scope& scope, Output x, DataType dtype, const CastOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+// Returns x itself if it has the dtype, and otherwise Cast(x).
+Output CastTo(const Scope& scope, Output x, DataType dtype);
+
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CAST_H_

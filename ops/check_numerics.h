@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterCheckNumerics(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // CheckNumerics: its operand, unchanged.
 // Dtypes:   half, bfloat16, float, double.
@@ -16,7 +12,6 @@ namespace ops {
 // Gradient: dy, checked in the same way.
 Output CheckNumerics(const Scope& scope, Output tensor, absl::string_view message);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CHECK_NUMERICS_H_

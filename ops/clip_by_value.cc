@@ -8,6 +8,7 @@
 #include "ops/constant.h"
 #include "ops/registry.h"
 #include "ops/select.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -18,10 +19,9 @@ absl::Status ClipByValueShape(ShapeContext& c) {
   for (int i : {1, 2}) {
     const Shape& bound = c.input(i);
     const bool scalar = !bound.unknown_rank() && bound.rank() == 0;
-    if (scalar || bound.IsCompatibleWith(t)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(c.node().op().inputs[i].name, " must be a scalar or have the shape of t; ",
-                     "expected ", t.ToString(), ", got ", bound.ToString()));
+    if (scalar) continue;
+    MF_RETURN_IF_ERROR(CheckShape(t, bound, c.node().op().inputs[i].name,
+                                  " must be a scalar or have the shape of t"));
   }
   c.set_output(0, t);
   return absl::OkStatus();

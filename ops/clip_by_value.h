@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterClipByValue(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // ClipByValue: output = max(min(t, clip_value_max), clip_value_min).
 // Shapes:   the output has t's shape; each bound is a scalar or has t's shape.
@@ -18,7 +14,6 @@ namespace ops {
 // Gradient: dy flows to the chosen operand: t, or the bound that replaced it.
 Output ClipByValue(const Scope& scope, Output t, Output clip_value_min, Output clip_value_max);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CLIP_BY_VALUE_H_

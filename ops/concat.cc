@@ -341,8 +341,7 @@ Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis
 }
 
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis) {
-  return ConcatV2(scope, values,
-                  ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)));
+  return ConcatV2(scope, values, OperandConst(scope, "axis", axis));
 }
 
 Output Concat(const Scope& scope, Output concat_dim, absl::Span<const Output> values) {

@@ -10,11 +10,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterConcat(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // ConcatV2: two or more tensors, concatenated along dimension `axis`, a scalar that must be known
 // when the step is compiled; a negative one counts from the end.
@@ -52,7 +48,6 @@ struct UnpackOptions {
 std::vector<Output> Unpack(const Scope& scope, Output value, int64_t num,
                            const UnpackOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CONCAT_H_

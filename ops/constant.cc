@@ -89,6 +89,10 @@ Output ScalarConst(const Scope& scope, DataType dtype, double value) {
   return Output();
 }
 
+Output OperandConst(const Scope& scope, absl::string_view operand, int64_t value) {
+  return ScalarConst(scope.ForOperand(operand), DT_INT32, static_cast<double>(value));
+}
+
 Output VectorConst(const Scope& scope, absl::Span<const int64_t> values, DataType dtype) {
   if (dtype == DT_INT64) return Const(scope, Tensor::Vector<int64_t>(values));
   for (int64_t v : values) {

@@ -7,11 +7,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterControl(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Placeholder: a value that every step must feed.
 // Shapes:   `shape` may have unknown dimensions (-1). Under a strategy, a feed whose leading
@@ -34,7 +30,6 @@ Operation NoOp(const Scope& scope);
 // Session::Prepare as a target to run all of them.
 Operation Group(const Scope& scope, absl::Span<const Operation> operations);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CONTROL_H_

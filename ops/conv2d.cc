@@ -4,8 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "ops/registry.h"
-#include "ops/shape_ops.h"
+#include "ops/convolution.h"
 #include "ops/window.h"
 
 namespace mirrorflow {
@@ -46,48 +45,10 @@ absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, con
   return output;
 }
 
-absl::Status Conv2DShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
-  MF_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
-  MF_ASSIGN_OR_RETURN(const Shape output, ConvolutionShape(c.node(), input, filter));
-  c.set_output(0, output);
-  return absl::OkStatus();
-}
-
-// Returns input i, a vector of sizes, as a shape of rank 4.
-absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i) {
-  MF_ASSIGN_OR_RETURN(const Shape sizes, c.input_as_shape(i));
-  if (sizes.unknown_rank()) return Shape::UnknownDims(4);
-  if (sizes.rank() == 4) return sizes;
-  return absl::InvalidArgumentError(
-      absl::StrCat("input ", i, " must have 4 elements, got ", sizes.ToString()));
-}
-
-// Checks that out_backprop can be the output of the convolution of `input` with `filter`.
-absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const Shape& filter) {
-  MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRank(2, 4));
-  MF_ASSIGN_OR_RETURN(const Shape output, ConvolutionShape(c.node(), input, filter));
-  if (dy.IsCompatibleWith(output)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "out_backprop must have the output shape of the convolution of ", input.ToString(), " with ",
-      filter.ToString(), "; expected ", output.ToString(), ", got ", dy.ToString()));
-}
-
-absl::Status BackpropInputShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape input, SizesInput(c, 0));
-  MF_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
-  MF_RETURN_IF_ERROR(CheckOutBackprop(c, input, filter));
-  c.set_output(0, input);
-  return absl::OkStatus();
-}
-
-absl::Status BackpropFilterShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
-  MF_ASSIGN_OR_RETURN(const Shape filter, SizesInput(c, 1));
-  MF_RETURN_IF_ERROR(CheckOutBackprop(c, input, filter));
-  c.set_output(0, filter);
-  return absl::OkStatus();
-}
+constexpr ConvolutionFamily kFamily = {.forward = ops::kConv2D,
+                                       .backprop_input = "Conv2DBackpropInput",
+                                       .backprop_filter = "Conv2DBackpropFilter",
+                                       .output_shape = ConvolutionShape};
 
 // Sharding terms. Letter n stands for images, c for image channels, o for output channels. Grouped
 // channels are not sharded.
@@ -121,116 +82,68 @@ absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
                       .linear_inputs = {0, 2}};
 }
 
-Output InputGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return ops::ApplyWithSameAttrs(c, "Conv2DBackpropInput",
-                                 {ops::ShapeOperand(c.scope, input), filter, dy});
-}
-Output FilterGradient(const GradContext& c, Output input, Output filter, Output dy) {
-  return ops::ApplyWithSameAttrs(c, "Conv2DBackpropFilter",
-                                 {input, ops::ShapeOperand(c.scope, filter), dy});
-}
-
-absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
-  const Output input = c.op.input(0), filter = c.op.input(1), dy = c.dy[0];
-  return std::vector<Output>{InputGradient(c, input, filter, dy),
-                             FilterGradient(c, input, filter, dy)};
-}
-
-// The convolution is linear in the images and in the filter, so the gradients of the gradient ops
-// are these same three ops.
-absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
-  const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
-  return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
-                             ops::ApplyWithSameAttrs(c, "Conv2D", {images, filter})};
-}
-
-absl::StatusOr<std::vector<Output>> BackpropFilterGrad(const GradContext& c) {
-  const Output input = c.op.input(0), out_backprop = c.op.input(2), filter = c.dy[0];
-  return std::vector<Output>{InputGradient(c, input, filter, out_backprop), Output(),
-                             ops::ApplyWithSameAttrs(c, "Conv2D", {input, filter})};
-}
-
-OpBuilder& ConvolutionAttrs(OpBuilder& op) {
-  return op.Attr("strides: list(int)")
-      .Attr("use_cudnn_on_gpu: bool = true")
-      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
-      .Attr("explicit_paddings: list(int) = []")
-      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-      .Attr("dilations: list(int) = [1, 1, 1, 1]");
+OpBuilder& CommonAttrs(OpBuilder& op) {
+  return ConvolutionAttrs(op.Attr("strides: list(int)").Attr("use_cudnn_on_gpu: bool = true"));
 }
 
 }  // namespace
 
 void RegisterConv2D(OpRegistry& ops) {
-  ConvolutionAttrs(ops.Define("Conv2D")
-                       .Doc("cross-correlation of zero-padded images with a filter")
-                       .Input("input: T")
-                       .Input("filter: T")
-                       .Output("output: T")
-                       .Attr("T: {half, bfloat16, float, double, int32}"))
+  CommonAttrs(ops.Define(ops::kConv2D)
+                  .Doc("cross-correlation of zero-padded images with a filter")
+                  .Input("input: T")
+                  .Input("filter: T")
+                  .Output("output: T")
+                  .Attr("T: {half, bfloat16, float, double, int32}"))
       .Traits(kSumsProducts)
-      .Shape(Conv2DShape)
+      .Shape(ConvolutionForwardShape<kFamily>)
       .Sharding(Conv2DSharding)
-      .Gradient(Conv2DGrad);
-  ConvolutionAttrs(ops.Define("Conv2DBackpropInput")
-                       .Doc("the gradient of Conv2D with respect to the images")
-                       .StaticInput("input_sizes: int32")
-                       .Input("filter: T")
-                       .Input("out_backprop: T")
-                       .Output("output: T")
-                       .Attr("T: {half, bfloat16, float, double, int32}"))
+      .Gradient(ConvolutionForwardGrad<kFamily>);
+  CommonAttrs(ops.Define(kFamily.backprop_input)
+                  .Doc("the gradient of Conv2D with respect to the images")
+                  .StaticInput("input_sizes: int32")
+                  .Input("filter: T")
+                  .Input("out_backprop: T")
+                  .Output("output: T")
+                  .Attr("T: {half, bfloat16, float, double, int32}"))
       .Traits(kSumsProducts)
-      .Shape(BackpropInputShape)
+      .Shape(ConvolutionBackpropShape<kFamily, 0>)
       .Sharding(BackpropInputSharding)
-      .Gradient(BackpropInputGrad);
-  ConvolutionAttrs(ops.Define("Conv2DBackpropFilter")
-                       .Doc("the gradient of Conv2D with respect to the filter")
-                       .Input("input: T")
-                       .StaticInput("filter_sizes: int32")
-                       .Input("out_backprop: T")
-                       .Output("output: T")
-                       .Attr("T: {half, bfloat16, float, double}"))
+      .Gradient(ConvolutionBackpropGrad<kFamily, 0>);
+  CommonAttrs(ops.Define(kFamily.backprop_filter)
+                  .Doc("the gradient of Conv2D with respect to the filter")
+                  .Input("input: T")
+                  .StaticInput("filter_sizes: int32")
+                  .Input("out_backprop: T")
+                  .Output("output: T")
+                  .Attr("T: {half, bfloat16, float, double}"))
       .Traits(kSumsProducts)
-      .Shape(BackpropFilterShape)
+      .Shape(ConvolutionBackpropShape<kFamily, 1>)
       .Sharding(BackpropFilterSharding)
-      .Gradient(BackpropFilterGrad);
+      .Gradient(ConvolutionBackpropGrad<kFamily, 1>);
 }
 
 namespace ops {
-namespace {
-
-NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> strides,
-                      absl::string_view padding, const Conv2DOptions& options) {
-  return std::move(builder)
-      .Attr("strides", AttrValue::List(strides))
-      .Attr("use_cudnn_on_gpu", options.use_cudnn_on_gpu)
-      .Attr("padding", padding)
-      .Attr("explicit_paddings", AttrValue::List<int64_t>(options.explicit_paddings))
-      .Attr("data_format", options.data_format)
-      .Attr("dilations", AttrValue::List<int64_t>(options.dilations));
-}
-
-}  // namespace
 
 Output Conv2D(const Scope& scope, Output input, Output filter, absl::Span<const int64_t> strides,
               absl::string_view padding, const Conv2DOptions& options) {
-  return WithAttrs(Build(scope, "Conv2D", {input, filter}), strides, padding, options).One();
+  return FinishConvolution(Build(scope, kConv2D, {input, filter}), strides, padding, options);
 }
 
 Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                            Output out_backprop, absl::Span<const int64_t> strides,
                            absl::string_view padding, const Conv2DOptions& options) {
-  return WithAttrs(Build(scope, "Conv2DBackpropInput", {input_sizes, filter, out_backprop}),
-                   strides, padding, options)
-      .One();
+  return FinishConvolution(
+      Build(scope, kFamily.backprop_input, {input_sizes, filter, out_backprop}), strides, padding,
+      options);
 }
 
 Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options) {
-  return WithAttrs(Build(scope, "Conv2DBackpropFilter", {input, filter_sizes, out_backprop}),
-                   strides, padding, options)
-      .One();
+  return FinishConvolution(
+      Build(scope, kFamily.backprop_filter, {input, filter_sizes, out_backprop}), strides, padding,
+      options);
 }
 
 }  // namespace ops

@@ -11,11 +11,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterConv2D(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kConv2D[] = "Conv2D";  // for passes that match this op
 
@@ -58,7 +54,6 @@ Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_size
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CONV2D_H_

@@ -88,10 +88,6 @@ Output BuildCumulative(const Scope& scope, absl::string_view op, Output x, Outpu
       .One();
 }
 
-Output Axis(const Scope& scope, int64_t axis) {
-  return ops::ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis));
-}
-
 }  // namespace
 
 void RegisterCumulative(OpRegistry& ops) {
@@ -107,13 +103,13 @@ Output Cumsum(const Scope& scope, Output x, Output axis, const CumulativeOptions
   return BuildCumulative(scope, "Cumsum", x, axis, options);
 }
 Output Cumsum(const Scope& scope, Output x, int64_t axis, const CumulativeOptions& options) {
-  return Cumsum(scope, x, Axis(scope, axis), options);
+  return Cumsum(scope, x, OperandConst(scope, "axis", axis), options);
 }
 Output Cumprod(const Scope& scope, Output x, Output axis, const CumulativeOptions& options) {
   return BuildCumulative(scope, "Cumprod", x, axis, options);
 }
 Output Cumprod(const Scope& scope, Output x, int64_t axis, const CumulativeOptions& options) {
-  return Cumprod(scope, x, Axis(scope, axis), options);
+  return Cumprod(scope, x, OperandConst(scope, "axis", axis), options);
 }
 
 }  // namespace ops

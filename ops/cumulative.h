@@ -8,11 +8,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterCumulative(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct CumulativeOptions {
   bool exclusive = false;  // element i excludes input element i
@@ -30,7 +26,6 @@ Output Cumsum(const Scope& scope, Output x, int64_t axis, const CumulativeOption
 Output Cumprod(const Scope& scope, Output x, Output axis, const CumulativeOptions& options = {});
 Output Cumprod(const Scope& scope, Output x, int64_t axis, const CumulativeOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CUMULATIVE_H_

@@ -11,11 +11,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterDepthwiseConv2d(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kDepthwiseConv2dNative[] = "DepthwiseConv2dNative";
 
@@ -51,7 +47,6 @@ Output DepthwiseConv2dNativeBackpropFilter(const Scope& scope, Output input, Out
                                            absl::string_view padding,
                                            const DepthwiseConv2dOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_DEPTHWISE_CONV2D_H_

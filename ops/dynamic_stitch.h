@@ -5,11 +5,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterDynamicStitch(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // DynamicStitch: y[indices[k][i…], b…] = data[k][i…, b…]; if an index occurs more than once, its
 // last row wins.
@@ -21,7 +17,6 @@ namespace ops {
 Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
                      absl::Span<const Output> data);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_DYNAMIC_STITCH_H_

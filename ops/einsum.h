@@ -9,8 +9,6 @@
 
 namespace mirrorflow {
 
-void RegisterEinsum(OpRegistry& ops);
-
 // The terms of an equation for operands of known ranks, with one label per dimension. Letters come
 // from the equation. Digits label the dimensions that `...` stands for, counted from the right, so
 // that they match across terms as in broadcasting.

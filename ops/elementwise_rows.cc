@@ -53,11 +53,12 @@ void RegisterBinaryRows(OpRegistry& ops, absl::Span<const BinaryRow> rows) {
     OpBuilder op = ops.Define(row.name);
     const bool typed = row.dtypes != nullptr;
     op.Doc(row.doc).Input(typed ? row.x : "x: bool").Input(typed ? row.y : "y: bool");
-    op.Output(row.result == BinaryRow::Result::kBool ? "z: bool" : row.z);
+    const bool is_bool = row.result == BinaryRow::Result::kBool;
+    op.Output(is_bool ? "z: bool" : row.z);
     if (typed) op.Attr(row.dtypes);
     if (row.attr != nullptr) op.Attr(row.attr);
     op.Traits(kElementwise | row.traits).Shape(BinaryShape).Sharding(row.sharding);
-    op.Gradient(row.gradient).NoGradient(row.no_gradient);
+    op.Gradient(row.gradient).NoGradient(is_bool ? "the output is bool" : row.no_gradient);
   }
 }
 

@@ -202,13 +202,7 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   if (batch < 0) {
     return absl::InvalidArgumentError(absl::StrCat("batch_dims must be >= 0, got ", batch));
   }
-  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
-  const DataType variable = c.handle_dtype(0), got = c.attr<DataType>("dtype");
-  if (variable != DT_INVALID && variable != got) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dtype must match the variable's dtype; expected ", DataTypeName(variable),
-                     ", got ", DataTypeName(got)));
-  }
+  MF_RETURN_IF_ERROR(CheckHandle(c));
   const Shape &params = c.handle_shape(0), &indices = c.input(1);
   if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
   if (params.rank() <= batch || indices.rank() < batch) {

@@ -9,11 +9,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterGather(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct GatherV2Options {
   int64_t batch_dims = 0;  // a negative value counts from the rank of the indices
@@ -49,7 +45,6 @@ Output ResourceGather(const Scope& scope, Output resource, Output indices,
 // Determinism: rows are added in order.
 Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids, Output num_segments);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_GATHER_H_

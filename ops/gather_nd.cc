@@ -59,20 +59,24 @@ absl::Status GatherNdShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+// Checks the shape of the slices that replace or are added to those at `indices` of `whole`.
+absl::Status CheckUpdates(const Shape& indices, const Shape& updates, const Shape& whole) {
+  if (whole.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, whole));
+  if (read.depth == kUnknownDim) return absl::OkStatus();
+  const Shape expected = Joined(read.leading, whole, read.depth);
+  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
+}
+
 absl::Status ScatterNdShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckPolicy(c));
   MF_ASSIGN_OR_RETURN(const Shape output, SizesInput(c, 2, "shape"));
   MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
   MF_ASSIGN_OR_RETURN(const Shape indices, c.WithRankAtLeast(0, 1));
   c.set_output(0, output);
-  const Shape& updates = c.input(1);
-  if (output.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
-  MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, output));
-  if (read.depth == kUnknownDim) return absl::OkStatus();
-  const Shape expected = Joined(read.leading, output, read.depth);
-  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
+  return CheckUpdates(indices, c.input(1), output);
 }
 
 // The sharding terms of the indices, the selected slices and the sliced tensor.
@@ -101,16 +105,9 @@ absl::StatusOr<ShardingRule> ScatterNdSharding(const ShardContext& c) {
 absl::Status TensorScatterUpdateShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckPolicy(c));
   const Shape& tensor = c.input(0);
-  const Shape& updates = c.input(2);
   MF_ASSIGN_OR_RETURN(const Shape indices, c.WithRankAtLeast(1, 2));
   c.set_output(0, tensor);
-  if (tensor.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
-  MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, tensor));
-  if (read.depth == kUnknownDim) return absl::OkStatus();
-  const Shape expected = Joined(read.leading, tensor, read.depth);
-  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
+  return CheckUpdates(indices, c.input(2), tensor);
 }
 
 // Every replica writes its shard of every slice.

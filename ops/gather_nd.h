@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterGatherNd(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // GatherNd: y[i…, b…] = params[indices[i…, 0], …, indices[i…, K-1], b…].
 // Shapes:   indices is [i…, K], where K is at most the rank of params.
@@ -35,7 +31,6 @@ inline constexpr char kTensorScatterUpdate[] = "TensorScatterUpdate";
 // Gradient: for the tensor, dy with zeros at those positions; for the updates, GatherNd.
 Output TensorScatterUpdate(const Scope& scope, Output tensor, Output indices, Output updates);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_GATHER_ND_H_

@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterGelu(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct GeluOptions {
   bool approximate = false;
@@ -32,7 +28,6 @@ Output Gelu(const Scope& scope, Output features);  // for layers that take an ac
 Output GeluGrad(const Scope& scope, Output gradients, Output features,
                 const GeluOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_GELU_H_

@@ -7,11 +7,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterIdentity(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr absl::string_view kIdentityN = "IdentityN";
 
@@ -39,7 +35,6 @@ Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& sh
 // IdentityN: its operands, in order. Gradient: dy.
 std::vector<Output> IdentityN(const Scope& scope, absl::Span<const Output> inputs);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_IDENTITY_H_

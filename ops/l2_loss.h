@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterL2Loss(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // L2Loss: output = sum(t^2) / 2, a scalar, like tf.nn.l2_loss. It serves for weight decay.
 // Shapes:   any; the output is 0 if t is empty.
@@ -16,7 +12,6 @@ namespace ops {
 // Gradient: t * dy.
 Output L2Loss(const Scope& scope, Output t);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_L2_LOSS_H_

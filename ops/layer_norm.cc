@@ -14,6 +14,7 @@
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 
@@ -55,18 +56,11 @@ absl::Status LayerNormShape(ShapeContext& c) {
 absl::Status LayerNormGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRankAtLeast(0, 1));
   MF_ASSIGN_OR_RETURN(const Shape given, c.WithRankAtLeast(1, 1));
-  absl::StatusOr<Shape> merged = given.MergeWith(dy);
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("dy must have the shape of x; expected ",
-                                                   given.ToString(), ", got ", dy.ToString()));
-  }
-  Shape x = *std::move(merged);
+  MF_ASSIGN_OR_RETURN(Shape x, MergeShapes(given, dy, "dy must have the shape of x"));
   MF_RETURN_IF_ERROR(MergeColumns(c, 2, &x));
   for (const int i : {3, 4}) {
-    if (c.input(i).IsCompatibleWith(OfEachRow(x))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(c.node().op().inputs[i].name, " must have one element per row; expected ",
-                     OfEachRow(x).ToString(), ", got ", c.input(i).ToString()));
+    MF_RETURN_IF_ERROR(CheckShape(OfEachRow(x), c.input(i), c.node().op().inputs[i].name,
+                                  " must have one element per row"));
   }
   const Shape columns({x.unknown_rank() ? kUnknownDim : x.dim(x.rank() - 1)});
   c.set_output(0, x);
@@ -92,23 +86,20 @@ absl::StatusOr<ShardingRule> LayerNormGradSharding(const ShardContext& c) {
 
 // ---- expansion into TensorFlow's ops --------------------------------------------------------
 
-Output CastTo(const Scope& s, Output x, DataType dtype) {
-  return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
-}
 Output MeanOfRows(const Scope& s, Output x) { return ops::Mean(s, x, {-1}, {.keep_dims = true}); }
 Output WithColumn(const Scope& s, Output of_rows) { return ops::ExpandDims(s, of_rows, -1); }
 Output WithoutColumn(const Scope& s, Output column) { return ops::Squeeze(s, column, {{-1}}); }
 
 Outputs ExpandLayerNorm(const Scope& s, const Node& op) {
   const Output gamma = op.input(1), beta = op.input(2);
-  const Output x = CastTo(s, op.input(0), gamma.dtype());
+  const Output x = ops::CastTo(s, op.input(0), gamma.dtype());
   const Output mean = MeanOfRows(s, x);
   const Output variance = MeanOfRows(s, ops::SquaredDifference(s, x, mean));
   const Output epsilon = ops::ScalarConst(s, gamma.dtype(), op.attr<float>("epsilon"));
   const Output inverse = ops::Rsqrt(s, ops::AddV2(s, variance, epsilon));
   const Output normal = ops::Mul(s, ops::Sub(s, x, mean), inverse);
   const Output y = ops::AddV2(s, ops::Mul(s, normal, gamma), beta);
-  return std::vector<Output>{CastTo(s, y, op.output_dtype(0)), WithoutColumn(s, mean),
+  return std::vector<Output>{ops::CastTo(s, y, op.output_dtype(0)), WithoutColumn(s, mean),
                              WithoutColumn(s, inverse)};
 }
 
@@ -123,7 +114,7 @@ Output SumOfRows(const Scope& s, Output x, Output columns) {
 Outputs ExpandLayerNormGrad(const Scope& s, const Node& op) {
   const Output gamma = op.input(2);
   const DataType dtype = gamma.dtype();
-  const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);
+  const Output dy = ops::CastTo(s, op.input(0), dtype), x = ops::CastTo(s, op.input(1), dtype);
   const Output mean = WithColumn(s, op.input(3)), inverse = WithColumn(s, op.input(4));
   const Output normal = ops::Mul(s, ops::Sub(s, x, mean), inverse);
   const Output dnormal = ops::Mul(s, dy, gamma);
@@ -132,7 +123,7 @@ Outputs ExpandLayerNormGrad(const Scope& s, const Node& op) {
   const Output dx = ops::Mul(s, inverse, ops::Sub(s, dnormal, through));
   const Output columns =
       ops::ConcatV2(s, {ops::ExpandDims(s, ops::Size(s, op.input(3)), 0), ops::Shape(s, gamma)}, 0);
-  return std::vector<Output>{CastTo(s, dx, op.output_dtype(0)),
+  return std::vector<Output>{ops::CastTo(s, dx, op.output_dtype(0)),
                              SumOfRows(s, ops::Mul(s, dy, normal), columns),
                              SumOfRows(s, dy, columns)};
 }
@@ -175,7 +166,7 @@ Outputs GradientOfLayerNorm(const GradContext& c) {
         "the gradient of mean and inverse_deviation requires a known row length");
   }
   const Output through =
-      CastTo(s, ThroughStatistics(c, CastTo(s, x, c.op.output_dtype(1))), x.dtype());
+      ops::CastTo(s, ThroughStatistics(c, ops::CastTo(s, x, c.op.output_dtype(1))), x.dtype());
   grads[0] = grads[0].valid() ? ops::AddV2(s, grads[0], through) : through;
   return grads;
 }

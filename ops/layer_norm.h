@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterLayerNorm(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct LayerNormOptions {
   float epsilon = 1e-3f;  // Keras' default; PyTorch's is 1e-5
@@ -42,7 +38,6 @@ struct LayerNormGradOutputs {
 LayerNormGradOutputs LayerNormGrad(const Scope& scope, Output dy, Output x, Output gamma,
                                    Output mean, Output inverse_deviation);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_LAYER_NORM_H_

@@ -7,8 +7,6 @@
 
 namespace mirrorflow {
 
-void RegisterListDiff(OpRegistry& ops);
-
 struct ListDifference {
   Tensor out;
   Tensor idx;

@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterMatMul(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Op names, for passes that match these ops.
 inline constexpr char kBatchMatMulV2[] = "BatchMatMulV2";
@@ -42,7 +38,6 @@ struct BatchMatMulV2Options {
 Output BatchMatMulV2(const Scope& scope, Output x, Output y,
                      const BatchMatMulV2Options& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_MATMUL_H_

@@ -20,8 +20,6 @@
 
 namespace mirrorflow {
 
-void RegisterMatrixDiag(OpRegistry& ops);
-
 // A range of diagonals, inclusive at both ends.
 struct DiagonalBand {
   int64_t lower = 0;

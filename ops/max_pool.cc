@@ -8,6 +8,7 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/slice.h"
 #include "ops/window.h"
 
@@ -25,10 +26,8 @@ absl::Status MaxPoolGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), input));
   for (int i = 1; i <= 2; ++i) {
-    if (c.input(i).IsCompatibleWith(output)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("input ", i, " must have MaxPool's output shape; expected ", output.ToString(),
-                     ", got ", c.input(i).ToString()));
+    MF_RETURN_IF_ERROR(
+        CheckShape(output, c.input(i), "input ", i, " must have MaxPool's output shape"));
   }
   c.set_output(0, input);
   return absl::OkStatus();
@@ -37,18 +36,11 @@ absl::Status MaxPoolGradShape(ShapeContext& c) {
 absl::Status MaxPoolGradGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), input));
-  if (!c.input(2).IsCompatibleWith(input)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("grad must have MaxPool's input shape; expected ", input.ToString(), ", got ",
-                     c.input(2).ToString()));
-  }
-  absl::StatusOr<Shape> merged = output.MergeWith(c.input(1));
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("orig_output must have MaxPool's output shape; expected ", output.ToString(),
-                     ", got ", c.input(1).ToString()));
-  }
-  c.set_output(0, *merged);
+  MF_RETURN_IF_ERROR(CheckShape(input, c.input(2), "grad must have MaxPool's input shape"));
+  MF_ASSIGN_OR_RETURN(
+      const Shape merged,
+      MergeShapes(output, c.input(1), "orig_output must have MaxPool's output shape"));
+  c.set_output(0, merged);
   return absl::OkStatus();
 }
 

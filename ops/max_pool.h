@@ -9,11 +9,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterMaxPool(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kMaxPool[] = "MaxPool";  // for passes that match these ops
 inline constexpr char kMaxPoolGrad[] = "MaxPoolGrad";
@@ -56,7 +52,6 @@ Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output
                        absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                        absl::string_view padding, const MaxPoolGradGradOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_MAX_POOL_H_

@@ -8,11 +8,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterMirrorPad(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct MirrorPadOptions {
   std::string mode = "REFLECT";  // or SYMMETRIC, which repeats the outermost element
@@ -30,7 +26,6 @@ Output MirrorPad(const Scope& scope, Output input, Output paddings,
 Output MirrorPadGrad(const Scope& scope, Output input, Output paddings,
                      const MirrorPadOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_MIRROR_PAD_H_

@@ -6,11 +6,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterOneHot(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct OneHotOptions {
   int64_t axis = -1;  // index of the new dimension; -1: last
@@ -25,7 +21,6 @@ struct OneHotOptions {
 Output OneHot(const Scope& scope, Output indices, Output depth, Output on_value, Output off_value,
               const OneHotOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_ONE_HOT_H_

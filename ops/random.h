@@ -9,11 +9,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterRandom(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct RandomOptions {
   // If either seed is not 0, these two seeds replace the seed of the strategy's options.
@@ -45,7 +41,6 @@ Output TruncatedNormal(const Scope& scope, Output shape, DataType dtype,
 // Errors:   InvalidArgument unless 0 <= rate < 1. A rate of 0 returns x itself.
 Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_RANDOM_H_

@@ -13,11 +13,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterReduction(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Op names, for passes that match these ops.
 inline constexpr char kMean[] = "Mean";
@@ -77,7 +73,6 @@ Output All(const Scope& scope, Output input, const ReductionAxes& axes = Reducti
 Output Any(const Scope& scope, Output input, const ReductionAxes& axes = ReductionAxes::All(),
            const ReductionOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_REDUCTION_H_

@@ -4,12 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-class OpRegistry;
-void RegisterReplicaIndex(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // ReplicaIndex: the index of this replica among all replicas in sync, an int32 scalar; 0 on one
 // device (TensorFlow's replica_id_in_sync_group).
@@ -20,7 +15,6 @@ namespace ops {
 // Gradient: none; the output is an integer.
 Output ReplicaIndex(const Scope& scope);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_REPLICA_INDEX_H_

@@ -247,8 +247,7 @@ Output ExpandDims(const Scope& scope, Output input, Output axis) {
 }
 
 Output ExpandDims(const Scope& scope, Output input, int64_t axis) {
-  return ExpandDims(scope, input,
-                    ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)));
+  return ExpandDims(scope, input, OperandConst(scope, "axis", axis));
 }
 
 Output Squeeze(const Scope& scope, Output input, const SqueezeOptions& options) {

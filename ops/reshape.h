@@ -10,11 +10,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterReshape(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Reshape: the same elements with another shape.
 // Shapes:   `shape`, a vector, must be known when the step is compiled; it may contain one -1,
@@ -50,7 +46,6 @@ struct SqueezeOptions {
 // Gradient: dy with the shape of `input`.
 Output Squeeze(const Scope& scope, Output input, const SqueezeOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_RESHAPE_H_

@@ -5,18 +5,13 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
 
 absl::Status ScatterShape(ShapeContext& c) {
-  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
-  const DataType variable = c.handle_dtype(0), got = c.attr<DataType>("dtype");
-  if (variable != DT_INVALID && variable != got) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dtype must match the variable's dtype; expected ", DataTypeName(variable),
-                     ", got ", DataTypeName(got)));
-  }
+  MF_RETURN_IF_ERROR(CheckHandle(c));
   const Shape &whole = c.handle_shape(0), &indices = c.input(1), &updates = c.input(2);
   if (whole.unknown_rank()) return absl::OkStatus();
   if (whole.rank() == 0) {
@@ -28,11 +23,8 @@ absl::Status ScatterShape(ShapeContext& c) {
   }
   Shape expected = indices;
   for (const int64_t d : whole.dims().subspan(1)) expected.AddDim(d);
-  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("updates must be a scalar or have a row of variable ", whole.ToString(),
-                   " for each of indices ", indices.ToString(), "; expected ", expected.ToString(),
-                   ", got ", updates.ToString()));
+  return CheckShape(expected, updates, "updates must be a scalar or have a row of variable ",
+                    whole.ToString(), " for each of indices ", indices.ToString());
 }
 
 absl::StatusOr<ShardingRule> ScatterSharding(const ShardContext&) {

@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterResourceScatter(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // ResourceScatterAdd: variable[indices[i]] += updates[i] for each i, in order; indices may repeat.
 // Sub, Mul, Div, Min, Max and Update work in the same way; Update keeps the last write to a row.
@@ -27,7 +23,6 @@ Operation ResourceScatterMin(const Scope& scope, Output handle, Output indices, 
 Operation ResourceScatterMax(const Scope& scope, Output handle, Output indices, Output updates);
 Operation ResourceScatterUpdate(const Scope& scope, Output handle, Output indices, Output updates);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_RESOURCE_SCATTER_H_

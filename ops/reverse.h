@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterReverse(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // ReverseV2: reverses the dimensions listed in `axis`, a vector that must be known when the step is
 // compiled.
@@ -17,7 +13,6 @@ namespace ops {
 // Gradient: dy reversed.
 Output ReverseV2(const Scope& scope, Output tensor, Output axis);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_REVERSE_H_

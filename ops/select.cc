@@ -7,6 +7,7 @@
 #include "ops/broadcast_gradient.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 
@@ -20,28 +21,21 @@ absl::Status SelectShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Shape> ShapeOfBranches(ShapeContext& c) {
-  absl::StatusOr<Shape> shape = c.input(1).MergeWith(c.input(2));
-  if (shape.ok()) return shape;
-  return absl::InvalidArgumentError(absl::StrCat("t and e must have the same shape; expected ",
-                                                 c.input(1).ToString(), ", got ",
-                                                 c.input(2).ToString()));
-}
-
 // Select's condition is a scalar, has the values' shape, or has one element per row.
 absl::Status SelectV1Shape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(Shape shape, ShapeOfBranches(c));
+  MF_ASSIGN_OR_RETURN(Shape shape,
+                      MergeShapes(c.input(1), c.input(2), "t and e must have the same shape"));
   const Shape& condition = c.input(0);
   const bool scalar = !condition.unknown_rank() && condition.rank() == 0;
   bool of_rows = !condition.unknown_rank() && condition.rank() == 1;
   if (of_rows && !shape.unknown_rank()) {
     of_rows = shape.rank() > 0 && Shape({shape.dim(0)}).IsCompatibleWith(condition);
   }
-  if (!scalar && !of_rows && !condition.IsCompatibleWith(shape)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("condition must be a scalar or a vector with one element per row, or have the "
-                     "values' shape; expected ",
-                     shape.ToString(), ", got ", condition.ToString()));
+  if (!scalar && !of_rows) {
+    MF_RETURN_IF_ERROR(CheckShape(
+        shape, condition,
+        "condition must be a scalar or a vector with one element per row, or have the values' "
+        "shape"));
   }
   c.set_output(0, std::move(shape));
   return absl::OkStatus();

@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterSelect(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // SelectV2: output[i] = condition[i] ? t[i] : e[i].
 // Shapes:   operands of any shapes that broadcast.
@@ -23,7 +19,6 @@ Output SelectV2(const Scope& scope, Output condition, Output t, Output e);
 // Gradient: as for SelectV2.
 Output Select(const Scope& scope, Output condition, Output t, Output e);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_SELECT_H_

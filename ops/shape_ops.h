@@ -10,11 +10,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterShapeOps(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct ShapeOptions {
   DataType out_type = DT_INT32;  // or DT_INT64
@@ -54,7 +50,6 @@ Output Range(const Scope& scope, Output start, Output limit, Output delta);
 // must be known when the step is compiled.
 Output LinSpace(const Scope& scope, Output start, Output stop, Output num);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_SHAPE_OPS_H_

@@ -40,14 +40,20 @@ absl::Status UnchangedShape(ShapeContext& c) {
 }
 
 absl::Status SameShape(ShapeContext& c) {
-  absl::StatusOr<Shape> shape = c.input(0).MergeWith(c.input(1));
-  if (!shape.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[1].name, " must have the shape of ", c.node().op().inputs[0].name,
-        "; expected ", c.input(0).ToString(), ", got ", c.input(1).ToString()));
-  }
-  c.set_output(0, *std::move(shape));
+  const std::vector<ArgDef>& inputs = c.node().op().inputs;
+  MF_ASSIGN_OR_RETURN(const Shape shape, MergeShapes(c.input(0), c.input(1), inputs[1].name,
+                                                     " must have the shape of ", inputs[0].name));
+  c.set_output(0, shape);
   return absl::OkStatus();
+}
+
+absl::Status CheckHandle(const ShapeContext& c) {
+  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
+  const DataType expected = c.handle_dtype(0), got = c.attr<DataType>("dtype");
+  if (expected == DT_INVALID || expected == got) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("dtype must match the variable's dtype; expected ",
+                                                 DataTypeName(expected), ", got ",
+                                                 DataTypeName(got)));
 }
 
 absl::StatusOr<Shape> ShapeBeforePadding(const ShapeContext& c) {

@@ -10,7 +10,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "framework/graph/shape_inference.h"
 
 namespace mirrorflow {
@@ -21,6 +23,23 @@ absl::Status ScalarShape(ShapeContext& c);
 absl::Status UnchangedShape(ShapeContext& c);
 // Shape function: inputs 0 and 1 and output 0 have the same shape.
 absl::Status SameShape(ShapeContext& c);
+// Returns the shape that matches both shapes. If there is none, returns InvalidArgument: the texts
+// `must`, followed by both shapes.
+template <typename... Must>
+absl::StatusOr<Shape> MergeShapes(const Shape& expected, const Shape& got, const Must&... must) {
+  absl::StatusOr<Shape> merged = expected.MergeWith(got);
+  if (merged.ok()) return merged;
+  return absl::InvalidArgumentError(
+      absl::StrCat(must..., "; expected ", expected.ToString(), ", got ", got.ToString()));
+}
+// Returns the error of MergeShapes, if any.
+template <typename... Must>
+absl::Status CheckShape(const Shape& expected, const Shape& got, const Must&... must) {
+  return MergeShapes(expected, got, must...).status();
+}
+// Checks that input 0 is the handle of a variable of the dtype in attribute `dtype`, if its dtype
+// is known.
+absl::Status CheckHandle(const ShapeContext& c);
 // Checks that input 1 holds paddings [rank,2] for input 0. Returns the shape of input 0.
 absl::StatusOr<Shape> ShapeBeforePadding(const ShapeContext& c);
 

@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterSlice(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kPad[] = "Pad";  // for passes that match this op
 
@@ -32,7 +28,6 @@ Output Pad(const Scope& scope, Output input, Output paddings);
 // PadV2: like Pad, but pads with `constant_values`, a scalar, instead of 0.
 Output PadV2(const Scope& scope, Output input, Output paddings, Output constant_values);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_SLICE_H_

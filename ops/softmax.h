@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterSoftmax(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kSoftmax[] = "Softmax";  // for passes that match this op
 
@@ -23,7 +19,6 @@ Output Softmax(const Scope& scope, Output logits);
 // Gradient: d logits = dy - exp(log softmax) * sum_c dy
 Output LogSoftmax(const Scope& scope, Output logits);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_SOFTMAX_H_

@@ -10,6 +10,7 @@
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/softmax.h"
 #include "ops/tile.h"
@@ -21,18 +22,16 @@ namespace {
 absl::Status SoftmaxXentShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(Shape features, c.WithRank(0, 2));
   MF_ASSIGN_OR_RETURN(const Shape labels, c.WithRank(1, 1));
-  absl::StatusOr<Shape> rows = Shape({features.dim(0)}).MergeWith(labels);
-  if (!rows.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "labels must have one element per row of features ", features.ToString(), "; expected ",
-        Shape({features.dim(0)}).ToString(), ", got ", labels.ToString()));
-  }
+  MF_ASSIGN_OR_RETURN(
+      const Shape rows,
+      MergeShapes(Shape({features.dim(0)}), labels,
+                  "labels must have one element per row of features ", features.ToString()));
   if (features.dim(1) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("features must have at least one class, got ", features.ToString()));
   }
-  features.set_dim(0, rows->dim(0));
-  c.set_output(0, *std::move(rows));
+  features.set_dim(0, rows.dim(0));
+  c.set_output(0, rows);
   c.set_output(1, features);
   return absl::OkStatus();
 }

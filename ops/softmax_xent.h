@@ -4,11 +4,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterSoftmaxXent(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct SoftmaxXent {
   Output loss;      // [B]
@@ -36,7 +32,6 @@ SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output featu
 //           labels of a row add up to 1. d labels = -dloss[:,None] * logsoftmax(features).
 SoftmaxXent SoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_SOFTMAX_XENT_H_

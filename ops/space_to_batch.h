@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterSpaceToBatch(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // SpaceToBatchND: pads the M dimensions after the first with zeros and cuts them into blocks. The
 // elements at one position of all blocks form one output image.
@@ -29,7 +25,6 @@ Output SpaceToBatchND(const Scope& scope, Output input, Output block_shape, Outp
 // Gradient: SpaceToBatchND.
 Output BatchToSpaceND(const Scope& scope, Output input, Output block_shape, Output crops);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_SPACE_TO_BATCH_H_

@@ -158,11 +158,9 @@ void RegisterSplit(OpRegistry& ops) {
 namespace ops {
 
 std::vector<Output> Split(const Scope& scope, Output value, int64_t num_split, int64_t axis) {
-  Node* node =
-      Build(scope, "Split",
-            {ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)), value})
-          .Attr("num_split", num_split)
-          .Finish();
+  Node* node = Build(scope, "Split", {OperandConst(scope, "axis", axis), value})
+                   .Attr("num_split", num_split)
+                   .Finish();
   return OutputsOf(node, num_split);
 }
 
@@ -171,7 +169,7 @@ std::vector<Output> SplitV(const Scope& scope, Output value, absl::Span<const in
   const int64_t num_split = static_cast<int64_t>(size_splits.size());
   Node* node = Build(scope, "SplitV",
                      {value, VectorConst(scope.ForOperand("size_splits"), size_splits, DT_INT64),
-                      ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis))})
+                      OperandConst(scope, "axis", axis)})
                    .Attr("num_split", num_split)
                    .Finish();
   return OutputsOf(node, num_split);

@@ -10,11 +10,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterSplit(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Split: `num_split` pieces of equal size along dimension `axis`, which is in [-R, R), where R is
 // the rank.
@@ -30,7 +26,6 @@ std::vector<Output> Split(const Scope& scope, Output value, int64_t num_split, i
 std::vector<Output> SplitV(const Scope& scope, Output value, absl::Span<const int64_t> size_splits,
                            int64_t axis);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_SPLIT_H_

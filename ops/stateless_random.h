@@ -8,11 +8,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterStatelessRandom(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // A position in a random stream: a key [1] and a counter [2], both uint64.
 struct KeyCounter {
@@ -54,7 +50,6 @@ Output StatelessRandomUniformFullInt(const Scope& scope, Output shape, Output se
 Output StatelessRandomUniformFullIntV2(const Scope& scope, Output shape, const KeyCounter& from,
                                        Output alg, DataType dtype);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_STATELESS_RANDOM_H_

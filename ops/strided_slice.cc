@@ -185,12 +185,8 @@ absl::Status StridedSliceGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape shape, SizesInput(c, 0, "shape"));
   c.set_output(0, shape);
   MF_ASSIGN_OR_RETURN(const std::optional<StridedSliceSpec> spec, InferSpec(c, shape, 1));
-  if (spec.has_value() && !spec->output_shape().IsCompatibleWith(c.input(4))) {
-    return absl::InvalidArgumentError(absl::StrCat("dy must have the slice's shape; expected ",
-                                                   spec->output_shape().ToString(), ", got ",
-                                                   c.input(4).ToString()));
-  }
-  return absl::OkStatus();
+  if (!spec.has_value()) return absl::OkStatus();
+  return CheckShape(spec->output_shape(), c.input(4), "dy must have the slice's shape");
 }
 
 // The sharding terms of the sliced tensor and of the slice. Dimensions that the slice leaves

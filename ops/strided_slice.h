@@ -14,8 +14,6 @@
 
 namespace mirrorflow {
 
-void RegisterStridedSlice(OpRegistry& ops);
-
 // TensorFlow's operands and masks, resolved for one input shape to the first index, the stride and
 // the number of elements of each input dimension.
 struct StridedSliceSpec {

@@ -6,11 +6,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterTile(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Tile: the input, repeated `multiples[d]` times along each dimension d.
 // Shapes:   multiples [R] must be known when the step is compiled.
@@ -25,7 +21,6 @@ Output Tile(const Scope& scope, Output input, Output multiples);
 // Gradient: the sum over the copies.
 Output BroadcastTo(const Scope& scope, Output input, Output shape);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_TILE_H_

@@ -101,8 +101,7 @@ TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Opt
 }
 
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k, const TopKV2Options& options) {
-  return TopKV2(scope, input, ScalarConst(scope.ForOperand("k"), DT_INT32, static_cast<double>(k)),
-                options);
+  return TopKV2(scope, input, OperandConst(scope, "k", k), options);
 }
 
 }  // namespace ops

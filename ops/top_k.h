@@ -6,11 +6,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterTopK(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 struct TopKV2Options {
   bool sorted = true;              // ignored: the values are always sorted
@@ -33,7 +29,6 @@ TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Opt
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k,
                      const TopKV2Options& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_TOP_K_H_

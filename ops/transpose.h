@@ -7,11 +7,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterTranspose(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kTranspose[] = "Transpose";  // for passes that match this op
 
@@ -27,7 +23,6 @@ Output Transpose(const Scope& scope, Output x, absl::Span<const int64_t> perm);
 // Gradient: none.
 Output InvertPermutation(const Scope& scope, Output x);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_TRANSPOSE_H_

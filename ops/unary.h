@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterUnary(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kNeg[] = "Neg";  // for passes that match these ops
 inline constexpr char kRelu[] = "Relu";
@@ -58,7 +54,6 @@ Output LogicalNot(const Scope& scope, Output x);  // takes bool
 Output ZerosLike(const Scope& scope, Output x);
 Output OnesLike(const Scope& scope, Output x);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_UNARY_H_

@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterUnaryGrad(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that match this op
 
@@ -26,7 +22,6 @@ Output SqrtGrad(const Scope& scope, Output y, Output dy);
 Output RsqrtGrad(const Scope& scope, Output y, Output dy);
 Output ReciprocalGrad(const Scope& scope, Output y, Output dy);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_UNARY_GRAD_H_

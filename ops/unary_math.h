@@ -7,11 +7,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterUnaryMath(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kErf[] = "Erf";  // for passes that match these ops
 inline constexpr char kErfc[] = "Erfc";
@@ -35,7 +31,6 @@ Output Erfc(const Scope& scope, Output x);     // 1 - Erf, accurate for large x
 Output Lgamma(const Scope& scope, Output x);   // log |gamma(x)|
 Output Digamma(const Scope& scope, Output x);  // the derivative of Lgamma
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_UNARY_MATH_H_

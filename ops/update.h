@@ -10,11 +10,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterUpdate(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Op name, for passes that match this op.
 inline constexpr char kResourceApplyGradientDescent[] = "ResourceApplyGradientDescent";
@@ -113,7 +109,6 @@ Operation ResourceApplyAdam(const Scope& scope, Output var, Output m, Output v,
                             const AdamScalars& scalars, Output grad,
                             const ResourceApplyAdamOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_UPDATE_H_

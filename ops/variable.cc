@@ -5,6 +5,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
@@ -12,16 +13,6 @@ namespace {
 absl::Status VarHandleShape(ShapeContext& c) {
   c.set_handle(0, c.attr<DataType>("dtype"), c.attr<Shape>("shape"));
   return absl::OkStatus();
-}
-
-// Checks that attribute `dtype` matches the handle's dtype, if that is known.
-absl::Status CheckHandle(const ShapeContext& c) {
-  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
-  const DataType expected = c.handle_dtype(0), got = c.attr<DataType>("dtype");
-  if (expected == DT_INVALID || expected == got) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("dtype must match the variable's dtype; expected ",
-                                                 DataTypeName(expected), ", got ",
-                                                 DataTypeName(got)));
 }
 
 absl::Status ReadShape(ShapeContext& c) {
@@ -42,10 +33,8 @@ absl::Status HasValueShape(ShapeContext& c) {
 
 absl::Status AssignShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckHandle(c));
-  if (c.handle_shape(0).IsCompatibleWith(c.input(1))) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the value's shape must match the variable's shape; expected ",
-                   c.handle_shape(0).ToString(), ", got ", c.input(1).ToString()));
+  return CheckShape(c.handle_shape(0), c.input(1),
+                    "the value's shape must match the variable's shape");
 }
 
 // The rule is linear, so that a variable that is synchronised on read accepts a partial sum.

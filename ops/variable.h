@@ -10,11 +10,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterVariable(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr absl::string_view kAssignVariable = "AssignVariableOp";
 inline constexpr absl::string_view kAssignAddVariable = "AssignAddVariableOp";
@@ -58,7 +54,6 @@ Operation AssignAddVariableOp(const Scope& scope, Output handle, Output value);
 // AssignSubVariableOp: variable -= value, element-wise. Does not support bool.
 Operation AssignSubVariableOp(const Scope& scope, Output handle, Output value);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_VARIABLE_H_

@@ -24,9 +24,12 @@ bool IsSplit(const Output& feed, const Shape& shape) {
   return declared.unknown_rank() || (declared.rank() > 0 && declared.dim(0) == kUnknownDim);
 }
 
+bool Compilation::IsFetched(const Output& value) const {
+  return std::find(fetches.begin(), fetches.end(), value) != fetches.end();
+}
+
 bool Compilation::IsUsedOnce(const Output& value) const {
-  return value.node->uses().size() == 1 &&
-         std::find(fetches.begin(), fetches.end(), value) == fetches.end();
+  return value.node->uses().size() == 1 && !IsFetched(value);
 }
 
 void Compilation::ReplaceValue(Output from, Output to) {

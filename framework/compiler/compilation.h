@@ -213,6 +213,7 @@ struct Compilation {
     return values().shape(output).num_elements() *
            static_cast<int64_t>(DataTypeSize(output.dtype()));
   }
+  bool IsFetched(const Output& value) const;
   // Returns whether the value has exactly one user and is not fetched.
   bool IsUsedOnce(const Output& value) const;
   // Replaces `from` with `to` in all uses and fetches.

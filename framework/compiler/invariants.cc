@@ -55,7 +55,7 @@ bool Invariants::CanBeComputed(const Node& node) const {
 bool Invariants::OnlyKernelsRead(const Node& node) const {
   const Output value = node.output(0);
   if (node.uses().empty()) return false;  // a target, which each step must run
-  if (std::find(c_.fetches.begin(), c_.fetches.end(), value) != c_.fetches.end()) return false;
+  if (c_.IsFetched(value)) return false;
   return std::all_of(node.uses().begin(), node.uses().end(), [this](const Use& use) {
     const OpDef& op = use.user->op();
     if (use.slot == Use::kControl || !Computes(op) || IsControlFlow(op)) return false;

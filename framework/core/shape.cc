@@ -20,6 +20,24 @@ int64_t Shape::num_elements() const {
   return n;
 }
 
+int64_t Shape::num_elements_before(int axis) const {
+  int64_t n = 1;
+  for (int d = 0; d < axis; ++d) n *= dim(d);
+  return n;
+}
+
+int64_t Shape::num_elements_from(int axis) const {
+  int64_t n = 1;
+  for (int d = axis; d < rank(); ++d) n *= dim(d);
+  return n;
+}
+
+std::vector<int64_t> Shape::Strides() const {
+  std::vector<int64_t> strides(rank());
+  for (int d = 0; d < rank(); ++d) strides[d] = num_elements_from(d + 1);
+  return strides;
+}
+
 absl::Status Shape::Validate(DataType dtype) const {
   if (rank() > kMaxRank) {
     return absl::InvalidArgumentError(

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,12 @@ class Shape {
   // Returns the product of the dimensions. Requires IsFullyDefined(), and a shape that Validate()
   // accepts. The result for a scalar is 1.
   int64_t num_elements() const;
+  // Return the product of the dimensions before `axis`, and the product of `axis` and the
+  // dimensions after it.
+  int64_t num_elements_before(int axis) const;
+  int64_t num_elements_from(int axis) const;
+  // Returns the strides of a contiguous row-major tensor, in elements.
+  std::vector<int64_t> Strides() const;
 
   // Returns InvalidArgument if a dimension is below -1, the rank exceeds kMaxRank, or the byte size
   // with elements of `dtype` overflows; unknown dimensions count as 1.

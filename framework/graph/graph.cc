@@ -77,6 +77,41 @@ std::vector<Operation> Predecessors(const Node& node) {
   return before;
 }
 
+namespace {
+
+// Returns, by node id, whether the node is one of `nodes` or reached from one of them in steps.
+// step(node, visit) visits the nodes that are one step from a node.
+template <typename Step>
+std::vector<char> Reached(const Graph& graph, absl::Span<Node* const> nodes, Step step) {
+  std::vector<char> reached(graph.id_limit(), 0);
+  std::vector<Node*> pending;
+  const auto visit = [&](Node* node) {
+    if (!std::exchange(reached[node->id()], 1)) pending.push_back(node);
+  };
+  for (Node* node : nodes) visit(node);
+  while (!pending.empty()) {
+    Node* node = pending.back();
+    pending.pop_back();
+    step(*node, visit);
+  }
+  return reached;
+}
+
+}  // namespace
+
+std::vector<char> Dependents(const Graph& graph, absl::Span<Node* const> nodes) {
+  return Reached(graph, nodes, [](const Node& node, const auto& visit) {
+    for (const Use& use : node.uses()) visit(use.user);
+  });
+}
+
+std::vector<char> Dependencies(const Graph& graph, absl::Span<Node* const> nodes) {
+  return Reached(graph, nodes, [](const Node& node, const auto& visit) {
+    for (const Output& in : node.inputs()) visit(in.node);
+    for (Node* control : node.control_inputs()) visit(control);
+  });
+}
+
 struct Graph::Names {
   absl::flat_hash_map<absl::string_view, Node*> by_name;  // keys point into the nodes
   absl::flat_hash_map<std::string, int> counters;
@@ -278,20 +313,7 @@ bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
   for (const Node* node : wanted) {
     if (!MayChange({node})) return false;
   }
-  std::vector<char> needed(id_limit(), 0);
-  std::vector<Node*> pending;
-  auto need = [&](Node* node) {
-    if (needed[node->id()]) return;
-    needed[node->id()] = 1;
-    pending.push_back(node);
-  };
-  for (Node* node : wanted) need(node);
-  while (!pending.empty()) {
-    Node* node = pending.back();
-    pending.pop_back();
-    for (const Output& in : node->inputs()) need(in.node);
-    for (Node* control : node->control_inputs()) need(control);
-  }
+  const std::vector<char> needed = Dependencies(*this, wanted);
   // An unneeded node has only unneeded users, so start with nodes without uses.
   bool removed = false;
   std::vector<Node*> ready;

@@ -262,6 +262,11 @@ Output StripViews(Output value);
 // inputs, except producers that have no inputs themselves.
 std::vector<Operation> Predecessors(const Node& node);
 
+// Return, by node id, whether the node is one of `nodes` or depends on one of them (Dependents), or
+// whether it is one of `nodes` or one of them depends on it (Dependencies).
+std::vector<char> Dependents(const Graph& graph, absl::Span<Node* const> nodes);
+std::vector<char> Dependencies(const Graph& graph, absl::Span<Node* const> nodes);
+
 // Returns true for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, which TensorFlow's node names match.
 bool IsValidNodeName(absl::string_view name);
 // Returns true for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.

@@ -47,9 +47,14 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
                                                  absl::Span<const Shape> output_shapes,
                                                  const KernelRegistry& kernels,
                                                  const EvaluateOptions& options) {
-  // A view may have a kernel, for callers that need its value in other memory.
-  if (node.op().has(kView) && !kernels.Has(node.op().name, options.device_type)) {
-    return std::vector<Tensor>{inputs[0].Reshaped(output_shapes[0])};
+  // A view returns its input. So does a collective, because a single node stands for one replica.
+  const bool returns_inputs = node.op().has(kView) || node.op().role == OpRole::kCollective;
+  if (returns_inputs && !kernels.Has(node.op().name, options.device_type)) {
+    std::vector<Tensor> outputs;
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      outputs.push_back(inputs[i].Reshaped(output_shapes[i]));
+    }
+    return outputs;
   }
   const EagerContext context(node, inputs, output_shapes, options);
   MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels.Create(options.device_type, context));

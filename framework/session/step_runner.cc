@@ -37,9 +37,8 @@ void ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_
   const auto size = static_cast<int64_t>(DataTypeSize(fetch.dtype));
   const Sharded* s = AsSharded(fetch.sharding);
   if (s == nullptr) return copy(0, 0, fetch.local_shape.num_elements() * size);
-  int64_t outer = 1, inner = size;
-  for (int d = 0; d < s->dim; ++d) outer *= output.dim(d);
-  for (int d = s->dim + 1; d < output.rank(); ++d) inner *= output.dim(d);
+  const int64_t outer = output.num_elements_before(s->dim);
+  const int64_t inner = output.num_elements_from(s->dim + 1) * size;
   const int64_t first = first_row * s->factor * inner;
   const int64_t local = fetch.local_shape.dim(s->dim) * inner;
   const int64_t whole = output.dim(s->dim) * inner;
@@ -184,8 +183,8 @@ absl::StatusOr<std::unique_ptr<BoundStep>> StepRunner::MakeBound(
   MF_RETURN_IF_ERROR(Rebind(*bound));
   const Plan& plan = bound->plans[0]->plan();
   for (const PlannedFeed& feed : plan.feeds) {
-    int64_t bytes = static_cast<int64_t>(DataTypeSize(feed.dtype));
-    for (int d = 1; d < feed.global_shape.rank(); ++d) bytes *= feed.global_shape.dim(d);
+    const int64_t bytes =
+        feed.global_shape.num_elements_from(1) * static_cast<int64_t>(DataTypeSize(feed.dtype));
     bound->feed_row_bytes.push_back(AsSharded(feed.sharding) != nullptr ? bytes : 0);
   }
   for (const PlannedFetch& fetch : plan.fetches) {

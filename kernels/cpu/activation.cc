@@ -49,9 +49,7 @@ absl::StatusOr<KernelPlan> CreateLeakyReluGrad(const KernelContext& c) {
 }
 
 void RegisterGradients(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
 
   add("EluGrad", Binary(kFloating, [](auto dy, auto y) { return y < 0 ? (y + 1) * dy : dy; }));
@@ -76,9 +74,7 @@ void RegisterGradients(KernelRegistry& kernels) {
 }  // namespace
 
 void RegisterActivationCpu(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
 
   add("Elu", Blocks([](const auto& x) {

@@ -50,7 +50,6 @@ namespace mirrorflow {
   F(Random)               \
   F(Reduction)            \
   F(ReplicaIndex)         \
-  F(Reshape)              \
   F(ResourceScatter)      \
   F(Reverse)              \
   F(Select)               \

@@ -7,7 +7,6 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -95,7 +94,7 @@ absl::StatusOr<KernelPlan> CreateArg(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "dimension"));
-  const int64_t outer = NumRows(in, axis), inner = RowSize(in, axis + 1);
+  const int64_t outer = in.num_elements_before(axis), inner = in.num_elements_from(axis + 1);
   return ForType(AllTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
     return c.output_dtype(0) == DT_INT32 ? ArgPlan<Which, T, int32_t>(outer, in.dim(axis), inner)
                                          : ArgPlan<Which, T, int64_t>(outer, in.dim(axis), inner);

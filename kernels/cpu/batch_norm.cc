@@ -16,17 +16,13 @@ namespace {
 
 // Images viewed as [outer, channels, inner]; `inner` is 1 if channels are the last dimension.
 struct Layout {
-  int64_t outer = 1;
-  int64_t channels = 1;
-  int64_t inner = 1;
+  int64_t outer, channels, inner;
 
   Layout(const Shape& images, absl::string_view data_format) {
     const int channel_dim = data_format[1] == 'C' ? 1 : images.rank() - 1;
+    outer = images.num_elements_before(channel_dim);
     channels = images.dim(channel_dim);
-    for (int d = 0; d < images.rank(); ++d) {
-      if (d < channel_dim) outer *= images.dim(d);
-      if (d > channel_dim) inner *= images.dim(d);
-    }
+    inner = images.num_elements_from(channel_dim + 1);
   }
   // Elements per channel.
   int64_t count() const { return outer * inner; }

@@ -25,12 +25,10 @@ struct Geometry {
 
 Geometry GeometryOf(const KernelContext& c, const Shape& shape) {
   const bool nchw = c.attr<std::string>("data_format") == "NCHW";
-  Geometry g = {.rows = nchw ? shape.dim(0) : 1, .channels = 0, .plane = 1};
   const int d = nchw ? 1 : shape.rank() - 1;
-  g.channels = shape.dim(d);
-  for (int i = 0; i < d && !nchw; ++i) g.rows *= shape.dim(i);
-  for (int i = d + 1; i < shape.rank(); ++i) g.plane *= shape.dim(i);
-  return g;
+  return {.rows = shape.num_elements_before(d),
+          .channels = shape.dim(d),
+          .plane = shape.num_elements_from(d + 1)};
 }
 
 template <typename T>

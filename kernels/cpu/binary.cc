@@ -107,9 +107,7 @@ struct Pow {
 }  // namespace
 
 void RegisterBinaryCpu(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
   constexpr SignedTypes kSigned;
   constexpr NumericTypes kNumeric;

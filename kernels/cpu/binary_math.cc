@@ -35,9 +35,7 @@ T Polygamma(T a, T x) {
 }  // namespace
 
 void RegisterBinaryMathCpu(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
 
   add("ApproximateEqual", CreateApproximateEqual);

@@ -18,9 +18,7 @@ T Bits(T y) {
 }  // namespace
 
 void RegisterBitwiseCpu(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr IntegerTypes kInteger;
 
   add("BitwiseAnd", Binary(kInteger, [](auto x, auto y) { return x & y; }));

@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Explicit collectives on one replica, for EvaluateNode only. In a plan, collectives are
-// instructions, the other ops are views, and NumReplicas is a constant.
-#include <utility>
-#include <vector>
-
+// NumReplicas on one replica, for EvaluateNode only: in a plan it is a constant. Collectives and
+// views need no kernel.
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
 namespace {
-
-absl::StatusOr<KernelPlan> CreateCopies(const KernelContext& c) {
-  const DataType dtype = c.output_dtype(0);
-  std::vector<Move> moves;
-  for (int i = 0; i < c.node().num_outputs(); ++i) {
-    moves.push_back({i, i, StridedCopy(dtype, {{c.output_shape(i).num_elements(), 1, 1}})});
-  }
-  return CopyKernel(dtype, std::move(moves));
-}
 
 absl::StatusOr<KernelPlan> CreateOne(const KernelContext&) {
   return ConstantKernel({Tensor::Scalar<int32_t>(1)});
@@ -27,10 +15,6 @@ absl::StatusOr<KernelPlan> CreateOne(const KernelContext&) {
 }  // namespace
 
 void RegisterCollectivesCpu(KernelRegistry& kernels) {
-  for (const char* op :
-       {"AllReduce", "ReduceScatter", "AllGather", "LocalPart", "EnsureReplicated"}) {
-    kernels.Register(op, "CPU", CreateCopies);
-  }
   kernels.Register("NumReplicas", "CPU", CreateOne);
 }
 

@@ -18,11 +18,11 @@ absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxisFirst ? 0 : n)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], out.rank()));
-  const int64_t rows = NumRows(out, axis), row = RowSize(out, axis);
+  const int64_t rows = out.num_elements_before(axis), row = out.num_elements_from(axis);
   std::vector<Move> moves;
   int64_t begin = 0;
   for (int i = first; i < first + n; ++i) {
-    const int64_t piece = RowSize(c.input_shape(i), axis);
+    const int64_t piece = c.input_shape(i).num_elements_from(axis);
     moves.push_back({i, 0,
                      StridedCopy(c.output_dtype(0), {{rows, piece, row}, {piece, 1, 1}},
                                  /*in_offset=*/0, /*out_offset=*/begin)});
@@ -36,7 +36,7 @@ absl::StatusOr<KernelPlan> CreatePack(const KernelContext& c) {
   const int n = c.node().num_inputs();
   const Shape& out = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), out.rank()));
-  const int64_t rows = NumRows(out, axis), piece = RowSize(out, axis + 1);
+  const int64_t rows = out.num_elements_before(axis), piece = out.num_elements_from(axis + 1);
   std::vector<Move> moves;
   for (int i = 0; i < n; ++i) {
     moves.push_back({i, 0,
@@ -50,7 +50,7 @@ absl::StatusOr<KernelPlan> CreateUnpack(const KernelContext& c) {
   const int n = c.node().num_outputs();
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), in.rank()));
-  const int64_t rows = NumRows(in, axis), piece = RowSize(in, axis + 1);
+  const int64_t rows = in.num_elements_before(axis), piece = in.num_elements_from(axis + 1);
   std::vector<Move> moves;
   for (int i = 0; i < n; ++i) {
     moves.push_back({0, i,

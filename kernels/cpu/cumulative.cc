@@ -6,7 +6,6 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -67,7 +66,7 @@ absl::StatusOr<KernelPlan> CreateCumulative(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "axis"));
-  const int64_t outer = NumRows(in, axis), width = RowSize(in, axis + 1);
+  const int64_t outer = in.num_elements_before(axis), width = in.num_elements_from(axis + 1);
   const bool exclusive = c.node().attr<bool>("exclusive"), reverse = c.node().attr<bool>("reverse");
   return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return CumulativePlan<Op, T>(outer, in.dim(axis), width, exclusive, reverse);

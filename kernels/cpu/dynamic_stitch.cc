@@ -15,7 +15,7 @@ absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   const int n = c.node().num_inputs() / 2;
   const DataType dtype = c.output_dtype(0);
   const int64_t num_rows = c.output_shape(0).dim(0);
-  const int64_t row = Shape(c.output_shape(0).dims().subspan(1)).num_elements();
+  const int64_t row = c.output_shape(0).num_elements_from(1);
   struct Source {
     int input;
     int64_t row;

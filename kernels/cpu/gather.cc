@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,16 +12,10 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/shard_rows.h"
-#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
 namespace {
-
-int64_t Product(absl::Span<const int64_t> dims) {
-  int64_t product = 1;
-  for (int64_t d : dims) product *= d;
-  return product;
-}
 
 // Returns the error for the first of `values` that is out of range, for example
 // `indices[1,0] must be in [0, 3), got 7`. Local row 0 is row `first_row` of the global batch.
@@ -31,7 +24,7 @@ absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index*
                         int64_t limit, bool negative_ok, int64_t first_row = 0) {
   int64_t i = 0;
   while (values[i] < limit && (values[i] >= 0 || negative_ok)) ++i;
-  const std::vector<int64_t> strides = StridesOf(shape);
+  const std::vector<int64_t> strides = shape.Strides();
   std::string position;
   for (int d = 0; d < shape.rank(); ++d) {
     const int64_t at = i / strides[d] % shape.dim(d);
@@ -93,11 +86,11 @@ template <typename Index>
 KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype, int batch_dims) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
   return {.kernel = MakeKernel(GatherKernel<Index>{
-              .batch = Product(params.dims().first(batch_dims)),
-              .outer = Product(params.dims().subspan(batch_dims, axis - batch_dims)),
+              .batch = params.num_elements_before(batch_dims),
+              .outer = Shape(params.dims().subspan(batch_dims, axis - batch_dims)).num_elements(),
               .limit = params.dim(axis),
-              .count = Product(indices.dims().subspan(batch_dims)),
-              .bytes = Product(params.dims().subspan(axis + 1)) * DataTypeSize(dtype),
+              .count = indices.num_elements_from(batch_dims),
+              .bytes = params.num_elements_from(axis + 1) * DataTypeSize(dtype),
               .indices_shape = indices,
               .first_row = FirstRow(c.output_sharding(0), batch_dims > 0 ? 0 : axis)}),
           .fails_on_data = true};
@@ -129,22 +122,11 @@ absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
 
 // --- UnsortedSegmentSum ----------------------------------------------------------------------
 
-// Returns a + b. Integers wrap around.
-template <typename T>
-T Plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    using Unsigned = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
-  } else {
-    return a + b;
-  }
-}
-
 template <typename T, typename Id>
 KernelPlan SegmentSumPlan(const KernelContext& c) {
   const Shape& ids_shape = c.input_shape(1);
   const int64_t num_rows = ids_shape.num_elements(), num_segments = c.output_shape(0).dim(0);
-  const int64_t row = Product(c.output_shape(0).dims().subspan(1));
+  const int64_t row = c.output_shape(0).num_elements_from(1);
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
             const Id* ids = args.input<Id>(1);
             const T* data = args.input<T>(0);
@@ -158,7 +140,9 @@ KernelPlan SegmentSumPlan(const KernelContext& c) {
               }
               const T* __restrict from = data + r * row;
               T* __restrict to = out + ids[r] * row;
-              for (int64_t i = 0; i < row; ++i) to[i] = Plus(to[i], from[i]);
+              for (int64_t i = 0; i < row; ++i) {
+                to[i] = static_cast<T>(Wrapping(to[i]) + Wrapping(from[i]));
+              }
             }
             return absl::OkStatus();
           }),
@@ -166,17 +150,10 @@ KernelPlan SegmentSumPlan(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
-  return DispatchDataType(
-      c.input_dtype(0),
-      [&]<typename T>(TypeTag<T>) -> absl::StatusOr<KernelPlan> {
-        if constexpr (std::is_same_v<T, bool>) {
-          return UnsupportedDataType(DT_BOOL);
-        } else {
-          return c.input_dtype(1) == DT_INT64 ? SegmentSumPlan<T, int64_t>(c)
-                                              : SegmentSumPlan<T, int32_t>(c);
-        }
-      },
-      absl::StatusOr<KernelPlan>(UnsupportedDataType(c.input_dtype(0))));
+  return ForType(NumericTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
+    return c.input_dtype(1) == DT_INT64 ? SegmentSumPlan<T, int64_t>(c)
+                                        : SegmentSumPlan<T, int32_t>(c);
+  });
 }
 
 }  // namespace

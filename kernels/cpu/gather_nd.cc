@@ -11,7 +11,6 @@
 #include "absl/types/span.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/shard_rows.h"
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
@@ -23,10 +22,10 @@ class SliceOffsets {
  public:
   SliceOffsets(const Shape& indices, const Shape& whole)
       : depth_(static_cast<int>(indices.dim(indices.rank() - 1))),
-        count_(NumRows(indices, indices.rank() - 1)),
-        slice_size_(RowSize(whole, depth_)),
+        count_(indices.num_elements_before(indices.rank() - 1)),
+        slice_size_(whole.num_elements_from(depth_)),
         sizes_(whole.dims().begin(), whole.dims().begin() + depth_) {
-    strides_ = StridesOf(whole);
+    strides_ = whole.Strides();
   }
 
   int64_t count() const { return count_; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Identity and related ops on the CPU. All except IdentityN are for EvaluateNode only: in a plan
-// they are views.
+// IdentityN on the CPU. Identity and related ops are views, which need no kernel.
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -10,15 +9,6 @@
 
 namespace mirrorflow {
 namespace {
-
-absl::StatusOr<KernelPlan> CreateCopy(const KernelContext& c) {
-  const int64_t bytes = c.output_shape(0).num_elements() * DataTypeSize(c.output_dtype(0));
-  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args) {
-                      if (bytes > 0)
-                        std::memmove(args.output<std::byte>(0), args.input<std::byte>(0), bytes);
-                    }),
-                    .in_place = {{0, 0}}};
-}
 
 absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
   KernelPlan plan;
@@ -41,10 +31,6 @@ absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
 }  // namespace
 
 void RegisterIdentityCpu(KernelRegistry& kernels) {
-  for (const char* op :
-       {"Identity", "StopGradient", "Snapshot", "PreventGradient", "EnsureShape"}) {
-    kernels.Register(op, "CPU", CreateCopy);
-  }
   kernels.Register("IdentityN", "CPU", CreateIdentityN);
 }
 

@@ -18,10 +18,8 @@ struct Matrix {
 };
 
 Matrix MatrixOf(const Shape& shape) {
-  const int64_t columns = shape.dim(shape.rank() - 1);
-  int64_t rows = 1;
-  for (int d = 0; d + 1 < shape.rank(); ++d) rows *= shape.dim(d);
-  return {rows, columns};
+  const int last = shape.rank() - 1;
+  return {.rows = shape.num_elements_before(last), .columns = shape.dim(last)};
 }
 
 // Returns the sum of fn(i) over all i < n, accumulated in lanes that are added at the end.

@@ -36,7 +36,7 @@ struct Diagonals {
 
 // Reads the diagonals that input `k` selects. Ops without such an input use the main diagonal.
 absl::StatusOr<Diagonals> DiagonalsOf(const KernelContext& c, const Shape& matrix, int k) {
-  Diagonals d = {.batch = NumRows(matrix, matrix.rank() - 2),
+  Diagonals d = {.batch = matrix.num_elements_before(matrix.rank() - 2),
                  .rows = matrix.dim(matrix.rank() - 2),
                  .columns = matrix.dim(matrix.rank() - 1)};
   if (c.node().has_attr("align")) {
@@ -110,7 +110,7 @@ absl::StatusOr<KernelPlan> CreateBandPart(const KernelContext& c) {
   const Shape& shape = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> lower, IntegersOf(c.constant(1)));
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> upper, IntegersOf(c.constant(2)));
-  const int64_t batch = NumRows(shape, shape.rank() - 2);
+  const int64_t batch = shape.num_elements_before(shape.rank() - 2);
   const int64_t rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
   std::vector<Move> moves;
   for (int64_t r = 0; r < rows; ++r) {

@@ -23,7 +23,7 @@ absl::StatusOr<OffsetTerms> OffsetTermsOf(const KernelContext& c, const Shape& p
                                           const Shape& inner) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
   const int64_t offset = c.attr<std::string>("mode") == "REFLECT" ? 1 : 0;
-  const std::vector<int64_t> strides = StridesOf(inner);
+  const std::vector<int64_t> strides = inner.Strides();
   OffsetTerms terms(padded.rank());
   for (int d = 0; d < padded.rank(); ++d) {
     const int64_t size = inner.dim(d);

@@ -32,7 +32,8 @@ absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   const int64_t given = c.attr<int64_t>("axis");
   const int axis = given == -1 ? out.rank() - 1 : static_cast<int>(given);
-  const int64_t rows = NumRows(out, axis), row = RowSize(out, axis + 1), depth = out.dim(axis);
+  const int64_t rows = out.num_elements_before(axis), row = out.num_elements_from(axis + 1),
+                depth = out.dim(axis);
   using IndexTypes = TypeList<uint8_t, int32_t, int64_t>;
   return ForType(IndexTypes(), c.input_dtype(0),
                  [&]<typename Index>(TypeTag<Index>) -> absl::StatusOr<KernelPlan> {

@@ -24,10 +24,10 @@ absl::StatusOr<Rows> RowsOf(const KernelContext& c) {
         absl::StrCat("the variable must have a known shape with at least 1 dimension, got shape ",
                      whole.ToString()));
   }
-  Rows rows = {.count = c.input_shape(1).num_elements(), .limit = whole.dim(0), .size = 1};
-  for (const int64_t d : whole.dims().subspan(1)) rows.size *= d;
-  rows.one = c.input_shape(2).rank() == 0;
-  return rows;
+  return Rows{.count = c.input_shape(1).num_elements(),
+              .limit = whole.dim(0),
+              .size = whole.num_elements_from(1),
+              .one = c.input_shape(2).rank() == 0};
 }
 
 template <typename Index>
@@ -42,29 +42,34 @@ absl::Status CheckIndices(const Rows& rows, const Index* indices) {
 }
 
 template <typename T, typename Index, typename Fn>
-KernelPlan Scatter(const Rows& rows, Fn fn) {
-  return {.kernel = MakeKernel([rows, fn](const KernelArgs& args, Lane&) -> absl::Status {
+KernelPlan ScatterPlan(const Rows& rows) {
+  return {.kernel = MakeKernel([rows](const KernelArgs& args, Lane&) -> absl::Status {
             const Index* indices = args.input<Index>(1);
             if (absl::Status status = CheckIndices(rows, indices); !status.ok()) return status;
             const T* updates = args.input<T>(2);
             for (int64_t i = 0; i < rows.count; ++i) {
               T* row = args.variable<T>(0) + indices[i] * rows.size;
               const T* from = rows.one ? updates : updates + i * rows.size;
-              for (int64_t k = 0; k < rows.size; ++k) row[k] = fn(row[k], from[rows.one ? 0 : k]);
+              for (int64_t k = 0; k < rows.size; ++k) {
+                row[k] = static_cast<T>(Fn{}(row[k], from[rows.one ? 0 : k]));
+              }
             }
             return absl::OkStatus();
           }),
           .fails_on_data = true};
 }
 
+// Returns the factory of kernels that set each element x of a row to Fn(x, its update).
 template <typename Types, typename Fn>
-absl::StatusOr<KernelPlan> Create(const KernelContext& c, Types types, Fn fn) {
-  absl::StatusOr<Rows> rows = RowsOf(c);
-  if (!rows.ok()) return rows.status();
-  return ForType(types, c.input_dtype(2), [&]<typename T>(TypeTag<T>) {
-    return c.input_dtype(1) == DT_INT64 ? Scatter<T, int64_t>(*rows, fn)
-                                        : Scatter<T, int32_t>(*rows, fn);
-  });
+KernelFactory Scatter(Types, Fn) {
+  return [](const KernelContext& c) -> absl::StatusOr<KernelPlan> {
+    const absl::StatusOr<Rows> rows = RowsOf(c);
+    if (!rows.ok()) return rows.status();
+    return ForType(Types(), c.input_dtype(2), [&]<typename T>(TypeTag<T>) {
+      return c.input_dtype(1) == DT_INT64 ? ScatterPlan<T, int64_t, Fn>(*rows)
+                                          : ScatterPlan<T, int32_t, Fn>(*rows);
+    });
+  };
 }
 
 struct Divide {
@@ -81,32 +86,18 @@ struct Divide {
 }  // namespace
 
 void RegisterResourceScatterCpu(KernelRegistry& kernels) {
-  kernels.Register("ResourceScatterAdd", "CPU", [](const KernelContext& c) {
-    return Create(c, NumericTypes(), [](auto x, auto y) -> decltype(x) {
-      return static_cast<decltype(x)>(Wrapping(x) + Wrapping(y));
-    });
-  });
-  kernels.Register("ResourceScatterDiv", "CPU",
-                   [](const KernelContext& c) { return Create(c, NumericTypes(), Divide()); });
-  kernels.Register("ResourceScatterMax", "CPU", [](const KernelContext& c) {
-    return Create(c, NumericTypes(), [](auto x, auto y) { return std::max(x, y); });
-  });
-  kernels.Register("ResourceScatterMin", "CPU", [](const KernelContext& c) {
-    return Create(c, NumericTypes(), [](auto x, auto y) { return std::min(x, y); });
-  });
-  kernels.Register("ResourceScatterMul", "CPU", [](const KernelContext& c) {
-    return Create(c, NumericTypes(), [](auto x, auto y) -> decltype(x) {
-      return static_cast<decltype(x)>(Wrapping(x) * Wrapping(y));
-    });
-  });
-  kernels.Register("ResourceScatterSub", "CPU", [](const KernelContext& c) {
-    return Create(c, NumericTypes(), [](auto x, auto y) -> decltype(x) {
-      return static_cast<decltype(x)>(Wrapping(x) - Wrapping(y));
-    });
-  });
-  kernels.Register("ResourceScatterUpdate", "CPU", [](const KernelContext& c) {
-    return Create(c, AllTypes(), [](auto, auto y) { return y; });
-  });
+  const auto add = AddTo(kernels);
+  constexpr NumericTypes kNumeric;
+  const auto sum = [](auto x, auto y) { return Wrapping(x) + Wrapping(y); };
+  const auto difference = [](auto x, auto y) { return Wrapping(x) - Wrapping(y); };
+  const auto product = [](auto x, auto y) { return Wrapping(x) * Wrapping(y); };
+  add("ResourceScatterAdd", Scatter(kNumeric, sum));
+  add("ResourceScatterDiv", Scatter(kNumeric, Divide()));
+  add("ResourceScatterMax", Scatter(kNumeric, [](auto x, auto y) { return std::max(x, y); }));
+  add("ResourceScatterMin", Scatter(kNumeric, [](auto x, auto y) { return std::min(x, y); }));
+  add("ResourceScatterMul", Scatter(kNumeric, product));
+  add("ResourceScatterSub", Scatter(kNumeric, difference));
+  add("ResourceScatterUpdate", Scatter(AllTypes(), [](auto, auto y) { return y; }));
 }
 
 }  // namespace mirrorflow

@@ -12,7 +12,7 @@ namespace {
 absl::StatusOr<KernelPlan> CreateReverse(const KernelContext& c) {
   const Shape& shape = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  const std::vector<int64_t> strides = StridesOf(shape);
+  const std::vector<int64_t> strides = shape.Strides();
   std::vector<StridedCopy::Dim> dims;
   for (int d = 0; d < shape.rank(); ++d) dims.push_back({shape.dim(d), strides[d], strides[d]});
   int64_t last = 0;

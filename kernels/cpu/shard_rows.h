@@ -45,8 +45,8 @@ class RandomShard {
       return;
     }
     first_row_ = FirstRow(c.output_sharding(0), sharded->dim);
-    for (int i = 0; i < sharded->dim; ++i) runs_ *= local.dim(i);
-    for (int i = sharded->dim + 1; i < local.rank(); ++i) row_size_ *= local.dim(i);
+    runs_ = local.num_elements_before(sharded->dim);
+    row_size_ = local.num_elements_from(sharded->dim + 1);
     run_length_ = local.dim(sharded->dim) * row_size_;
     stride_ = global.dim(sharded->dim) * row_size_;
   }

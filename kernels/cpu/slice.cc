@@ -12,7 +12,7 @@ namespace {
 // Returns loops that copy all elements of `box` from a tensor of shape `in` to one of shape `out`.
 // Both are at least as large as `box`.
 std::vector<StridedCopy::Dim> BoxOf(const Shape& box, const Shape& in, const Shape& out) {
-  const std::vector<int64_t> in_strides = StridesOf(in), out_strides = StridesOf(out);
+  const std::vector<int64_t> in_strides = in.Strides(), out_strides = out.Strides();
   std::vector<StridedCopy::Dim> dims;
   for (int d = 0; d < box.rank(); ++d) dims.push_back({box.dim(d), in_strides[d], out_strides[d]});
   return dims;
@@ -21,7 +21,7 @@ std::vector<StridedCopy::Dim> BoxOf(const Shape& box, const Shape& in, const Sha
 absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, IntegersOf(c.constant(1)));
-  const std::vector<int64_t> in_strides = StridesOf(in);
+  const std::vector<int64_t> in_strides = in.Strides();
   int64_t first = 0;
   for (int d = 0; d < in.rank(); ++d) first += begin[d] * in_strides[d];
   const DataType dtype = c.output_dtype(0);
@@ -31,7 +31,7 @@ absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
-  const std::vector<int64_t> out_strides = StridesOf(out);
+  const std::vector<int64_t> out_strides = out.Strides();
   int64_t first = 0;
   for (int d = 0; d < out.rank(); ++d) first += paddings[2 * d] * out_strides[d];
   const DataType dtype = c.output_dtype(0);

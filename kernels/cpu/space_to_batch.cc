@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
                                         const Shape& batch, bool to_batch) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> block, IntegersOf(c.constant(1)));
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, IntegersOf(c.constant(2)));
-  const std::vector<int64_t> in_space = StridesOf(space), in_batch = StridesOf(batch);
+  const std::vector<int64_t> in_space = space.Strides(), in_batch = batch.Strides();
   const int dims = static_cast<int>(block.size());
   int64_t positions = 1;
   for (const int64_t size : block) positions *= size;
@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
       space_offset += (at + first * block[i]) * in_space[d];
       batch_offset += first * in_batch[d];
     }
-    box.push_back({RowSize(space, dims + 1), 1, 1});
+    box.push_back({space.num_elements_from(dims + 1), 1, 1});
     if (!to_batch) {
       for (StridedCopy::Dim& dim : box) std::swap(dim.in_stride, dim.out_stride);
       std::swap(space_offset, batch_offset);

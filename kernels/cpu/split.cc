@@ -14,12 +14,12 @@ absl::StatusOr<KernelPlan> CreateSplit(const KernelContext& c) {
   const Shape& in = c.input_shape(kValue);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxis)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], in.rank(), "split_dim"));
-  const int64_t rows = NumRows(in, axis), row = RowSize(in, axis);
+  const int64_t rows = in.num_elements_before(axis), row = in.num_elements_from(axis);
   const DataType dtype = c.input_dtype(kValue);
   std::vector<Move> moves;
   int64_t begin = 0;
   for (int i = 0; i < c.node().num_outputs(); ++i) {
-    const int64_t piece = RowSize(c.output_shape(i), axis);
+    const int64_t piece = c.output_shape(i).num_elements_from(axis);
     moves.push_back(
         {kValue, i, StridedCopy(dtype, {{rows, row, piece}, {piece, 1, 1}}, /*in_offset=*/begin)});
     begin += piece;

@@ -126,28 +126,6 @@ void StridedCopy::Run(const std::byte* in, std::byte* out) const {
   }
 }
 
-std::vector<int64_t> StridesOf(const Shape& shape) {
-  std::vector<int64_t> strides(shape.rank());
-  int64_t stride = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    strides[d] = stride;
-    stride *= shape.dim(d);
-  }
-  return strides;
-}
-
-int64_t NumRows(const Shape& shape, int axis) {
-  int64_t rows = 1;
-  for (int d = 0; d < axis; ++d) rows *= shape.dim(d);
-  return rows;
-}
-
-int64_t RowSize(const Shape& shape, int axis) {
-  int64_t size = 1;
-  for (int d = axis; d < shape.rank(); ++d) size *= shape.dim(d);
-  return size;
-}
-
 int64_t BytesOf(DataType dtype, const Shape& shape) {
   return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype));
 }

@@ -68,9 +68,6 @@ absl::StatusOr<KernelPlan> ForElementSize(DataType dtype, const Make& make) {
   }
 }
 
-// Returns row-major strides in elements.
-std::vector<int64_t> StridesOf(const Shape& shape);
-
 // Copies input `input` of a node to its output `output`.
 struct Move {
   int input;
@@ -84,11 +81,6 @@ absl::StatusOr<KernelPlan> CopyKernel(DataType dtype, std::vector<Move> moves,
                                       int64_t zero_bytes = 0);
 // Returns a kernel whose outputs are `values`.
 absl::StatusOr<KernelPlan> ConstantKernel(std::vector<Tensor> values);
-
-// NumRows returns the product of the dimensions before `axis`, and RowSize the product of `axis`
-// and the dimensions after it.
-int64_t NumRows(const Shape& shape, int axis);
-int64_t RowSize(const Shape& shape, int axis);
 
 // Returns the size in bytes of a value of this shape.
 int64_t BytesOf(DataType dtype, const Shape& shape);

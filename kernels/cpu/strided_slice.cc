@@ -33,7 +33,7 @@ absl::StatusOr<Loops> LoopsOf(const KernelContext& c, const Shape& whole, const 
                                             slice.ToString()));
   }
   Loops loops;
-  const std::vector<int64_t> whole_strides = StridesOf(whole);
+  const std::vector<int64_t> whole_strides = whole.Strides();
   for (int d = 0; d < whole.rank(); ++d) {
     loops.first += spec.dims[d].begin * whole_strides[d];
     loops.sizes.push_back(spec.dims[d].size);
@@ -44,7 +44,7 @@ absl::StatusOr<Loops> LoopsOf(const KernelContext& c, const Shape& whole, const 
 
 absl::StatusOr<KernelPlan> CreateStridedSlice(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Loops loops, LoopsOf(c, c.input_shape(0), c.output_shape(0)));
-  const std::vector<int64_t> packed = StridesOf(Shape(absl::MakeConstSpan(loops.sizes)));
+  const std::vector<int64_t> packed = Shape(absl::MakeConstSpan(loops.sizes)).Strides();
   std::vector<StridedCopy::Dim> dims;
   for (size_t d = 0; d < packed.size(); ++d) {
     dims.push_back({loops.sizes[d], loops.strides[d], packed[d]});
@@ -55,7 +55,7 @@ absl::StatusOr<KernelPlan> CreateStridedSlice(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateStridedSliceGrad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Loops loops, LoopsOf(c, c.output_shape(0), c.input_shape(4)));
-  const std::vector<int64_t> packed = StridesOf(Shape(absl::MakeConstSpan(loops.sizes)));
+  const std::vector<int64_t> packed = Shape(absl::MakeConstSpan(loops.sizes)).Strides();
   std::vector<StridedCopy::Dim> dims;
   for (size_t d = 0; d < packed.size(); ++d) {
     dims.push_back({loops.sizes[d], packed[d], loops.strides[d]});

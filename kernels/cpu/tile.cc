@@ -10,7 +10,7 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateRepeat(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
-  const std::vector<int64_t> in_strides = StridesOf(in), out_strides = StridesOf(out);
+  const std::vector<int64_t> in_strides = in.Strides(), out_strides = out.Strides();
   const int offset = out.rank() - in.rank();
   std::vector<StridedCopy::Dim> dims;
   for (int d = 0; d < out.rank(); ++d) {

@@ -15,9 +15,8 @@ template <typename T, typename Index>
 KernelPlan TopKPlan(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   const int last = in.rank() - 1;
-  const int64_t n = in.dim(last), k = c.output_shape(0).dim(last);
-  int64_t rows = 1;
-  for (int d = 0; d < last; ++d) rows *= in.dim(d);
+  const int64_t rows = in.num_elements_before(last), n = in.dim(last);
+  const int64_t k = c.output_shape(0).dim(last);
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T* row = args.input<T>(0);
             T* values = args.output<T>(0);

@@ -11,8 +11,8 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, IntegersOf(c.constant(1)));
-  const std::vector<int64_t> in_strides = StridesOf(c.input_shape(0));
-  const std::vector<int64_t> out_strides = StridesOf(c.output_shape(0));
+  const std::vector<int64_t> in_strides = c.input_shape(0).Strides();
+  const std::vector<int64_t> out_strides = c.output_shape(0).Strides();
   std::vector<StridedCopy::Dim> dims;
   for (int d = 0; d < c.output_shape(0).rank(); ++d) {
     dims.push_back({c.output_shape(0).dim(d), in_strides[perm[d]], out_strides[d]});

@@ -39,6 +39,12 @@ absl::StatusOr<KernelPlan> ForFloatingType(const KernelContext& c, Make make) {
   return ForType(FloatingTypes(), t, make);
 }
 
+// Returns a function that adds one row of a table of CPU kernels: add("Relu", factory).
+inline auto AddTo(KernelRegistry& kernels) {
+  return
+      [&kernels](const char* op, KernelFactory factory) { kernels.Register(op, "CPU", factory); };
+}
+
 // Converts a signed integer to the unsigned type of the same size, whose arithmetic wraps around by
 // definition. Returns values of other types unchanged.
 template <typename T>

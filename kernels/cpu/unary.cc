@@ -27,9 +27,7 @@ absl::StatusOr<KernelPlan> Sigmoid(const KernelContext& c) {
 }  // namespace
 
 void RegisterUnaryCpu(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
   constexpr SignedTypes kSigned;
   constexpr NumericTypes kNumeric;

@@ -51,9 +51,7 @@ T Digamma(T x) {
 }  // namespace
 
 void RegisterUnaryMathCpu(KernelRegistry& kernels) {
-  const auto add = [&](const char* op, KernelFactory factory) {
-    kernels.Register(op, "CPU", factory);
-  };
+  const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
 
   add("Acos", Scalars(kFloating, [](auto x) { return std::acos(x); }));

@@ -28,21 +28,16 @@ absl::StatusOr<KernelPlan> CreateAssign(const KernelContext& c) {
 template <bool kAdd>
 absl::StatusOr<KernelPlan> CreateAccumulate(const KernelContext& c) {
   const int64_t n = c.input_shape(1).num_elements();
-  const DataType dtype = c.input_dtype(1);
-  if (dtype == DT_BOOL) return UnsupportedDataType(dtype);
-  return DispatchDataType(
-      dtype,
-      [n]<typename T>(TypeTag<T>) -> absl::StatusOr<KernelPlan> {
-        return KernelPlan{.kernel = MakeKernel([n](const KernelArgs& args) {
-                            T* variable = args.variable<T>(0);
-                            const T* value = args.input<T>(1);
-                            for (int64_t i = 0; i < n; ++i) {
-                              const auto x = Wrapping(variable[i]), y = Wrapping(value[i]);
-                              variable[i] = static_cast<T>(kAdd ? x + y : x - y);
-                            }
-                          })};
-      },
-      absl::StatusOr<KernelPlan>(UnsupportedDataType(dtype)));
+  return ForType(NumericTypes(), c.input_dtype(1), [n]<typename T>(TypeTag<T>) {
+    return KernelPlan{.kernel = MakeKernel([n](const KernelArgs& args) {
+                        T* variable = args.variable<T>(0);
+                        const T* value = args.input<T>(1);
+                        for (int64_t i = 0; i < n; ++i) {
+                          const auto x = Wrapping(variable[i]), y = Wrapping(value[i]);
+                          variable[i] = static_cast<T>(kAdd ? x + y : x - y);
+                        }
+                      })};
+  });
 }
 
 }  // namespace

@@ -83,9 +83,9 @@ absl::StatusOr<KernelPlan> MovePieces(const KernelContext& c, absl::string_view 
 absl::StatusOr<KernelPlan> JoinInputs(const KernelContext& c, int first, int n, int axis) {
   std::vector<Piece> pieces;
   for (int i = first; i < first + n; ++i) {
-    pieces.push_back({i, NumElementsFrom(c.input_shape(i), axis)});
+    pieces.push_back({i, c.input_shape(i).num_elements_from(axis)});
   }
-  return MovePieces(c, "z0", c.output_dtype(0), NumElementsBefore(c.output_shape(0), axis),
+  return MovePieces(c, "z0", c.output_dtype(0), c.output_shape(0).num_elements_before(axis),
                     std::move(pieces),
                     /*join=*/true);
 }
@@ -93,10 +93,10 @@ absl::StatusOr<KernelPlan> JoinInputs(const KernelContext& c, int first, int n, 
 absl::StatusOr<KernelPlan> CutIntoOutputs(const KernelContext& c, int value, int axis) {
   std::vector<Piece> pieces;
   for (int i = 0; i < c.node().num_outputs(); ++i) {
-    pieces.push_back({i, NumElementsFrom(c.output_shape(i), axis)});
+    pieces.push_back({i, c.output_shape(i).num_elements_from(axis)});
   }
   return MovePieces(c, absl::StrCat("a", value), c.input_dtype(value),
-                    NumElementsBefore(c.input_shape(value), axis), std::move(pieces),
+                    c.input_shape(value).num_elements_before(axis), std::move(pieces),
                     /*join=*/false);
 }
 

@@ -21,7 +21,7 @@ absl::StatusOr<KernelPlan> CreateScan(const KernelContext& c, absl::string_view 
   std::vector<bool> is_axis(in.rank(), false);
   is_axis[axis] = true;
   const ReducedDims dims = ReduceDims(in, is_axis);
-  const int64_t rows = in.dim(axis), width = Strides(in)[axis];
+  const int64_t rows = in.dim(axis), width = in.Strides()[axis];
   const int64_t columns = rows == 0 ? 0 : dims.results();
   const bool exclusive = c.attr<bool>("exclusive"), reverse = c.attr<bool>("reverse");
 

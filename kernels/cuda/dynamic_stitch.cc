@@ -14,7 +14,7 @@ absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   MF_RETURN_IF_ERROR(CheckMovable(dtype));
   const int n = c.node().num_inputs() / 2;
-  const int64_t size = NumElementsFrom(c.output_shape(0), 1);
+  const int64_t size = c.output_shape(0).num_elements_from(1);
   std::vector<bool> written(c.output_shape(0).dim(0), false);
   int64_t num_written = 0;
   std::vector<CudaStage> stages;

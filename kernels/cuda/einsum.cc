@@ -20,7 +20,7 @@ namespace {
 
 // Returns the stride of `label` in an operand. Dimensions of size 1 broadcast.
 int64_t StepOf(char label, const std::string& term, const Shape& shape) {
-  const std::vector<int64_t> strides = Strides(shape);
+  const std::vector<int64_t> strides = shape.Strides();
   int64_t step = 0;
   for (int d = 0; d < shape.rank(); ++d) {
     if (term[d] == label && shape.dim(d) != 1) step += strides[d];

@@ -41,10 +41,10 @@ absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& who
 
 absl::StatusOr<KernelPlan> Gather(const KernelContext& c, int axis, int batch_dims) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
-  const int64_t batch = NumElementsBefore(params, batch_dims);
-  const int64_t outer = NumElementsBefore(params, axis) / std::max<int64_t>(batch, 1);
-  const int64_t count = NumElementsFrom(indices, batch_dims);
-  const int64_t size = NumElementsFrom(params, axis + 1), all = NumElementsFrom(params, axis);
+  const int64_t batch = params.num_elements_before(batch_dims);
+  const int64_t outer = params.num_elements_before(axis) / std::max<int64_t>(batch, 1);
+  const int64_t count = indices.num_elements_from(batch_dims);
+  const int64_t size = params.num_elements_from(axis + 1), all = params.num_elements_from(axis);
   const std::string index = OffsetText("i", {{batch, count}, {outer, 0}, {count, 1}, {size, 0}});
   const std::string offset = OffsetText("i", {{batch * outer, all}, {count, 0}, {size, 1}});
   return GatherKernel(c, params, axis, 1, indices.num_elements(), index,
@@ -73,8 +73,8 @@ absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateGatherNd(const KernelContext& c) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
   const int depth = static_cast<int>(indices.dim(indices.rank() - 1));
-  const int64_t size = NumElementsFrom(params, depth);
-  return GatherKernel(c, params, 0, depth, NumElementsBefore(indices, indices.rank() - 1),
+  const int64_t size = params.num_elements_from(depth);
+  return GatherKernel(c, params, 0, depth, indices.num_elements_before(indices.rank() - 1),
                       absl::StrCat("i / ", size, " * ", depth),
                       absl::StrCat("row * ", size, " + i % ", size));
 }
@@ -84,8 +84,8 @@ absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   const int64_t given = c.attr<int64_t>("axis");
   const int axis = given == -1 ? out.rank() - 1 : static_cast<int>(given);
-  const int64_t rows = NumElementsBefore(out, axis), depth = out.dim(axis),
-                size = NumElementsFrom(out, axis + 1);
+  const int64_t rows = out.num_elements_before(axis), depth = out.dim(axis),
+                size = out.num_elements_from(axis + 1);
   return MoveKernel(
       c,
       absl::StrCat("static_cast<int64>(a0[", OffsetText("i", {{rows, size}, {depth, 0}, {size, 1}}),

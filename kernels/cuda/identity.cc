@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose outputs have the same elements as their inputs, in the same order. Most are views in a
-// plan; their kernels are for nodes that run outside a plan.
+// IdentityN and Bitcast. Identity and related ops are views, which need no kernel.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,10 +11,6 @@
 
 namespace mirrorflow {
 namespace {
-
-absl::StatusOr<KernelPlan> CreateCopy(const KernelContext& c) {
-  return MoveKernel(c, "a0[i]", {.in_place = {{0, 0}}});
-}
 
 // Each output may overwrite its own input, regardless of the order of the stages.
 absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
@@ -49,10 +44,6 @@ absl::StatusOr<KernelPlan> CreateBitcast(const KernelContext& c) {
 }  // namespace
 
 void RegisterIdentityCuda(KernelRegistry& kernels) {
-  for (const char* op : {"EnsureShape", "ExpandDims", "Identity", "PreventGradient", "Reshape",
-                         "Snapshot", "Squeeze", "StopGradient"}) {
-    kernels.Register(op, kGpu, CreateCopy);
-  }
   kernels.Register("Bitcast", kGpu, CreateBitcast);
   kernels.Register("IdentityN", kGpu, CreateIdentityN);
 }

@@ -20,9 +20,8 @@ struct Rows {
     const DataType u = c.attr<DataType>("U");
     if (CudaValueType(c.attr<DataType>("T")) != CudaType(u)) return UnsupportedDataType(u);
     const Shape& x = c.output_shape(0);
-    int64_t rows = 1;
-    for (int d = 0; d + 1 < x.rank(); ++d) rows *= x.dim(d);
-    return Rows{rows, x.dim(x.rank() - 1)};
+    const int last = x.rank() - 1;
+    return Rows{.rows = x.num_elements_before(last), .columns = x.dim(last)};
   }
   // Returns a stage whose blocks call `function` of layer_norm.cuh.
   CudaStage Stage(absl::string_view function, const TeamShape& team, unsigned int blocks,

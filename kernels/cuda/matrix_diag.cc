@@ -18,7 +18,7 @@ struct Matrices {
 
 Matrices MatricesOf(const Shape& shape) {
   const int rank = shape.rank();
-  return {NumElementsBefore(shape, rank - 2), shape.dim(rank - 2), shape.dim(rank - 1)};
+  return {shape.num_elements_before(rank - 2), shape.dim(rank - 2), shape.dim(rank - 1)};
 }
 
 // The diagonals that the node reads or writes.

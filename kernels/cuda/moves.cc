@@ -34,14 +34,6 @@ absl::StatusOr<KernelPlan> MoveKernel(const KernelContext& c, absl::string_view 
 
 std::string ZeroText(DataType dtype) { return absl::StrCat("Zero<", CudaType(dtype), ">()"); }
 
-int64_t NumElementsBefore(const Shape& shape, int axis) {
-  return Shape(shape.dims().first(axis)).num_elements();
-}
-
-int64_t NumElementsFrom(const Shape& shape, int axis) {
-  return Shape(shape.dims().subspan(axis)).num_elements();
-}
-
 std::vector<std::string> CoordinateTexts(absl::string_view index, absl::Span<const int64_t> sizes) {
   std::vector<IndexDim> dims;
   for (const int64_t size : sizes) dims.push_back({size, 0});

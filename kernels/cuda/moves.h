@@ -28,11 +28,6 @@ absl::StatusOr<KernelPlan> MoveKernel(const KernelContext& c, absl::string_view 
 // Returns the expression for a zero, such as `Zero<float>()`.
 std::string ZeroText(DataType dtype);
 
-// NumElementsBefore returns the product of the dimensions before `axis`, and NumElementsFrom the
-// product of `axis` and the dimensions after it.
-int64_t NumElementsBefore(const Shape& shape, int axis);
-int64_t NumElementsFrom(const Shape& shape, int axis);
-
 // Returns expressions for the coordinates of element `index` of a value with these sizes.
 std::vector<std::string> CoordinateTexts(absl::string_view index, absl::Span<const int64_t> sizes);
 

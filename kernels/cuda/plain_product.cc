@@ -28,7 +28,7 @@ PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool trans
                  .a_column_step = transpose_a ? m : 1,
                  .b_row_step = transpose_b ? 1 : n,
                  .b_column_step = transpose_b ? k : 1};
-  const std::vector<int64_t> a_steps = Strides(a), b_steps = Strides(b);
+  const std::vector<int64_t> a_steps = a.Strides(), b_steps = b.Strides();
   const auto step = [&](const Shape& of, const std::vector<int64_t>& steps, int d) {
     const int own = d - (rank - of.rank());
     return own >= 0 && of.dim(own) != 1 ? steps[own] : 0;

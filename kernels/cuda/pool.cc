@@ -38,31 +38,25 @@ absl::StatusOr<KernelPlan> MakePool(const KernelContext& c, absl::string_view fu
       {.includes = {"pool.cuh"}});
 }
 
-absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {
-  return MakePool(c, "MaxPool", c.input_shape(0), c.output_shape(0), "a0, z0");
-}
-absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
-  return MakePool(c, "MaxPoolGrad", c.output_shape(0), c.input_shape(1), "a0, a1, a2, z0");
-}
-absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
-  return MakePool(c, "MaxPoolGradGrad", c.input_shape(0), c.output_shape(0), "a0, a1, a2, z0");
-}
-absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
-  return MakePool(c, "AvgPool", c.input_shape(0), c.output_shape(0), "a0, z0");
-}
-// Takes the image shape from the output, which is local; the shape in the static input is global.
-absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
-  return MakePool(c, "AvgPoolGrad", c.output_shape(0), c.input_shape(1), "a1, z0");
-}
-
 }  // namespace
 
 void RegisterPoolCuda(KernelRegistry& kernels) {
-  kernels.Register("AvgPool", kGpu, CreateAvgPool);
-  kernels.Register("AvgPoolGrad", kGpu, CreateAvgPoolGrad);
-  kernels.Register("MaxPool", kGpu, CreateMaxPool);
-  kernels.Register("MaxPoolGrad", kGpu, CreateMaxPoolGrad);
-  kernels.Register("MaxPoolGradGrad", kGpu, CreateMaxPoolGradGrad);
+  kernels.Register("AvgPool", kGpu, [](const KernelContext& c) {
+    return MakePool(c, "AvgPool", c.input_shape(0), c.output_shape(0), "a0, z0");
+  });
+  // Takes the image shape from the output, which is local; the shape in the static input is global.
+  kernels.Register("AvgPoolGrad", kGpu, [](const KernelContext& c) {
+    return MakePool(c, "AvgPoolGrad", c.output_shape(0), c.input_shape(1), "a1, z0");
+  });
+  kernels.Register("MaxPool", kGpu, [](const KernelContext& c) {
+    return MakePool(c, "MaxPool", c.input_shape(0), c.output_shape(0), "a0, z0");
+  });
+  kernels.Register("MaxPoolGrad", kGpu, [](const KernelContext& c) {
+    return MakePool(c, "MaxPoolGrad", c.output_shape(0), c.input_shape(1), "a0, a1, a2, z0");
+  });
+  kernels.Register("MaxPoolGradGrad", kGpu, [](const KernelContext& c) {
+    return MakePool(c, "MaxPoolGradGrad", c.input_shape(0), c.output_shape(0), "a0, a1, a2, z0");
+  });
 }
 
 }  // namespace mirrorflow

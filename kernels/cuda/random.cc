@@ -37,20 +37,21 @@ Shard ShardOf(const KernelContext& c) {
   const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
   const Sharded* sharded = AsSharded(c.output_sharding(0));
   if (sharded == nullptr) return {.length = local.num_elements()};
-  int64_t runs = 1, row_size = 1;
-  for (int i = 0; i < sharded->dim; ++i) runs *= local.dim(i);
-  for (int i = sharded->dim + 1; i < local.rank(); ++i) row_size *= local.dim(i);
-  return {.runs = runs,
+  const int64_t row_size = local.num_elements_from(sharded->dim + 1);
+  return {.runs = local.num_elements_before(sharded->dim),
           .length = local.dim(sharded->dim) * row_size,
           .stride = global.dim(sharded->dim) * row_size,
           .first = absl::StrCat("params->first_row[", sharded->axis, "] * ",
                                 sharded->factor * row_size)};
 }
 
+// Distributions that both kinds of ops draw from, as their device code calls them.
+constexpr char kNormal[] = "Normal", kUniform[] = "Uniform", kTruncated[] = "Truncated";
+
 // ---- Stateful ops ----
 
 // Makes a kernel that draws from `distribution`, which is defined in code/random.cuh.
-KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
+absl::StatusOr<KernelPlan> MakeRandom(const KernelContext& c, absl::string_view distribution) {
   if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
@@ -67,14 +68,6 @@ KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
                              "ull, *params,\n      ", shard.ToString(), ", z0);"),
         .grid = shard.Grid(dtype)}},
       {.includes = {"random.cuh"}});
-}
-
-absl::StatusOr<KernelPlan> CreateNormal(const KernelContext& c) { return MakeRandom(c, "Normal"); }
-absl::StatusOr<KernelPlan> CreateUniform(const KernelContext& c) {
-  return MakeRandom(c, "Uniform");
-}
-absl::StatusOr<KernelPlan> CreateTruncated(const KernelContext& c) {
-  return MakeRandom(c, "Truncated");
 }
 
 // ---- Stateless ops ----
@@ -118,15 +111,11 @@ std::string OfOutputType(const KernelContext& c, absl::string_view distribution)
   return absl::StrCat(distribution, "<", CudaType(c.output_dtype(0)), ">");
 }
 
-absl::StatusOr<KernelPlan> CreateStatelessNormal(const KernelContext& c) {
-  return MakeStateless(c, OfOutputType(c, "Normal") + "()");
+template <const char* kDistribution>
+absl::StatusOr<KernelPlan> CreateFloating(const KernelContext& c) {
+  return MakeStateless(c, OfOutputType(c, kDistribution) + "()");
 }
-absl::StatusOr<KernelPlan> CreateStatelessUniform(const KernelContext& c) {
-  return MakeStateless(c, OfOutputType(c, "Uniform") + "()");
-}
-absl::StatusOr<KernelPlan> CreateStatelessTruncated(const KernelContext& c) {
-  return MakeStateless(c, OfOutputType(c, "Truncated") + "()");
-}
+
 absl::StatusOr<KernelPlan> CreateFullInt(const KernelContext& c) {
   return MakeStateless(c, OfOutputType(c, "UniformInteger") + "{0, 0}");
 }
@@ -161,19 +150,22 @@ struct Row {
 };
 
 constexpr Row kStateless[] = {
-    {"StatelessRandomNormal", CreateStatelessNormal},
-    {"StatelessRandomUniform", CreateStatelessUniform},
+    {"StatelessRandomNormal", CreateFloating<kNormal>},
+    {"StatelessRandomUniform", CreateFloating<kUniform>},
     {"StatelessRandomUniformFullInt", CreateFullInt},
     {"StatelessRandomUniformInt", CreateUniformInt},
-    {"StatelessTruncatedNormal", CreateStatelessTruncated},
+    {"StatelessTruncatedNormal", CreateFloating<kTruncated>},
 };
 
 }  // namespace
 
 void RegisterRandomCuda(KernelRegistry& kernels) {
-  kernels.Register("RandomStandardNormal", kGpu, CreateNormal);
-  kernels.Register("RandomUniform", kGpu, CreateUniform);
-  kernels.Register("TruncatedNormal", kGpu, CreateTruncated);
+  kernels.Register("RandomStandardNormal", kGpu,
+                   [](const KernelContext& c) { return MakeRandom(c, kNormal); });
+  kernels.Register("RandomUniform", kGpu,
+                   [](const KernelContext& c) { return MakeRandom(c, kUniform); });
+  kernels.Register("TruncatedNormal", kGpu,
+                   [](const KernelContext& c) { return MakeRandom(c, kTruncated); });
   for (const Row& row : kStateless) {
     kernels.Register(row.op, kGpu, row.create);
     kernels.Register(absl::StrCat(row.op, "V2"), kGpu, row.create);

@@ -65,7 +65,7 @@ int64_t ReducedDims::results() const { return CountOf(kept); }
 int64_t ReducedDims::count() const { return CountOf(reduced); }
 
 ReducedDims ReduceDims(const Shape& in, const std::vector<bool>& is_reduced) {
-  const std::vector<int64_t> strides = Strides(in);
+  const std::vector<int64_t> strides = in.Strides();
   ReducedDims dims;
   for (int d = 0; d < in.rank(); ++d) {
     (is_reduced[d] ? dims.reduced : dims.kept).push_back({in.dim(d), strides[d]});

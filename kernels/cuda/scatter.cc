@@ -96,7 +96,7 @@ absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
                            .into = "z0",
                            .sizes = out.dims().first(1),
                            .positions = c.input_shape(1).num_elements(),
-                           .size = NumElementsFrom(out, 1),
+                           .size = out.num_elements_from(1),
                            .drops_negative = true,
                            .before = ZeroText(c.output_dtype(0)),
                            .fold = "op::Add(x, y)"});
@@ -110,8 +110,8 @@ Scatter IntoOutput(const KernelContext& c, int indices, int updates) {
           .updates = updates,
           .into = "z0",
           .sizes = out.dims().first(depth),
-          .positions = NumElementsBefore(which, last),
-          .size = NumElementsFrom(out, depth)};
+          .positions = which.num_elements_before(last),
+          .size = out.num_elements_from(depth)};
 }
 
 absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
@@ -143,7 +143,7 @@ absl::StatusOr<KernelPlan> ScatterIntoVariable(const KernelContext& c, std::stri
                            .into = "a0",
                            .sizes = whole.dims().first(1),
                            .positions = c.input_shape(1).num_elements(),
-                           .size = NumElementsFrom(whole, 1),
+                           .size = whole.num_elements_from(1),
                            .one = c.input_shape(2).rank() == 0,
                            .fold = std::move(fold)});
 }

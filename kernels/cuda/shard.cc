@@ -12,7 +12,7 @@ namespace {
 // Copies this replica's rows.
 absl::StatusOr<KernelPlan> CreateShardSlice(const KernelContext& c) {
   const auto dim = static_cast<int>(c.attr<int64_t>("dim"));
-  const std::vector<int64_t> strides = Strides(c.input_shape(0));
+  const std::vector<int64_t> strides = c.input_shape(0).Strides();
   std::vector<IndexDim> dims;
   for (int d = 0; d < c.output_shape(0).rank(); ++d) {
     dims.push_back({c.output_shape(0).dim(d), strides[d]});

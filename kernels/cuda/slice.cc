@@ -20,7 +20,7 @@ absl::StatusOr<KernelPlan> Strided(const KernelContext& c, std::vector<IndexDim>
 absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, IntegersOf(c.constant(1)));
-  const std::vector<int64_t> strides = Strides(c.input_shape(0));
+  const std::vector<int64_t> strides = c.input_shape(0).Strides();
   std::vector<IndexDim> dims;
   int64_t first = 0;
   for (int d = 0; d < out.rank(); ++d) {
@@ -44,7 +44,7 @@ absl::StatusOr<StridedSliceSpec> SpecOf(const KernelContext& c, const Shape& who
 absl::StatusOr<KernelPlan> CreateStridedSlice(const KernelContext& c) {
   const Shape& whole = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec, SpecOf(c, whole, 1));
-  const std::vector<int64_t> strides = Strides(whole);
+  const std::vector<int64_t> strides = whole.Strides();
   std::vector<IndexDim> dims;
   int64_t first = 0;
   for (int d = 0; d < whole.rank(); ++d) {
@@ -81,7 +81,7 @@ absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateReverse(const KernelContext& c) {
   const Shape& shape = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  const std::vector<int64_t> strides = Strides(shape);
+  const std::vector<int64_t> strides = shape.Strides();
   std::vector<IndexDim> dims;
   for (int d = 0; d < shape.rank(); ++d) dims.push_back({shape.dim(d), strides[d]});
   int64_t last = 0;
@@ -96,7 +96,7 @@ absl::StatusOr<KernelPlan> CreateReverse(const KernelContext& c) {
 // Tile and BroadcastTo. The shapes determine the number of repetitions.
 absl::StatusOr<KernelPlan> CreateRepeat(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
-  const std::vector<int64_t> strides = Strides(in);
+  const std::vector<int64_t> strides = in.Strides();
   const int offset = out.rank() - in.rank();
   std::vector<IndexDim> dims;
   for (int d = 0; d < out.rank(); ++d) {

@@ -38,18 +38,12 @@ std::string RowsText(int64_t columns) {
   return absl::StrCat("[&](auto r, auto c) { return Load(a0[r * ", columns, " + c]); }");
 }
 
-KernelPlan MakeSoftmax(const KernelContext& c, absl::string_view function) {
+absl::StatusOr<KernelPlan> MakeSoftmax(const KernelContext& c, absl::string_view function) {
   const Shape& shape = c.output_shape(0);
   const int64_t columns = shape.dim(shape.rank() - 1);
   const int64_t rows = columns == 0 ? 0 : shape.num_elements() / columns;
   return MakeRows(c, function, rows, columns, absl::StrCat(RowsText(columns), ", z0"),
                   {.in_place = {{0, 0}}});
-}
-absl::StatusOr<KernelPlan> CreateSoftmax(const KernelContext& c) {
-  return MakeSoftmax(c, "Softmax");
-}
-absl::StatusOr<KernelPlan> CreateLogSoftmax(const KernelContext& c) {
-  return MakeSoftmax(c, "LogSoftmax");
 }
 
 absl::StatusOr<KernelPlan> CreateSparseEntropy(const KernelContext& c) {
@@ -75,8 +69,10 @@ absl::StatusOr<KernelPlan> CreateDenseEntropy(const KernelContext& c) {
 }  // namespace
 
 void RegisterSoftmaxCuda(KernelRegistry& kernels) {
-  kernels.Register("LogSoftmax", kGpu, CreateLogSoftmax);
-  kernels.Register("Softmax", kGpu, CreateSoftmax);
+  kernels.Register("LogSoftmax", kGpu,
+                   [](const KernelContext& c) { return MakeSoftmax(c, "LogSoftmax"); });
+  kernels.Register("Softmax", kGpu,
+                   [](const KernelContext& c) { return MakeSoftmax(c, "Softmax"); });
   kernels.Register("SoftmaxCrossEntropyWithLogits", kGpu, CreateDenseEntropy);
   kernels.Register("SparseSoftmaxCrossEntropyWithLogits", kGpu, CreateSparseEntropy);
 }

@@ -27,12 +27,12 @@ absl::StatusOr<KernelPlan> CreateSpaceToBatch(const KernelContext& c) {
   const Shape &space = c.input_shape(0), &batch = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const Blocks blocks, BlocksOf(c));
   const int m = blocks.dims();
-  const std::vector<int64_t> strides = Strides(space);
+  const std::vector<int64_t> strides = space.Strides();
   // Views the output as [position…,N,s…,rest].
   std::vector<int64_t> sizes = blocks.sizes;
   sizes.push_back(space.dim(0));
   for (int d = 1; d <= m; ++d) sizes.push_back(batch.dim(d));
-  const int64_t rest = NumElementsFrom(batch, m + 1);
+  const int64_t rest = batch.num_elements_from(m + 1);
   sizes.push_back(rest);
   const std::vector<std::string> at = CoordinateTexts("i", sizes);
   std::vector<std::string> conditions = {"true"};
@@ -52,9 +52,9 @@ absl::StatusOr<KernelPlan> CreateBatchToSpace(const KernelContext& c) {
   const Shape &batch = c.input_shape(0), &space = c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const Blocks blocks, BlocksOf(c));
   const int m = blocks.dims();
-  const std::vector<int64_t> strides = Strides(batch);
+  const std::vector<int64_t> strides = batch.Strides();
   std::vector<int64_t> sizes(space.dims().begin(), space.dims().begin() + m + 1);
-  sizes.push_back(NumElementsFrom(space, m + 1));
+  sizes.push_back(space.num_elements_from(m + 1));
   const std::vector<std::string> at = CoordinateTexts("i", sizes);
   std::string position = "0";
   std::vector<std::string> terms = {at[m + 1]};

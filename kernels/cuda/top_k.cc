@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/moves.h"
 
 namespace mirrorflow {
 namespace {
@@ -19,7 +19,7 @@ bool Selects(int64_t rows, int64_t n, int64_t k) {
 absl::StatusOr<KernelPlan> CreateTopK(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   const int last = in.rank() - 1;
-  const int64_t rows = NumElementsBefore(in, last), n = in.dim(last),
+  const int64_t rows = in.num_elements_before(last), n = in.dim(last),
                 k = c.output_shape(0).dim(last);
   const bool selects = Selects(rows, n, k);
   const int64_t blocks_of_row = selects ? 1 : (n + 255) / 256;

@@ -17,7 +17,7 @@ struct Dim {
 
 // Drops dimensions of size 1 and merges adjacent dimensions that stay adjacent.
 std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const int64_t> perm) {
-  const std::vector<int64_t> in_strides = Strides(in), out_strides = Strides(out);
+  const std::vector<int64_t> in_strides = in.Strides(), out_strides = out.Strides();
   std::vector<Dim> dims;
   for (int d = 0; d < out.rank(); ++d) {
     const Dim dim{out.dim(d), in_strides[perm[d]], out_strides[d]};

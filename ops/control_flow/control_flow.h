@@ -27,11 +27,7 @@
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterControlFlow(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Builds the body of a function on its arguments, and returns its results.
 using FunctionBuilder =
@@ -65,7 +61,6 @@ struct WhileOptions {
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
                           FunctionBuilder body, const WhileOptions& options = {});
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_

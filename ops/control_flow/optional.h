@@ -9,18 +9,13 @@
 
 #include "framework/graph/op_registry.h"
 
-namespace mirrorflow {
-
-void RegisterOptional(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 inline constexpr char kOptionalFromValue[] = "OptionalFromValue";
 inline constexpr char kOptionalGetValue[] = "OptionalGetValue";
 inline constexpr char kOptionalHasValue[] = "OptionalHasValue";
 inline constexpr char kOptionalNone[] = "OptionalNone";
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_

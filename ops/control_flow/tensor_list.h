@@ -13,11 +13,7 @@
 
 #include "framework/graph/scope.h"
 
-namespace mirrorflow {
-
-void RegisterTensorList(OpRegistry& ops);
-
-namespace ops {
+namespace mirrorflow::ops {
 
 // Op names, for passes that match these ops.
 inline constexpr char kEmptyTensorList[] = "EmptyTensorList";
@@ -82,7 +78,6 @@ Output TensorListGather(const Scope& scope, Output list, Output indices, DataTyp
 Output TensorListScatterIntoExistingList(const Scope& scope, Output list, Output tensor,
                                          Output indices);
 
-}  // namespace ops
-}  // namespace mirrorflow
+}  // namespace mirrorflow::ops
 
 #endif  // MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/passes/fold_batch_norm.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,14 +53,10 @@ class Folder {
   }
 
   absl::Status Replace() {
-    std::vector<Operation> before;
-    for (const Node* node : taken_) {
-      for (Node* control : node->control_inputs()) before.push_back({control});
-    }
-    for (Node* control : product_->control_inputs()) before.push_back({control});
+    Scope scope = c_.scope();
+    for (const Node* node : taken_) scope = scope.WithControlInputsOf(*node);
     const Output filter = product_->input(1);
-    NodeBuilder build = c_.scope()
-                            .WithControlDependencies(before)
+    NodeBuilder build = scope.WithControlInputsOf(*product_)
                             .WithName(product_->name())
                             .Build(AllOps(), product_->op().name);
     build.Input(product_->input(0))

@@ -52,12 +52,9 @@ std::optional<std::vector<int64_t>> PaddingsOf(const Compilation& c, const Node&
 
 absl::Status Fold(Compilation& c, Node* convolution, const std::vector<int64_t>& paddings) {
   const Node& pad = *convolution->input(0).node;
-  std::vector<Operation> before;
-  for (const Node* node : {static_cast<const Node*>(convolution), &pad}) {
-    for (Node* control : node->control_inputs()) before.push_back({control});
-  }
   NodeBuilder build = c.scope()
-                          .WithControlDependencies(before)
+                          .WithControlInputsOf(*convolution)
+                          .WithControlInputsOf(pad)
                           .WithName(convolution->name())
                           .Build(AllOps(), convolution->op().name);
   build.Input(pad.input(0)).Input(convolution->input(1));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/passes/fuse_epilogues.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,10 +18,6 @@
 
 namespace mirrorflow {
 namespace {
-
-bool IsFetched(const Compilation& c, const Output& value) {
-  return std::count(c.fetches.begin(), c.fetches.end(), value) > 0;
-}
 
 // --- forward ------------------------------------------------------------------------------------
 
@@ -87,7 +82,7 @@ Output SwishInput(const Compilation& c, const Node& node) {
     const Output x = node.input(i), sigmoid = node.input(1 - i);
     if (sigmoid.node->op().name == ops::kSigmoid && sigmoid.node->input(0) == x &&
         sigmoid.node->control_inputs().empty() && c.IsUsedOnce(sigmoid) &&
-        x.node->uses().size() == 2 && !IsFetched(c, x)) {
+        x.node->uses().size() == 2 && !c.IsFetched(x)) {
       return x;
     }
   }
@@ -117,12 +112,11 @@ Fusion FindActivation(const Compilation& c, const Node& node) {
 // Replaces `last` and the product before it with one node.
 absl::Status Fuse(Compilation& c, Node* last, const Fusion& fusion) {
   Node* const product = fusion.value.node;
-  std::vector<Operation> before;
-  for (const Node* node : {last, product}) {
-    for (Node* control : node->control_inputs()) before.push_back({control});
-  }
-  NodeBuilder build =
-      c.scope().WithControlDependencies(before).WithName(last->name()).Build(FusedOps(), fusion.op);
+  NodeBuilder build = c.scope()
+                          .WithControlInputsOf(*last)
+                          .WithControlInputsOf(*product)
+                          .WithName(last->name())
+                          .Build(FusedOps(), fusion.op);
   for (const Output& input : product->inputs()) build.Input(input);
   for (const Output& input : fusion.inputs) build.Input(input);
   for (const auto& [name, value] : product->attrs()) build.Attr(name, value);
@@ -188,7 +182,7 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
          product.uses().size() == 1 && product.control_inputs().empty() &&
          // Kernel libraries may not support masks for vector products.
          InnerSize(c, *layer->forward) > 1 && InnerSize(c, product) > 1 &&
-         !IsFetched(c, node->input(0)) && c.values().shape(product.input(1)).num_elements() > 0 &&
+         !c.IsFetched(node->input(0)) && c.values().shape(product.input(1)).num_elements() > 0 &&
          AsPartial(c.shardings.at(node->input(0))) == nullptr;
 }
 

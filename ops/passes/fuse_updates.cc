@@ -73,7 +73,7 @@ bool IsByProduct(const Compilation& c, const Node& update) {
   if (product.op().name != ops::kMatMul || gradient.dtype() != DT_FLOAT ||
       !product.attr<bool>("transpose_a") || product.attr<bool>("transpose_b") ||
       product.uses().size() != 1 || IsVariable(product.input(0)) || IsVariable(product.input(1)) ||
-      std::count(c.fetches.begin(), c.fetches.end(), gradient) > 0) {
+      c.IsFetched(gradient)) {
     return false;
   }
   const Shape& a = c.values().shape(product.input(0));

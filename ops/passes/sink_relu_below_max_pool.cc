@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/passes/sink_relu_below_max_pool.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "framework/core/status.h"
@@ -13,10 +12,6 @@ namespace mirrorflow {
 namespace {
 
 bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
-
-bool IsFetched(const Compilation& c, const Output& value) {
-  return std::find(c.fetches.begin(), c.fetches.end(), value) != c.fetches.end();
-}
 
 // A Relu, the pool that follows it, and the gradients of both.
 struct Pooled {
@@ -41,12 +36,12 @@ bool IsGradient(const Compilation& c, const Pooled& pooled, const Node& node) {
   return Is(grad, ops::kMaxPoolGrad) && grad.input(0) == pooled.relu->output(0) &&
          grad.input(1) == pooled.pool->output(0) && HaveSameWindow(grad, *pooled.pool) &&
          grad.uses().size() == 1 && grad.control_inputs().empty() &&
-         node.control_inputs().empty() && !IsFetched(c, grad.output(0));
+         node.control_inputs().empty() && !c.IsFetched(grad.output(0));
 }
 
 // Returns whether only a pool and its gradients use `relu`, and if so, fills `pooled`.
 bool Find(const Compilation& c, Node* relu, Pooled* pooled) {
-  if (!Is(*relu, ops::kRelu) || !relu->control_inputs().empty() || IsFetched(c, relu->output(0))) {
+  if (!Is(*relu, ops::kRelu) || !relu->control_inputs().empty() || c.IsFetched(relu->output(0))) {
     return false;
   }
   pooled->relu = relu;

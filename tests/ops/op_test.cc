@@ -329,10 +329,11 @@ TEST_P(EveryOp, HasCompleteDefinition) {
 
 TEST_P(EveryOp, HasCpuKernelUnlessItNeedsNone) {
   const OpRole role = op().role;
-  // The runtime or the compiler handles these ops; lists become tensors.
+  // The runtime or the compiler handles these ops, views share memory, and lists become tensors.
   const bool nothing_runs = role == OpRole::kVariable || role == OpRole::kPlaceholder ||
                             role == OpRole::kNoOp || role == OpRole::kHasValue ||
-                            role == OpRole::kBranch || role == OpRole::kLoop || IsAboutLists(op());
+                            role == OpRole::kBranch || role == OpRole::kLoop ||
+                            role == OpRole::kCollective || op().has(kView) || IsAboutLists(op());
   EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
 }
 

@@ -166,7 +166,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
                                                      absl::Span<const Shape> output_shapes,
                                                      const KernelRegistry& kernels,
                                                      const EvaluateOptions& options) {
-  if (!kernels.Has(node.op().name, options.device_type) && node.op().has(kView)) {
+  if (!kernels.Has(node.op().name, options.device_type)) {  // a view or a collective
     return EvaluateNode(node, inputs, output_shapes, kernels, options);
   }
   const Context context(node, inputs, output_shapes, options);

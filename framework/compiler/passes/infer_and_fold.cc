@@ -28,7 +28,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
   const OpDef& op = node.op();
   if (!Computes(op) || op.has(kStateful) || node.num_outputs() == 0) return;
   if (node.output_dtype(0) == DT_VARIANT) return;  // the value of a list is never known
-  if (!c.kernels->Has(op.name, "CPU")) return;
+  if (!op.has(kView) && !c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
     Tensor value = c.values().at(in).constant;
@@ -127,8 +127,7 @@ absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node
     const bool used = std::any_of(node->uses().begin(), node->uses().end(), [&](const Use& use) {
       return use.slot != Use::kControl && use.user->input(use.slot) == output;
     });
-    const bool fetched = std::find(c.fetches.begin(), c.fetches.end(), output) != c.fetches.end();
-    if (!used && !fetched) continue;
+    if (!used && !c.IsFetched(output)) continue;
     const Tensor value = c.values().at(output).constant;
     Node* constant = c.scope()
                          .WithName(absl::StrCat(node->name(), "/folded"))

@@ -3,29 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
-
-// Returns, by node id, whether the node is in `pending` or depends on a node that is.
-std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
-  std::vector<char> reached(graph.id_limit(), 0);
-  for (const Node* node : pending) reached[node->id()] = 1;
-  while (!pending.empty()) {
-    Node* from = pending.back();
-    pending.pop_back();
-    for (const Use& use : from->uses()) {
-      if (reached[use.user->id()]) continue;
-      reached[use.user->id()] = 1;
-      pending.push_back(use.user);
-    }
-  }
-  return reached;
-}
 
 // Marks the dependents of `write`, and the nodes that must run after it because collectives start
 // in order.
@@ -36,7 +19,7 @@ std::vector<char> AfterWriteInOrder(const Compilation& c, Node* write,
   if (first == c.collectives.end()) return after_write;
   std::vector<Node*> from(first, c.collectives.end());
   from.push_back(write);
-  return Dependents(c.graph, std::move(from));
+  return Dependents(c.graph, from);
 }
 
 struct Accesses {

@@ -26,8 +26,8 @@ bool TakeDefaults(Compilation& c) {
     const Output by_default = node->input(0);
     // The control inputs must still run before the node's users, but need not run before the node's
     // default value.
-    const bool is_asked_for = std::count(c.fetches.begin(), c.fetches.end(), node->output(0)) > 0 ||
-                              std::count(c.targets.begin(), c.targets.end(), node) > 0;
+    const bool is_asked_for =
+        c.IsFetched(node->output(0)) || std::count(c.targets.begin(), c.targets.end(), node) > 0;
     for (Node* control : node->control_inputs()) {
       for (const Use& use : std::vector<Use>(node->uses().begin(), node->uses().end())) {
         c.graph.AddControlEdge(control, use.user);

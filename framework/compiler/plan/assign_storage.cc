@@ -49,7 +49,7 @@ class Assigner {
         return true;
       }
     }
-    return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
+    return s_.IsFetched(output);
   }
 
   // Follows views from `value` back to the output of a kernel, and returns that output. Returns an
@@ -62,9 +62,7 @@ class Assigner {
       for (const Use& use : at.node->uses()) {
         if (use.slot != Use::kControl && use.user->input(use.slot) == at) ++uses;
       }
-      if (uses != 1 || std::find(s_.fetches.begin(), s_.fetches.end(), at) != s_.fetches.end()) {
-        return Output();
-      }
+      if (uses != 1 || s_.IsFetched(at)) return Output();
       const OpDef& op = at.node->op();
       if (!Computes(op)) return Output();
       if (!op.has(kView)) return at;

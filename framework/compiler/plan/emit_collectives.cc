@@ -52,9 +52,9 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
 // Starts a collective that gathers or scatters rows; each rank has a shard of them.
 void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective, InFlight* flight) {
   const Shape& whole = s_.values().shape(node.output(0));
-  SplitRows split{.axis = static_cast<AxisId>(node.attr<int64_t>("axis")),
-                  .elements_per_row = node.attr<int64_t>("factor")};
-  for (int d = 1; d < whole.rank(); ++d) split.elements_per_row *= whole.dim(d);
+  const SplitRows split{
+      .axis = static_cast<AxisId>(node.attr<int64_t>("axis")),
+      .elements_per_row = node.attr<int64_t>("factor") * whole.num_elements_from(1)};
   if (node.has_attr("reduction")) {
     collective->operation = PlannedReduceScatter{ReductionOf(node), split};
   } else {

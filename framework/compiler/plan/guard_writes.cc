@@ -14,30 +14,13 @@ const OpDef& BarrierOp() {
   return *op;
 }
 
-// Returns, by node id, whether the node is `from` or depends on it.
-std::vector<char> Reach(const Graph& graph, const Node* from) {
-  std::vector<char> reached(graph.id_limit(), 0);
-  std::vector<const Node*> pending = {from};
-  reached[from->id()] = 1;
-  while (!pending.empty()) {
-    const Node* node = pending.back();
-    pending.pop_back();
-    for (const Use& use : node->uses()) {
-      if (reached[use.user->id()]) continue;
-      reached[use.user->id()] = 1;
-      pending.push_back(use.user);
-    }
-  }
-  return reached;
-}
-
 // Returns the index of the first collective such that no node in `failing` depends on this or a
 // later collective. Returns the number of collectives if there is none. Collectives start in the
 // same order on every rank, so a node that runs before one collective runs before all later ones.
 size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
   size_t gate = s.collectives.size();
   for (; gate > 0; --gate) {
-    const std::vector<char> after = Reach(s.graph, s.collectives[gate - 1]);
+    const std::vector<char> after = Dependents(s.graph, {s.collectives[gate - 1]});
     if (std::any_of(failing.begin(), failing.end(), [&](Node* n) { return after[n->id()]; })) break;
   }
   // A branch or loop need not run any of its collectives, so it cannot be the gate.
@@ -61,7 +44,7 @@ absl::StatusOr<bool> GuardWrites::Run(PlanState& s) {
   std::erase_if(writes, [&](Node* write) {
     // Does not guard a write that the graph orders first, or a collective, which starts after the
     // gate.
-    const std::vector<char> reached = Reach(s.graph, write);
+    const std::vector<char> reached = Dependents(s.graph, {write});
     return IsCollective(*write) ||
            std::any_of(firsts.begin(), firsts.end(), [&](Node* n) { return reached[n->id()]; });
   });

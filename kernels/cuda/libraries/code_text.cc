@@ -72,7 +72,7 @@ std::vector<IndexDim> RunsOf(const std::vector<IndexDim>& dims) {
 }
 
 std::vector<IndexDim> BroadcastDims(const Shape& out, const Shape& operand) {
-  const std::vector<int64_t> strides = Strides(operand);
+  const std::vector<int64_t> strides = operand.Strides();
   std::vector<IndexDim> dims;
   for (int d = 0; d < out.rank(); ++d) {
     const int i = d - (out.rank() - operand.rank());
@@ -112,16 +112,6 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
   if (text.empty()) return absl::StrCat(offset);
   if (offset != 0) text = absl::StrCat("static_cast<int64>(", offset, ") + ", text);
   return text;
-}
-
-std::vector<int64_t> Strides(const Shape& shape) {
-  std::vector<int64_t> strides(shape.rank());
-  int64_t below = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    strides[d] = below;
-    below *= shape.dim(d);
-  }
-  return strides;
 }
 
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand) {

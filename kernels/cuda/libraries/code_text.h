@@ -49,9 +49,6 @@ std::string BroadcastText(absl::string_view index, const Shape& out, const Shape
 enum class Neighbours { kAdjacent, kSame, kNeither };
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);
 
-// Returns the strides of a contiguous row-major tensor, in elements.
-std::vector<int64_t> Strides(const Shape& shape);
-
 // Returns the grid for Elementwise with packs of `width` elements, and for ForEach over n elements.
 CudaGrid ElementwiseGrid(int64_t n, int width = 1);
 

@@ -19,14 +19,43 @@
 #include "ops/control_flow/passes/list_flow.h"
 #include "ops/control_flow/passes/list_parts.h"
 #include "ops/control_flow/passes/list_rows.h"
-#include "ops/control_flow/passes/read_before_writing.h"
 #include "ops/control_flow/tensor_list.h"
+#include "ops/gather_nd.h"
 #include "ops/identity.h"
 #include "ops/reshape.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
+
+// Orders reads of a list's rows before the writes that overwrite them, if possible. Otherwise each
+// iteration of a loop would copy the whole list.
+void ReadBeforeWriting(Compilation& body) {
+  constexpr size_t kManyReaders = 16;
+  for (Node* writer : body.graph.Nodes()) {
+    if (writer->op().name != ops::kTensorScatterUpdate) continue;
+    const Output rows = StripViews(writer->input(0));
+    std::vector<Node*> readers, aliases = {rows.node};
+    while (!aliases.empty() && readers.size() <= kManyReaders) {
+      Node* alias = aliases.back();
+      aliases.pop_back();
+      for (const Use& use : alias->uses()) {
+        const bool reads =
+            use.slot != Use::kControl &&
+            (alias != rows.node || alias->output(rows.index) == use.user->input(use.slot));
+        if (!reads || use.user == writer) continue;
+        (use.user->op().has(kView) ? aliases : readers).push_back(use.user);
+        if (readers.size() > kManyReaders) break;
+      }
+    }
+    if (readers.size() > kManyReaders) continue;  // copying is cheaper than adding this many edges
+    const std::vector<char> after = Dependents(body.graph, {writer});
+    for (Node* reader : readers) {
+      if (reader->op().name == ops::kTensorScatterUpdate || after[reader->id()]) continue;
+      body.graph.AddControlEdge(reader, writer);
+    }
+  }
+}
 
 ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
