@@ -308,7 +308,7 @@ absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
 }  // namespace
 
 void RegisterGather(OpRegistry& ops) {
-  ops.Define("GatherV2")
+  ops.Define(ops::kGatherV2)
       .Doc("slices of params along dimension `axis`, selected by indices")
       .Input("params: Tparams")
       .Input("indices: Tindices")
@@ -352,7 +352,7 @@ namespace ops {
 
 Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
                 const GatherV2Options& options) {
-  return Build(scope, "GatherV2", {params, indices, axis})
+  return Build(scope, kGatherV2, {params, indices, axis})
       .Attr("batch_dims", options.batch_dims)
       .One();
 }

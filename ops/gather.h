@@ -11,6 +11,8 @@
 
 namespace mirrorflow::ops {
 
+inline constexpr char kGatherV2[] = "GatherV2";
+
 struct GatherV2Options {
   int64_t batch_dims = 0;  // a negative value counts from the rank of the indices
 };

@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<Output>> ScatterNdGrad(const GradContext& c) {
 }  // namespace
 
 void RegisterGatherNd(OpRegistry& ops) {
-  ops.Define("GatherNd")
+  ops.Define(ops::kGatherNd)
       .Doc("slices of params, each selected by one vector along the last dimension of `indices`")
       .Input("params: Tparams")
       .Input("indices: Tindices")
@@ -183,7 +183,7 @@ void RegisterGatherNd(OpRegistry& ops) {
 namespace ops {
 
 Output GatherNd(const Scope& scope, Output params, Output indices) {
-  return Apply(scope, "GatherNd", {params, indices});
+  return Apply(scope, kGatherNd, {params, indices});
 }
 
 Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape) {

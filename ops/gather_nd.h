@@ -9,6 +9,8 @@
 
 namespace mirrorflow::ops {
 
+inline constexpr char kGatherNd[] = "GatherNd";
+
 // GatherNd: y[i…, b…] = params[indices[i…, 0], …, indices[i…, K-1], b…].
 // Shapes:   indices is [i…, K], where K is at most the rank of params.
 // Errors:   InvalidArgument at run time for an index out of range.

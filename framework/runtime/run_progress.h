@@ -127,8 +127,8 @@ class RunProgress {
 
   // Returns whether the replica that is furthest behind may be waiting for other ranks.
   bool slowest_may_wait() const;
-  // Times all further runs, and the waits of all replicas (CollectiveLog::TimeWaits), at the cost of
-  // two clock readings for each.
+  // Times all further runs and waits (CollectiveLog::TimeWaits), at the cost of two clock readings
+  // for each.
   void TimeRunsAndWaits();
   // Returns the mean of the replicas' CollectiveLog::waited().
   absl::Duration waited() const;

@@ -36,7 +36,8 @@ class GradientCheck {
 
  private:
   absl::Status AddGradients(const OpRegistry& ops);
-  absl::StatusOr<std::vector<Tensor>> Results() { return interpreter_->Run(feeds_, results_); }
+  // Returns copies of the results: those of views share memory with the operands, which change.
+  absl::StatusOr<std::vector<Tensor>> Results();
   // Returns the tensor that holds the value of operand `input`: a feed or a variable.
   Tensor& ValueOf(int input);
   absl::Status CompareOperand(size_t operand, CheckReport* report);
@@ -103,6 +104,14 @@ absl::Status GradientCheck::Prepare(const OpRegistry& ops, const KernelRegistry&
   }
   MF_ASSIGN_OR_RETURN(before_, Results());
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> GradientCheck::Results() {
+  MF_ASSIGN_OR_RETURN(std::vector<Tensor> results, interpreter_->Run(feeds_, results_));
+  for (Tensor& result : results) {
+    MF_ASSIGN_OR_RETURN(result, result.Clone());
+  }
+  return results;
 }
 
 Tensor& GradientCheck::ValueOf(int input) {

@@ -35,6 +35,13 @@ class PlanOf {
     return Add({.kind = InstructionKind::kFinish, .index = Last()}, "AllReduce", {value}, {value});
   }
 
+  // Sets the size of value `value` in the instruction's accesses.
+  void Resize(int instruction, int value, int64_t bytes) {
+    for (MemoryAccess& access : plan_.accesses[instruction]) {
+      if (access.value == value) access.bytes = bytes;
+    }
+  }
+
   operator const Plan&() const { return plan_; }
 
  private:
@@ -68,6 +75,15 @@ TEST(DemandsOfTest, BytesComeFromCacheLevelOfLastUse) {
   EXPECT_THAT(demands[0], ElementsAre(1, 0, 0, 0, 0, kMiB, kMiB, kMiB));
   EXPECT_THAT(demands[1], ElementsAre(1, 0, kMiB, 0, 0, 0, 0, 0));
   EXPECT_THAT(demands[3], ElementsAre(1, 0, kMiB, kMiB, 0, 0, 0, 0));
+}
+
+TEST(DemandsOfTest, GatherReadsOnlyRowsThatItWrites) {
+  for (const auto& [op, bytes] : std::vector<std::pair<std::string, int64_t>>{
+           {"GatherV2", kMiB}, {"ResourceGather", kMiB}, {"GatherNd", kMiB}, {"Use", 24 * kMiB}}) {
+    PlanOf plan;
+    plan.Resize(plan.Kernel(op, {1}, {2}), 1, 24 * kMiB);
+    EXPECT_EQ(DemandsOf(plan, Caches())[0][kReads], bytes) << op;
+  }
 }
 
 TEST(DemandsOfTest, BytesBetweenTwoUsesCountOnce) {

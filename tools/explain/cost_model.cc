@@ -8,6 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "ops/gather.h"
+#include "ops/gather_nd.h"
 
 namespace mirrorflow {
 namespace {
@@ -92,6 +94,19 @@ int64_t FlopsOf(const Plan& plan, const Instruction& instruction) {
   return update == nullptr ? 0 : plan.kernel_flops[update->kernel];
 }
 
+int64_t TouchedBytes(const Plan& plan, size_t instruction, const MemoryAccess& access) {
+  const int32_t node = plan.instructions[instruction].node;
+  if (access.is_write || node < 0) return access.bytes;
+  const std::string& op = plan.node_ops[node];
+  if (op != ops::kGatherV2 && op != ops::kResourceGather && op != ops::kGatherNd)
+    return access.bytes;
+  int64_t written = 0;
+  for (const MemoryAccess& other : plan.accesses[instruction]) {
+    if (other.is_write) written += other.bytes;
+  }
+  return std::min(access.bytes, written);
+}
+
 std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
   int64_t bytes = 0, accesses = 0;
   for (const std::vector<MemoryAccess>& list : plan.accesses) {
@@ -102,13 +117,13 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
   while (bytes / block > kMaxTouches) block *= 2;
   ReuseDistances distances(2 * (bytes / block + 2 * accesses));
   std::vector<Amounts> demands(plan.instructions.size());
-  auto touch = [&](const MemoryAccess& access, Amounts* to) {
-    const int64_t end = access.operand.offset + access.bytes;
+  auto touch = [&](size_t i, const MemoryAccess& access) {
+    const int64_t end = access.operand.offset + TouchedBytes(plan, i, access);
     for (int64_t at = access.operand.offset, next; at < end; at = next) {
       next = std::min(end, (at / block + 1) * block);
       const int64_t distance = distances.Touch(access.operand.region, at / block) * block;
       const auto bytes = static_cast<double>(next - at);
-      double* const levels = &(*to)[access.is_write ? kWrites : kReads];
+      double* const levels = &demands[i][access.is_write ? kWrites : kReads];
       levels[0] += bytes;
       levels[1] += bytes * ShareBeyond(distance, table.near_bytes);
       levels[2] += bytes * ShareBeyond(distance, table.shared_bytes);
@@ -133,7 +148,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       demands[i][kFlops] = static_cast<double>(FlopsOf(plan, instruction));
       if (!TouchesMemory(instruction)) continue;
       for (const MemoryAccess& access : plan.accesses[i]) {
-        if (!was_read(i, access)) touch(access, &demands[i]);
+        if (!was_read(i, access)) touch(i, access);
       }
     }
   }

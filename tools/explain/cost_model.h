@@ -60,6 +60,10 @@ std::string PricedAs(const Plan& plan, const Instruction& instruction);
 // in an update that ends a collective.
 int64_t FlopsOf(const Plan& plan, const Instruction& instruction);
 
+// Returns how many bytes of an operand an instruction touches: all of them, except that a gather
+// reads only the rows that it writes.
+int64_t TouchedBytes(const Plan& plan, size_t instruction, const MemoryAccess& access);
+
 // Returns the demands of each instruction of `plan` in a step that runs repeatedly.
 std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table);
 

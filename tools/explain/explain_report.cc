@@ -84,11 +84,12 @@ Breakdown BreakDown(const Explanation& e) {
       t.measured_exposed_ns += measured_ns;
     }
     for (const MemoryAccess& access : plan.accesses[i]) {
+      const int64_t bytes = TouchedBytes(plan, i, access);
       if (instruction.kind != InstructionKind::kStart) {
-        row.bytes += static_cast<double>(access.bytes);
+        row.bytes += static_cast<double>(bytes);
       }
       if (!Communicates(plan, instruction)) {
-        (access.is_write ? t.written_bytes : t.read_bytes) += access.bytes;
+        (access.is_write ? t.written_bytes : t.read_bytes) += bytes;
       }
     }
     OpRow& of_op = by_op[row.op];
