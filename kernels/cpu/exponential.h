@@ -15,8 +15,7 @@
 namespace mirrorflow {
 
 // Returns exp(x) for x <= 0, accurate to one unit in the last place. Below 2^-126.5 the result
-// is 0, and NaN stays NaN. The function has no branches and is always inlined, so that loops
-// over it vectorise.
+// is 0, and NaN stays NaN.
 MF_INLINE inline float ExpOfNonPositive(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
@@ -40,13 +39,17 @@ MF_INLINE inline float ExpOfNonPositive(float x) {
 }
 inline double ExpOfNonPositive(double x) { return std::exp(x); }
 
-// Returns 1 / (1 + e^-x), accurate to two units in the last place. Below -87.7 the result is 0.
+// Returns 1 / (1 + e^-x), accurate to three units in the last place. Below -87.7 the result is 0.
 MF_INLINE inline float Logistic(float x) {
   const float e = ExpOfNonPositive(-std::abs(x));
   return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
+inline double Logistic(double x) {
+  const double e = std::exp(-std::abs(x));
+  return (x < 0 ? e : 1.0) / (1.0 + e);
+}
 
-// Returns erfc(z) for z >= 0, with a relative error of at most 4e-7. Below 2^-126 the result is 0,
+// Returns erfc(z) for z >= 0, with a relative error of at most 4.1e-7. Above 9.37 the result is 0,
 // and NaN stays NaN. The caller passes z² as the sum of `square` and `rest`, the error of rounding
 // it: without `rest`, the result's error would grow with z².
 MF_INLINE inline float ErfcOfNonNegative(float z, float square, float rest) {

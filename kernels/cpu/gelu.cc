@@ -42,8 +42,7 @@ struct Normal {
 struct Approximate {
   template <typename T>
   MF_INLINE static T Cdf(T x) {
-    const T w = Exponent(x), e = ExpOfNonPositive(-std::abs(w));
-    return (w < 0 ? e : T(1)) / (T(1) + e);
+    return Logistic(Exponent(x));
   }
   template <typename T>
   MF_INLINE static AtPoint<T> At(T x) {

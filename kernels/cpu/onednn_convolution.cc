@@ -45,7 +45,8 @@ memory::desc PlainFilter(const ConvolutionGeometry& g) {
   return FloatFilter(g, g.groups > 1 ? memory::format_tag::hwigo : memory::format_tag::hwio);
 }
 
-// Returns whether each output pixel depends only on the input pixel at its place.
+// Returns whether each output pixel depends only on the input pixel at its place, and the channels
+// of a pixel are contiguous.
 bool IsPointwise(const ConvolutionGeometry& g) {
   const auto keeps_pixels = [](const Window& w) {
     return w.size == 1 && w.stride == 1 && w.before == 0 && w.in == w.out;
@@ -66,15 +67,18 @@ ConvolutionGeometry WithOneRow(ConvolutionGeometry g) {
 // Returns the name of the implementation that computes a convolution fastest, or an empty name for
 // oneDNN's first choice. That is brgconv, which the older JIT surpasses in some cases. On one core
 // of a Zen 5 processor, in GFLOP/s, first choice and rule:
-//   3x3, 512 channels, 2x2 pixels, batch 32: 141, 244    1x1, 16 to 96 channels, 73728 pixels: 121,
-//   185 3x3, 512 channels, 4x4 pixels, batch 4: 114, 200     1x1, 144 to 24 channels, 18432 pixels:
-//   145, 188
+//
+//   3x3, 512 channels, 2x2 pixels, batch 32    141, 244
+//   3x3, 512 channels, 4x4 pixels, batch 4     114, 200
+//   1x1, 16 to 96 channels, 73728 pixels       121, 185
+//   1x1, 144 to 24 channels, 18432 pixels      145, 188
+//
 // In other cases, the first choice is as fast or up to 1.8 times faster.
 absl::string_view FastestImplementation(const ConvolutionGeometry& g) {
   constexpr absl::string_view kFirst = "", kDirect = "jit:avx512_core";
   if (g.nchw || g.groups > 1) return kFirst;
   const int64_t pixels = g.h.out * g.w.out;
-  const bool is_faster = IsPointwise(g)
+  const bool is_faster = g.h.size * g.w.size == 1
                              ? pixels >= 256 && (g.in_channels <= 32 || g.out_channels <= 48)
                              : g.in_channels <= 4 || (g.batch > 1 && pixels <= 49);
   return is_faster ? kDirect : kFirst;
@@ -177,11 +181,15 @@ Blocks BlocksOf(const ConvolutionGeometry& g, const Epilogue& epilogue) {
   const int64_t filter = g.h.size * g.w.size * g.in_channels / g.groups * g.out_channels;
   const int64_t max_size = std::max<int64_t>(kCacheFloats / blocks.out_floats, 1);
   if (epilogue.empty() || filter >= kCacheFloats || blocks.units <= max_size) return blocks;
-  const int64_t min_count = (blocks.units + max_size - 1) / max_size;
-  int64_t count = min_count;
-  while (count < 2 * min_count && blocks.units % count != 0) ++count;
-  if (blocks.units % count != 0) count = min_count;
-  blocks.size = (blocks.units + count - 1) / count;
+  if (by_pixels) {
+    const int64_t count = (blocks.units + max_size - 1) / max_size;
+    blocks.size = (blocks.units + count - 1) / count;  // an overlap is less than `count` pixels
+    return blocks;
+  }
+  int64_t size = max_size;
+  while (blocks.units % size != 0) --size;
+  // Many small blocks would take longer.
+  if (size >= max_size / 4) blocks.size = size;
   return blocks;
 }
 
@@ -313,7 +321,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
 // layout. Only AVX-512 has fast products of any layout (product.h).
 std::optional<ProductGeometry> FastProduct(ConvolutionPart part, const ConvolutionGeometry& g) {
   constexpr int64_t kMaxPixels = 256, kMinWeights = int64_t{1} << 18;
-  const int64_t pixels = g.w.out;
+  const int64_t pixels = g.batch * g.h.out * g.w.out;
   if (part == ConvolutionPart::kForward || !IsPointwise(g) || pixels > kMaxPixels ||
       g.in_channels * g.out_channels < kMinWeights || !HasAvx512()) {
     return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops for tables of element-wise formulas with one operand. Scalars() and Blocks() return the
-// kernel factory for one formula.
+// Loops for tables of element-wise formulas with one operand. Scalars(), WideScalars() and Blocks()
+// return the kernel factory for one formula.
 #ifndef MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 

@@ -10,14 +10,12 @@
 #include "framework/core/status.h"
 #include "ops/binary.h"
 #include "ops/gelu.h"
+#include "ops/passes/match.h"
 #include "ops/unary.h"
 #include "ops/unary_math.h"
 
 namespace mirrorflow {
 namespace {
-
-bool Is(const Output& value, absl::string_view op) { return value.node->op().name == op; }
-bool IsSum(const Output& value) { return Is(value, ops::kAddV2) || Is(value, ops::kAdd); }
 
 // A value as a number times another value.
 struct Scaled {
@@ -38,13 +36,15 @@ class Finder {
   // approximation; nullopt if `y` is something else.
   std::optional<Gelu> Find(const Output& y) const {
     for (const Scaled& product : Scalings(y)) {
-      if (!Is(product.value, ops::kMul) || !IsFree(product.value)) continue;
+      if (!IsFree(product.value, ops::kMul)) continue;
       for (const int i : {0, 1}) {
+        const Output& factor = product.value.node->input(1 - i);
+        if (!c_.IsUsedOnce(factor)) continue;
+        const Multiples cdfs = Scalings(factor);
         for (const Scaled& x : Scalings(product.value.node->input(i))) {
-          for (const Scaled& cdf : Scalings(product.value.node->input(1 - i))) {
-            if (!Near(product.factor * x.factor * cdf.factor, 0.5) || shape(x.value) != shape(y)) {
-              continue;
-            }
+          if (shape(x.value) != shape(y)) continue;
+          for (const Scaled& cdf : cdfs) {
+            if (!Near(product.factor * x.factor * cdf.factor, 0.5)) continue;
             if (IsTwiceCdf(cdf.value, x.value)) return Gelu{x.value, false};
             if (IsTwiceApproximateCdf(cdf.value, x.value)) return Gelu{x.value, true};
           }
@@ -60,14 +60,8 @@ class Finder {
   // Returns whether the numbers are equal but for the rounding of a constant in a graph.
   static bool Near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
 
-  static bool IsFree(const Output& value) { return value.node->control_inputs().empty(); }
-
   std::optional<double> Number(const Output& output) const {
-    const Tensor& value = c_.values().at(output).constant;
-    if (!value.has_value() || value.dtype() != DT_FLOAT || shape(output).rank() > 0) {
-      return std::nullopt;
-    }
-    return value.flat<float>()[0];
+    return shape(output).rank() == 0 ? ConstantOf(c_, output) : std::nullopt;
   }
 
   // Returns the number that `node` multiplies input `i` by; nullopt if it does something else.
@@ -80,13 +74,17 @@ class Finder {
     return divisor.has_value() ? std::make_optional(1 / *divisor) : std::nullopt;
   }
 
-  // Returns `value` and all values that it is a multiple of.
-  absl::InlinedVector<Scaled, 4> Scalings(const Output& value) const {
-    absl::InlinedVector<Scaled, 4> all = {{1, value}};
-    for (size_t at = 0; at < all.size(); ++at) {
+  // The formulas scale a value at most twice. The limit keeps long chains of products cheap.
+  static constexpr size_t kMaxScalings = 3;
+  using Multiples = absl::InlinedVector<Scaled, kMaxScalings + 1>;
+
+  // Returns `value` and the values that it is a multiple of.
+  Multiples Scalings(const Output& value) const {
+    Multiples all = {{1, value}};
+    for (size_t at = 0; at < all.size() && at < kMaxScalings; ++at) {
       const Scaled last = all[at];
       const Node& node = *last.value.node;
-      if (!IsFree(last.value)) break;
+      if (!node.control_inputs().empty()) break;
       for (int i = 0; i < std::min(node.num_inputs(), 2); ++i) {
         const std::optional<double> factor = FactorOf(node, i);
         if (!factor.has_value()) continue;
@@ -104,13 +102,13 @@ class Finder {
     return false;
   }
 
-  // If `sum` is 1 + op(z), and nothing else uses op(z), returns z.
+  // If `sum` is 1 + op(z), and nothing else uses these values, returns z. A gradient would use
+  // them.
   Output OnePlus(const Output& sum, absl::string_view op) const {
-    if (!IsSum(sum) || !IsFree(sum)) return Output();
+    if (!IsFreeSum(sum) || !c_.IsUsedOnce(sum)) return Output();
     for (const int i : {0, 1}) {
       const Output value = sum.node->input(i);
-      if (Is(value, op) && IsFree(value) && c_.IsUsedOnce(value) &&
-          Number(sum.node->input(1 - i)) == 1.0) {
+      if (IsFree(value, op) && c_.IsUsedOnce(value) && Number(sum.node->input(1 - i)) == 1.0) {
         return value.node->input(0);
       }
     }
@@ -118,9 +116,8 @@ class Finder {
   }
 
   bool IsTwiceCdf(const Output& cdf, const Output& x) const {
-    if (Is(cdf, ops::kErfc)) {
-      return IsFree(cdf) && c_.IsUsedOnce(cdf) &&
-             IsMultiple(cdf.node->input(0), -std::sqrt(0.5), x);
+    if (IsFree(cdf, ops::kErfc)) {
+      return c_.IsUsedOnce(cdf) && IsMultiple(cdf.node->input(0), -std::sqrt(0.5), x);
     }
     const Output z = OnePlus(cdf, ops::kErf);
     return z.valid() && IsMultiple(z, std::sqrt(0.5), x);
@@ -131,7 +128,7 @@ class Finder {
     const Output z = OnePlus(cdf, ops::kTanh);
     if (!z.valid()) return false;
     for (const Scaled& sum : Scalings(z)) {
-      if (!IsSum(sum.value) || !IsFree(sum.value) || !Near(sum.factor, kRootOfTwoOverPi)) continue;
+      if (!IsFreeSum(sum.value) || !Near(sum.factor, kRootOfTwoOverPi)) continue;
       for (const int i : {0, 1}) {
         if (sum.value.node->input(i) != x) continue;
         for (const Scaled& cube : Scalings(sum.value.node->input(1 - i))) {
@@ -145,12 +142,11 @@ class Finder {
   // Returns whether the value is xⁿ.
   bool IsPower(const Output& value, const Output& x, int n) const {
     if (n == 1) return value == x;
-    if (!IsFree(value)) return false;
     const Node& node = *value.node;
-    if (Is(value, ops::kPow)) return node.input(0) == x && Number(node.input(1)) == n;
-    if (Is(value, ops::kSquare)) return n == 2 && node.input(0) == x;
-    return Is(value, ops::kMul) && ((node.input(0) == x && IsPower(node.input(1), x, n - 1)) ||
-                                    (node.input(1) == x && IsPower(node.input(0), x, n - 1)));
+    if (IsFree(value, ops::kPow)) return node.input(0) == x && Number(node.input(1)) == n;
+    if (IsFree(value, ops::kSquare)) return n == 2 && node.input(0) == x;
+    return IsFree(value, ops::kMul) && ((node.input(0) == x && IsPower(node.input(1), x, n - 1)) ||
+                                        (node.input(1) == x && IsPower(node.input(0), x, n - 1)));
   }
 
   static constexpr double kRootOfTwoOverPi = 0.79788456080286535588;

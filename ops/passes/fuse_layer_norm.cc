@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -11,6 +11,7 @@
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/layer_norm.h"
+#include "ops/passes/match.h"
 #include "ops/reduction.h"
 #include "ops/reshape.h"
 #include "ops/unary.h"
@@ -18,28 +19,23 @@
 namespace mirrorflow {
 namespace {
 
-bool Is(const Output& value, absl::string_view op) { return value.node->op().name == op; }
-bool IsSum(const Output& value) { return Is(value, ops::kAddV2) || Is(value, ops::kAdd); }
-bool IsFree(const Output& value) { return value.node->control_inputs().empty(); }
-
 // A product, as one of the terms of a sum.
 struct Term {
   bool negative = false;
   absl::InlinedVector<Output, 3> factors;
 };
 
-// The terms and factors of the formulas that are recognised.
+// The formulas have at most this many terms and factors, and are at most this deep.
 constexpr size_t kMaxTerms = 3, kMaxFactors = 3;
+constexpr int kMaxSums = 2, kMaxProducts = 3;
 
-// Appends the factors of `value`.
-void FindFactors(const Output& value, Term* term) {
-  if (term->factors.size() >= kMaxFactors || !IsFree(value)) {
-    term->factors.push_back(value);
-  } else if (Is(value, ops::kNeg)) {
+// Appends the factors of `value`, which is `depth` products below the whole product.
+void FindFactors(const Output& value, int depth, Term* term) {
+  if (depth < kMaxProducts && IsFree(value, ops::kNeg)) {
     term->negative = !term->negative;
-    FindFactors(value.node->input(0), term);
-  } else if (Is(value, ops::kMul)) {
-    for (const Output& factor : value.node->inputs()) FindFactors(factor, term);
+    FindFactors(value.node->input(0), depth + 1, term);
+  } else if (depth < kMaxProducts && IsFree(value, ops::kMul)) {
+    for (const Output& factor : value.node->inputs()) FindFactors(factor, depth + 1, term);
   } else {
     term->factors.push_back(value);
   }
@@ -47,15 +43,14 @@ void FindFactors(const Output& value, Term* term) {
 
 // Appends the terms of `value`, which is `depth` sums below the whole sum.
 void FindTerms(const Output& value, bool negative, int depth, std::vector<Term>* terms) {
-  constexpr int kMaxDepth = 2;
-  const bool subtracts = Is(value, ops::kSub);
-  if (depth < kMaxDepth && (subtracts || IsSum(value)) && IsFree(value)) {
+  const bool subtracts = IsFree(value, ops::kSub);
+  if (depth < kMaxSums && (subtracts || IsFreeSum(value))) {
     FindTerms(value.node->input(0), negative, depth + 1, terms);
     FindTerms(value.node->input(1), negative != subtracts, depth + 1, terms);
     return;
   }
   Term term = {.negative = negative};
-  FindFactors(value, &term);
+  FindFactors(value, 0, &term);
   terms->push_back(std::move(term));
 }
 
@@ -72,9 +67,10 @@ class Finder {
   //   x * (inverse * gamma) + (beta - mean * (inverse * gamma))
   //   (x - mean) * inverse * gamma + beta
   std::optional<LayerNorm> Find(const Output& y) const {
-    if (!IsSum(y)) return std::nullopt;
+    // The whole sum may wait for other nodes: its replacement does.
+    if (y.node->op().name != ops::kAddV2 && y.node->op().name != ops::kAdd) return std::nullopt;
     std::vector<Term> terms;
-    FindTerms(y, false, 0, &terms);
+    for (const Output& term : y.node->inputs()) FindTerms(term, false, 1, &terms);
     if (terms.size() < 2 || terms.size() > kMaxTerms) return std::nullopt;
     // Sorts the terms by sign and size: the product with x or x - mean is first, beta second.
     std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
@@ -113,7 +109,7 @@ class Finder {
   // Returns the factor x - mean, or an invalid output if there is none.
   static Output Difference(const Term& term, const LayerNorm& norm) {
     for (const Output& factor : term.factors) {
-      if (Is(factor, ops::kSub) && IsFree(factor) && factor.node->input(0) == norm.x &&
+      if (IsFree(factor, ops::kSub) && factor.node->input(0) == norm.x &&
           factor.node->input(1) == norm.mean) {
         return factor;
       }
@@ -124,41 +120,37 @@ class Finder {
   // Returns x, its mean and epsilon if `inverse` is 1 / √(variance + epsilon) and only this
   // normalisation uses it.
   std::optional<LayerNorm> FindStatistics(const Output& inverse) const {
-    if (!Is(inverse, ops::kRsqrt) || !IsInner(inverse)) return std::nullopt;
+    if (!IsFree(inverse, ops::kRsqrt) || !c_.IsUsedOnce(inverse)) return std::nullopt;
     const Output sum = inverse.node->input(0);
-    if (!IsSum(sum) || !IsInner(sum)) return std::nullopt;
+    if (!IsFreeSum(sum) || !c_.IsUsedOnce(sum)) return std::nullopt;
     for (const int i : {0, 1}) {
       const Output variance = sum.node->input(i);
-      const Tensor& epsilon = c_.values().at(sum.node->input(1 - i)).constant;
-      if (!IsMeanOfRows(variance) || !IsInner(variance) || !epsilon.has_value() ||
-          epsilon.num_elements() != 1) {
+      const std::optional<float> epsilon = ConstantOf(c_, sum.node->input(1 - i));
+      if (!IsMeanOfRows(variance) || !c_.IsUsedOnce(variance) || !epsilon.has_value()) continue;
+      const Output squares = variance.node->input(0);
+      if (!c_.IsUsedOnce(squares)) continue;
+      // Either of these ops has x and the mean as its operands.
+      const Output difference = IsFree(squares, ops::kSquare) ? squares.node->input(0) : squares;
+      if (!IsFree(difference, difference == squares ? ops::kSquaredDifference : ops::kSub)) {
         continue;
       }
-      const Output squares = variance.node->input(0);
-      if (!IsInner(squares)) continue;
-      Output x, mean;
-      if (Is(squares, ops::kSquaredDifference)) {
-        x = squares.node->input(0), mean = squares.node->input(1);
-      } else if (Is(squares, ops::kSquare) && Is(squares.node->input(0), ops::kSub)) {
-        const Node& difference = *squares.node->input(0).node;
-        x = difference.input(0), mean = difference.input(1);
-      }
-      if (x.valid() && IsMeanOfRows(mean) && mean.node->input(0) == x) {
-        return LayerNorm{.x = x, .mean = mean, .epsilon = epsilon.flat<float>()[0]};
+      const Output x = difference.node->input(0), mean = difference.node->input(1);
+      if (IsMeanOfRows(mean) && mean.node->input(0) == x) {
+        return LayerNorm{.x = x, .mean = mean, .epsilon = *epsilon};
       }
     }
     return std::nullopt;
   }
 
-  bool IsInner(const Output& value) const { return IsFree(value) && c_.IsUsedOnce(value); }
-
   // Returns whether the value is the mean over the last dimension, which is kept.
   bool IsMeanOfRows(const Output& value) const {
-    if (!Is(value, ops::kMean) || !value.node->attr<bool>("keep_dims")) return false;
+    if (!IsFree(value, ops::kMean) || !value.node->attr<bool>("keep_dims")) return false;
+    const Output& dimensions = value.node->input(1);
     const absl::StatusOr<std::vector<int64_t>> axes =
-        IntegersOf(c_.values().at(value.node->input(1)).constant);
+        IntegersOf(c_.values().at(dimensions).constant);
     const int64_t last = shape(value).rank() - 1;
-    return axes.ok() && axes->size() == 1 && ((*axes)[0] == -1 || (*axes)[0] == last);
+    return dimensions.node->control_inputs().empty() && axes.ok() && axes->size() == 1 &&
+           ((*axes)[0] == -1 || (*axes)[0] == last);
   }
 
   // Returns whether gamma and beta have one element per column, and y the shape of x.

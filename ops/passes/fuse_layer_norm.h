@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FuseLayerNorm: replaces the ops that TensorFlow and Keras use for layer normalisation by one
-// LayerNorm, which reads each row once. The separate ops read and write all activations about ten
-// times.
+// LayerNorm, which reads each row from memory once. The separate ops read and write all activations
+// about ten times.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_LAYER_NORM_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_LAYER_NORM_H_
 

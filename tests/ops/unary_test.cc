@@ -49,6 +49,7 @@ constexpr Reference kReferences[] = {
     {"Cos", ops::Cos, std::cos, -1e4, 1e4},
     {"Elu", ops::Elu, [](double x) { return x < 0 ? std::expm1(x) : x; }, -20, 20},
     {"Erf", ops::Erf, std::erf, -6, 6},
+    {"Erfc", ops::Erfc, std::erfc, -6, 9},
     {"Exp", ops::Exp, std::exp, -86, 88},
     {"Expm1", ops::Expm1, std::expm1, -20, 88},
     {"Log", ops::Log, std::log, 1e-6, 1e6},
@@ -87,6 +88,13 @@ TEST(Unary, ResultDoesNotDependOnPosition) {
           << reference.name << " " << size;
     }
   }
+}
+
+TEST(Unary, ErfcIsExactFarFromZero) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(Evaluate<float>(ops::Erfc, {-kInfinity, -1e30f, -11, 0, 11, 1e30f, kInfinity}),
+            (std::vector<float>{2, 2, 2, 1, 0, 0, 0}));
+  EXPECT_TRUE(std::isnan(Evaluate<float>(ops::Erfc, {std::nanf("")})[0]));
 }
 
 TEST(Unary, ExpUnderflowsToZeroAndOverflowsToInfinity) {

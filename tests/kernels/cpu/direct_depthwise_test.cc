@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/direct_depthwise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "framework/graph/scope.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/vectorize.h"
+#include "ops/control.h"
+#include "ops/depthwise_conv2d.h"
+#include "ops/fused_ops.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -139,6 +146,33 @@ TEST_P(DirectDepthwiseTest, ComputesDilatedWindows) {
 TEST_P(DirectDepthwiseTest, WindowsOutsideTheImageGiveTheBias) {
   const Window window = WindowOf(2, 3, 1, 7, 7);
   ExpectRight({.batch = 1, .channels = 16, .h = window, .w = window});
+}
+
+TEST_P(DirectDepthwiseTest, EpilogueAddsToEachPixel) {
+  const Window window = WindowOf(6, 3, 1, 1, 1);
+  DirectDepthwise d = {.batch = 2, .channels = 24, .h = window, .w = window};
+  Graph graph;
+  const Scope root(&graph);
+  NodeBuilder build = root.Build(
+      FusedOps(), ops::Fused(ops::kDepthwiseConv2dNative, {.add = true, .activation = ops::kRelu}));
+  const Shape shape({2, 6, 6, 24});
+  for (const Shape& input : {shape, Shape({3, 3, 24, 1}), Shape({24}), shape}) {
+    build.Input(ops::Placeholder(root, DT_FLOAT, input));
+  }
+  const Output fused = std::move(build)
+                           .Attr("strides", AttrValue::List<int64_t>({1, 1, 1, 1}))
+                           .Attr("padding", "SAME")
+                           .One();
+  ASSERT_TRUE(root.ok()) << root.status();
+  const std::vector<float> images = Numbers(InFloats(d), 1), filter = Numbers(9 * 24, 2);
+  const std::vector<float> bias = Numbers(24, 3), addend = Numbers(OutFloats(d), 4);
+  std::vector<float> sums(OutFloats(d)), got = sums;
+  d.Run(images.data(), filter.data(), bias.data(), nullptr, sums.data());
+  d.epilogue = Epilogue::Of(*fused.node);
+  d.Run(images.data(), filter.data(), bias.data(), addend.data(), got.data());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i], std::max(sums[i] + addend[i], 0.0f)) << i;
+  }
 }
 
 // Padding must not multiply infinite filter elements by 0.

@@ -77,6 +77,35 @@ int Fused(const Layer& layer) {
 
 using Values = std::vector<Output>;
 
+// The kernel divides pixels or images into blocks. Here the last block of pixels overlaps the block
+// before it, and 11 images can be divided only into single ones.
+TEST(FuseEpiloguesTest, BlocksOfUnevenSizesCoverAllPixels) {
+  struct Case {
+    Shape images, filter;
+  };
+  for (const Case& c :
+       {Case{{1, 31, 37, 16}, {1, 1, 16, 64}}, Case{{7, 13, 17, 40}, {1, 1, 40, 56}},
+        Case{{11, 12, 12, 16}, {3, 3, 16, 64}}}) {
+    const Layer layer(
+        c.images, c.filter, [&](const Scope& s, Output x, Output filter, Output bias) {
+          const Output y = ops::BiasAdd(s, ops::Conv2D(s, x, filter, {1, 1, 1, 1}, "SAME"), bias);
+          return std::vector<Output>{ops::Relu(s, ops::AddV2(s, y, ops::Sin(s, y)))};
+        });
+    const Layer added(
+        c.images, c.filter, [&](const Scope& s, Output x, Output filter, Output bias) {
+          const Output y = ops::BiasAdd(s, ops::Conv2D(s, x, filter, {1, 1, 1, 1}, "SAME"), bias);
+          const Output addend = ops::Conv2D(s, ops::Sin(s, x), filter, {1, 1, 1, 1}, "SAME");
+          return std::vector<Output>{ops::Relu(s, ops::AddV2(s, y, addend))};
+        });
+    EXPECT_EQ(Fused(layer, 1), 1);
+    const auto want = added.Run(1, "fuse_epilogues"), got = added.Run(1);
+    ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
+    EXPECT_EQ(got->Count(ops::Fused(ops::kConv2D, {.add = true, .activation = ops::kRelu})), 1);
+    EXPECT_EQ(Difference(want->values[0], got->values[0], {.relative = 1e-5, .absolute = 1e-5}),
+              "");
+  }
+}
+
 TEST(FuseEpiloguesTest, ProductAddsBias) {
   // The shapes lead to oneDNN, to plain loops, and to a replica without rows.
   for (const Shape& x : {Shape({48, 64}), Shape({5, 7}), Shape({2, 64})}) {

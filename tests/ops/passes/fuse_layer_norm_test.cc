@@ -169,6 +169,41 @@ TEST(FuseLayerNormTest, ValuesWithOtherUsesAreNotFused) {
   }
 }
 
+TEST(FuseLayerNormTest, LastDimensionCanBeNamedByItsIndex) {
+  const Make make = [](const Scope& s, Operands o) {
+    o.axes = {2};
+    return kKeras(s, o);
+  };
+  EXPECT_EQ(Fused(Program(make)), 1);
+}
+
+// The nodes that a pass removes must not be what others wait for.
+TEST(FuseLayerNormTest, NodesThatWaitForOthersAreNotFused) {
+  for (const Make& make : {kKeras, kTensorFlow, kDefinition}) {
+    const size_t count = Program(make).graph.Nodes().size();
+    for (size_t i = 0; i < count; ++i) {
+      Program program(make);
+      Node* const node = program.graph.Nodes()[i];
+      if (node->op().name == "Placeholder") continue;
+      program.graph.AddControlEdge(ops::Placeholder(program.root, DT_FLOAT, Shape({})).node, node);
+      program.feeds.push_back(program.graph.Nodes().back()->output(0));
+      program.shapes.push_back({});
+      // The result itself may wait: what replaces it does, too.
+      EXPECT_EQ(Fused(program), node == program.fetches[0].node ? 1 : 0) << node->name();
+    }
+  }
+}
+
+TEST(FuseLayerNormTest, LongChainsOfSumsAndProductsCompile) {
+  const Make make = [](const Scope& s, const Operands& o) {
+    Output y = o.x;
+    for (int i = 0; i < 5'000; ++i)
+      y = i % 3 == 0 ? ops::AddV2(s, y, o.beta) : ops::Mul(s, y, o.gamma);
+    return ops::Tanh(s, y);
+  };
+  EXPECT_EQ(Fused(Program(make)), 0);
+}
+
 TEST(FuseLayerNormTest, MeanCanHaveOtherUses) {
   Program program(kKeras);
   for (Node* node : program.graph.Nodes()) {

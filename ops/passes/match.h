@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Predicates for passes that replace a formula of several nodes with one node. Such a pass removes
+// the nodes, so it must not match any that wait for other nodes: the waits would be lost.
+#ifndef MIRRORFLOW_OPS_PASSES_MATCH_H_
+#define MIRRORFLOW_OPS_PASSES_MATCH_H_
+
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "framework/compiler/compilation.h"
+#include "ops/binary.h"
+
+namespace mirrorflow {
+
+// Returns whether `op` computes the value and waits for its operands only.
+inline bool IsFree(const Output& value, absl::string_view op) {
+  return value.node->op().name == op && value.node->control_inputs().empty();
+}
+inline bool IsFreeSum(const Output& value) {
+  return IsFree(value, ops::kAddV2) || IsFree(value, ops::kAdd);
+}
+
+// Returns the value of a float constant with one element whose node waits for nothing.
+inline std::optional<float> ConstantOf(const Compilation& c, const Output& value) {
+  const Tensor& constant = c.values().at(value).constant;
+  if (!value.node->control_inputs().empty() || !constant.has_value() ||
+      constant.dtype() != DT_FLOAT || constant.num_elements() != 1) {
+    return std::nullopt;
+  }
+  return constant.flat<float>()[0];
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_PASSES_MATCH_H_
