@@ -153,7 +153,7 @@ TEST_P(DirectDepthwiseTest, EpilogueAddsToEachPixel) {
   DirectDepthwise d = {.batch = 2, .channels = 24, .h = window, .w = window};
   Graph graph;
   const Scope root(&graph);
-  NodeBuilder build = root.Build(
+  NodeBuilder build = root.WithName("fused").Build(
       FusedOps(), ops::Fused(ops::kDepthwiseConv2dNative, {.add = true, .activation = ops::kRelu}));
   const Shape shape({2, 6, 6, 24});
   for (const Shape& input : {shape, Shape({3, 3, 24, 1}), Shape({24}), shape}) {
