@@ -479,8 +479,7 @@ void StepRunner::AddTrace(const BoundStep& bound, uint64_t step) {
     }
     log_.tracer->AddStep(bound.plans[r]->plan(), step, replica.rank(), process, bound.spans[r]);
   }
-  log_.tracer->AddFormsMade(absl::GetCurrentTimeNanos(), (*replicas_)[0].rank(),
-                            variables_.forms()->num_made());
+  log_.tracer->AddFormsMade(bound.spans[0], (*replicas_)[0].rank(), variables_.forms()->num_made());
 }
 
 absl::StatusOr<std::vector<Tensor>> ValuesPerReplica(const BoundStep& last_run, int fetch) {

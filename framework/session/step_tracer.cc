@@ -112,12 +112,15 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
   });
 }
 
-void StepTracer::AddFormsMade(int64_t now_ns, int rank, int64_t forms_made) {
+void StepTracer::AddFormsMade(const std::vector<TraceSpan>& spans, int rank, int64_t forms_made) {
+  int64_t end_ns = 0;
+  for (const TraceSpan& span : spans) end_ns = std::max(end_ns, span.end_ns);
+  if (end_ns == 0) return;
   trace_.Add({.name = "forms made",
               .category = "memory",
               .kind = TraceEvent::kCounter,
               .pid = rank,
-              .start_ns = now_ns,
+              .start_ns = end_ns,
               .args = {{"forms", absl::StrCat(forms_made)}}});
 }
 

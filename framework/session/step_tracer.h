@@ -43,8 +43,8 @@ class StepTracer {
                const std::vector<TraceSpan>& spans);
 
   // Adds the counter `forms made`, which says how often the session has made a form (forms.h), to
-  // the trace process `rank`.
-  void AddFormsMade(int64_t now_ns, int rank, int64_t forms_made);
+  // the trace process `rank`, at the end of the step with these spans.
+  void AddFormsMade(const std::vector<TraceSpan>& spans, int rank, int64_t forms_made);
 
   // Ends the spans of all collectives that the trace still shows in flight; they finished outside a
   // step.

@@ -185,7 +185,7 @@ absl::Status CheckMemoryForCode() {
 
 // Number of recently created primitives to keep after their last plan is destroyed, so that
 // recompiling a model is fast. Each holds up to half a megabyte of generated code and tables.
-constexpr size_t kRecentPrimitives = 128;
+constexpr size_t kRecentPrimitives = 48;
 
 }  // namespace
 

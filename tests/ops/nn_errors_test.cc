@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
                           ops::Conv2DBackpropInput(s, sizes, Filter(s), Feed(s, {2, 4, 4, 4}),
                                                    kOnes, "SAME");
                         }},
-               ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0", "got [5,5]",
+               ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input_sizes", "got [5,5]",
                         [](const Scope& s) {
                           ops::Conv2DBackpropInput(s, ops::VectorConst(s, {5, 5}), Filter(s),
                                                    Feed(s, {2, 5, 5, 4}), kOnes, "SAME");

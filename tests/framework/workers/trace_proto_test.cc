@@ -60,9 +60,9 @@ TEST(TraceProtoTest, MalformedTraceIsAnError) {
   EXPECT_THAT(MergeTrace(trace, 0, &merged),
               IsError(absl::StatusCode::kInvalidArgument, "string index", "99"));
   trace = TraceToProto(Example(1));
-  trace.mutable_events(1)->set_kind(5);
+  trace.mutable_events(1)->set_kind(TraceEvent::kCounter + 1);
   EXPECT_THAT(MergeTrace(trace, 0, &merged),
-              IsError(absl::StatusCode::kInvalidArgument, "event kind", "5"));
+              IsError(absl::StatusCode::kInvalidArgument, "event kind", "6"));
 }
 
 }  // namespace
