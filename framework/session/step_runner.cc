@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/session/step_runner.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -17,6 +19,10 @@ namespace mirrorflow {
 namespace {
 
 Failpoint run_failpoint("session/run");
+
+// How often a runner returns freed memory to the system, which takes about as long as compiling a
+// small step.
+constexpr uint64_t kEvictionsPerTrim = 64;
 
 std::string FeedNames(absl::Span<const Output> feeds) {
   return absl::StrJoin(feeds, ", ", [](std::string* out, const Output& feed) {
@@ -255,6 +261,8 @@ absl::Status StepRunner::DropEvicted() {
       return true;
     });
   }
+  // Steps of many sizes fragment the heap, so most of what they free would stay with the process.
+  if (evictions / kEvictionsPerTrim != evictions_ / kEvictionsPerTrim) malloc_trim(0);
   evictions_ = evictions;
   return absl::OkStatus();
 }
