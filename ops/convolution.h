@@ -42,7 +42,7 @@ absl::Status ConvolutionForwardShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The gradient with respect to operand `kOperand` of the convolution, whose sizes are an input.
+// Infers the shape of the gradient with respect to operand `kOperand`, whose sizes are an input.
 template <const ConvolutionFamily& family, int kOperand>
 absl::Status ConvolutionBackpropShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape input, kOperand == 0 ? FourSizes(c, 0) : c.WithRank(0, 4));
@@ -56,7 +56,8 @@ absl::Status ConvolutionBackpropShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The gradient of operand `kOperand` of the convolution of `input` with `filter`.
+// Builds the gradient of the convolution of `input` with `filter` with respect to one of the two:
+// `input` if kOperand is 0, `filter` if it is 1.
 template <const ConvolutionFamily& family, int kOperand>
 Output ConvolutionGradient(const GradContext& c, Output input, Output filter, Output dy) {
   Output operands[] = {input, filter, dy};

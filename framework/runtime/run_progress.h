@@ -132,7 +132,7 @@ class RunProgress {
   void TimeRunsAndWaits();
   // Returns the mean of the replicas' CollectiveLog::waited().
   absl::Duration waited() const;
-  // Returns the total duration of the timed runs that have ended.
+  // Returns the total duration of all timed runs that have ended.
   absl::Duration in_runs() const {
     return absl::Nanoseconds(in_runs_ns_.load(std::memory_order_relaxed));
   }

@@ -102,8 +102,8 @@ MF_INLINE inline void ComputePixel(const Tile& tile) {
   }
 }
 
-// Computes `pixels` pixels of a row in tiles; `tile` describes the first pixel. Returns false and
-// computes nothing if there are too few for a tile.
+// Computes `pixels` pixels of a row in tiles; `tile` describes the first pixel. If the pixels do
+// not fill a tile, computes nothing and returns false.
 template <int kFloats, int kColumns, int kStride>
 MF_INLINE inline bool ComputeTiles(Tile tile, int64_t pixels) {
   constexpr int kPixels = 4;

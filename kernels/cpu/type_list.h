@@ -39,7 +39,7 @@ absl::StatusOr<KernelPlan> ForFloatingType(const KernelContext& c, Make make) {
   return ForType(FloatingTypes(), t, make);
 }
 
-// Returns a function that adds one row of a table of CPU kernels: add("Relu", factory).
+// Returns a function that registers a CPU kernel: add("Relu", factory).
 inline auto AddTo(KernelRegistry& kernels) {
   return
       [&kernels](const char* op, KernelFactory factory) { kernels.Register(op, "CPU", factory); };

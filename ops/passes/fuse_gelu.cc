@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// A value as a number times another value.
+// A value, expressed as `factor` times `value`.
 struct Scaled {
   double factor;
   Output value;
@@ -57,14 +57,14 @@ class Finder {
  private:
   const Shape& shape(const Output& output) const { return c_.values().shape(output); }
 
-  // Returns whether the numbers are equal but for the rounding of a constant in a graph.
+  // Returns whether the numbers are equal, up to the rounding of a float constant.
   static bool Near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
 
   std::optional<double> Number(const Output& output) const {
     return shape(output).rank() == 0 ? ConstantOf(c_, output) : std::nullopt;
   }
 
-  // Returns the number that `node` multiplies input `i` by; nullopt if it does something else.
+  // If `node` multiplies input `i` by a constant, returns the constant; otherwise, nullopt.
   std::optional<double> FactorOf(const Node& node, int i) const {
     const std::string& op = node.op().name;
     if (op == ops::kNeg) return -1;
@@ -78,7 +78,7 @@ class Finder {
   static constexpr size_t kMaxScalings = 3;
   using Multiples = absl::InlinedVector<Scaled, kMaxScalings + 1>;
 
-  // Returns `value` and the values that it is a multiple of.
+  // Returns `value` and the values that `value` is a constant multiple of.
   Multiples Scalings(const Output& value) const {
     Multiples all = {{1, value}};
     for (size_t at = 0; at < all.size() && at < kMaxScalings; ++at) {
@@ -102,8 +102,8 @@ class Finder {
     return false;
   }
 
-  // If `sum` is 1 + op(z), and nothing else uses these values, returns z. A gradient would use
-  // them.
+  // If `sum` is 1 + op(z) and nothing else uses `sum` or op(z), returns z. In training, the
+  // gradient often uses them too.
   Output OnePlus(const Output& sum, absl::string_view op) const {
     if (!IsFreeSum(sum) || !c_.IsUsedOnce(sum)) return Output();
     for (const int i : {0, 1}) {

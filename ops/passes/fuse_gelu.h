@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseGelu: replaces the ops that TensorFlow and Keras use for the Gelu activation, with erf, erfc
-// or the tanh approximation, by one Gelu. The separate ops read and write all activations up to
-// eight times.
+// FuseGelu: replaces the ops that TensorFlow and Keras emit for the Gelu activation (with erf, erfc
+// or the tanh approximation) with a single Gelu op. The separate ops would read and write the
+// activations several times.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_GELU_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_GELU_H_
 

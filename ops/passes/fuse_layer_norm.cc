@@ -19,7 +19,7 @@
 namespace mirrorflow {
 namespace {
 
-// A product, as one of the terms of a sum.
+// One term of a sum: a signed product.
 struct Term {
   bool negative = false;
   absl::InlinedVector<Output, 3> factors;
@@ -67,7 +67,7 @@ class Finder {
   //   x * (inverse * gamma) + (beta - mean * (inverse * gamma))
   //   (x - mean) * inverse * gamma + beta
   std::optional<LayerNorm> Find(const Output& y) const {
-    // The whole sum may wait for other nodes: its replacement does.
+    // The root may have control inputs, because its replacement takes them over.
     if (y.node->op().name != ops::kAddV2 && y.node->op().name != ops::kAdd) return std::nullopt;
     std::vector<Term> terms;
     for (const Output& term : y.node->inputs()) FindTerms(term, false, 1, &terms);
@@ -129,7 +129,7 @@ class Finder {
       if (!IsMeanOfRows(variance) || !c_.IsUsedOnce(variance) || !epsilon.has_value()) continue;
       const Output squares = variance.node->input(0);
       if (!c_.IsUsedOnce(squares)) continue;
-      // Either of these ops has x and the mean as its operands.
+      // Both forms of the variance have x and the mean as operands.
       const Output difference = IsFree(squares, ops::kSquare) ? squares.node->input(0) : squares;
       if (!IsFree(difference, difference == squares ? ops::kSquaredDifference : ops::kSub)) {
         continue;
@@ -153,7 +153,7 @@ class Finder {
            ((*axes)[0] == -1 || (*axes)[0] == last);
   }
 
-  // Returns whether gamma and beta have one element per column, and y the shape of x.
+  // Returns whether gamma and beta have one element per column and y has the shape of x.
   bool Fits(const LayerNorm& norm, const Output& y) const {
     const Shape& x = shape(norm.x);
     if (shape(y) != x || x.dim(x.rank() - 1) == 0) return false;
@@ -170,7 +170,7 @@ class Finder {
   const Compilation& c_;
 };
 
-// Returns gamma or beta as a vector.
+// Reshapes gamma or beta to a vector.
 Output AsVector(Compilation& c, const Output& value) {
   const Shape& shape = c.values().shape(value);
   if (shape.rank() == 1) return value;

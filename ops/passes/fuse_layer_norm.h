@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseLayerNorm: replaces the ops that TensorFlow and Keras use for layer normalisation by one
-// LayerNorm, which reads each row from memory once. The separate ops read and write all activations
-// about ten times.
+// FuseLayerNorm: replaces the ops that TensorFlow and Keras emit for layer normalisation with a
+// single LayerNorm op, which reads each row from memory once. The separate ops would read and write
+// the activations several times.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_LAYER_NORM_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_LAYER_NORM_H_
 

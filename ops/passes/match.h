@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Predicates for passes that replace a formula of several nodes with one node. Such a pass removes
-// the nodes, so it must not match any that wait for other nodes: the waits would be lost.
+// Predicates for passes that replace several nodes with one. Such a pass removes the original
+// nodes, so it must not match nodes that have control inputs: the order that these impose would be
+// lost.
 #ifndef MIRRORFLOW_OPS_PASSES_MATCH_H_
 #define MIRRORFLOW_OPS_PASSES_MATCH_H_
 
@@ -13,7 +14,7 @@
 
 namespace mirrorflow {
 
-// Returns whether `op` computes the value and waits for its operands only.
+// Returns whether the value comes from an `op` node without control inputs.
 inline bool IsFree(const Output& value, absl::string_view op) {
   return value.node->op().name == op && value.node->control_inputs().empty();
 }
@@ -21,7 +22,8 @@ inline bool IsFreeSum(const Output& value) {
   return IsFree(value, ops::kAddV2) || IsFree(value, ops::kAdd);
 }
 
-// Returns the value of a float constant with one element whose node waits for nothing.
+// Returns the value of a float constant that has one element and no control inputs; otherwise,
+// nullopt.
 inline std::optional<float> ConstantOf(const Compilation& c, const Output& value) {
   const Tensor& constant = c.values().at(value).constant;
   if (!value.node->control_inputs().empty() || !constant.has_value() ||

@@ -35,7 +35,7 @@ class PlanOf {
     return Add({.kind = InstructionKind::kFinish, .index = Last()}, "AllReduce", {value}, {value});
   }
 
-  // Sets the size of value `value` in the instruction's accesses.
+  // Sets how many bytes of `value` the instruction accesses.
   void Resize(int instruction, int value, int64_t bytes) {
     for (MemoryAccess& access : plan_.accesses[instruction]) {
       if (access.value == value) access.bytes = bytes;

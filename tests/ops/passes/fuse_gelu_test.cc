@@ -194,7 +194,7 @@ TEST(FuseGeluTest, GradientsKeepSeparateOps) {
   }
 }
 
-// The nodes that a pass removes must not be what others wait for.
+// Removing a node with control inputs would lose the order that they impose.
 TEST(FuseGeluTest, NodesThatWaitForOthersAreNotFused) {
   for (const Make& make : {kKeras, kTensorFlow, kPyTorch, kBert, kApproximate}) {
     const size_t count = Program(make).graph.Nodes().size();

@@ -177,7 +177,7 @@ TEST(FuseLayerNormTest, LastDimensionCanBeNamedByItsIndex) {
   EXPECT_EQ(Fused(Program(make)), 1);
 }
 
-// The nodes that a pass removes must not be what others wait for.
+// Removing a node with control inputs would lose the order that they impose.
 TEST(FuseLayerNormTest, NodesThatWaitForOthersAreNotFused) {
   for (const Make& make : {kKeras, kTensorFlow, kDefinition}) {
     const size_t count = Program(make).graph.Nodes().size();
@@ -188,7 +188,7 @@ TEST(FuseLayerNormTest, NodesThatWaitForOthersAreNotFused) {
       program.graph.AddControlEdge(ops::Placeholder(program.root, DT_FLOAT, Shape({})).node, node);
       program.feeds.push_back(program.graph.Nodes().back()->output(0));
       program.shapes.push_back({});
-      // The result itself may wait: what replaces it does, too.
+      // The root may have control inputs, because its replacement takes them over.
       EXPECT_EQ(Fused(program), node == program.fetches[0].node ? 1 : 0) << node->name();
     }
   }
