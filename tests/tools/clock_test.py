@@ -11,7 +11,7 @@ import time
 
 import programs
 import restarts
-from processes import takes_signal, tree_of
+from processes import send_signal, takes_signal, tree_of
 from programs import CLUSTER, MIRRORFLOW
 from restarts import SAVE, SECONDS
 
@@ -65,7 +65,7 @@ class ClockTest(restarts.RestartsTestCase):
                 workers = [p for p in tree_of(job.pid)
                            if takes_signal(p, signal.SIGTERM, "fashion_mnist")]
                 self.assertEqual(len(workers), 2)
-                os.kill(workers[1], signal.SIGSTOP)
+                send_signal(signal.SIGSTOP, workers[1])
                 begin = time.monotonic()
                 _, err = job.communicate(timeout=SECONDS)
                 self.assertLess(time.monotonic() - begin, SECONDS / 3)

@@ -89,7 +89,7 @@ class CoordinatorTest(restarts.RestartsTestCase):
     def test_worker_that_starts_again_first_waits_for_the_end_of_the_others(self):
         workers = self.start_workers()
         self.wait_for_step(100)
-        os.kill(workers[1].pid, signal.SIGSTOP)
+        workers[1].send_signal(signal.SIGSTOP)
         workers[0].kill()
         self.check_ends(workers[0], -signal.SIGKILL)
         again = self.start_worker(0)
@@ -101,11 +101,11 @@ class CoordinatorTest(restarts.RestartsTestCase):
     def test_stopped_worker_of_an_earlier_start_does_not_disturb_the_next(self):
         workers = self.start_workers()
         self.wait_for_step(100)
-        os.kill(workers[1].pid, signal.SIGSTOP)
+        workers[1].send_signal(signal.SIGSTOP)
         self.check_ends(workers[0], CLUSTER, "worker 1")
         again = self.start_workers()
         self.wait_for_step(400)
-        os.kill(workers[1].pid, signal.SIGCONT)
+        workers[1].send_signal(signal.SIGCONT)
         self.check_ends(workers[1], CLUSTER)
         for worker in again:
             self.check_ends(worker, 0)

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import programs
+from processes import send_signal
 
 SECONDS = 90  # time limit; a job takes less than 20 s
 STEPS = 1500
@@ -70,7 +71,7 @@ class ElasticTest(programs.ProgramTest):
         """Kills every process of a host, or only the worker `rank`."""
         for process, variables in self.processes().items():
             if variables["ELASTIC_HOST"] == host and rank in (None, variables.get("RANK")):
-                programs.kill(process)
+                send_signal(signal.SIGKILL, process)
 
     def step(self):
         """Returns the step of the newest checkpoint."""

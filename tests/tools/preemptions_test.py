@@ -13,7 +13,7 @@ import time
 import unittest
 
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
-from processes import is_stopped, takes_signal, tree_of
+from processes import is_stopped, send_signal, takes_signal, tree_of
 
 # Each preemption costs part of a run of the program. 100 preemptions take about five minutes on two
 # cores.
@@ -55,11 +55,7 @@ class PreemptionsTest(DisturbedTest):
             processes = [self.random.choice(processes)] if processes else []
         else:
             processes = tree_of(job.pid)[::-1 if target == "tree backwards" else 1]
-        for process in processes:
-            try:
-                os.kill(process, signal.SIGTERM)
-            except ProcessLookupError:
-                pass  # the process has just ended
+        send_signal(signal.SIGTERM, *processes)
         code, output = self.finish(job)
         how = f"{target} after {delay:.3f} s"
         self.assertIn(code, (0, PREEMPTED), f"{how}: {output}")
@@ -85,9 +81,8 @@ class PreemptionsTest(DisturbedTest):
                 part.mkdir()
                 job = self.start_job(part, failpoint)
                 worker = self.stopped_worker_of(job)
-                for process in tree_of(job.pid):
-                    os.kill(process, signal.SIGTERM)
-                os.kill(worker, signal.SIGCONT)
+                send_signal(signal.SIGTERM, *tree_of(job.pid))
+                send_signal(signal.SIGCONT, worker)
                 code, output = self.finish(job)
                 self.assertEqual(code, PREEMPTED, output)
                 if phase != "before Fit":  # in that phase, the worker ends at once and is lost

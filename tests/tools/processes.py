@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Information about running processes, from /proc."""
+"""Finds running processes in /proc, and sends them signals."""
 
+import contextlib
 import os
 
 
@@ -45,3 +46,11 @@ def takes_signal(process, number, name):
     if fields.get("Name", "").strip() != name[:15]:
         return False
     return bool(int(fields.get("SigCgt", "0"), 16) >> (number - 1) & 1)
+
+
+def send_signal(number, *processes):
+    """Sends the signal to each process in turn. Those that have ended are skipped: a process may
+    end by itself, or because an earlier one received the signal."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)

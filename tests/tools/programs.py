@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code shared by the tests of our programs: input files and checks of results."""
 
-import contextlib
 import json
 import os
 import pathlib
 import re
-import signal
 import socket
 import struct
 import subprocess
@@ -47,12 +45,6 @@ def wait_until(condition, what):
     while not condition():
         assert time.monotonic() < deadline, f"waited 90 s for {what}"
         time.sleep(0.01)
-
-
-def kill(process):
-    """Kills a process that may have ended by itself after another process was killed."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
 
 
 def own(rank, size, port):

@@ -11,7 +11,7 @@ import time
 
 import programs
 import restarts
-from processes import parent_of
+from processes import parent_of, send_signal
 from programs import BAD_INPUT, MIRRORFLOW, USAGE
 from restarts import PREEMPTED, SAVE, SECONDS
 
@@ -106,7 +106,7 @@ class RejoinTest(restarts.RestartsTestCase):
             time.sleep(random.uniform(0, 0.6))  # it is joining, waiting, saving, or in a step
             before = self.workers()
             victim = random.choice(list(before))
-            programs.kill(before[victim][0])
+            send_signal(signal.SIGKILL, before[victim][0])
             kills[victim] += 1
             programs.wait_until(lambda: self.workers().get(victim, before[victim]) != before[victim],
                                 f"another process of worker {victim}")
@@ -138,10 +138,10 @@ class RejoinTest(restarts.RestartsTestCase):
                           "--steps=100000000", "--heartbeat_timeout=1s", *SAVE)
         self.wait_for_step(100)
         before = self.workers()
-        os.kill(before[1][0], signal.SIGSTOP)
+        send_signal(signal.SIGSTOP, before[1][0])
         programs.wait_until(lambda: "waiting up to 1m for all workers" in self.errors(),
                             "the other worker to take it for lost")
-        os.kill(before[1][0], signal.SIGCONT)
+        send_signal(signal.SIGCONT, before[1][0])
         self.wait_for_step(self.last_saved() + 200)
         self.assertEqual(self.workers(), before)
         job.send_signal(signal.SIGTERM)
@@ -152,7 +152,7 @@ class RejoinTest(restarts.RestartsTestCase):
     def test_job_without_restarts_ends(self):
         job = self.start("--rejoin_timeout=500ms", "--max_restarts=0")
         self.wait_for_step(100)
-        programs.kill(self.workers()[2][0])
+        send_signal(signal.SIGKILL, self.workers()[2][0])
         result = self.finish(job)
         self.assertEqual(result.returncode, 128 + signal.SIGKILL, result.stderr)
         self.assertNotIn(ALONE, result.stderr)
@@ -200,7 +200,7 @@ class RejoinTest(restarts.RestartsTestCase):
         self.wait_for_step(100)
         before = self.workers()
         for rank in (0, 2):
-            programs.kill(before[rank][0])
+            send_signal(signal.SIGKILL, before[rank][0])
         self.wait_for_step(self.last_saved() + 200)
         after = self.workers()
         for rank in range(WORKERS):
@@ -220,7 +220,7 @@ class RejoinTest(restarts.RestartsTestCase):
         # The remote shell has become the supervisor of its host.
         [shell] = [process for process, variables in self.processes().items()
                    if variables.get("REJOIN_HOST") == "b" and parent_of(process) == job.pid]
-        programs.kill(shell)
+        send_signal(signal.SIGKILL, shell)
         programs.wait_until(lambda: ALL in self.errors(), "the restart of all workers")
         self.wait_for_step(self.last_saved() + 200)
         after = self.workers()
@@ -238,7 +238,7 @@ class RejoinTest(restarts.RestartsTestCase):
         job = self.start("--rejoin_timeout=60s", "--max_restarts=9", "--restart_pause=60s",
                          prefix=LOST_AGAIN)
         self.wait_for_step(100)
-        programs.kill(self.workers()[1][0])
+        send_signal(signal.SIGKILL, self.workers()[1][0])
         waiting = "waiting up to 1m for all workers"
         programs.wait_until(lambda: self.errors().count(ALONE) == 2 and
                             self.errors().count(waiting) >= WORKERS - 1, "the others to wait")
@@ -251,7 +251,7 @@ class RejoinTest(restarts.RestartsTestCase):
     def test_stop_while_the_lost_worker_starts_again_ends_them_all(self):
         job = self.start("--rejoin_timeout=60s", "--max_restarts=9")
         self.wait_for_step(100)
-        programs.kill(self.workers()[1][0])
+        send_signal(signal.SIGKILL, self.workers()[1][0])
         programs.wait_until(lambda: ALONE in self.errors(), "the restart")
         job.send_signal(signal.SIGTERM)
         result = self.finish(job)

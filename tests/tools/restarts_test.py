@@ -12,7 +12,7 @@ import time
 import programs
 import restarts
 from programs import BAD_INPUT, MIRRORFLOW, USAGE
-from processes import name_of, tree_of
+from processes import name_of, send_signal, tree_of
 from restarts import INTERRUPTED, PREEMPTED, SAVE, SECONDS
 
 # Training that only a signal ends, no matter how late the signal comes on a busy machine.
@@ -82,7 +82,7 @@ class RestartsTest(restarts.RestartsTestCase):
             time.sleep(generator.uniform(0.05, 0.6))
             workers = self.workers()
             if workers:
-                programs.kill(generator.choice(sorted(workers.values())))
+                send_signal(signal.SIGKILL, generator.choice(sorted(workers.values())))
                 kills += 1
         self.assertGreater(kills, 0)
         result = self.finish(job)
@@ -95,7 +95,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.setUp()
                 job = self.start(more=[ENDLESS], RESTARTS_TEST=self.id())
                 self.wait_for_step(100)
-                os.kill(self.workers()[rank], signal.SIGTERM)
+                send_signal(signal.SIGTERM, self.workers()[rank])
                 result = self.finish(job)
                 self.assertEqual(result.returncode, PREEMPTED, result.stderr)
                 self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
@@ -114,7 +114,7 @@ class RestartsTest(restarts.RestartsTestCase):
         for _ in range(3):
             self.wait_for_step(self.last_saved() + 100)
             stopped = self.workers()[1]
-            os.kill(stopped, signal.SIGTERM)
+            send_signal(signal.SIGTERM, stopped)
             programs.wait_until(lambda: self.workers().get(1, stopped) != stopped, "the restart")
         self.wait_for_step(self.last_saved() + 100)
         job.send_signal(signal.SIGTERM)
@@ -166,8 +166,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.wait_for_step(100)
                 tree = tree_of(job.pid)
                 self.assertGreaterEqual(len(tree), 1 + 2 + 2)
-                for process in tree[::order]:
-                    os.kill(process, signal.SIGTERM)
+                send_signal(signal.SIGTERM, *tree[::order])
                 result = self.finish(job)
                 self.assertEqual(result.returncode, PREEMPTED, result.stderr)
                 self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
@@ -185,8 +184,7 @@ class RestartsTest(restarts.RestartsTestCase):
                 self.wait_for_step(100)
                 shells = [p for p in tree_of(job.pid) if name_of(p) in ("rsh", "cat")]
                 self.assertEqual(len(shells), 2 * 3)
-                for process in [job.pid, *shells][::order]:
-                    os.kill(process, signal.SIGTERM)
+                send_signal(signal.SIGTERM, *[job.pid, *shells][::order])
                 result = self.finish(job)
                 self.assertEqual(result.returncode, PREEMPTED, result.stderr)
                 self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
