@@ -24,6 +24,7 @@ void AddOptions(const CompileOptions& options, Agreement* agreement) {
   agreement->Add("option disabled_passes", absl::StrJoin(disabled, ", "));
   agreement->Add("option compute_dtype", DataTypeName(options.compute_dtype));
   agreement->Add("option allow_tf32", YesOrNo(options.kernels.allow_tf32));
+  agreement->Add("option allow_winograd", YesOrNo(options.kernels.allow_winograd));
   agreement->Add("option autotune", YesOrNo(options.kernels.autotune));
 }
 

@@ -191,7 +191,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
   switch (dtype) {
     case DT_FLOAT:
-      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);
+      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
       if (!absl::IsUnimplemented(plan.status())) break;
       plan = ByProducts<float>(part, g, out_elements);
       if (plan.ok() && g.bias) {
@@ -208,7 +208,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
     default:
       break;
   }
-  if (plan.ok()) plan->flops = shapes.Flops(WindowSize(g));
+  if (plan.ok() && plan->flops == 0) plan->flops = shapes.Flops(WindowSize(g));
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/onednn.h"
@@ -27,9 +28,13 @@ using onednn::Reorder;
 using onednn::Scratch;
 using onednn::Scratchpad;
 
-memory::desc FloatImages(bool nchw, int64_t batch, int64_t channels, int64_t h, int64_t w) {
-  return memory::desc({batch, channels, h, w}, memory::data_type::f32,
-                      nchw ? memory::format_tag::nchw : memory::format_tag::nhwc);
+memory::desc FloatImages(memory::format_tag layout, int64_t batch, int64_t channels, int64_t h,
+                         int64_t w) {
+  return memory::desc({batch, channels, h, w}, memory::data_type::f32, layout);
+}
+
+memory::format_tag LayoutOfImages(const ConvolutionGeometry& g) {
+  return g.nchw ? memory::format_tag::nchw : memory::format_tag::nhwc;
 }
 
 // Describes a filter in oneDNN's dimension order. By default oneDNN chooses the layout.
@@ -99,10 +104,12 @@ dnnl::convolution_forward::primitive_desc Implementation(
 
 // Descriptors of a convolution and its gradients.
 struct Convolution {
-  explicit Convolution(const ConvolutionGeometry& g)
-      : images(FloatImages(g.nchw, g.batch, g.in_channels, g.h.in, g.w.in)),
+  explicit Convolution(const ConvolutionGeometry& g) : Convolution(g, LayoutOfImages(g)) {}
+  // `layout` is the layout of the images and the output.
+  Convolution(const ConvolutionGeometry& g, memory::format_tag layout)
+      : images(FloatImages(layout, g.batch, g.in_channels, g.h.in, g.w.in)),
         filter(FloatFilter(g)),
-        output(FloatImages(g.nchw, g.batch, g.out_channels, g.h.out, g.w.out)),
+        output(FloatImages(layout, g.batch, g.out_channels, g.h.out, g.w.out)),
         strides({g.h.stride, g.w.stride}),
         dilates({g.h.dilation - 1, g.w.dilation - 1}),
         before({g.h.before, g.w.before}),
@@ -114,6 +121,12 @@ struct Convolution {
     return Implementation(implementation,
                           {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
                            images, filter, bias, output, strides, dilates, before, after});
+  }
+  dnnl::convolution_forward::primitive_desc Winograd(const memory::desc& bias) const {
+    return {{dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_winograd, images,
+             filter, bias, output, strides, dilates, before, after},
+            Attributes(),
+            Engine()};
   }
   dnnl::convolution_backward_data::primitive_desc BackpropInput() const {
     return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, dilates, before,
@@ -193,35 +206,74 @@ Blocks BlocksOf(const ConvolutionGeometry& g, const Epilogue& epilogue) {
   return blocks;
 }
 
+// An operand of a primitive that the kernel copies to or from scratch memory if the graph and the
+// primitive use different layouts.
+class StagedOperand {
+ public:
+  // `reorder` is null if no copy is needed. `layout` is the primitive's layout.
+  StagedOperand(Reorder::Ptr reorder, const memory::desc& layout, Scratch* scratch)
+      : reorder_(std::move(reorder)) {
+    if (reorder_ == nullptr) return;
+    staged_ = scratch->Add(layout);
+    pad_ = scratch->Add(reorder_->scratchpad());
+  }
+
+  // Returns the memory that the primitive uses: that of the graph's value, `plain`, or a piece of
+  // the scratch memory at `start`.
+  const void* Address(const void* plain, std::byte* start) const {
+    return reorder_ == nullptr ? plain : start + staged_;
+  }
+  // Copies an input before the primitive runs.
+  absl::Status Load(Lane& lane, const void* plain, std::byte* start) const {
+    if (reorder_ == nullptr) return absl::OkStatus();
+    return reorder_->Run(lane, plain, start + staged_, start + pad_);
+  }
+  // Copies an output after the primitive has run.
+  absl::Status Store(Lane& lane, std::byte* start, void* plain) const {
+    if (reorder_ == nullptr) return absl::OkStatus();
+    return reorder_->Run(lane, start + staged_, plain, start + pad_);
+  }
+
+ private:
+  Reorder::Ptr reorder_;
+  int64_t staged_ = 0, pad_ = 0;
+};
+
 // Returns a kernel that converts the filter (input 1) to oneDNN's layout. For each block it then
 // runs `primitive` on input `input`, the filter, output 0 and the bias (input 2), if the geometry
 // has one, and the epilogue. If `keeps_filter` is true, the kernel expects the converted filter as
-// a form instead.
-absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
-                                               const PrimitivePtr& primitive, int input,
-                                               bool keeps_filter, const Blocks& blocks = {}) {
-  const memory::desc plain = PlainFilter(g);
+// a form instead. `in` and `out` describe a block's input and output in the graph.
+absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::string& key,
+                                    const PrimitivePtr& primitive, int input,
+                                    const memory::desc& in, const memory::desc& out,
+                                    bool keeps_filter, const Blocks& blocks = {}) {
+  const memory::desc &primitive_in = primitive->desc(0), &primitive_filter = primitive->desc(1),
+                     &primitive_out = primitive->desc(2);
   MF_ASSIGN_OR_RETURN(
-      const Reorder::Ptr reorder,
-      Reorder::OfFilter(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
-  const bool has_form = keeps_filter && reorder != nullptr;
-  const bool reorders = !has_form && reorder != nullptr;
+      Reorder::Ptr filter_reorder,
+      Reorder::OfFilter(absl::StrCat("reorder for ", key), PlainFilter(g), primitive_filter));
+  MF_ASSIGN_OR_RETURN(Reorder::Ptr in_reorder,
+                      Reorder::Create(absl::StrCat("input reorder for ", key), in, primitive_in));
+  MF_ASSIGN_OR_RETURN(
+      Reorder::Ptr out_reorder,
+      Reorder::Create(absl::StrCat("output reorder for ", key), primitive_out, out));
+  std::vector<OperandForm> forms;
+  if (keeps_filter && filter_reorder != nullptr) {
+    forms.push_back(FormOf(/*input=*/1, key, filter_reorder, /*transposed=*/false));
+    filter_reorder = nullptr;
+  }
   Scratch scratch;
-  const int64_t filter = reorders ? scratch.Add(primitive->desc(1)) : 0;
-  const int64_t reorder_pad = reorders ? scratch.Add(reorder->scratchpad()) : 0;
+  const StagedOperand filter(std::move(filter_reorder), primitive_filter, &scratch);
+  const StagedOperand images(std::move(in_reorder), primitive_in, &scratch);
+  const StagedOperand result(std::move(out_reorder), primitive_out, &scratch);
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   const bool bias = g.bias;
-  std::vector<OperandForm> forms;
-  if (has_form) forms.push_back(FormOf(/*input=*/1, key, reorder, /*transposed=*/false));
   return KernelPlan{
       .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
         std::byte* const start = Scratch::Start(args, bytes);
-        const void* weights = args.input<float>(1);
-        if (reorders) {
-          MF_RETURN_IF_ERROR(reorder->Run(lane, weights, start + filter, start + reorder_pad));
-          weights = start + filter;
-        }
+        MF_RETURN_IF_ERROR(filter.Load(lane, args.input<float>(1), start));
+        const void* const weights = filter.Address(args.input<float>(1), start);
         const Epilogue& epilogue = blocks.epilogue;
         const float* const addend =
             epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
@@ -229,9 +281,13 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
           const int64_t first = std::min(next, blocks.units - blocks.size);
           const float* const in = args.input<float>(input) + first * blocks.in_floats;
           float* const out = args.output<float>(0) + first * blocks.out_floats;
+          MF_RETURN_IF_ERROR(images.Load(lane, in, start));
+          const void* const from = images.Address(in, start);
+          const void* const to = result.Address(out, start);
           MF_RETURN_IF_ERROR(
-              bias ? primitive->Run(lane, {in, weights, out, start + pad, args.input<float>(2)})
-                   : primitive->Run(lane, {in, weights, out, start + pad}));
+              bias ? primitive->Run(lane, {from, weights, to, start + pad, args.input<float>(2)})
+                   : primitive->Run(lane, {from, weights, to, start + pad}));
+          MF_RETURN_IF_ERROR(result.Store(lane, start, out));
           if (epilogue.empty()) continue;
           epilogue.Run(out, addend != nullptr ? addend + first * blocks.out_floats : nullptr,
                        blocks.size * blocks.out_floats);
@@ -240,6 +296,84 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
       }),
       .scratch_bytes = bytes,
       .forms = std::move(forms)};
+}
+
+// Returns the primitive that `describe` describes for a convolution and its bias, if it has one.
+absl::StatusOr<PrimitivePtr> ForwardPrimitive(
+    const std::string& key, const ConvolutionGeometry& g,
+    absl::FunctionRef<dnnl::convolution_forward::primitive_desc(const memory::desc& bias)>
+        describe) {
+  return Cached(key, [&] {
+    const memory::desc bias = FloatBias(g.bias, {g.out_channels}, memory::format_tag::a);
+    const auto pd = describe(bias);
+    std::vector<Primitive::Arg> args = {{DNNL_ARG_SRC, pd.src_desc()},
+                                        {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                        {DNNL_ARG_DST, pd.dst_desc()},
+                                        Scratchpad(pd)};
+    if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
+    return std::make_shared<const Primitive>(dnnl::convolution_forward(pd), std::move(args));
+  });
+}
+
+// Returns whether oneDNN may have Winograd's algorithm for a convolution, and it may be faster than
+// the direct algorithm: 3x3 windows, and neither few channels nor few pixels.
+bool MayUseWinograd(const ConvolutionGeometry& g) {
+  const auto suits = [](const Window& w) {
+    return w.size == 3 && w.stride == 1 && w.dilation == 1 && w.before <= 1 && w.after() <= 1;
+  };
+  return HasAvx512() && g.groups == 1 && suits(g.h) && suits(g.w) && g.in_channels >= 32 &&
+         g.out_channels >= 32 && g.h.out * g.w.out >= 49;
+}
+
+// Returns whether Winograd's algorithm computes a convolution faster than the direct algorithm, in
+// tiles of `tile` x `tile` output pixels. GFLOP/s of the direct convolution, direct and by
+// Winograd's algorithm, on one core of a Zen 5 processor, with the filter in memory:
+//
+//   2x2:  64 channels, 56x56 pixels    265, 468    4x4: 128 channels, 28x28 pixels    273, 449
+//         256 channels, 14x14 pixels   273, 382         256 channels, 28x28 pixels    278, 570
+//         512 channels, 7x7 pixels     209, 253         128 channels, 16x16 pixels    276, 223
+//         128 channels, 8x8 pixels     250, 233         the same, batch 4             288, 392
+//         192 channels, 10x10 pixels   260, 201
+//
+// The transformed filter is 1.8 or 4 times as large as the filter, so it must be used for many
+// pixels.
+bool IsWinogradFaster(const ConvolutionGeometry& g, int64_t tile) {
+  const int64_t pixels = g.h.out * g.w.out, weights = g.in_channels * g.out_channels;
+  if (tile == 4) {
+    return pixels >= 28 * 28 || (pixels >= 16 * 16 && g.batch >= 4 && weights <= 256 * 256);
+  }
+  return weights >= 512 * 512 || (pixels >= 8 * 8 && g.batch * pixels >= 14 * 14);
+}
+
+// Returns a kernel that computes a convolution by Winograd's algorithm, one image at a time: all
+// batch sizes share the transformed filter, which is a form. Returns Unimplemented if the direct
+// algorithm is as fast.
+absl::StatusOr<KernelPlan> WinogradConvolution(const ConvolutionGeometry& whole,
+                                               const Epilogue& epilogue) {
+  const absl::Status slower = absl::UnimplementedError("the direct algorithm is as fast");
+  if (!MayUseWinograd(whole)) return slower;
+  ConvolutionGeometry g = whole;
+  g.batch = 1;
+  const std::string key = Key("winograd", g);
+  MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive,
+                      ForwardPrimitive(key, g, [&](const memory::desc& bias) {
+                        return Convolution(g, memory::format_tag::any).Winograd(bias);
+                      }));
+  // A tile of r x r pixels takes (r + 2)^2 multiplications for each pair of channels, with as many
+  // weights.
+  const int64_t channel_pairs = g.in_channels * g.out_channels;
+  const int64_t weights =
+      static_cast<int64_t>(primitive->desc(1).get_size() / sizeof(float)) / channel_pairs;
+  const int64_t tile = weights >= 6 * 6 ? 4 : 2;
+  if (!IsWinogradFaster(whole, tile)) return slower;
+  Blocks blocks = BlocksOf(whole, epilogue);
+  blocks.size = 1;
+  const Convolution c(g);
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, MakePlan(g, key, primitive, /*input=*/0, c.images, c.output,
+                                                /*keeps_filter=*/true, blocks));
+  const int64_t tiles = (g.h.out + tile - 1) / tile * ((g.w.out + tile - 1) / tile);
+  plan.flops = 2 * whole.batch * tiles * weights * channel_pairs;
+  return plan;
 }
 
 absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& whole, bool keeps_filter,
@@ -252,26 +386,18 @@ absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& whole, 
     g.batch = blocks.size;
   }
   const std::string key = Key("convolution", g);
+  const Convolution c(g);
   MF_ASSIGN_OR_RETURN(
-      const PrimitivePtr primitive, Cached(key, [&] {
-        const Convolution c(g);
-        const memory::desc bias = FloatBias(g.bias, {g.out_channels}, memory::format_tag::a);
-        const auto pd = c.Forward(bias);
-        std::vector<Primitive::Arg> args = {{DNNL_ARG_SRC, c.images},
-                                            {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                            {DNNL_ARG_DST, c.output},
-                                            Scratchpad(pd)};
-        if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
-        return std::make_shared<const Primitive>(dnnl::convolution_forward(pd), std::move(args));
-      }));
-  return WithReorderedFilter(g, key, primitive, /*input=*/0, keeps_filter, blocks);
+      const PrimitivePtr primitive,
+      ForwardPrimitive(key, g, [&](const memory::desc& bias) { return c.Forward(bias); }));
+  return MakePlan(g, key, primitive, /*input=*/0, c.images, c.output, keeps_filter, blocks);
 }
 
 absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g,
                                                     bool keeps_filter) {
   const std::string key = Key("convolution backprop input", g);
+  const Convolution c(g);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive, Cached(key, [&] {
-                        const Convolution c(g);
                         const auto pd = c.BackpropInput();
                         return std::make_shared<const Primitive>(
                             dnnl::convolution_backward_data(pd),
@@ -280,7 +406,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g
                                                         {DNNL_ARG_DIFF_SRC, c.images},
                                                         Scratchpad(pd)});
                       }));
-  return WithReorderedFilter(g, key, primitive, /*input=*/2, keeps_filter);
+  return MakePlan(g, key, primitive, /*input=*/2, c.output, c.images, keeps_filter);
 }
 
 absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& g) {
@@ -296,24 +422,21 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
                                         {DNNL_ARG_DIFF_DST, c.output},
                                         Scratchpad(pd)});
       }));
-  const memory::desc plain = PlainFilter(g);
-  MF_ASSIGN_OR_RETURN(const Reorder::Ptr reorder, Reorder::Create(absl::StrCat("reorder for ", key),
-                                                                  primitive->desc(1), plain));
+  MF_ASSIGN_OR_RETURN(Reorder::Ptr reorder, Reorder::Create(absl::StrCat("reorder for ", key),
+                                                            primitive->desc(1), PlainFilter(g)));
   Scratch scratch;
-  const int64_t filter = scratch.Add(primitive->desc(1));
-  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->scratchpad()) : 0;
+  const StagedOperand gradient(std::move(reorder), primitive->desc(1), &scratch);
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
-  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
-                      std::byte* const start = Scratch::Start(args, bytes);
-                      void* const out = args.output<float>(0);
-                      void* const gradient = reorder != nullptr ? start + filter : out;
-                      MF_RETURN_IF_ERROR(primitive->Run(lane, {args.input<float>(0), gradient,
-                                                               args.input<float>(2), start + pad}));
-                      if (reorder == nullptr) return absl::OkStatus();
-                      return reorder->Run(lane, gradient, out, start + reorder_pad);
-                    }),
-                    .scratch_bytes = bytes};
+  return KernelPlan{
+      .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
+        std::byte* const start = Scratch::Start(args, bytes);
+        float* const out = args.output<float>(0);
+        MF_RETURN_IF_ERROR(primitive->Run(lane, {args.input<float>(0), gradient.Address(out, start),
+                                                 args.input<float>(2), start + pad}));
+        return gradient.Store(lane, start, out);
+      }),
+      .scratch_bytes = bytes};
 }
 
 // Returns the matrix product that computes a gradient of a 1x1 convolution, if that is faster. It
@@ -348,7 +471,8 @@ std::optional<ProductGeometry> FastProduct(ConvolutionPart part, const Convoluti
 
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
                                              const ConvolutionGeometry& convolution,
-                                             bool keeps_filter, const Epilogue& epilogue) {
+                                             bool keeps_filter, const Epilogue& epilogue,
+                                             const KernelOptions& options) {
   MF_RETURN_IF_ERROR(CheckSizes(convolution));
   const ConvolutionGeometry g = IsPointwise(convolution) ? WithOneRow(convolution) : convolution;
   if (const std::optional<ProductGeometry> product = FastProduct(part, g)) {
@@ -356,6 +480,10 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
   }
   switch (part) {
     case ConvolutionPart::kForward:
+      if (keeps_filter && options.allow_winograd) {
+        absl::StatusOr<KernelPlan> plan = WinogradConvolution(g, epilogue);
+        if (!absl::IsUnimplemented(plan.status())) return plan;
+      }
       return ConvolutionForward(g, keeps_filter, epilogue);
     case ConvolutionPart::kBackpropInput:
       return ConvolutionBackpropInput(g, keeps_filter);

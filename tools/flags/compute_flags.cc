@@ -14,6 +14,9 @@ ABSL_FLAG(
 ABSL_FLAG(bool, allow_tf32, false,
           "on GPUs, let float matrix products, convolutions and attention round their operands to "
           "TensorFloat-32");
+ABSL_FLAG(bool, allow_winograd, true,
+          "on CPUs, let 3x3 convolutions whose filter the step does not write use Winograd's "
+          "algorithm, which rounds differently");
 ABSL_FLAG(
     bool, autotune, false,
     "on GPUs, time the algorithms of each matrix product and convolution and use the fastest; "
@@ -31,6 +34,7 @@ absl::StatusOr<CompileOptions> CompileOptionsOfFlags() {
   MF_RETURN_IF_ERROR(CheckChoice("compute_dtype", dtype, {"float", "bfloat16", "half"}));
   MF_ASSIGN_OR_RETURN(options.compute_dtype, ParseDataType(dtype));
   options.kernels.allow_tf32 = absl::GetFlag(FLAGS_allow_tf32);
+  options.kernels.allow_winograd = absl::GetFlag(FLAGS_allow_winograd);
   options.kernels.autotune = absl::GetFlag(FLAGS_autotune);
   return options;
 }

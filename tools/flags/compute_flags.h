@@ -11,8 +11,8 @@
 
 namespace mirrorflow {
 
-// Returns the options that --compute_dtype, --allow_tf32 and --autotune set, or InvalidArgument,
-// naming the flag, if a value is not allowed.
+// Returns the options that --compute_dtype, --allow_tf32, --allow_winograd and --autotune set, or
+// InvalidArgument, naming the flag, if a value is not allowed.
 absl::StatusOr<CompileOptions> CompileOptionsOfFlags();
 
 // Returns the value of --bucket_bytes, or InvalidArgument, naming the flag.

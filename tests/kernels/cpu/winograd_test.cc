@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests convolutions that oneDNN computes by Winograd's algorithm, in steps that do not write the
+// filter.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/session/session.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/vectorize.h"
+#include "ops/all/ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+struct Case {
+  int64_t batch, h, w, in, out;
+  const char* padding = "SAME";
+  bool nchw = false;
+};
+
+std::string NameOf(const Case& c) {
+  return absl::StrCat("batch ", c.batch, ", ", c.h, "x", c.w, ", ", c.in, " to ", c.out,
+                      " channels, ", c.padding, c.nchw ? ", NCHW" : "");
+}
+
+template <typename T>
+Tensor Map(const Tensor& in, T (*fn)(float)) {
+  Tensor out = *Tensor::Allocate(DataTypeOf<T>(), in.shape());
+  for (int64_t i = 0; i < in.num_elements(); ++i) out.data<T>()[i] = fn(in.data<float>()[i]);
+  return out;
+}
+double ToDouble(float x) { return x; }
+double ToAbsolute(float x) { return std::abs(x); }
+
+// One convolution whose filter is a constant, so the session may keep it transformed.
+class Convolution {
+ public:
+  explicit Convolution(const Case& c, bool allow_winograd = true) : case_(c) {
+    Random random(1);
+    filter_ = RandomTensor(DT_FLOAT, {3, 3, c.in, c.out}, &random);
+    images_ = ops::Placeholder(root_, DT_FLOAT, images(-1));
+    result_ = Build(images_, ops::Const(root_, filter_));
+    fed_images_ = ops::Placeholder(root_, DT_DOUBLE, images(-1));
+    fed_filter_ = ops::Placeholder(root_, DT_DOUBLE, filter_.shape());
+    in_double_ = Build(fed_images_, fed_filter_);
+    TestSessionOptions options;
+    options.session.compile.kernels.allow_winograd = allow_winograd;
+    session_ = CreateTestSession(graph_, options).value();
+  }
+
+  Shape images(int64_t batch) const {
+    return case_.nchw ? Shape({batch, case_.in, case_.h, case_.w})
+                      : Shape({batch, case_.h, case_.w, case_.in});
+  }
+  Tensor RandomImages(int64_t batch) const {
+    Random random(2);
+    return RandomTensor(DT_FLOAT, images(batch), &random);
+  }
+  Tensor Run(const Tensor& in) const {
+    return session_->Run({{images_, in}}, {result_}).value()[0];
+  }
+  Tensor RunInDouble(const Tensor& in, double (*fn)(float)) const {
+    return session_
+        ->Run({{fed_images_, Map(in, fn)}, {fed_filter_, Map(filter_, fn)}}, {in_double_})
+        .value()[0];
+  }
+  // Returns how often the filter's form is larger than the filter: 16/9 or 4 times if it is
+  // transformed.
+  double RelativeFormSize() const {
+    return static_cast<double>(session_->forms().bytes()) / static_cast<double>(filter_.bytes());
+  }
+  int64_t num_forms_made() const { return session_->forms().num_made(); }
+
+ private:
+  Output Build(Output images, Output filter) {
+    ops::Conv2DOptions options;
+    if (case_.nchw) options.data_format = "NCHW";
+    return ops::Conv2D(root_, images, filter, {1, 1, 1, 1}, case_.padding, options);
+  }
+
+  const Case case_;
+  Graph graph_;
+  Scope root_{&graph_};
+  Tensor filter_;
+  Output images_, result_, fed_images_, fed_filter_, in_double_;
+  std::unique_ptr<Session> session_;
+};
+
+class WinogradTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasAvx512()) GTEST_SKIP() << "oneDNN has Winograd's algorithm only for AVX-512";
+  }
+};
+
+// The error of an output is relative to the largest output's sum of absolute terms, because the
+// algorithm adds and subtracts the inputs of adjacent pixels. Direct sums have errors of 2^-23
+// here, and the transforms of 4x4 tiles multiply these by about 4.
+void ExpectTheValuesOfDouble(const Case& c) {
+  SCOPED_TRACE(NameOf(c));
+  const Convolution convolution(c);
+  const Tensor in = convolution.RandomImages(c.batch);
+  const Tensor got = convolution.Run(in);
+  EXPECT_GT(convolution.RelativeFormSize(), 1.7);
+  const Tensor want = convolution.RunInDouble(in, ToDouble);
+  const Tensor sizes = convolution.RunInDouble(in, ToAbsolute);
+  ASSERT_EQ(got.shape(), want.shape());
+  const double size =
+      *std::max_element(sizes.data<double>(), sizes.data<double>() + sizes.num_elements());
+  for (int64_t i = 0; i < want.num_elements(); ++i) {
+    ASSERT_NEAR(got.data<float>()[i], want.data<double>()[i], std::ldexp(size, -20))
+        << "element " << i;
+  }
+}
+
+TEST_F(WinogradTest, MatchesDoublePrecision) {
+  for (const Case& c : std::vector<Case>{{1, 14, 14, 64, 64},
+                                         {4, 14, 14, 64, 96},
+                                         {3, 15, 13, 48, 32},
+                                         {5, 9, 11, 32, 48},
+                                         {1, 30, 28, 128, 128},
+                                         {4, 16, 16, 128, 64},
+                                         {4, 18, 19, 80, 192, "VALID"},
+                                         {1, 7, 7, 512, 512},
+                                         {2, 14, 14, 64, 64, "SAME", /*nchw=*/true}}) {
+    ExpectTheValuesOfDouble(c);
+  }
+}
+
+TEST_F(WinogradTest, OptionDisablesIt) {
+  const Case c{1, 14, 14, 64, 64};
+  const Convolution convolution(c, /*allow_winograd=*/false);
+  convolution.Run(convolution.RandomImages(c.batch));
+  EXPECT_LE(convolution.RelativeFormSize(), 1.0);
+}
+
+TEST_F(WinogradTest, FewPixelsAreComputedDirectly) {
+  for (const Case& c : {Case{1, 4, 4, 64, 64}, Case{1, 8, 8, 128, 128}, Case{32, 2, 2, 512, 512},
+                        Case{4, 14, 14, 3, 64}}) {
+    SCOPED_TRACE(NameOf(c));
+    const Convolution convolution(c);
+    convolution.Run(convolution.RandomImages(c.batch));
+    EXPECT_LE(convolution.RelativeFormSize(), 1.0);
+  }
+}
+
+TEST_F(WinogradTest, ImageHasSameBitsInEachBatch) {
+  const Convolution convolution({-1, 14, 14, 64, 64});
+  const Tensor images = convolution.RandomImages(6);
+  const Tensor all = convolution.Run(images);
+  for (int64_t batch = 1; batch < 6; ++batch) {
+    const Tensor first = *Tensor::Allocate(DT_FLOAT, convolution.images(batch));
+    std::memcpy(first.raw(), images.raw(), first.bytes());
+    const Tensor some = convolution.Run(first);
+    EXPECT_EQ(std::memcmp(some.raw(), all.raw(), some.bytes()), 0) << batch << " images";
+  }
+  EXPECT_EQ(convolution.num_forms_made(), 1);
+}
+
+TEST_F(WinogradTest, NanSpreadsOnlyToAdjacentPixels) {
+  constexpr int64_t kSize = 28, kChannels = 64;
+  const Convolution convolution({2, kSize, kSize, kChannels, kChannels});
+  const Tensor in = convolution.RandomImages(2);
+  const Tensor finite = convolution.Run(in);
+  in.data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor got = convolution.Run(in);
+  EXPECT_TRUE(std::isnan(got.data<float>()[0]));
+  for (int64_t i = 0; i < got.num_elements(); ++i) {
+    const int64_t pixel = i / kChannels, y = pixel / kSize, x = pixel % kSize;
+    if (y < 6 && x < 6) continue;
+    ASSERT_EQ(got.data<float>()[i], finite.data<float>()[i]) << "element " << i;
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
