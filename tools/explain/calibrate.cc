@@ -69,16 +69,24 @@ double FmaFlopsPerNs() {
 
 // ---- the prices of instructions -----------------------------------------------------------------
 
-// The same network in four sizes: with weights that exceed every cache; with weights that fit in
+// The same network in several sizes: with weights that exceed every cache; with weights that fit in
 // the last-level cache; with a lot of arithmetic on few bytes, so that the fit can separate the
-// prices of arithmetic and memory; and with a working set that fits in the first-level cache.
+// prices of arithmetic and memory; with a working set that fits in the first-level cache; and, for
+// inference only, with few rows, and weights that do and do not exceed every cache.
 struct Net {
   int64_t rows;     // per replica
   int64_t width;    // multiplies the widths of dense layers
   int64_t filters;  // multiplies the filter counts of convolutions
   int64_t side;     // side length of the images
+  bool trains = true;
 };
-constexpr Net kNets[] = {{48, 8, 8, 40}, {96, 4, 1, 10}, {320, 2, 8, 10}, {6, 1, 1, 5}};
+constexpr Net kNets[] = {{48, 8, 8, 40},
+                         {96, 4, 1, 10},
+                         {320, 2, 8, 10},
+                         {6, 1, 1, 5},
+                         {.rows = 1, .width = 16, .filters = 96, .side = 24, .trains = false},
+                         {.rows = 2, .width = 1, .filters = 8, .side = 48, .trains = false},
+                         {.rows = 1, .width = 1, .filters = 24, .side = 10, .trains = false}};
 constexpr int kWarmUpSteps = 2;
 constexpr int kMinTracedSteps = 4;
 constexpr int kMaxTracedSteps = 100;
@@ -154,64 +162,106 @@ int64_t CacheBytes(int level, int64_t otherwise) {
 }
 
 struct CalibrationStep {
-  std::vector<Output> feeds;
+  Output rows, images, labels;
+  Output logits;
   Output loss;
   Operation train;
 };
 
+// Adds convolutions, depthwise convolutions and sums with each activation that their kernels apply
+// in inference.
+Output AddResidualBlocks(const Scope& root, Output x) {
+  const auto swish = [](const Scope& s, Output y) { return ops::Mul(s, y, ops::Sigmoid(s, y)); };
+  const int64_t channels = root.shape(x).dim(3);
+  for (const layers::Activation& activation :
+       {layers::Activation(ops::Relu), layers::Activation(ops::Relu6),
+        layers::Activation(ops::Sigmoid), layers::Activation(swish), layers::Activation()}) {
+    Output y = layers::Conv2D(root, x, 3 * channels, 1, activation);
+    for (const int64_t size : {3, 5}) {
+      y = layers::DepthwiseConv2D(root, y, size, activation, {.padding = "SAME"});
+    }
+    x = activation(root, ops::AddV2(root, x, layers::Conv2D(root, y, channels, 1)));
+  }
+  return x;
+}
+
 // Builds a training step with many kinds of layers, in sizes that do not occur in known models.
 CalibrationStep BuildStep(const Scope& root, const Net& net) {
   CalibrationStep t;
-  t.feeds = {ops::Placeholder(root.WithName("rows"), DT_FLOAT, {-1, 40 * net.width}),
-             ops::Placeholder(root.WithName("images"), DT_FLOAT, {-1, net.side, net.side, 1}),
-             ops::Placeholder(root.WithName("labels"), DT_INT32, {-1})};
-  Output x = layers::Dense(root, t.feeds[0], 96 * net.width, ops::Relu);
+  t.rows = ops::Placeholder(root.WithName("rows"), DT_FLOAT, {-1, 40 * net.width});
+  t.images = ops::Placeholder(root.WithName("images"), DT_FLOAT, {-1, net.side, net.side, 1});
+  t.labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
+  Output x = layers::Dense(root, t.rows, 96 * net.width, ops::Relu);
   x = layers::Dense(root, x, 80 * net.width, ops::Tanh);
   x = layers::Dense(root, x, 192 * net.width, ops::Sigmoid);
   x = layers::Dense(root, x, 288 * net.width, ops::Relu);
   x = layers::Dense(root, x, 12 * net.width, ops::Relu);
   const layers::Conv2DOptions same = {.padding = "SAME"};
-  Output y = layers::Conv2D(root, t.feeds[1], 3 * net.filters, 3, ops::Relu, same);
+  Output y = layers::Conv2D(root, t.images, 3 * net.filters, 3, ops::Relu, same);
   y = layers::Conv2D(root, layers::MaxPooling2D(root, y), 5 * net.filters, 3, nullptr, same);
   y = layers::MaxPooling2D(root, layers::BatchNorm(root, y, ops::Relu));
+  if (!net.trains) y = AddResidualBlocks(root, y);
   y = layers::Flatten(root, layers::Conv2D(root, y, 8 * net.filters, 3, ops::Relu, same));
   y = layers::Dense(root, y, 12 * net.width, ops::Relu);
-  const Output logits = layers::Dense(root, ops::AddV2(root, x, y), 12);
-  t.loss = losses::SparseSoftmaxCrossEntropy(root, logits, t.feeds[2]);
+  t.logits = layers::Dense(root, ops::AddV2(root, x, y), 12);
+  t.loss = losses::SparseSoftmaxCrossEntropy(root, t.logits, t.labels);
   t.train = GradientDescent({.learning_rate = 1e-3}).Minimize(root, t.loss);
   return t;
 }
 
+// Runs a step with random feeds of `rows` rows, and adds a sample for each instruction.
+absl::Status AddSamples(const Graph& graph, Session& session, const std::vector<Output>& inputs,
+                        const Output& fetch, const std::vector<Operation>& targets, int64_t rows,
+                        const CostTable& caches, Samples* samples) {
+  std::vector<Tensor> feeds;
+  std::vector<Shape> shapes;
+  for (const Output& input : inputs) {
+    Shape shape = graph.values().shape(input);
+    shape.set_dim(0, rows);
+    MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(input.dtype(), shape));
+    feeds.push_back(std::move(value));
+    shapes.push_back(shape);
+  }
+  MF_ASSIGN_OR_RETURN(Step step, session.Prepare(inputs, {fetch}, targets));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
+  const Plan& plan = *plans.plans[0];
+  for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(step.Run(feeds).status());
+  MF_ASSIGN_OR_RETURN(const std::vector<double> fastest,
+                      FastestInstructions(session, step, feeds, plan, kBudget));
+  const std::vector<Amounts> demands = DemandsOf(plan, caches);
+  for (size_t i = 0; i < demands.size(); ++i) {
+    if (fastest[i] == 0) continue;
+    (*samples)[PricedAs(plan, i)].push_back({demands[i], fastest[i]});
+  }
+  return absl::OkStatus();
+}
+
+// Adds samples of the network's steps to those of training and of inference.
 absl::Status AddSamples(const MirroredStrategy& strategy, const Net& net, const CostTable& caches,
-                        Samples* samples) {
+                        Samples* training, Samples* inference) {
   Graph graph;
   CalibrationStep t;
   {
     auto mirrored = strategy.scope();
     t = BuildStep(Scope(&graph), net);
   }
-  std::vector<Tensor> feeds;
-  std::vector<Shape> shapes;
-  for (const Output& feed : t.feeds) {
-    Shape shape = graph.values().shape(feed);
-    shape.set_dim(0, net.rows * strategy.num_replicas_in_sync());
-    MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(feed.dtype(), shape));
-    feeds.push_back(std::move(value));
-    shapes.push_back(shape);
-  }
+  const int64_t rows = net.rows * strategy.num_replicas_in_sync();
   MF_ASSIGN_OR_RETURN(auto session, strategy.NewSession(graph));
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(t.feeds, {t.loss}, {t.train}));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
-  const Plan& plan = *plans.plans[0];
-  for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(step.Run(feeds).status());
-  MF_ASSIGN_OR_RETURN(const std::vector<double> fastest,
-                      FastestInstructions(*session, step, feeds, plan, kBudget));
-  const std::vector<Amounts> demands = DemandsOf(plan, caches);
-  for (size_t i = 0; i < demands.size(); ++i) {
-    if (fastest[i] == 0) continue;
-    (*samples)[PricedAs(plan, plan.instructions[i])].push_back({demands[i], fastest[i]});
+  MF_RETURN_IF_ERROR(
+      AddSamples(graph, *session, {t.rows, t.images}, t.logits, {}, rows, caches, inference));
+  if (!net.trains) return absl::OkStatus();
+  return AddSamples(graph, *session, {t.rows, t.images, t.labels}, t.loss, {t.train}, rows, caches,
+                    training);
+}
+
+std::vector<Sample> AllOf(const Samples& samples, bool products) {
+  std::vector<Sample> all;
+  for (const auto& [op, of_op] : samples) {
+    for (const Sample& sample : of_op) {
+      if ((sample.demands[kFlops] > 0) == products) all.push_back(sample);
+    }
   }
-  return absl::OkStatus();
+  return all;
 }
 
 }  // namespace
@@ -264,24 +314,21 @@ absl::StatusOr<Machine> Calibrate(int replicas) {
   table.near_bytes = CacheBytes(2, 1 << 20);
   table.shared_bytes = CacheBytes(3, 32 << 20) / replicas;
   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
-  Samples samples;
+  Samples samples, inference;
   for (const Net& net : kNets) {
-    MF_RETURN_IF_ERROR(AddSamples(*strategy, net, table, &samples));
+    MF_RETURN_IF_ERROR(AddSamples(*strategy, net, table, &samples, &inference));
   }
-  std::vector<Sample> passes;  // samples of ops other than products and convolutions
-  for (const auto& [op, of_op] : samples) {
-    for (const Sample& sample : of_op) {
-      if (sample.demands[kFlops] == 0) passes.push_back(sample);
-    }
-  }
+  const std::vector<Sample> products = AllOf(inference, /*products=*/true);
+  samples.merge(inference);  // training's samples of an op are enough
   const double flop_ns = 1 / (kShareOfFma * machine.fma_flops_per_ns);
   // The fit starts from typical prices, which are not specific to any machine.
   const Amounts usual = {50, flop_ns, 0.01, 0.005, 0.02, 0.01, 0.005, 0.02};
   Amounts least = {};
   least[kFlops] = 1 / machine.fma_flops_per_ns;
-  table.other = FitPrices(passes, usual, least);
+  table.other = FitPrices(AllOf(samples, /*products=*/false), usual, least);
   Amounts guess = table.other;
   for (int j = 0; j < kNumResources; ++j) guess[j] = std::max(guess[j], 0.2 * usual[j]);
+  table.products = FitPrices(products, guess, least);
   for (const auto& [op, of_op] : samples) table.prices[op] = FitPrices(of_op, guess, least);
   return machine;
 }

@@ -21,10 +21,11 @@ struct Machine {
 };
 
 // Measures what each kernel costs one replica while all `replicas` replicas run it. Takes about a
-// second. Runs training steps of networks with many kinds of layers, in sizes that do not occur in
-// known models, and fits prices to the fastest run of each kernel. Ops that do not occur in these
-// networks share one set of prices: the memory prices are fitted to the measured ops that are
-// neither matrix products nor convolutions, and the arithmetic rate is assumed.
+// second. Runs training and inference steps of networks with many kinds of layers, in sizes that do
+// not occur in known models, and fits prices to the fastest run of each kernel. Products and
+// convolutions that do not occur in these networks share one set of prices, fitted to those of the
+// inference steps. All other ops that do not occur share another, fitted to all ops that are
+// neither matrix products nor convolutions.
 absl::StatusOr<Machine> Calibrate(int replicas);
 
 // Runs `step` for `budget`, at least 4 and at most 100 times. Returns the shortest time of each

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "ops/gather.h"
@@ -77,14 +78,19 @@ double CostOf(const Amounts& demands, const Amounts& prices) {
   return std::inner_product(demands.begin(), demands.end(), prices.begin(), 0.0);
 }
 
-std::string PricedAs(const Plan& plan, const Instruction& instruction) {
+std::string PricedAs(const Plan& plan, size_t i) {
+  const Instruction& instruction = plan.instructions[i];
   if (instruction.node < 0) return "Event";
   const std::string& op = plan.node_ops[instruction.node];
   if (instruction.kind == InstructionKind::kStart) return absl::StrCat("start ", op);
   if (instruction.kind == InstructionKind::kCopy) return "Copy";
   const bool reduces =
       Finishes(instruction.kind) && plan.collectives[instruction.index].update() != nullptr;
-  return reduces ? absl::StrCat("reduced ", op) : op;
+  if (reduces) return absl::StrCat("reduced ", op);
+  const bool reads_forms = absl::c_any_of(plan.accesses[i], [&](const MemoryAccess& access) {
+    return access.operand.region >= plan.form_region(0);
+  });
+  return reads_forms ? absl::StrCat(op, " of forms") : op;
 }
 
 int64_t FlopsOf(const Plan& plan, const Instruction& instruction) {
@@ -160,8 +166,9 @@ std::vector<double> CostsOf(const Plan& plan, const CostTable& table) {
   std::vector<double> costs;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& instruction = plan.instructions[i];
-    const auto known = table.prices.find(PricedAs(plan, instruction));
-    costs.push_back(CostOf(demands[i], known != table.prices.end() ? known->second : table.other));
+    const auto known = table.prices.find(PricedAs(plan, i));
+    const Amounts& otherwise = demands[i][kFlops] > 0 ? table.products : table.other;
+    costs.push_back(CostOf(demands[i], known != table.prices.end() ? known->second : otherwise));
     const bool branches = instruction.kind == InstructionKind::kBranch;
     if (!branches && instruction.kind != InstructionKind::kLoop) continue;
     const PlannedControl& control = plan.controls[instruction.index];

@@ -49,12 +49,15 @@ struct CostTable {
   int64_t shared_bytes = 0;  // a replica's part of the last-level cache
   // Nanoseconds per unit of each resource, by PricedAs() key.
   absl::flat_hash_map<std::string, Amounts> prices;
-  Amounts other = {};  // the prices of all ops that are not in `prices`
+  // The prices of ops that are not in `prices`: matrix products and convolutions, and others.
+  Amounts products = {};
+  Amounts other = {};
 };
 
-// Returns the instruction's key in CostTable::prices: its op, or for example `start AllReduce` for
-// the start of a collective.
-std::string PricedAs(const Plan& plan, const Instruction& instruction);
+// Returns the key of instruction `i` in CostTable::prices: its op, or for example `start AllReduce`
+// for the start of a collective. Kernels that read an operand in a form (framework/runtime/forms.h)
+// have keys of their own, such as `MatMul of forms`, because others copy the operand first.
+std::string PricedAs(const Plan& plan, size_t i);
 
 // Returns the floating-point operation count of matrix products and convolutions, including those
 // in an update that ends a collective.

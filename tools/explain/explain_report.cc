@@ -75,7 +75,7 @@ Breakdown BreakDown(const Explanation& e) {
     const Instruction& instruction = plan.instructions[i];
     if (instruction.node < 0) continue;
     const double measured_ns = e.fastest_ns.empty() ? 0 : e.fastest_ns[i];
-    OpRow row = {.op = PricedAs(plan, instruction), .count = 1};
+    OpRow row = {.op = PricedAs(plan, i), .count = 1};
     row.predicted_ns = e.predicted_ns[i];
     row.measured_ns = measured_ns;
     row.flops = static_cast<double>(FlopsOf(plan, instruction));
