@@ -151,6 +151,8 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   for (const Output& fetch : signature.step.fetches) {
     MF_ASSIGN_OR_RETURN(Node * node, own(fetch.node));
     c.fetches.push_back(node->output(fetch.index));
+    c.gathered.push_back(signature.step.gathers_fetches &&
+                         !absl::c_linear_search(signature.step.local_fetches, fetch));
   }
   for (Node* target : signature.step.targets) {
     MF_ASSIGN_OR_RETURN(Node * node, own(target));
@@ -158,10 +160,6 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   }
   c.feed_shapes = signature.feed_shapes;
   c.initialized = signature.initialized;
-  for (const Output& fetch : signature.step.fetches) {
-    c.gathered.push_back(signature.step.gathers_fetches &&
-                         !absl::c_linear_search(signature.step.local_fetches, fetch));
-  }
   c.world = target.world;
   MF_RETURN_IF_ERROR(ProgramPipeline(target.passes).Run(c));
 

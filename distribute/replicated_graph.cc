@@ -18,7 +18,6 @@
 #include "framework/compiler/plan/infer_local_shapes.h"
 #include "framework/compiler/row_shards.h"
 #include "framework/core/status.h"
-#include "framework/graph/graph_def.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/all/ops.h"
 #include "ops/registry.h"
@@ -59,11 +58,10 @@ class Replicator {
       for (const std::vector<int64_t>& shards : rows_) own.push_back(shards[r]);
       local_.push_back(ShapesOfShard(c, own));
     }
-    const std::vector<Node*> nodes = original.Nodes();
-    while (std::any_of(nodes.begin(), nodes.end(),
-                       [&](const Node* node) { return absl::StartsWith(node->name(), prefix_); })) {
-      prefix_ += "_";
-    }
+    const auto has_prefix = [&](const Node* node) {
+      return absl::StartsWith(node->name(), prefix_);
+    };
+    while (std::ranges::any_of(original.Nodes(), has_prefix)) prefix_ += "_";
   }
 
   absl::StatusOr<Graph> Run() {
@@ -199,14 +197,10 @@ class Replicator {
       values_[value] = Values(num_replicas_, whole);
       return;
     }
-    const std::string name = absl::StrCat(value.node->name(), "/shares");
-    values_[value] = ops::SplitV(Made(name), whole, ShardSizes(*s), s->dim);
-  }
-
-  std::vector<int64_t> ShardSizes(const Sharded& s) const {
     std::vector<int64_t> sizes;
-    for (const int64_t rows : rows_[s.axis]) sizes.push_back(rows * s.factor);
-    return sizes;
+    for (const int64_t rows : rows_[s->axis]) sizes.push_back(rows * s->factor);
+    const std::string name = absl::StrCat(value.node->name(), "/shares");
+    values_[value] = ops::SplitV(Made(name), whole, sizes, s->dim);
   }
 
   // Returns whether all replicas share one copy of the node.
@@ -222,8 +216,8 @@ class Replicator {
       makes_rows |= AsSharded(c_.shardings.at(node.output(i))) != nullptr;
     }
     if (!Computes(op) || !(makes_rows || op.has(kRandom))) return false;
-    return std::all_of(node.inputs().begin(), node.inputs().end(),
-                       [&](const Output& in) { return IsReplicated(c_.shardings.at(in)); });
+    return std::ranges::all_of(node.inputs(),
+                               [&](const Output& in) { return IsReplicated(c_.shardings.at(in)); });
   }
 
   absl::Status AddNode(const Node& node) {
@@ -237,8 +231,7 @@ class Replicator {
     if (IsMadeOnce(node)) return AddOnce(node);
     if (node.op().has(kRandom)) return Unimplemented(node, "a random op with sharded inputs");
     for (int r = 0; r < num_replicas_; ++r) {
-      MF_ASSIGN_OR_RETURN(Node * copy, AddCopy(node, r));
-      copies_[node.id()].push_back(copy);
+      MF_ASSIGN_OR_RETURN(copies_[node.id()].emplace_back(), AddCopy(node, r));
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
       for (const Node* copy : copies_[node.id()]) {
@@ -514,11 +507,6 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   MF_ASSIGN_OR_RETURN(RowShards rows,
                       ShardRows(program->state.axes, step.replica_rows, step.num_replicas));
   return Replicator(graph, step, program->state, std::move(rows)).Run();
-}
-
-absl::StatusOr<proto::GraphDef> ReplicatedGraphDef(const Graph& graph, const ReplicatedStep& step) {
-  MF_ASSIGN_OR_RETURN(const Graph replicated, ReplicatedGraph(graph, step));
-  return ToGraphDef(replicated);
 }
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicatedGraphDef: exports a step of a strategy as a graph for one device, with a copy of the
+// ReplicatedGraph: exports a step of a strategy as a graph for one device, with a copy of the
 // step's nodes for each replica and function calls in place of collectives. The graph runs both
 // here and in TensorFlow, and computes the same results as the strategy.
 #ifndef MIRRORFLOW_DISTRIBUTE_REPLICATED_GRAPH_H_
@@ -10,14 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "framework/graph/graph.h"
 
 namespace mirrorflow {
-
-namespace proto {
-class GraphDef;
-}  // namespace proto
 
 // The step to export, with its feed shapes and the number of replicas.
 struct ReplicatedStep {
@@ -40,10 +35,6 @@ struct ReplicatedStep {
 // The nodes that call collectives have ops that are not in the registry, so the returned graph can
 // only be written to a file, not run.
 absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& step);
-
-// Like ReplicatedGraph, but returns the graph in TensorFlow's format. The caller must include
-// framework/graph/graph_def.h.
-absl::StatusOr<proto::GraphDef> ReplicatedGraphDef(const Graph& graph, const ReplicatedStep& step);
 
 }  // namespace mirrorflow
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/add_n.h"
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
 #include "ops/registry.h"
@@ -18,8 +17,7 @@ absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
     MF_ASSIGN_OR_RETURN(shape, MergeShapes(shape, c.input(i), "input ", i,
                                            " must have the same shape as the inputs before it"));
   }
-  c.set_output(0, std::move(shape));
-  return absl::OkStatus();
+  return SetOutput(c, std::move(shape));
 }
 
 absl::Status AddNShape(ShapeContext& c) {

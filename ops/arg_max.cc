@@ -5,40 +5,32 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
 
 absl::Status ArgShape(ShapeContext& c) {
-  const Shape& dimension = c.input(1);
-  if (!dimension.unknown_rank() && dimension.rank() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dimension must be a scalar, got shape ", dimension.ToString()));
-  }
+  MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   MF_ASSIGN_OR_RETURN(const Shape in, c.WithRankAtLeast(0, 1));
-  MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> axes, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> dimension, IntegerInput(c, 1));
   if (in.unknown_rank()) return absl::OkStatus();
-  Shape out;
-  if (!axes.has_value()) {
-    c.set_output(0, Shape::UnknownDims(in.rank() - 1));
-    return absl::OkStatus();
-  }
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis((*axes)[0], in.rank(), "dimension"));
+  if (!dimension.has_value()) return SetOutput(c, Shape::UnknownDims(in.rank() - 1));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*dimension, in.rank(), "dimension"));
   if (in.dim(axis) == 0) {
     return absl::InvalidArgumentError(absl::StrCat("dimension ", axis,
                                                    " is empty; expected at least one element, got "
                                                    "shape ",
                                                    in.ToString()));
   }
+  Shape out;
   for (int i = 0; i < in.rank(); ++i) {
     if (i != axis) out.AddDim(in.dim(i));
   }
-  c.set_output(0, std::move(out));
-  return absl::OkStatus();
+  return SetOutput(c, std::move(out));
 }
 
 // The reduced dimension must not be sharded, because indices along it would be local.
@@ -66,11 +58,6 @@ void Define(OpRegistry& ops, absl::string_view name, absl::string_view which) {
       .NoGradient("the output is an integer");
 }
 
-Output BuildArg(const Scope& scope, absl::string_view op, Output input, Output dimension,
-                const ops::ArgMaxOptions& options) {
-  return ops::Build(scope, op, {input, dimension}).Attr("output_type", options.output_type).One();
-}
-
 }  // namespace
 
 void RegisterArgMax(OpRegistry& ops) {
@@ -81,7 +68,7 @@ void RegisterArgMax(OpRegistry& ops) {
 namespace ops {
 
 Output ArgMax(const Scope& scope, Output input, Output dimension, const ArgMaxOptions& options) {
-  return BuildArg(scope, "ArgMax", input, dimension, options);
+  return Build(scope, "ArgMax", {input, dimension}).Attr("output_type", options.output_type).One();
 }
 
 Output ArgMax(const Scope& scope, Output input, int64_t dimension, const ArgMaxOptions& options) {
@@ -89,7 +76,7 @@ Output ArgMax(const Scope& scope, Output input, int64_t dimension, const ArgMaxO
 }
 
 Output ArgMin(const Scope& scope, Output input, Output dimension, const ArgMaxOptions& options) {
-  return BuildArg(scope, "ArgMin", input, dimension, options);
+  return Build(scope, "ArgMin", {input, dimension}).Attr("output_type", options.output_type).One();
 }
 
 Output ArgMin(const Scope& scope, Output input, int64_t dimension, const ArgMaxOptions& options) {

@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/assert.h"
 
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
 
 absl::Status AssertShape(ShapeContext& c) { return c.WithRank(0, 0).status(); }
-
-// Every replica checks the whole values, so all replicas make the same decision.
-absl::StatusOr<ShardingRule> AssertSharding(const ShardContext& c) {
-  const std::vector<absl::string_view> terms(c.num_inputs(), "*");
-  return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->")};
-}
 
 }  // namespace
 
@@ -32,7 +21,7 @@ void RegisterAssert(OpRegistry& ops) {
       .Attr("summarize: int = 3")
       .Traits(kStateful)
       .Shape(AssertShape)
-      .Sharding(AssertSharding)
+      .Sharding(ReplicatedSharding)  // so that all replicas make the same decision
       .NoGradient("it has no outputs");
 }
 

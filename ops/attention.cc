@@ -88,9 +88,8 @@ absl::Status CheckMask(const ShapeContext& c, int i, const Dims& d) {
 absl::Status AttentionShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Dims d, MergeOperands(c, 0));
   MF_RETURN_IF_ERROR(CheckMask(c, 3, d));
-  c.set_output(0, RowsShape(c, d, d.queries, d.value_depth));
-  c.set_output(1, Shape({d.batch, d.heads, d.queries}));
-  return absl::OkStatus();
+  return SetOutputs(
+      c, {RowsShape(c, d, d.queries, d.value_depth), Shape({d.batch, d.heads, d.queries})});
 }
 
 absl::Status AttentionGradShape(ShapeContext& c) {
@@ -100,10 +99,8 @@ absl::Status AttentionGradShape(ShapeContext& c) {
   }
   MF_RETURN_IF_ERROR(Merge(c, 5, {&d.batch, &d.heads, &d.queries}));
   MF_RETURN_IF_ERROR(CheckMask(c, 6, d));
-  c.set_output(0, RowsShape(c, d, d.queries, d.depth));
-  c.set_output(1, RowsShape(c, d, d.keys, d.depth));
-  c.set_output(2, RowsShape(c, d, d.keys, d.value_depth));
-  return absl::OkStatus();
+  return SetOutputs(c, {RowsShape(c, d, d.queries, d.depth), RowsShape(c, d, d.keys, d.depth),
+                        RowsShape(c, d, d.keys, d.value_depth)});
 }
 
 // Returns `,` and the mask's term, or an empty string if input `i` does not exist. Dimensions that
@@ -329,10 +326,6 @@ std::vector<Output> Finish(NodeBuilder node, const AttentionOptions& options, in
                    num_outputs);
 }
 
-DataType SumDataType(Output q) {
-  return q.valid() && q.dtype() == DT_DOUBLE ? DT_DOUBLE : DT_FLOAT;
-}
-
 }  // namespace
 
 AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output k, Output v,
@@ -350,8 +343,9 @@ AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output 
     }
     scaled.scale = static_cast<float>(1 / std::sqrt(std::max<double>(depth, 1)));
   }
-  const std::vector<Output> y = Finish(
-      Build(scope, kScaledDotProductAttention, {q, k, v}).Attr("U", SumDataType(q)), scaled, 2);
+  const DataType sum_dtype = q.valid() && q.dtype() == DT_DOUBLE ? DT_DOUBLE : DT_FLOAT;
+  const std::vector<Output> y =
+      Finish(Build(scope, kScaledDotProductAttention, {q, k, v}).Attr("U", sum_dtype), scaled, 2);
   return {y[0], y[1]};
 }
 

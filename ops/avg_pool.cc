@@ -14,22 +14,14 @@ namespace {
 
 absl::Status AvgPoolShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape value, c.WithRank(0, 4));
-  MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), value));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, PooledShape(c.node(), value));
 }
 
 absl::Status AvgPoolGradShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(Shape images, SizesInput(c, 0, "orig_input_shape"));
-  if (images.unknown_rank()) images = Shape::UnknownDims(4);
-  if (images.rank() != 4) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("orig_input_shape must have 4 elements, got ", images.ToString()));
-  }
+  MF_ASSIGN_OR_RETURN(const Shape images, FourSizes(c, 0));
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), images));
   MF_RETURN_IF_ERROR(CheckShape(output, c.input(1), "grad must have AvgPool's output shape"));
-  c.set_output(0, images);
-  return absl::OkStatus();
+  return SetOutput(c, images);
 }
 
 absl::StatusOr<ShardingRule> AvgPoolSharding(const ShardContext& c) {
@@ -44,16 +36,6 @@ absl::StatusOr<ShardingRule> AvgPoolGradSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(".,", images, "->", images),
                       .linearity = Linearity::kJoint,
                       .linear_inputs = {1}};
-}
-
-NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> ksize,
-                      absl::Span<const int64_t> strides, absl::string_view padding,
-                      const ops::AvgPoolOptions& options) {
-  return std::move(builder)
-      .Attr("ksize", AttrValue::List(ksize))
-      .Attr("strides", AttrValue::List(strides))
-      .Attr("padding", padding)
-      .Attr("data_format", options.data_format);
 }
 
 absl::StatusOr<std::vector<Output>> AvgPoolGradient(const GradContext& c) {
@@ -102,15 +84,16 @@ namespace ops {
 Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,
                const AvgPoolOptions& options) {
-  return WithAttrs(Build(scope, "AvgPool", {value}), ksize, strides, padding, options).One();
+  return FinishWindow(Build(scope, "AvgPool", {value}).Attr("ksize", AttrValue::List(ksize)),
+                      strides, padding, options);
 }
 
 Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const AvgPoolOptions& options) {
-  return WithAttrs(Build(scope, "AvgPoolGrad", {orig_input_shape, grad}), ksize, strides, padding,
-                   options)
-      .One();
+  return FinishWindow(
+      Build(scope, "AvgPoolGrad", {orig_input_shape, grad}).Attr("ksize", AttrValue::List(ksize)),
+      strides, padding, options);
 }
 
 }  // namespace ops

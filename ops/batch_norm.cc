@@ -46,10 +46,7 @@ absl::Status BatchNormShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(MergeChannels(c, 1, reads_statistics ? 5 : 3, &channels));
   for (int i = 3; i < 5; ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 1).status());
   x.set_dim(channel_dim, channels.dim(0));
-  c.set_output(0, x);
-  for (int i = 1; i < 5; ++i) c.set_output(i, channels);
-  c.set_output(5, Shape());
-  return absl::OkStatus();
+  return SetOutputs(c, {x, channels, channels, channels, channels, Shape()});
 }
 
 absl::Status BatchNormGradShape(ShapeContext& c) {
@@ -60,12 +57,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   Shape channels({x.dim(channel_dim)});
   MF_RETURN_IF_ERROR(MergeChannels(c, 2, 5, &channels));
   x.set_dim(channel_dim, channels.dim(0));
-  c.set_output(0, x);
-  c.set_output(1, channels);
-  c.set_output(2, channels);
-  c.set_output(3, Shape({0}));
-  c.set_output(4, Shape({0}));
-  return absl::OkStatus();
+  return SetOutputs(c, {x, channels, channels, Shape({0}), Shape({0})});
 }
 
 // Returns the images' sharding term, such as `n...`: only the batch dimension can be sharded.

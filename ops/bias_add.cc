@@ -3,10 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/tile.h"
 
@@ -24,15 +24,13 @@ absl::Status BiasAddShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape bias, c.WithRank(1, 1));
   if (!value.unknown_rank()) {
     const int d = ChannelDim(c.node(), value.rank());
-    if (value.dim(d) == kUnknownDim) value.set_dim(d, bias.dim(0));
-    if (bias.dim(0) != kUnknownDim && bias.dim(0) != value.dim(d)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("bias must have as many elements as dimension ", d, " of value ",
-                       value.ToString(), "; expected [", value.dim(d), "], got ", bias.ToString()));
-    }
+    MF_ASSIGN_OR_RETURN(
+        const Shape channels,
+        MergeShapes(Shape({value.dim(d)}), bias, "bias must have as many elements as dimension ", d,
+                    " of value ", value.ToString()));
+    value.set_dim(d, channels.dim(0));
   }
-  c.set_output(0, value);
-  return absl::OkStatus();
+  return SetOutput(c, value);
 }
 
 // A bias can be added to a partial value only if the bias is also partial; otherwise every replica
@@ -50,9 +48,8 @@ absl::StatusOr<std::vector<Output>> BiasAddGradient(const GradContext& c) {
 
 absl::Status BiasAddGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRankAtLeast(0, 2));
-  c.set_output(0,
-               Shape({dy.unknown_rank() ? kUnknownDim : dy.dim(ChannelDim(c.node(), dy.rank()))}));
-  return absl::OkStatus();
+  return SetOutput(
+      c, Shape({dy.unknown_rank() ? kUnknownDim : dy.dim(ChannelDim(c.node(), dy.rank()))}));
 }
 
 absl::StatusOr<ShardingRule> BiasAddGradSharding(const ShardContext& c) {

@@ -25,29 +25,32 @@ Output Times(S s, double factor, Output x) {
   return ops::Mul(s, ops::ScalarConst(s, x.dtype(), factor), x);
 }
 
-// Routes `g` to the chosen operand. The callers choose x if the operands are equal.
-Pair SplitByMask(S s, Output x_chosen, Output g) {
-  const Output zero = ops::ScalarConst(s, g.dtype(), 0);
-  return {ops::SelectV2(s, x_chosen, g, zero), ops::SelectV2(s, x_chosen, zero, g)};
-}
+// Routes g to the operand that `chooses_x`, a comparison, selects: x if the operands are equal.
+template <Output (*chooses_x)(S, Output, Output)>
+constexpr GradientFn kChoiceGrads = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
+  const Output chosen = chooses_x(s, x, y), zero = ops::ScalarConst(s, g.dtype(), 0);
+  return Pair{ops::SelectV2(s, chosen, g, zero), ops::SelectV2(s, chosen, zero, g)};
+});
 
-constexpr auto kAddGrads = [](S s, Output x, Output y, Output z, Output g) { return Pair{g, g}; };
+constexpr GradientFn kAddGrads = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
+  return Pair{g, g};
+});
 
 // dL/dx = g / y, dL/dy = g * (-x / y / y); `divide` builds the quotients.
 template <Output (*divide)(S, Output, Output)>
-Pair QuotientGrads(S s, Output x, Output y, Output g) {
-  return {divide(s, g, y), ops::Mul(s, g, divide(s, divide(s, ops::Neg(s, x), y), y))};
-}
+constexpr GradientFn kQuotientGrads = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
+  return Pair{divide(s, g, y), ops::Mul(s, g, divide(s, divide(s, ops::Neg(s, x), y), y))};
+});
 
-Pair PowGrads(S s, Output x, Output y, Output z, Output g) {
+constexpr GradientFn kPowGrads = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
   const Output one = ops::ScalarConst(s, x.dtype(), 1), zero = ops::ScalarConst(s, x.dtype(), 0);
   const Output dx = ops::Mul(s, ops::Mul(s, g, y), ops::Pow(s, x, ops::Sub(s, y, one)));
   // The logarithm is taken only where x is positive, so that x = 0 gives 0 instead of NaN.
   const Output positive = ops::Greater(s, x, zero);
   const Output log_x =
       ops::SelectV2(s, positive, ops::Log(s, ops::SelectV2(s, positive, x, one)), zero);
-  return {dx, ops::Mul(s, ops::Mul(s, g, z), log_x)};
-}
+  return Pair{dx, ops::Mul(s, ops::Mul(s, g, z), log_x)};
+});
 
 // Integer quotients are rounded, so integer division is not linear.
 absl::StatusOr<ShardingRule> DivSharding(const ShardContext& c) {
@@ -55,35 +58,32 @@ absl::StatusOr<ShardingRule> DivSharding(const ShardContext& c) {
 }
 
 absl::StatusOr<ShardingRule> EqualSharding(const ShardContext& c) {
-  if (BroadcastShapes(c.input(0), c.input(1)).ok()) return ElementwiseSharding(c);
-  return ShardingRule{.dims = "*,*->"};  // incompatible_shape_error = false
+  // Operands that do not broadcast (incompatible_shape_error = false) are compared as a whole.
+  return BroadcastShapes(c.input(0), c.input(1)).ok() ? ElementwiseSharding(c)
+                                                      : ReplicatedSharding(c);
 }
 
 constexpr BinaryRow kRows[] = {
     {.name = "Add",
      .doc = "z = x + y",
      .dtypes = kNumeric,
-     .gradient = BinaryGrads(kAddGrads),
+     .gradient = kAddGrads,
      .sharding = JointlyLinearSharding,
      .traits = kCommutative},
     {.name = "AddV2",
      .doc = "z = x + y",
      .dtypes = kNumeric,
-     .gradient = BinaryGrads(kAddGrads),
+     .gradient = kAddGrads,
      .sharding = JointlyLinearSharding,
      .traits = kCommutative},
     {.name = "Div",
      .doc = "z = x / y, rounded towards zero for integers",
      .dtypes = kNumeric,
-     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
-       return QuotientGrads<ops::Div>(s, x, y, g);
-     }),
+     .gradient = kQuotientGrads<ops::Div>,
      .sharding = DivSharding},
     {.name = "DivNoNan",
      .doc = "z = x / y, or 0 where y is 0",
-     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
-       return QuotientGrads<ops::DivNoNan>(s, x, y, g);
-     }),
+     .gradient = kQuotientGrads<ops::DivNoNan>,
      .sharding = LinearInFirstSharding},
     {.name = "Equal",
      .doc = "z = (x == y)",
@@ -119,16 +119,12 @@ constexpr BinaryRow kRows[] = {
     {.name = "Maximum",
      .doc = "z = the larger of x and y, or NaN if either is NaN",
      .dtypes = kNumeric,
-     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
-       return SplitByMask(s, ops::GreaterEqual(s, x, y), g);
-     }),
+     .gradient = kChoiceGrads<ops::GreaterEqual>,
      .traits = kCommutative},
     {.name = "Minimum",
      .doc = "z = the smaller of x and y, or NaN if either is NaN",
      .dtypes = kNumeric,
-     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
-       return SplitByMask(s, ops::LessEqual(s, x, y), g);
-     }),
+     .gradient = kChoiceGrads<ops::LessEqual>,
      .traits = kCommutative},
     {.name = "Mod",
      .doc = "z = x - y * trunc(x / y)",
@@ -152,14 +148,11 @@ constexpr BinaryRow kRows[] = {
     {.name = "Pow",
      .doc = "z = x^y",
      .dtypes = kSigned,
-     .gradient = BinaryGrads(
-         [](S s, Output x, Output y, Output z, Output g) { return PowGrads(s, x, y, z, g); }),
+     .gradient = kPowGrads,
      .traits = kNeedsPrecision},
     {.name = "RealDiv",
      .doc = "z = x / y",
-     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
-       return QuotientGrads<ops::RealDiv>(s, x, y, g);
-     }),
+     .gradient = kQuotientGrads<ops::RealDiv>,
      .sharding = LinearInFirstSharding},
     {.name = "SquaredDifference",
      .doc = "z = (x - y)^2",

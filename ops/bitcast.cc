@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -28,8 +28,7 @@ absl::Status BitcastShape(ShapeContext& c) {
     }
     shape = Shape(shape.dims().subspan(0, shape.rank() - 1));
   }
-  c.set_output(0, shape);
-  return absl::OkStatus();
+  return SetOutput(c, shape);
 }
 
 // The dimension that the cast adds or removes is not sharded, so that the bytes of an element stay

@@ -13,6 +13,7 @@
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
 #include "ops/strided_slice.h"
 
 namespace mirrorflow {
@@ -45,14 +46,6 @@ absl::Status BroadcastArgsShape(ShapeContext& c) {
   c.set_output(0, Shape::UnknownDims(1));
   if (!both.unknown_rank()) c.set_output_as_shape(0, both);
   return absl::OkStatus();
-}
-
-absl::StatusOr<ShardingRule> BroadcastArgsSharding(const ShardContext&) {
-  return ShardingRule{.dims = "*,*->."};
-}
-
-absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) {
-  return ShardingRule{.dims = "*,*->.,."};
 }
 
 // The dimensions of the result that an operand was broadcast along.
@@ -137,7 +130,7 @@ void RegisterBroadcastGradient(OpRegistry& ops) {
       .Output("r1: T")
       .Attr("T: {int32, int64} = int32")
       .Shape(BroadcastGradientArgsShape)
-      .Sharding(BroadcastGradientArgsSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("the outputs are integers");
   ops.Define("BroadcastArgs")
       .Doc("the shape to which operands with shapes s0 and s1 broadcast")
@@ -146,7 +139,7 @@ void RegisterBroadcastGradient(OpRegistry& ops) {
       .Output("r0: T")
       .Attr("T: {int32, int64} = int32")
       .Shape(BroadcastArgsShape)
-      .Sharding(BroadcastArgsSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("the outputs are integers");
 }
 

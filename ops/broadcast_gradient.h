@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
 namespace mirrorflow {

@@ -2,7 +2,6 @@
 #include "ops/cast.h"
 
 #include "absl/strings/str_cat.h"
-#include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/clip_by_value.h"
 
-#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/broadcast_gradient.h"
@@ -23,8 +23,7 @@ absl::Status ClipByValueShape(ShapeContext& c) {
     MF_RETURN_IF_ERROR(CheckShape(t, bound, c.node().op().inputs[i].name,
                                   " must be a scalar or have the shape of t"));
   }
-  c.set_output(0, t);
-  return absl::OkStatus();
+  return SetOutput(c, t);
 }
 
 absl::StatusOr<std::vector<Output>> ClipByValueGrad(const GradContext& c) {

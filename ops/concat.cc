@@ -179,33 +179,17 @@ absl::Status ConcatOffsetShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShardingRule> ConcatOffsetSharding(const ShardContext& c) {
-  const std::vector<std::string> terms(c.num_outputs(), ".");
-  const std::string vectors = absl::StrJoin(terms, ",");
-  return ShardingRule{.dims = absl::StrCat(",", vectors, "->", vectors)};
-}
-
 // --- Pack and Unpack -------------------------------------------------------------------------
 
 absl::Status PackShape(ShapeContext& c) {
   Shape piece = Shape::UnknownRank();
   for (int i = 0; i < c.num_inputs(); ++i) {
-    absl::StatusOr<Shape> merged = piece.MergeWith(c.input(i));
-    if (!merged.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("inputs must have equal shapes, got ",
-                                                     c.input(0).ToString(), " and, for input ", i,
-                                                     ", ", c.input(i).ToString()));
-    }
-    piece = *std::move(merged);
+    MF_ASSIGN_OR_RETURN(piece, MergeShapes(piece, c.input(i), "input ", i,
+                                           " must have the same shape as the inputs before it"));
   }
   if (piece.unknown_rank()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), piece.rank() + 1));
-  Shape output;
-  for (int d = 0; d <= piece.rank(); ++d) {
-    if (d == axis) output.AddDim(c.num_inputs());
-    if (d < piece.rank()) output.AddDim(piece.dim(d));
-  }
-  c.set_output(0, output);
+  c.set_output(0, WithDim(piece, axis, c.num_inputs()));
   if (piece.rank() != 0) return absl::OkStatus();
   KnownElements elements;
   for (int i = 0; i < c.num_inputs(); ++i) {
@@ -310,7 +294,7 @@ void RegisterConcat(OpRegistry& ops) {
       .Attr("N: int >= 2")
       .Attr("shape_type: {int32, int64} = int32")
       .Shape(ConcatOffsetShape)
-      .Sharding(ConcatOffsetSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("shapes are not continuous values");
   ops.Define("Pack")
       .Doc("the values stacked along a new dimension `axis`")

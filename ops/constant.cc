@@ -30,11 +30,6 @@ absl::Status ConstShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// A constant is replicated; a user that needs only some rows takes a local slice.
-absl::StatusOr<ShardingRule> ConstSharding(const ShardContext& c) {
-  return ShardingRule{.dims = absl::StrCat("->", DotsFor(c.output(0)))};
-}
-
 // Returns true if T, an integer type, can represent the number exactly.
 template <typename T>
 bool IsWhole(double value) {
@@ -54,7 +49,7 @@ void RegisterConstant(OpRegistry& ops) {
       .Attr("dtype: type")
       .Role(OpRole::kConstant)
       .Shape(ConstShape)
-      .Sharding(ConstSharding)
+      .Sharding(ReplicatedSharding)  // a user that needs only some rows takes a local slice
       .NoGradient("it has no inputs");
 }
 

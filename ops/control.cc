@@ -3,30 +3,24 @@
 
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "framework/graph/shape_inference.h"
+#include "framework/core/status.h"
 #include "ops/identity.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
 
-absl::Status PlaceholderShape(ShapeContext& c) {
-  c.set_output(0, c.attr<Shape>("shape"));
-  return absl::OkStatus();
-}
+absl::Status PlaceholderShape(ShapeContext& c) { return SetOutput(c, c.attr<Shape>("shape")); }
 
 // The output has shape `shape`. The default's shape and value do not apply, because a step may feed
 // a different value.
 absl::Status PlaceholderWithDefaultShape(ShapeContext& c) {
   const Shape& shape = c.attr<Shape>("shape");
-  if (!shape.IsCompatibleWith(c.input(0))) {
-    return absl::InvalidArgumentError(absl::StrCat("the default must have shape ", shape.ToString(),
-                                                   ", got ", c.input(0).ToString()));
-  }
-  c.set_output(0, shape);
-  return absl::OkStatus();
+  MF_RETURN_IF_ERROR(
+      CheckShape(shape, c.input(0), "the default must have the shape in attribute 'shape'"));
+  return SetOutput(c, shape);
 }
 
 absl::StatusOr<std::vector<Output>> PlaceholderWithDefaultGrad(const GradContext& c) {
@@ -34,10 +28,6 @@ absl::StatusOr<std::vector<Output>> PlaceholderWithDefaultGrad(const GradContext
 }
 
 absl::Status NoOpShape(ShapeContext&) { return absl::OkStatus(); }
-
-absl::StatusOr<ShardingRule> NoOpSharding(const ShardContext&) {
-  return ShardingRule{.dims = "->"};
-}
 
 }  // namespace
 
@@ -66,7 +56,7 @@ void RegisterControl(OpRegistry& ops) {
       .Doc("does nothing; runs after its control inputs")
       .Role(OpRole::kNoOp)
       .Shape(NoOpShape)
-      .Sharding(NoOpSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("it has no inputs");
 }
 

@@ -45,105 +45,50 @@ absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, con
   return output;
 }
 
-constexpr ConvolutionFamily kFamily = {.forward = ops::kConv2D,
-                                       .backprop_input = "Conv2DBackpropInput",
-                                       .backprop_filter = "Conv2DBackpropFilter",
-                                       .output_shape = ConvolutionShape};
-
-// Sharding terms. Letter n stands for images, c for image channels, o for output channels. Grouped
-// channels are not sharded.
-struct Terms {
-  std::string images, filter, output;
-};
-absl::StatusOr<Terms> TermsFor(const Node& node, const Shape& images, const Shape& filter) {
+// Letter c stands for image channels, o for output channels. Grouped channels are not sharded.
+absl::StatusOr<ConvolutionTerms> TermsFor(const Node& node, const Shape& images,
+                                          const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(node));
   if (images.dim(layout.channels) != filter.dim(2)) {
-    return Terms{layout.Term("n", "."), "....", layout.Term("n", ".")};
+    return ConvolutionTerms{layout.Term("n", "."), "....", layout.Term("n", ".")};
   }
-  return Terms{layout.Term("n", "c"), "..co", layout.Term("n", "o")};
+  return ConvolutionTerms{layout.Term("n", "c"), "..co", layout.Term("n", "o")};
 }
 
-absl::StatusOr<ShardingRule> Conv2DSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const Terms terms, TermsFor(c.node(), c.input(0), c.input(1)));
-  return ShardingRule{.dims = absl::StrCat(terms.images, ",", terms.filter, "->", terms.output),
-                      .linearity = Linearity::kMulti};
-}
-absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const Terms terms, TermsFor(c.node(), c.output(0), c.input(1)));
-  return ShardingRule{
-      .dims = absl::StrCat(".,", terms.filter, ",", terms.output, "->", terms.images),
-      .linearity = Linearity::kMulti,
-      .linear_inputs = {1, 2}};
-}
-absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const Terms terms, TermsFor(c.node(), c.input(0), c.output(0)));
-  return ShardingRule{.dims = absl::StrCat(terms.images, ",.,", terms.output, "->", terms.filter),
-                      .linearity = Linearity::kMulti,
-                      .linear_inputs = {0, 2}};
-}
-
-OpBuilder& CommonAttrs(OpBuilder& op) {
-  return ConvolutionAttrs(op.Attr("strides: list(int)").Attr("use_cudnn_on_gpu: bool = true"));
-}
+constexpr ConvolutionFamily kFamily = {
+    .forward = ops::kConv2D,
+    .backprop_input = "Conv2DBackpropInput",
+    .backprop_filter = "Conv2DBackpropFilter",
+    .doc = "cross-correlation of zero-padded images with a filter",
+    .dtypes = "T: {half, bfloat16, float, double, int32}",
+    .attr = "use_cudnn_on_gpu: bool = true",
+    .traits = kSumsProducts,
+    .output_shape = ConvolutionShape,
+    .terms = TermsFor};
 
 }  // namespace
 
-void RegisterConv2D(OpRegistry& ops) {
-  CommonAttrs(ops.Define(ops::kConv2D)
-                  .Doc("cross-correlation of zero-padded images with a filter")
-                  .Input("input: T")
-                  .Input("filter: T")
-                  .Output("output: T")
-                  .Attr("T: {half, bfloat16, float, double, int32}"))
-      .Traits(kSumsProducts)
-      .Shape(ConvolutionForwardShape<kFamily>)
-      .Sharding(Conv2DSharding)
-      .Gradient(ConvolutionForwardGrad<kFamily>);
-  CommonAttrs(ops.Define(kFamily.backprop_input)
-                  .Doc("the gradient of Conv2D with respect to the images")
-                  .StaticInput("input_sizes: int32")
-                  .Input("filter: T")
-                  .Input("out_backprop: T")
-                  .Output("output: T")
-                  .Attr("T: {half, bfloat16, float, double, int32}"))
-      .Traits(kSumsProducts)
-      .Shape(ConvolutionBackpropShape<kFamily, 0>)
-      .Sharding(BackpropInputSharding)
-      .Gradient(ConvolutionBackpropGrad<kFamily, 0>);
-  CommonAttrs(ops.Define(kFamily.backprop_filter)
-                  .Doc("the gradient of Conv2D with respect to the filter")
-                  .Input("input: T")
-                  .StaticInput("filter_sizes: int32")
-                  .Input("out_backprop: T")
-                  .Output("output: T")
-                  .Attr("T: {half, bfloat16, float, double}"))
-      .Traits(kSumsProducts)
-      .Shape(ConvolutionBackpropShape<kFamily, 1>)
-      .Sharding(BackpropFilterSharding)
-      .Gradient(ConvolutionBackpropGrad<kFamily, 1>);
-}
+void RegisterConv2D(OpRegistry& ops) { DefineConvolutions<kFamily>(ops); }
 
 namespace ops {
 
 Output Conv2D(const Scope& scope, Output input, Output filter, absl::Span<const int64_t> strides,
               absl::string_view padding, const Conv2DOptions& options) {
-  return FinishConvolution(Build(scope, kConv2D, {input, filter}), strides, padding, options);
+  return FinishWindow(Build(scope, kConv2D, {input, filter}), strides, padding, options);
 }
 
 Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                            Output out_backprop, absl::Span<const int64_t> strides,
                            absl::string_view padding, const Conv2DOptions& options) {
-  return FinishConvolution(
-      Build(scope, kFamily.backprop_input, {input_sizes, filter, out_backprop}), strides, padding,
-      options);
+  return FinishWindow(Build(scope, kFamily.backprop_input, {input_sizes, filter, out_backprop}),
+                      strides, padding, options);
 }
 
 Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options) {
-  return FinishConvolution(
-      Build(scope, kFamily.backprop_filter, {input, filter_sizes, out_backprop}), strides, padding,
-      options);
+  return FinishWindow(Build(scope, kFamily.backprop_filter, {input, filter_sizes, out_backprop}),
+                      strides, padding, options);
 }
 
 }  // namespace ops

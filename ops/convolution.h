@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape functions, gradients and attributes that all families of convolutions share. A family has
-// three ops: the convolution, and its gradients with respect to the images and the filter.
+// The definitions that all families of convolutions share. A family has three ops: the convolution,
+// and its gradients with respect to the images and the filter.
 #ifndef MIRRORFLOW_OPS_CONVOLUTION_H_
 #define MIRRORFLOW_OPS_CONVOLUTION_H_
 
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,32 +13,32 @@
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 
-struct ConvolutionFamily {
-  const char *forward, *backprop_input, *backprop_filter;  // the ops' names
-  // Returns the output shape of the convolution of `input` with `filter`, both of rank 4.
-  absl::StatusOr<Shape> (*output_shape)(const Node& node, const Shape& input, const Shape& filter);
+// The sharding terms of images, filter and output. Letter n stands for images.
+struct ConvolutionTerms {
+  std::string images, filter, output;
 };
 
-// Returns input i, a vector of four sizes, as a shape.
-inline absl::StatusOr<Shape> FourSizes(const ShapeContext& c, int i) {
-  const std::string& name = c.node().op().inputs[i].name;
-  MF_ASSIGN_OR_RETURN(Shape sizes, SizesInput(c, i, name));
-  if (sizes.unknown_rank()) return Shape::UnknownDims(4);
-  if (sizes.rank() == 4) return sizes;
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must have 4 elements, got ", sizes.ToString()));
-}
+struct ConvolutionFamily {
+  const char *forward, *backprop_input, *backprop_filter;  // the ops' names
+  const char* doc;                                         // of the convolution
+  const char* dtypes;  // attribute T; the filter's gradient supports only floating-point dtypes
+  const char* attr = nullptr;  // an additional attribute
+  uint32_t traits = 0;
+  // Returns the output shape of the convolution of `input` with `filter`, both of rank 4.
+  absl::StatusOr<Shape> (*output_shape)(const Node& node, const Shape& input, const Shape& filter);
+  absl::StatusOr<ConvolutionTerms> (*terms)(const Node& node, const Shape& images,
+                                            const Shape& filter);
+};
 
 template <const ConvolutionFamily& family>
 absl::Status ConvolutionForwardShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
   MF_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
-  MF_ASSIGN_OR_RETURN(const Shape output, family.output_shape(c.node(), input, filter));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, family.output_shape(c.node(), input, filter));
 }
 
 // Infers the shape of the gradient with respect to operand `kOperand`, whose sizes are an input.
@@ -52,8 +51,7 @@ absl::Status ConvolutionBackpropShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckShape(output, dy,
                                 "out_backprop must have the output shape of the convolution of ",
                                 input.ToString(), " with ", filter.ToString()));
-  c.set_output(0, kOperand == 0 ? input : filter);
-  return absl::OkStatus();
+  return SetOutput(c, kOperand == 0 ? input : filter);
 }
 
 // Builds the gradient of the convolution of `input` with `filter` with respect to one of the two:
@@ -86,26 +84,63 @@ absl::StatusOr<std::vector<Output>> ConvolutionBackpropGrad(const GradContext& c
   return grads;
 }
 
-inline OpBuilder& ConvolutionAttrs(OpBuilder& op) {
-  return op.Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
-      .Attr("explicit_paddings: list(int) = []")
-      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-      .Attr("dilations: list(int) = [1, 1, 1, 1]");
+template <const ConvolutionFamily& family>
+absl::StatusOr<ShardingRule> ConvolutionForwardSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const auto terms, family.terms(c.node(), c.input(0), c.input(1)));
+  return ShardingRule{.dims = absl::StrCat(terms.images, ",", terms.filter, "->", terms.output),
+                      .linearity = Linearity::kMulti};
+}
+template <const ConvolutionFamily& family>
+absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const auto terms, family.terms(c.node(), c.output(0), c.input(1)));
+  return ShardingRule{
+      .dims = absl::StrCat(".,", terms.filter, ",", terms.output, "->", terms.images),
+      .linearity = Linearity::kMulti,
+      .linear_inputs = {1, 2}};
+}
+template <const ConvolutionFamily& family>
+absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const auto terms, family.terms(c.node(), c.input(0), c.output(0)));
+  return ShardingRule{.dims = absl::StrCat(terms.images, ",.,", terms.output, "->", terms.filter),
+                      .linearity = Linearity::kMulti,
+                      .linear_inputs = {0, 2}};
 }
 
-template <typename Options>
-Output FinishConvolution(NodeBuilder builder, absl::Span<const int64_t> strides,
-                         absl::string_view padding, const Options& options) {
-  if constexpr (requires { options.use_cudnn_on_gpu; }) {
-    builder.Attr("use_cudnn_on_gpu", options.use_cudnn_on_gpu);
-  }
-  return std::move(builder)
-      .Attr("strides", AttrValue::List(strides))
-      .Attr("padding", padding)
-      .Attr("explicit_paddings", AttrValue::List<int64_t>(options.explicit_paddings))
-      .Attr("data_format", options.data_format)
-      .Attr("dilations", AttrValue::List<int64_t>(options.dilations))
-      .One();
+template <const ConvolutionFamily& family>
+void DefineConvolutions(OpRegistry& ops) {
+  const auto add_common = [](OpBuilder& op, const char* dtypes) -> OpBuilder& {
+    op.Output("output: T").Attr(dtypes).Attr("strides: list(int)");
+    if (family.attr != nullptr) op.Attr(family.attr);
+    return op.Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+        .Attr("explicit_paddings: list(int) = []")
+        .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+        .Attr("dilations: list(int) = [1, 1, 1, 1]")
+        .Traits(family.traits);
+  };
+  const std::string gradient = absl::StrCat("the gradient of ", family.forward);
+  add_common(ops.Define(family.forward).Doc(family.doc).Input("input: T").Input("filter: T"),
+             family.dtypes)
+      .Shape(ConvolutionForwardShape<family>)
+      .Sharding(ConvolutionForwardSharding<family>)
+      .Gradient(ConvolutionForwardGrad<family>);
+  add_common(ops.Define(family.backprop_input)
+                 .Doc(absl::StrCat(gradient, " with respect to the images"))
+                 .StaticInput("input_sizes: int32")
+                 .Input("filter: T")
+                 .Input("out_backprop: T"),
+             family.dtypes)
+      .Shape(ConvolutionBackpropShape<family, 0>)
+      .Sharding(BackpropInputSharding<family>)
+      .Gradient(ConvolutionBackpropGrad<family, 0>);
+  add_common(ops.Define(family.backprop_filter)
+                 .Doc(absl::StrCat(gradient, " with respect to the filter"))
+                 .Input("input: T")
+                 .StaticInput("filter_sizes: int32")
+                 .Input("out_backprop: T"),
+             "T: {half, bfloat16, float, double}")
+      .Shape(ConvolutionBackpropShape<family, 1>)
+      .Sharding(BackpropFilterSharding<family>)
+      .Gradient(ConvolutionBackpropGrad<family, 1>);
 }
 
 }  // namespace mirrorflow

@@ -5,28 +5,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
 
 absl::Status CumulativeShape(ShapeContext& c) {
-  const Shape& axis = c.input(1);
-  if (!axis.unknown_rank() && axis.rank() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("axis must be a scalar, got shape ", axis.ToString()));
-  }
+  MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   MF_ASSIGN_OR_RETURN(Shape in, c.WithRankAtLeast(0, 1));
-  MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> axes, c.integers(1));
-  if (!in.unknown_rank() && axes.has_value()) {
-    MF_RETURN_IF_ERROR(NormalizeAxis((*axes)[0], in.rank(), "axis").status());
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, IntegerInput(c, 1));
+  if (!in.unknown_rank() && axis.has_value()) {
+    MF_RETURN_IF_ERROR(NormalizeAxis(*axis, in.rank()).status());
   }
-  c.set_output(0, std::move(in));
-  return absl::OkStatus();
+  return SetOutput(c, std::move(in));
 }
 
 // The axis must not be sharded, because an element depends on earlier or later elements along it.
@@ -44,23 +39,21 @@ absl::StatusOr<ShardingRule> CumulativeSharding(const ShardContext& c) {
   return rule;
 }
 
-ops::CumulativeOptions OptionsOf(const Node& node) {
-  return {.exclusive = node.attr<bool>("exclusive"), .reverse = node.attr<bool>("reverse")};
+// Returns the options of the same op in the other direction.
+ops::CumulativeOptions Reversed(const Node& node) {
+  return {.exclusive = node.attr<bool>("exclusive"), .reverse = !node.attr<bool>("reverse")};
 }
 
 absl::StatusOr<std::vector<Output>> CumsumGrad(const GradContext& c) {
-  ops::CumulativeOptions options = OptionsOf(c.op);
-  options.reverse = !options.reverse;
-  return std::vector<Output>{ops::Cumsum(c.scope, c.dy[0], c.op.input(1), options), Output()};
+  return std::vector<Output>{ops::Cumsum(c.scope, c.dy[0], c.op.input(1), Reversed(c.op)),
+                             Output()};
 }
 
 absl::StatusOr<std::vector<Output>> CumprodGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output x = c.op.input(0), axis = c.op.input(1);
-  ops::CumulativeOptions options = OptionsOf(c.op);
-  options.reverse = !options.reverse;
   const Output products = ops::Mul(s, c.op.output(0), c.dy[0]);
-  return std::vector<Output>{ops::DivNoNan(s, ops::Cumsum(s, products, axis, options), x),
+  return std::vector<Output>{ops::DivNoNan(s, ops::Cumsum(s, products, axis, Reversed(c.op)), x),
                              Output()};
 }
 

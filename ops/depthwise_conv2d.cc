@@ -36,93 +36,48 @@ absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Sh
   return output;
 }
 
-constexpr ConvolutionFamily kFamily = {.forward = ops::kDepthwiseConv2dNative,
-                                       .backprop_input = "DepthwiseConv2dNativeBackpropInput",
-                                       .backprop_filter = "DepthwiseConv2dNativeBackpropFilter",
-                                       .output_shape = OutputShape};
-
-// Letter n stands for images, c for channels. Output channels form groups, one per image channel.
-absl::StatusOr<ShardingRule> ForwardSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
-  const std::string images = layout.Term("n", "c");
-  return ShardingRule{.dims = absl::StrCat(images, ",..c.->", images),
-                      .linearity = Linearity::kMulti};
-}
-absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
-  const std::string images = layout.Term("n", "c");
-  return ShardingRule{.dims = absl::StrCat(".,..c.,", images, "->", images),
-                      .linearity = Linearity::kMulti,
-                      .linear_inputs = {1, 2}};
-}
-absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
-  const std::string images = layout.Term("n", "c");
-  return ShardingRule{.dims = absl::StrCat(images, ",.,", images, "->..c."),
-                      .linearity = Linearity::kMulti,
-                      .linear_inputs = {0, 2}};
+// Letter c stands for channels. Output channels form groups, one per image channel.
+absl::StatusOr<ConvolutionTerms> TermsFor(const Node& node, const Shape&, const Shape&) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(node));
+  return ConvolutionTerms{layout.Term("n", "c"), "..c.", layout.Term("n", "c")};
 }
 
-OpBuilder& CommonAttrs(OpBuilder& op) {
-  return ConvolutionAttrs(op.Attr("T: {half, bfloat16, float, double}").Attr("strides: list(int)"));
-}
+constexpr ConvolutionFamily kFamily = {
+    .forward = ops::kDepthwiseConv2dNative,
+    .backprop_input = "DepthwiseConv2dNativeBackpropInput",
+    .backprop_filter = "DepthwiseConv2dNativeBackpropFilter",
+    .doc = "cross-correlation of each image channel with its own filters",
+    .dtypes = "T: {half, bfloat16, float, double}",
+    .output_shape = OutputShape,
+    .terms = TermsFor};
 
 }  // namespace
 
-void RegisterDepthwiseConv2d(OpRegistry& ops) {
-  CommonAttrs(ops.Define(ops::kDepthwiseConv2dNative)
-                  .Doc("cross-correlation of each image channel with its own filters")
-                  .Input("input: T")
-                  .Input("filter: T")
-                  .Output("output: T"))
-      .Shape(ConvolutionForwardShape<kFamily>)
-      .Sharding(ForwardSharding)
-      .Gradient(ConvolutionForwardGrad<kFamily>);
-  CommonAttrs(ops.Define(kFamily.backprop_input)
-                  .Doc("the gradient of DepthwiseConv2dNative with respect to the images")
-                  .StaticInput("input_sizes: int32")
-                  .Input("filter: T")
-                  .Input("out_backprop: T")
-                  .Output("output: T"))
-      .Shape(ConvolutionBackpropShape<kFamily, 0>)
-      .Sharding(BackpropInputSharding)
-      .Gradient(ConvolutionBackpropGrad<kFamily, 0>);
-  CommonAttrs(ops.Define(kFamily.backprop_filter)
-                  .Doc("the gradient of DepthwiseConv2dNative with respect to the filter")
-                  .Input("input: T")
-                  .StaticInput("filter_sizes: int32")
-                  .Input("out_backprop: T")
-                  .Output("output: T"))
-      .Shape(ConvolutionBackpropShape<kFamily, 1>)
-      .Sharding(BackpropFilterSharding)
-      .Gradient(ConvolutionBackpropGrad<kFamily, 1>);
-}
+void RegisterDepthwiseConv2d(OpRegistry& ops) { DefineConvolutions<kFamily>(ops); }
 
 namespace ops {
 
 Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,
                              absl::Span<const int64_t> strides, absl::string_view padding,
                              const DepthwiseConv2dOptions& options) {
-  return FinishConvolution(Build(scope, kDepthwiseConv2dNative, {input, filter}), strides, padding,
-                           options);
+  return FinishWindow(Build(scope, kDepthwiseConv2dNative, {input, filter}), strides, padding,
+                      options);
 }
 
 Output DepthwiseConv2dNativeBackpropInput(const Scope& scope, Output input_sizes, Output filter,
                                           Output out_backprop, absl::Span<const int64_t> strides,
                                           absl::string_view padding,
                                           const DepthwiseConv2dOptions& options) {
-  return FinishConvolution(
-      Build(scope, kFamily.backprop_input, {input_sizes, filter, out_backprop}), strides, padding,
-      options);
+  return FinishWindow(Build(scope, kFamily.backprop_input, {input_sizes, filter, out_backprop}),
+                      strides, padding, options);
 }
 
 Output DepthwiseConv2dNativeBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                                            Output out_backprop, absl::Span<const int64_t> strides,
                                            absl::string_view padding,
                                            const DepthwiseConv2dOptions& options) {
-  return FinishConvolution(
-      Build(scope, kFamily.backprop_filter, {input, filter_sizes, out_backprop}), strides, padding,
-      options);
+  return FinishWindow(Build(scope, kFamily.backprop_filter, {input, filter_sizes, out_backprop}),
+                      strides, padding, options);
 }
 
 }  // namespace ops

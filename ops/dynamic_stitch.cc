@@ -6,13 +6,11 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/gather.h"
@@ -20,6 +18,7 @@
 #include "ops/reshape.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -46,19 +45,14 @@ absl::Status StitchShape(ShapeContext& c) {
                                                      "of its indices ", at.ToString(), ", got ",
                                                      data.ToString()));
     }
-    absl::StatusOr<Shape> merged = row.MergeWith(Shape(data.dims().subspan(at.rank())));
-    if (!merged.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "all data must have rows of equal shape, got ", row.ToString(), " and, in data ", k, ", ",
-          Shape(data.dims().subspan(at.rank())).ToString()));
-    }
-    row = *std::move(merged);
+    MF_ASSIGN_OR_RETURN(
+        row, MergeShapes(row, Shape(data.dims().subspan(at.rank())), "the rows of data ", k,
+                         " must have the same shape as those of the data before it"));
   }
   if (row.unknown_rank()) return absl::OkStatus();
   Shape output({num_rows});
   for (int64_t d : row.dims()) output.AddDim(d);
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, output);
 }
 
 absl::StatusOr<ShardingRule> StitchSharding(const ShardContext& c) {

@@ -9,10 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/reduction.h"
 #include "ops/registry.h"
-#include "ops/reshape.h"
+#include "ops/shape_values.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
@@ -94,8 +93,7 @@ absl::Status EinsumShape(ShapeContext& c) {
                                                    dims.size(), " dimensions; at most ", kMaxRank,
                                                    " are supported"));
   }
-  c.set_output(0, Shape(dims));
-  return absl::OkStatus();
+  return SetOutput(c, Shape(dims));
 }
 
 // The rule is the equation with renamed labels. Diagonals and broadcast dimensions must not be

@@ -3,17 +3,16 @@
 
 #include <functional>
 #include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/conv2d.h"
 #include "ops/depthwise_conv2d.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
@@ -131,8 +130,7 @@ absl::Status BroadcastOfInputs(ShapeContext& c) {
   for (int i = 1; i < c.num_inputs(); ++i) {
     MF_ASSIGN_OR_RETURN(shape, BroadcastShapes(shape, c.input(i)));
   }
-  c.set_output(0, shape);
-  return absl::OkStatus();
+  return SetOutput(c, shape);
 }
 
 }  // namespace

@@ -41,6 +41,21 @@ absl::StatusOr<int> BatchDims(const Node& node, const Shape& indices) {
                                                  indices.ToString(), ", got ", given));
 }
 
+// Returns the shape of the slices of params along dimension `axis` that the indices select. Params
+// and indices share the first `batch` dimensions.
+absl::StatusOr<Shape> SlicesShape(const Shape& params, const Shape& indices, int64_t batch,
+                                  int64_t axis) {
+  MF_ASSIGN_OR_RETURN(
+      Shape output,
+      MergeShapes(Shape(params.dims().first(batch)), Shape(indices.dims().first(batch)),
+                  "the first ", batch, " dimensions of params ", params.ToString(), " and indices ",
+                  indices.ToString(), " must be equal"));
+  for (int64_t d : params.dims().subspan(batch, axis - batch)) output.AddDim(d);
+  for (int64_t d : indices.dims().subspan(batch)) output.AddDim(d);
+  for (int64_t d : params.dims().subspan(axis + 1)) output.AddDim(d);
+  return output;
+}
+
 absl::Status GatherShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> given_axis, IntegerInput(c, 2));
   MF_ASSIGN_OR_RETURN(const Shape params, c.WithRankAtLeast(0, 1));
@@ -48,29 +63,14 @@ absl::Status GatherShape(ShapeContext& c) {
   if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const int batch, BatchDims(c.node(), indices));
   if (!given_axis.has_value()) {
-    c.set_output(0, Shape::UnknownDims(params.rank() - 1 + indices.rank() - batch));
-    return absl::OkStatus();
+    return SetOutput(c, Shape::UnknownDims(params.rank() - 1 + indices.rank() - batch));
   }
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*given_axis, params.rank()));
   if (batch > axis) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch_dims must be at most axis ", axis, ", got ", batch));
   }
-  Shape output;
-  for (int d = 0; d < axis; ++d) {
-    const bool known_by_indices = d < batch && params.dim(d) == kUnknownDim;
-    output.AddDim(known_by_indices ? indices.dim(d) : params.dim(d));
-    if (d >= batch || params.dim(d) == indices.dim(d) || known_by_indices ||
-        indices.dim(d) == kUnknownDim) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat("the first ", batch, " dimensions of params ",
-                                                   params.ToString(), " and indices ",
-                                                   indices.ToString(), " must be equal"));
-  }
-  for (int64_t d : indices.dims().subspan(batch)) output.AddDim(d);
-  for (int d = axis + 1; d < params.rank(); ++d) output.AddDim(params.dim(d));
-  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
+  MF_ASSIGN_OR_RETURN(const Shape output, SlicesShape(params, indices, batch, axis));
   c.set_output(0, output);
   if (batch > 0) return absl::OkStatus();
 
@@ -210,18 +210,7 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
         absl::StrCat("batch_dims must be at most the rank of indices ", indices.ToString(),
                      " and below the rank of the variable ", params.ToString(), ", got ", batch));
   }
-  const Shape of_variable(params.dims().first(batch)), of_indices(indices.dims().first(batch));
-  absl::StatusOr<Shape> output = of_variable.MergeWith(of_indices);
-  if (!output.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the first ", batch, " dimensions of the variable ", params.ToString(),
-                     " and indices ", indices.ToString(), " must be equal"));
-  }
-  for (int64_t d : indices.dims().subspan(batch)) output->AddDim(d);
-  for (int64_t d : params.dims().subspan(batch + 1)) output->AddDim(d);
-  MF_RETURN_IF_ERROR(output->Validate(c.node().output_dtype(0)));
-  c.set_output(0, *output);
-  return absl::OkStatus();
+  return SetOutput(c, SlicesShape(params, indices, batch, batch));
 }
 
 // Neither the variable nor the batch dimensions, which it shares with the indices, can be sharded.
@@ -257,24 +246,16 @@ absl::StatusOr<std::vector<Output>> ResourceGatherGrad(const GradContext& c) {
 // --- UnsortedSegmentSum ----------------------------------------------------------------------
 
 absl::Status SegmentSumShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> num_segments, IntegerInput(c, 2));
-  if (num_segments.value_or(0) < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_segments must be >= 0, got ", *num_segments));
-  }
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> num_segments, CountInput(c, 2));
   const Shape &data = c.input(0), &ids = c.input(1);
   if (data.unknown_rank() || ids.unknown_rank()) return absl::OkStatus();
   Shape rows = data;
   if (ids.rank() <= data.rank()) rows = Shape(data.dims().subspan(0, ids.rank()));
-  if (!rows.IsCompatibleWith(ids)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("segment_ids must match the leading dimensions of data ", data.ToString(),
-                     ", got ", ids.ToString()));
-  }
+  MF_RETURN_IF_ERROR(CheckShape(rows, ids, "segment_ids must match the leading dimensions of data ",
+                                data.ToString()));
   Shape output({num_segments.value_or(kUnknownDim)});
   for (int d = ids.rank(); d < data.rank(); ++d) output.AddDim(data.dim(d));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, output);
 }
 
 // The row dimension is contracted: each replica adds its own rows to the segments.

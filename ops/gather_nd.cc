@@ -53,10 +53,7 @@ absl::Status GatherNdShape(ShapeContext& c) {
   if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, params));
   if (read.depth == kUnknownDim) return absl::OkStatus();
-  const Shape output = Joined(read.leading, params, read.depth);
-  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, Joined(read.leading, params, read.depth));
 }
 
 // Checks the shape of the slices that replace or are added to those at `indices` of `whole`.
@@ -64,16 +61,13 @@ absl::Status CheckUpdates(const Shape& indices, const Shape& updates, const Shap
   if (whole.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, whole));
   if (read.depth == kUnknownDim) return absl::OkStatus();
-  const Shape expected = Joined(read.leading, whole, read.depth);
-  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
+  return CheckShape(Joined(read.leading, whole, read.depth), updates,
+                    "updates must have the shape of the slices at indices");
 }
 
 absl::Status ScatterNdShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckPolicy(c));
   MF_ASSIGN_OR_RETURN(const Shape output, SizesInput(c, 2, "shape"));
-  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
   MF_ASSIGN_OR_RETURN(const Shape indices, c.WithRankAtLeast(0, 1));
   c.set_output(0, output);
   return CheckUpdates(indices, c.input(1), output);

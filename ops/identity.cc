@@ -9,6 +9,7 @@
 #include "framework/graph/list_info.h"
 #include "ops/gradients.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -70,15 +71,9 @@ absl::StatusOr<ShardingRule> IdentityNSharding(const ShardContext& c) {
 }
 
 absl::Status EnsureShapeShape(ShapeContext& c) {
-  const absl::StatusOr<Shape> merged = c.input(0).MergeWith(c.attr<Shape>("shape"));
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("the input must have shape ",
-                                                   c.attr<Shape>("shape").ToString(), ", got ",
-                                                   c.input(0).ToString()));
-  }
   MF_RETURN_IF_ERROR(IdentityShape(c));
-  c.set_output(0, *merged);
-  return absl::OkStatus();
+  return SetOutput(c, MergeShapes(c.attr<Shape>("shape"), c.input(0),
+                                  "the input must have the shape in attribute 'shape'"));
 }
 
 absl::StatusOr<std::vector<Output>> EnsureShapeGrad(const GradContext& c) {
@@ -93,55 +88,32 @@ absl::StatusOr<std::vector<Output>> IdentityGrad(const GradContext& c) {
   return std::vector<Output>{ops::Identity(c.scope, c.dy[0])};
 }
 
+OpBuilder DefineView(OpRegistry& ops, absl::string_view name, absl::string_view doc) {
+  return ops.Define(name)
+      .Doc(doc)
+      .Input("input: T")
+      .Output("output: T")
+      .Traits(kView)
+      .Shape(IdentityShape)
+      .Sharding(JointlyLinearSharding);
+}
+
 }  // namespace
 
 void RegisterIdentity(OpRegistry& ops) {
-  ops.Define("Identity")
-      .Doc("output = input")
-      .Input("input: T")
-      .Output("output: T")
+  DefineView(ops, "Identity", "output = input").Attr(kAny).Gradient(IdentityGrad);
+  DefineView(ops, "StopGradient", "output = input; gradients treat it as a constant")
       .Attr(kAny)
-      .Traits(kView)
-      .Shape(IdentityShape)
-      .Sharding(JointlyLinearSharding)
-      .Gradient(IdentityGrad);
-  ops.Define("StopGradient")
-      .Doc("output = input; gradients treat it as a constant")
-      .Input("input: T")
-      .Output("output: T")
-      .Attr(kAny)
-      .Traits(kView)
-      .Shape(IdentityShape)
-      .Sharding(JointlyLinearSharding)
       .Gradient(ZeroGradients);
-  ops.Define("Snapshot")
-      .Doc("output = input")
-      .Input("input: T")
-      .Output("output: T")
-      .Attr("T: type")
-      .Traits(kView)
-      .Shape(IdentityShape)
-      .Sharding(JointlyLinearSharding)
-      .Gradient(IdentityGrad);
-  ops.Define("PreventGradient")
-      .Doc("output = input; `message` explains why it has no gradient")
-      .Input("input: T")
-      .Output("output: T")
+  DefineView(ops, "Snapshot", "output = input").Attr("T: type").Gradient(IdentityGrad);
+  DefineView(ops, "PreventGradient", "output = input; `message` explains why it has no gradient")
       .Attr("T: type")
       .Attr("message: string = ''")
-      .Traits(kView)
-      .Shape(IdentityShape)
-      .Sharding(JointlyLinearSharding)
       .NoGradient("the op exists to prevent a gradient; its attribute 'message' may explain why");
-  ops.Define("EnsureShape")
-      .Doc("output = input, which must have shape `shape`")
-      .Input("input: T")
-      .Output("output: T")
+  DefineView(ops, "EnsureShape", "output = input, which must have shape `shape`")
       .Attr("shape: shape")
       .Attr("T: type")
-      .Traits(kView)
       .Shape(EnsureShapeShape)
-      .Sharding(JointlyLinearSharding)
       .Gradient(EnsureShapeGrad);
   ops.Define(ops::kIdentityN)
       .Doc("output[i] = input[i]")

@@ -28,14 +28,10 @@ absl::Status MergeColumns(const ShapeContext& c, int i, Shape* rows) {
   MF_ASSIGN_OR_RETURN(const Shape vector, c.WithRank(i, 1));
   if (rows->unknown_rank()) return absl::OkStatus();
   const int last = rows->rank() - 1;
-  const absl::StatusOr<Shape> columns = Shape({rows->dim(last)}).MergeWith(vector);
-  if (!columns.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(c.node().op().inputs[i].name,
-                     " must have as many elements as the last dimension of x; expected ",
-                     rows->dim(last), ", got ", vector.dim(0)));
-  }
-  rows->set_dim(last, columns->dim(0));
+  MF_ASSIGN_OR_RETURN(const Shape columns,
+                      MergeShapes(Shape({rows->dim(last)}), vector, c.node().op().inputs[i].name,
+                                  " must have as many elements as the last dimension of x"));
+  rows->set_dim(last, columns.dim(0));
   return absl::OkStatus();
 }
 
@@ -47,10 +43,7 @@ Shape OfEachRow(const Shape& x) {
 absl::Status LayerNormShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(Shape x, c.WithRankAtLeast(0, 1));
   for (const int i : {1, 2}) MF_RETURN_IF_ERROR(MergeColumns(c, i, &x));
-  c.set_output(0, x);
-  c.set_output(1, OfEachRow(x));
-  c.set_output(2, OfEachRow(x));
-  return absl::OkStatus();
+  return SetOutputs(c, {x, OfEachRow(x), OfEachRow(x)});
 }
 
 absl::Status LayerNormGradShape(ShapeContext& c) {
@@ -63,10 +56,7 @@ absl::Status LayerNormGradShape(ShapeContext& c) {
                                   " must have one element per row"));
   }
   const Shape columns({x.unknown_rank() ? kUnknownDim : x.dim(x.rank() - 1)});
-  c.set_output(0, x);
-  c.set_output(1, columns);
-  c.set_output(2, columns);
-  return absl::OkStatus();
+  return SetOutputs(c, {x, columns, columns});
 }
 
 // Rows are normalised independently of one another, so only rows can be sharded.

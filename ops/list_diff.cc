@@ -7,8 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
@@ -25,10 +26,6 @@ absl::Status ListDiffShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShardingRule> ListDiffSharding(const ShardContext&) {
-  return ShardingRule{.dims = ".,.->.,."};
-}
-
 }  // namespace
 
 absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& y,
@@ -36,8 +33,7 @@ absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& 
   const auto make = [&]<typename T>(TypeTag<T>) -> absl::StatusOr<ListDifference> {
     std::vector<T> known(y.flat<T>().begin(), y.flat<T>().end());
     // NaN is not equal to any value and cannot be sorted.
-    known.erase(std::remove_if(known.begin(), known.end(), [](T v) { return v != v; }),
-                known.end());
+    std::erase_if(known, [](T v) { return v != v; });
     std::sort(known.begin(), known.end());
     std::vector<int64_t> positions;
     for (int64_t i = 0; i < x.num_elements(); ++i) {
@@ -47,14 +43,9 @@ absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& 
     const Shape shape({static_cast<int64_t>(positions.size())});
     ListDifference difference;
     MF_ASSIGN_OR_RETURN(difference.out, Tensor::Allocate(x.dtype(), shape));
-    MF_ASSIGN_OR_RETURN(difference.idx, Tensor::Allocate(idx_dtype, shape));
+    difference.idx = IntegerTensor(idx_dtype, shape, positions);
     for (size_t k = 0; k < positions.size(); ++k) {
       difference.out.flat<T>()[k] = x.flat<T>()[positions[k]];
-      if (idx_dtype == DT_INT64) {
-        difference.idx.flat<int64_t>()[k] = positions[k];
-      } else {
-        difference.idx.flat<int32_t>()[k] = static_cast<int32_t>(positions[k]);
-      }
     }
     return difference;
   };
@@ -73,7 +64,7 @@ void RegisterListDiff(OpRegistry& ops) {
       .Attr("T: type")
       .Attr("out_idx: {int32, int64} = int32")
       .Shape(ListDiffShape)
-      .Sharding(ListDiffSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("its operands are constants");
 }
 

@@ -3,12 +3,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/broadcast_gradient.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
+
+Shape BatchDims(const Shape& matrices) {
+  if (matrices.unknown_rank()) return Shape::UnknownRank();
+  return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
+}
+
 namespace {
 
 absl::Status MatMulShape(ShapeContext& c) {
@@ -21,8 +27,7 @@ absl::Status MatMulShape(ShapeContext& c) {
                                                    a.ToString(), ta ? "ᵀ" : "", " and ",
                                                    b.ToString(), tb ? "ᵀ" : ""));
   }
-  c.set_output(0, Shape({a.dim(ta ? 1 : 0), b.dim(tb ? 0 : 1)}));
-  return absl::OkStatus();
+  return SetOutput(c, Shape({a.dim(ta ? 1 : 0), b.dim(tb ? 0 : 1)}));
 }
 
 absl::StatusOr<ShardingRule> MatMulSharding(const ShardContext& c) {
@@ -42,11 +47,6 @@ absl::StatusOr<std::vector<Output>> MatMulGrad(const GradContext& c) {
   const Output db = tb ? ops::MatMul(s, dy, a, {.transpose_a = true, .transpose_b = ta})
                        : ops::MatMul(s, a, dy, {.transpose_a = !ta});
   return std::vector<Output>{da, db};
-}
-
-Shape BatchDims(const Shape& matrices) {
-  if (matrices.unknown_rank()) return Shape::UnknownRank();
-  return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
 
 absl::Status BatchMatMulShape(ShapeContext& c) {
@@ -69,26 +69,16 @@ absl::Status BatchMatMulShape(ShapeContext& c) {
   std::vector<int64_t> dims(batch.dims().begin(), batch.dims().end());
   dims.push_back(dim(x, adj_x, 0));
   dims.push_back(dim(y, adj_y, 1));
-  c.set_output(0, Shape(dims));
-  return absl::OkStatus();
+  return SetOutput(c, Shape(dims));
 }
 
 absl::StatusOr<ShardingRule> BatchMatMulSharding(const ShardContext& c) {
   const Shape batch = BatchDims(c.output(0));
-  const std::string letters = LettersFor(batch);
-  // A broadcast dimension of size 1 must not be sharded.
-  auto term = [&](int i, absl::string_view matrix) {
-    const Shape in = BatchDims(c.input(i));
-    const int offset = batch.rank() - in.rank();
-    std::string text = letters.substr(offset);
-    for (int d = 0; d < in.rank(); ++d) {
-      if (in.dim(d) != batch.dim(offset + d)) text[d] = '.';
-    }
-    return absl::StrCat(text, matrix);
-  };
-  return ShardingRule{.dims = absl::StrCat(term(0, c.node().attr<bool>("adj_x") ? "yx" : "xy"), ",",
-                                           term(1, c.node().attr<bool>("adj_y") ? "zy" : "yz"),
-                                           "->", letters, "xz"),
+  const char* x = c.node().attr<bool>("adj_x") ? "yx" : "xy";
+  const char* y = c.node().attr<bool>("adj_y") ? "zy" : "yz";
+  return ShardingRule{.dims = absl::StrCat(AlignedTerm(BatchDims(c.input(0)), batch), x, ",",
+                                           AlignedTerm(BatchDims(c.input(1)), batch), y, "->",
+                                           LettersFor(batch), "xz"),
                       .linearity = Linearity::kMulti};
 }
 

@@ -2,9 +2,15 @@
 #ifndef MIRRORFLOW_OPS_MATMUL_H_
 #define MIRRORFLOW_OPS_MATMUL_H_
 
+#include "framework/core/shape.h"
 #include "framework/graph/scope.h"
 
-namespace mirrorflow::ops {
+namespace mirrorflow {
+
+// Returns the batch dimensions: all but the last two.
+Shape BatchDims(const Shape& matrices);
+
+namespace ops {
 
 // Op names, for passes that match these ops.
 inline constexpr char kBatchMatMulV2[] = "BatchMatMulV2";
@@ -38,6 +44,7 @@ struct BatchMatMulV2Options {
 Output BatchMatMulV2(const Scope& scope, Output x, Output y,
                      const BatchMatMulV2Options& options = {});
 
-}  // namespace mirrorflow::ops
+}  // namespace ops
+}  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_OPS_MATMUL_H_

@@ -127,9 +127,7 @@ absl::Status DiagShape(ShapeContext& c) {  // for MatrixDiag and MatrixDiagV3
   }
   output.AddDim(rows);
   output.AddDim(columns);
-  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, output);
 }
 
 // Returns the shape of the tensor that holds a matrix's diagonals.
@@ -148,9 +146,7 @@ absl::Status PartShape(ShapeContext& c) {  // for MatrixDiagPart and MatrixDiagP
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRankAtLeast(0, 2));
   MF_ASSIGN_OR_RETURN(const std::optional<DiagonalBand> band, BandInput(c, 1));
   if (input.unknown_rank() || !band.has_value()) return absl::OkStatus();
-  MF_ASSIGN_OR_RETURN(const Shape output, PartShapeOf(input, *band));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, PartShapeOf(input, *band));
 }
 
 absl::Status SetShape(ShapeContext& c) {  // for MatrixSetDiag and MatrixSetDiagV3
@@ -159,10 +155,7 @@ absl::Status SetShape(ShapeContext& c) {  // for MatrixSetDiag and MatrixSetDiag
   c.set_output(0, input);
   if (input.unknown_rank() || !band.has_value()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const Shape expected, PartShapeOf(input, *band));
-  if (c.input(1).IsCompatibleWith(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the diagonal of ", input.ToString(),
-                                                 " must have shape ", expected.ToString(), ", got ",
-                                                 c.input(1).ToString()));
+  return CheckShape(expected, c.input(1), "the diagonal does not fit the input ", input.ToString());
 }
 
 absl::Status BandPartShape(ShapeContext& c) {

@@ -17,9 +17,7 @@ namespace {
 
 absl::Status MaxPoolShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
-  MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), input));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, PooledShape(c.node(), input));
 }
 
 absl::Status MaxPoolGradShape(ShapeContext& c) {
@@ -29,19 +27,15 @@ absl::Status MaxPoolGradShape(ShapeContext& c) {
     MF_RETURN_IF_ERROR(
         CheckShape(output, c.input(i), "input ", i, " must have MaxPool's output shape"));
   }
-  c.set_output(0, input);
-  return absl::OkStatus();
+  return SetOutput(c, input);
 }
 
 absl::Status MaxPoolGradGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), input));
   MF_RETURN_IF_ERROR(CheckShape(input, c.input(2), "grad must have MaxPool's input shape"));
-  MF_ASSIGN_OR_RETURN(
-      const Shape merged,
-      MergeShapes(output, c.input(1), "orig_output must have MaxPool's output shape"));
-  c.set_output(0, merged);
-  return absl::OkStatus();
+  return SetOutput(c,
+                   MergeShapes(output, c.input(1), "orig_output must have MaxPool's output shape"));
 }
 
 absl::StatusOr<ShardingRule> MaxPoolSharding(const ShardContext& c) {
@@ -141,44 +135,28 @@ void RegisterMaxPool(OpRegistry& ops) {
 }
 
 namespace ops {
-namespace {
-
-Output Finish(NodeBuilder builder, absl::Span<const int64_t> ksize,
-              absl::Span<const int64_t> strides, absl::string_view padding,
-              const MaxPoolOptions& options) {
-  return std::move(builder)
-      .Attr("ksize", AttrValue::List(ksize))
-      .Attr("strides", AttrValue::List(strides))
-      .Attr("padding", padding)
-      .Attr("explicit_paddings", AttrValue::List<int64_t>(options.explicit_paddings))
-      .Attr("data_format", options.data_format)
-      .One();
-}
-
-}  // namespace
 
 Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,
                const MaxPoolOptions& options) {
-  return Finish(Build(scope, "MaxPool", {input}), ksize, strides, padding, options);
+  return FinishWindow(Build(scope, "MaxPool", {input}).Attr("ksize", AttrValue::List(ksize)),
+                      strides, padding, options);
 }
 
 Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const MaxPoolOptions& options) {
-  return Finish(Build(scope, "MaxPoolGrad", {orig_input, orig_output, grad}), ksize, strides,
-                padding, options);
+  return FinishWindow(Build(scope, "MaxPoolGrad", {orig_input, orig_output, grad})
+                          .Attr("ksize", AttrValue::List(ksize)),
+                      strides, padding, options);
 }
 
 Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                        absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                        absl::string_view padding, const MaxPoolGradGradOptions& options) {
-  return Build(scope, "MaxPoolGradGrad", {orig_input, orig_output, grad})
-      .Attr("ksize", AttrValue::List(ksize))
-      .Attr("strides", AttrValue::List(strides))
-      .Attr("padding", padding)
-      .Attr("data_format", options.data_format)
-      .One();
+  return FinishWindow(Build(scope, "MaxPoolGradGrad", {orig_input, orig_output, grad})
+                          .Attr("ksize", AttrValue::List(ksize)),
+                      strides, padding, options);
 }
 
 }  // namespace ops

@@ -47,15 +47,11 @@ absl::Status MirrorPadShape(ShapeContext& c) {
     MF_RETURN_IF_ERROR(CheckPadding(inner, before, after, Offset(c.node()), d));
     output.set_dim(d, kSign > 0 ? outer : inner);
   }
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, output);
 }
 
 absl::StatusOr<ShardingRule> MirrorPadSharding(const ShardContext& c) {
-  std::string term = LettersFor(c.input(0));
-  for (int d = 0; d < c.input(0).rank(); ++d) {
-    if (c.input(0).dim(d) != c.output(0).dim(d)) term[d] = '.';
-  }
+  const std::string term = AlignedTerm(c.input(0), c.output(0));
   return MoveSharding(c, absl::StrCat(term, ",..->", term), {0});
 }
 

@@ -29,20 +29,11 @@ absl::StatusOr<int> AxisOf(const Node& node, int output_rank) {
 
 absl::Status OneHotShape(ShapeContext& c) {
   for (int i = 1; i < 4; ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 0).status());
-  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> depth, IntegerInput(c, 1));
-  if (depth.value_or(0) < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("depth must be >= 0, got ", *depth));
-  }
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> depth, CountInput(c, 1));
   const Shape& indices = c.input(0);
   if (indices.unknown_rank()) return absl::OkStatus();
   MF_ASSIGN_OR_RETURN(const int axis, AxisOf(c.node(), indices.rank() + 1));
-  Shape output;
-  for (int d = 0; d <= indices.rank(); ++d) {
-    if (d == axis) output.AddDim(depth.value_or(kUnknownDim));
-    if (d < indices.rank()) output.AddDim(indices.dim(d));
-  }
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, WithDim(indices, axis, depth.value_or(kUnknownDim)));
 }
 
 absl::StatusOr<ShardingRule> OneHotSharding(const ShardContext& c) {

@@ -2,13 +2,12 @@
 #include "ops/random.h"
 
 #include "absl/strings/str_cat.h"
-#include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -27,11 +26,7 @@ constexpr Row kRows[] = {
      "output = normally distributed random numbers within 2 standard deviations"},
 };
 
-absl::Status RandomShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(Shape shape, c.input_as_shape(0));
-  c.set_output(0, std::move(shape));
-  return absl::OkStatus();
-}
+absl::Status RandomShape(ShapeContext& c) { return SetOutput(c, c.input_as_shape(0)); }
 
 absl::StatusOr<ShardingRule> RandomSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat("*->", LettersFor(c.output(0)))};

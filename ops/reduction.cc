@@ -46,8 +46,7 @@ absl::Status ReductionShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> axes, c.integers(1));
   if (in.unknown_rank()) return absl::OkStatus();
   if (!axes.has_value()) {
-    if (keep_dims) c.set_output(0, Shape::UnknownDims(in.rank()));
-    return absl::OkStatus();
+    return SetOutput(c, keep_dims ? Shape::UnknownDims(in.rank()) : Shape::UnknownRank());
   }
   MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(in.rank(), *axes));
   Shape out;
@@ -58,8 +57,7 @@ absl::Status ReductionShape(ShapeContext& c) {
       out.AddDim(1);
     }
   }
-  c.set_output(0, std::move(out));
-  return absl::OkStatus();
+  return SetOutput(c, std::move(out));
 }
 
 // Propagates the product of a known shape vector, which is an element count that other shapes may
@@ -78,11 +76,7 @@ absl::Status ProdShape(ShapeContext& c) {
   for (int64_t d : dims) {
     if (__builtin_mul_overflow(product, d, &product)) return absl::OkStatus();
   }
-  if (dtype == DT_INT64) {
-    c.set_constant(0, Tensor::Scalar<int64_t>(product));
-  } else if (product == static_cast<int32_t>(product)) {
-    c.set_constant(0, Tensor::Scalar<int32_t>(static_cast<int32_t>(product)));
-  }
+  SetScalar(c, 0, product);
   return absl::OkStatus();
 }
 

@@ -141,16 +141,9 @@ absl::Status ExpandDimsShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> dim, IntegerInput(c, 1));
   const Shape& input = c.input(0);
   if (input.unknown_rank()) return absl::OkStatus();
-  if (!dim.has_value()) {
-    c.set_output(0, Shape::UnknownDims(input.rank() + 1));
-    return absl::OkStatus();
-  }
+  if (!dim.has_value()) return SetOutput(c, Shape::UnknownDims(input.rank() + 1));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*dim, input.rank() + 1, "dim"));
-  Shape output;
-  for (int d = 0; d <= input.rank(); ++d) {
-    if (d == axis) output.AddDim(1);
-    if (d < input.rank()) output.AddDim(input.dim(d));
-  }
+  const Shape output = WithDim(input, axis, 1);
   MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
   SetView(c, output);
   return absl::OkStatus();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/resource_scatter.h"
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
 #include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
@@ -25,10 +25,6 @@ absl::Status ScatterShape(ShapeContext& c) {
   for (const int64_t d : whole.dims().subspan(1)) expected.AddDim(d);
   return CheckShape(expected, updates, "updates must be a scalar or have a row of variable ",
                     whole.ToString(), " for each of indices ", indices.ToString());
-}
-
-absl::StatusOr<ShardingRule> ScatterSharding(const ShardContext&) {
-  return ShardingRule{.dims = "*,*,*->"};
 }
 
 struct Row {
@@ -63,41 +59,33 @@ void RegisterResourceScatter(OpRegistry& ops) {
         .Role(OpRole::kWrite)
         .Traits(kStateful)
         .Shape(ScatterShape)
-        .Sharding(ScatterSharding)
+        .Sharding(ReplicatedSharding)
         .NoGradient("a write has no outputs");
   }
 }
 
 namespace ops {
-namespace {
-
-Operation Scatter(const Scope& scope, absl::string_view op, Output handle, Output indices,
-                  Output updates) {
-  return Build(scope, op, {handle, indices, updates}).Op();
-}
-
-}  // namespace
 
 Operation ResourceScatterAdd(const Scope& scope, Output handle, Output indices, Output updates) {
-  return Scatter(scope, "ResourceScatterAdd", handle, indices, updates);
+  return Build(scope, "ResourceScatterAdd", {handle, indices, updates}).Op();
 }
 Operation ResourceScatterSub(const Scope& scope, Output handle, Output indices, Output updates) {
-  return Scatter(scope, "ResourceScatterSub", handle, indices, updates);
+  return Build(scope, "ResourceScatterSub", {handle, indices, updates}).Op();
 }
 Operation ResourceScatterMul(const Scope& scope, Output handle, Output indices, Output updates) {
-  return Scatter(scope, "ResourceScatterMul", handle, indices, updates);
+  return Build(scope, "ResourceScatterMul", {handle, indices, updates}).Op();
 }
 Operation ResourceScatterDiv(const Scope& scope, Output handle, Output indices, Output updates) {
-  return Scatter(scope, "ResourceScatterDiv", handle, indices, updates);
+  return Build(scope, "ResourceScatterDiv", {handle, indices, updates}).Op();
 }
 Operation ResourceScatterMin(const Scope& scope, Output handle, Output indices, Output updates) {
-  return Scatter(scope, "ResourceScatterMin", handle, indices, updates);
+  return Build(scope, "ResourceScatterMin", {handle, indices, updates}).Op();
 }
 Operation ResourceScatterMax(const Scope& scope, Output handle, Output indices, Output updates) {
-  return Scatter(scope, "ResourceScatterMax", handle, indices, updates);
+  return Build(scope, "ResourceScatterMax", {handle, indices, updates}).Op();
 }
 Operation ResourceScatterUpdate(const Scope& scope, Output handle, Output indices, Output updates) {
-  return Scatter(scope, "ResourceScatterUpdate", handle, indices, updates);
+  return Build(scope, "ResourceScatterUpdate", {handle, indices, updates}).Op();
 }
 
 }  // namespace ops

@@ -16,9 +16,7 @@ namespace {
 
 absl::Status SelectShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape branches, BroadcastShapes(c.input(1), c.input(2)));
-  MF_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(c.input(0), branches));
-  c.set_output(0, std::move(shape));
-  return absl::OkStatus();
+  return SetOutput(c, BroadcastShapes(c.input(0), branches));
 }
 
 // Select's condition is a scalar, has the values' shape, or has one element per row.
@@ -37,8 +35,7 @@ absl::Status SelectV1Shape(ShapeContext& c) {
         "condition must be a scalar or a vector with one element per row, or have the values' "
         "shape"));
   }
-  c.set_output(0, std::move(shape));
-  return absl::OkStatus();
+  return SetOutput(c, std::move(shape));
 }
 
 absl::StatusOr<ShardingRule> SelectV1Sharding(const ShardContext& c) {

@@ -4,11 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <string>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
@@ -22,6 +20,8 @@ namespace mirrorflow {
 namespace {
 
 // --- ops that read shapes --------------------------------------------------------------------
+//
+// The output describes the global value. Once its shape is known, a constant replaces the node.
 
 absl::Status CheckFits(const ShapeContext& c, int64_t number) {
   if (c.node().output_dtype(0) == DT_INT64 || number <= std::numeric_limits<int32_t>::max()) {
@@ -58,14 +58,6 @@ absl::Status VariableShapeShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
   c.set_output_as_shape(0, c.handle_shape(0));
   return absl::OkStatus();
-}
-
-// The output describes the global value. Once its shape is known, a constant replaces the node.
-absl::StatusOr<ShardingRule> ShapeReaderSharding(const ShardContext& c) {
-  const std::vector<std::string> in(c.num_inputs(), "*");
-  std::vector<std::string> out;
-  for (int i = 0; i < c.num_outputs(); ++i) out.push_back(DotsFor(c.output(i)));
-  return ShardingRule{.dims = absl::StrCat(absl::StrJoin(in, ","), "->", absl::StrJoin(out, ","))};
 }
 
 // --- ops that create a tensor of a given shape -----------------------------------------------
@@ -162,7 +154,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("T: type")
       .Attr("out_type: {int32, int64} = int32")
       .Shape(ShapeShape)
-      .Sharding(ShapeReaderSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("the output does not depend on the elements");
   ops.Define("ShapeN")
       .Doc("the dimensions of each input")
@@ -172,7 +164,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("T: type")
       .Attr("out_type: {int32, int64} = int32")
       .Shape(ShapeShape)
-      .Sharding(ShapeReaderSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("the output does not depend on the elements");
   ops.Define("Size")
       .Doc("the number of elements of the input")
@@ -181,7 +173,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("T: type")
       .Attr("out_type: {int32, int64} = int32")
       .Shape(SizeShape)
-      .Sharding(ShapeReaderSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("the output does not depend on the elements");
   ops.Define("Rank")
       .Doc("the number of dimensions of the input")
@@ -189,7 +181,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Output("output: int32")
       .Attr("T: type")
       .Shape(RankShape)
-      .Sharding(ShapeReaderSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("the output does not depend on the elements");
   ops.Define("VariableShape")
       .Doc("the dimensions of a variable")
@@ -197,7 +189,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Output("output: out_type")
       .Attr("out_type: {int32, int64} = int32")
       .Shape(VariableShapeShape)
-      .Sharding(ShapeReaderSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("the output does not depend on the elements");
   ops.Define("Fill")
       .Doc("a tensor of shape `dims` filled with a scalar")

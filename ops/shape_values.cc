@@ -29,22 +29,26 @@ Tensor ConstantOf(DataType dtype, const Shape& shape, const KnownElements& eleme
 
 }  // namespace
 
-absl::Status ScalarShape(ShapeContext& c) {
-  c.set_output(0, Shape());
+absl::Status SetOutput(ShapeContext& c, absl::StatusOr<Shape> shape) {
+  MF_RETURN_IF_ERROR(shape.status());
+  c.set_output(0, *std::move(shape));
   return absl::OkStatus();
 }
 
-absl::Status UnchangedShape(ShapeContext& c) {
-  c.set_output(0, c.input(0));
+absl::Status SetOutputs(ShapeContext& c, std::initializer_list<Shape> shapes) {
+  int i = 0;
+  for (const Shape& shape : shapes) c.set_output(i++, shape);
   return absl::OkStatus();
 }
+
+absl::Status ScalarShape(ShapeContext& c) { return SetOutput(c, Shape()); }
+
+absl::Status UnchangedShape(ShapeContext& c) { return SetOutput(c, c.input(0)); }
 
 absl::Status SameShape(ShapeContext& c) {
   const std::vector<ArgDef>& inputs = c.node().op().inputs;
-  MF_ASSIGN_OR_RETURN(const Shape shape, MergeShapes(c.input(0), c.input(1), inputs[1].name,
-                                                     " must have the shape of ", inputs[0].name));
-  c.set_output(0, shape);
-  return absl::OkStatus();
+  return SetOutput(c, MergeShapes(c.input(0), c.input(1), inputs[1].name,
+                                  " must have the shape of ", inputs[0].name));
 }
 
 absl::Status CheckHandle(const ShapeContext& c) {
@@ -123,6 +127,13 @@ absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i
   return std::optional<int64_t>(values[0]);
 }
 
+absl::StatusOr<std::optional<int64_t>> CountInput(const ShapeContext& c, int i) {
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> count, IntegerInput(c, i));
+  if (count.value_or(0) >= 0) return count;
+  return absl::InvalidArgumentError(
+      absl::StrCat(c.node().op().inputs[i].name, " must be >= 0, got ", *count));
+}
+
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name) {
   MF_ASSIGN_OR_RETURN(Shape target, c.input_as_shape(i));
   if (c.constant(i) != nullptr && !target.IsFullyDefined()) {
@@ -136,6 +147,12 @@ Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_
   if (dtype == DT_INT64) return Tensor::Of<int64_t>(shape, values);
   const std::vector<int32_t> narrow(values.begin(), values.end());
   return Tensor::Of<int32_t>(shape, narrow);
+}
+
+Shape WithDim(const Shape& shape, int axis, int64_t size) {
+  std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+  dims.insert(dims.begin() + axis, size);
+  return Shape(dims);
 }
 
 absl::StatusOr<std::vector<bool>> ReducedDimsMask(int rank, absl::Span<const int64_t> axes) {

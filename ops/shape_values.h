@@ -7,6 +7,7 @@
 #define MIRRORFLOW_OPS_SHAPE_VALUES_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,11 @@
 #include "framework/graph/shape_inference.h"
 
 namespace mirrorflow {
+
+// Sets the shape of output 0, or returns the error. Shape functions end with it.
+absl::Status SetOutput(ShapeContext& c, absl::StatusOr<Shape> shape);
+// Sets the shapes of all outputs.
+absl::Status SetOutputs(ShapeContext& c, std::initializer_list<Shape> shapes);
 
 // Shape function: output 0 is a scalar.
 absl::Status ScalarShape(ShapeContext& c);
@@ -59,6 +65,8 @@ void SetScalar(ShapeContext& c, int i, std::optional<int64_t> element);
 
 // Returns input i, which must have one element, as an integer, or nullopt if it is not constant.
 absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i);
+// Like IntegerInput, but returns InvalidArgument if the integer is negative.
+absl::StatusOr<std::optional<int64_t>> CountInput(const ShapeContext& c, int i);
 // Returns static input i, a vector of sizes, as a partially known shape, or InvalidArgument if a
 // size is negative.
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name);
@@ -66,6 +74,8 @@ absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view
 // Returns a tensor of dtype int32 or int64 with these elements, which must fit.
 Tensor IntegerTensor(DataType dtype, const Shape& shape, absl::Span<const int64_t> values);
 
+// Returns the shape with a dimension of `size` inserted before dimension `axis`.
+Shape WithDim(const Shape& shape, int axis, int64_t size);
 // Returns, for each of `rank` dimensions, whether `axes` contains it. Returns InvalidArgument if an
 // axis is out of range or listed twice.
 absl::StatusOr<std::vector<bool>> ReducedDimsMask(int rank, absl::Span<const int64_t> axes);

@@ -17,20 +17,20 @@ std::string LettersFor(const Shape& shape) {
 
 std::string DotsFor(const Shape& shape) { return std::string(shape.rank(), '.'); }
 
+std::string AlignedTerm(const Shape& operand, const Shape& result) {
+  const int offset = result.rank() - operand.rank();
+  std::string term = LettersFor(result).substr(offset);
+  for (int d = 0; d < operand.rank(); ++d) {
+    if (operand.dim(d) != result.dim(offset + d)) term[d] = '.';
+  }
+  return term;
+}
+
 absl::StatusOr<ShardingRule> ElementwiseSharding(const ShardContext& c) {
   const Shape& out = c.output(0);
-  const std::string letters = LettersFor(out);
   std::vector<std::string> terms;
-  for (int i = 0; i < c.num_inputs(); ++i) {
-    const Shape& in = c.input(i);
-    const int offset = out.rank() - in.rank();
-    std::string term = letters.substr(offset);
-    for (int d = 0; d < in.rank(); ++d) {
-      if (in.dim(d) != out.dim(offset + d)) term[d] = '.';
-    }
-    terms.push_back(term);
-  }
-  return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->", letters)};
+  for (int i = 0; i < c.num_inputs(); ++i) terms.push_back(AlignedTerm(c.input(i), out));
+  return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->", LettersFor(out))};
 }
 
 absl::StatusOr<ShardingRule> JointlyLinearSharding(const ShardContext& c) {
@@ -50,6 +50,13 @@ absl::StatusOr<ShardingRule> LinearInFirstSharding(const ShardContext& c) {
   rule.linearity = Linearity::kMulti;
   rule.linear_inputs = {0};
   return rule;
+}
+
+absl::StatusOr<ShardingRule> ReplicatedSharding(const ShardContext& c) {
+  const std::vector<absl::string_view> in(c.num_inputs(), "*");
+  std::vector<std::string> out;
+  for (int i = 0; i < c.num_outputs(); ++i) out.push_back(DotsFor(c.output(i)));
+  return ShardingRule{.dims = absl::StrCat(absl::StrJoin(in, ","), "->", absl::StrJoin(out, ","))};
 }
 
 ShardingRule MoveSharding(const ShardContext& c, std::string dims, std::vector<int> inputs) {

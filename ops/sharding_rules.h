@@ -24,6 +24,9 @@ absl::StatusOr<ShardingRule> MultilinearSharding(const ShardContext& c);
 // numerator of a quotient).
 absl::StatusOr<ShardingRule> LinearInFirstSharding(const ShardContext& c);
 
+// The rule for an op that every replica computes as a whole: all operands must be replicated.
+absl::StatusOr<ShardingRule> ReplicatedSharding(const ShardContext& c);
+
 // Returns the rule with terms `dims` for an op that only moves elements of `inputs`. It is jointly
 // linear in those inputs, unless they are bool, which cannot be summed.
 ShardingRule MoveSharding(const ShardContext& c, std::string dims, std::vector<int> inputs);
@@ -32,6 +35,9 @@ ShardingRule MoveSharding(const ShardContext& c, std::string dims, std::vector<i
 std::string LettersFor(const Shape& shape);
 // Returns one dot per dimension, such as `....`.
 std::string DotsFor(const Shape& shape);
+// Returns the term of an operand whose last dimension is aligned with that of the result, which has
+// one letter per dimension: a dimension in which they differ must not be sharded.
+std::string AlignedTerm(const Shape& operand, const Shape& result);
 
 }  // namespace mirrorflow
 

@@ -69,9 +69,9 @@ absl::Status SliceShape(ShapeContext& c) {
 // A dimension that is sliced in full keeps its letter.
 absl::StatusOr<ShardingRule> SliceSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, c.integers(1));
-  std::string term = LettersFor(c.input(0));
+  std::string term = AlignedTerm(c.input(0), c.output(0));
   for (int d = 0; d < c.input(0).rank(); ++d) {
-    if (begin[d] != 0 || c.input(0).dim(d) != c.output(0).dim(d)) term[d] = '.';
+    if (begin[d] != 0) term[d] = '.';
   }
   return MoveSharding(c, absl::StrCat(term, ",.,.->", term), {0});
 }
@@ -130,15 +130,11 @@ absl::Status PadShape(ShapeContext& c) {  // for Pad and PadV2
     }
     if (size != kUnknownDim) output.set_dim(d, before + size + after);
   }
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, output);
 }
 
 absl::StatusOr<ShardingRule> PadSharding(const ShardContext& c) {
-  std::string term = LettersFor(c.input(0));
-  for (int d = 0; d < c.input(0).rank(); ++d) {
-    if (c.input(0).dim(d) != c.output(0).dim(d)) term[d] = '.';
-  }
+  const std::string term = AlignedTerm(c.input(0), c.output(0));
   if (c.num_inputs() == 3) return MoveSharding(c, absl::StrCat(term, ",..,->", term), {0, 2});
   return MoveSharding(c, absl::StrCat(term, ",..->", term), {0});
 }

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/softmax.h"
 
-#include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/reduction.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
 
-absl::Status SoftmaxShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape logits, c.WithRankAtLeast(0, 1));
-  c.set_output(0, logits);
-  return absl::OkStatus();
-}
+absl::Status SoftmaxShape(ShapeContext& c) { return SetOutput(c, c.WithRankAtLeast(0, 1)); }
 
 absl::StatusOr<ShardingRule> SoftmaxSharding(const ShardContext& c) {
   std::string term = LettersFor(c.input(0));

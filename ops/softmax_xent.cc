@@ -31,9 +31,7 @@ absl::Status SoftmaxXentShape(ShapeContext& c) {
         absl::StrCat("features must have at least one class, got ", features.ToString()));
   }
   features.set_dim(0, rows.dim(0));
-  c.set_output(0, rows);
-  c.set_output(1, features);
-  return absl::OkStatus();
+  return SetOutputs(c, {rows, features});
 }
 
 absl::StatusOr<ShardingRule> SoftmaxXentSharding(const ShardContext&) {
@@ -48,9 +46,7 @@ absl::Status DenseShape(ShapeContext& c) {
         absl::StrCat("features and labels must broadcast to a matrix, got ", c.input(0).ToString(),
                      " and ", c.input(1).ToString()));
   }
-  c.set_output(0, Shape({both.dim(0)}));
-  c.set_output(1, both);
-  return absl::OkStatus();
+  return SetOutputs(c, {Shape({both.dim(0)}), both});
 }
 
 // The classes must not be sharded, because each row is normalised as a whole.

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
 
 namespace mirrorflow {
@@ -68,10 +68,7 @@ absl::Status SpaceToBatchShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const std::optional<Blocks> blocks, ReadBlocks(c));
   MF_ASSIGN_OR_RETURN(Shape output, InputWithSpace(c, blocks));
   if (output.unknown_rank()) return absl::OkStatus();
-  if (!blocks.has_value()) {
-    c.set_output(0, Shape::UnknownDims(output.rank()));
-    return absl::OkStatus();
-  }
+  if (!blocks.has_value()) return SetOutput(c, Shape::UnknownDims(output.rank()));
   if (output.dim(0) != kUnknownDim) {
     MF_ASSIGN_OR_RETURN(const int64_t batch, CheckedMultiply(output.dim(0), blocks->count));
     output.set_dim(0, batch);
@@ -87,18 +84,14 @@ absl::Status SpaceToBatchShape(ShapeContext& c) {
     }
     output.set_dim(d, padded / blocks->sizes[i]);
   }
-  c.set_output(0, output);
-  return output.Validate(c.node().output_dtype(0));
+  return SetOutput(c, output);
 }
 
 absl::Status BatchToSpaceShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const std::optional<Blocks> blocks, ReadBlocks(c));
   MF_ASSIGN_OR_RETURN(Shape output, InputWithSpace(c, blocks));
   if (output.unknown_rank()) return absl::OkStatus();
-  if (!blocks.has_value()) {
-    c.set_output(0, Shape::UnknownDims(output.rank()));
-    return absl::OkStatus();
-  }
+  if (!blocks.has_value()) return SetOutput(c, Shape::UnknownDims(output.rank()));
   if (output.dim(0) != kUnknownDim) {
     if (output.dim(0) % blocks->count != 0) {
       return absl::InvalidArgumentError(absl::StrCat("the batch size must be a multiple of the ",
@@ -119,8 +112,7 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
     }
     output.set_dim(d, cropped);
   }
-  c.set_output(0, output);
-  return output.Validate(c.node().output_dtype(0));
+  return SetOutput(c, output);
 }
 
 // The batch must not be sharded either, because the output interleaves the images of all replicas.

@@ -61,8 +61,7 @@ absl::Status RandomShape(ShapeContext& c) {
   }
   // The remaining inputs, the algorithm and the limits, are scalars.
   for (; i < c.node().num_inputs(); ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 0).status());
-  c.set_output(0, std::move(shape));
-  return absl::OkStatus();
+  return SetOutput(c, std::move(shape));
 }
 
 absl::StatusOr<ShardingRule> RandomSharding(const ShardContext& c) {
@@ -73,16 +72,8 @@ absl::StatusOr<ShardingRule> RandomSharding(const ShardContext& c) {
 
 absl::Status KeyCounterShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckVector(c, 0, "seed", 2));
-  c.set_output(0, Shape({1}));
-  c.set_output(1, Shape({2}));
-  return absl::OkStatus();
+  return SetOutputs(c, {Shape({1}), Shape({2})});
 }
-
-absl::StatusOr<ShardingRule> KeyCounterSharding(const ShardContext&) {
-  return ShardingRule{.dims = "*->.,."};
-}
-
-absl::StatusOr<ShardingRule> AlgSharding(const ShardContext&) { return ShardingRule{.dims = "->"}; }
 
 // These ops have trait kRandom, because a different dtype gives different numbers, not the same
 // numbers in another precision.
@@ -108,10 +99,6 @@ void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
       .NoGradient("random numbers do not depend smoothly on their operands");
 }
 
-Output BySeed(const Scope& scope, absl::string_view op, Output shape, Output seed, DataType dtype) {
-  return ops::Build(scope, op, {shape, seed}).Attr("dtype", dtype).One();
-}
-
 Output ByCounter(const Scope& scope, absl::string_view op, Output shape,
                  const ops::KeyCounter& from, Output alg, DataType dtype) {
   return ops::Build(scope, op, {shape, from.key, from.counter, alg}).Attr("dtype", dtype).One();
@@ -128,7 +115,7 @@ void RegisterStatelessRandom(OpRegistry& ops) {
       .Doc("alg = 1, which denotes the Philox algorithm")
       .Output("alg: int32")
       .Shape(ScalarShape)
-      .Sharding(AlgSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("it has no input");
   ops.Define("StatelessRandomGetKeyCounter")
       .Doc("the key and counter of the random stream that two seeds select")
@@ -137,7 +124,7 @@ void RegisterStatelessRandom(OpRegistry& ops) {
       .Output("counter: uint64")
       .Attr("Tseed: {int32, int64} = int64")
       .Shape(KeyCounterShape)
-      .Sharding(KeyCounterSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("seeds are integers");
 }
 
@@ -154,7 +141,7 @@ Output StatelessRandomGetAlg(const Scope& scope) {
 }
 
 Output StatelessRandomUniform(const Scope& scope, Output shape, Output seed, DataType dtype) {
-  return BySeed(scope, "StatelessRandomUniform", shape, seed, dtype);
+  return Build(scope, "StatelessRandomUniform", {shape, seed}).Attr("dtype", dtype).One();
 }
 
 Output StatelessRandomUniformV2(const Scope& scope, Output shape, const KeyCounter& from,
@@ -163,7 +150,7 @@ Output StatelessRandomUniformV2(const Scope& scope, Output shape, const KeyCount
 }
 
 Output StatelessRandomNormal(const Scope& scope, Output shape, Output seed, DataType dtype) {
-  return BySeed(scope, "StatelessRandomNormal", shape, seed, dtype);
+  return Build(scope, "StatelessRandomNormal", {shape, seed}).Attr("dtype", dtype).One();
 }
 
 Output StatelessRandomNormalV2(const Scope& scope, Output shape, const KeyCounter& from, Output alg,
@@ -172,7 +159,7 @@ Output StatelessRandomNormalV2(const Scope& scope, Output shape, const KeyCounte
 }
 
 Output StatelessTruncatedNormal(const Scope& scope, Output shape, Output seed, DataType dtype) {
-  return BySeed(scope, "StatelessTruncatedNormal", shape, seed, dtype);
+  return Build(scope, "StatelessTruncatedNormal", {shape, seed}).Attr("dtype", dtype).One();
 }
 
 Output StatelessTruncatedNormalV2(const Scope& scope, Output shape, const KeyCounter& from,
@@ -193,7 +180,7 @@ Output StatelessRandomUniformIntV2(const Scope& scope, Output shape, const KeyCo
 
 Output StatelessRandomUniformFullInt(const Scope& scope, Output shape, Output seed,
                                      DataType dtype) {
-  return BySeed(scope, "StatelessRandomUniformFullInt", shape, seed, dtype);
+  return Build(scope, "StatelessRandomUniformFullInt", {shape, seed}).Attr("dtype", dtype).One();
 }
 
 Output StatelessRandomUniformFullIntV2(const Scope& scope, Output shape, const KeyCounter& from,

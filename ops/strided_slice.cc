@@ -196,13 +196,7 @@ struct SliceTerms {
   std::string slice;
 };
 absl::StatusOr<SliceTerms> TermsOfSlice(const ShardContext& c, const Shape& shape) {
-  std::vector<int64_t> values[3];
-  for (int i = 0; i < 3; ++i) {
-    MF_ASSIGN_OR_RETURN(values[i], c.integers(1 + i));
-  }
-  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec,
-                      ReadStridedSlice(shape, static_cast<int>(values[0].size()), values[0],
-                                       values[1], values[2], StridedSliceMasks::Of(c.node())));
+  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec, ReadStridedSlice(c, shape));
   SliceTerms terms{LettersFor(shape), ""};
   for (int d = 0; d < shape.rank(); ++d) {
     if (!spec.dims[d].whole) terms.whole[d] = '.';

@@ -5,11 +5,13 @@
 #define MIRRORFLOW_OPS_STRIDED_SLICE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/core/shape.h"
+#include "framework/core/status.h"
 #include "framework/graph/scope.h"
 
 namespace mirrorflow {
@@ -46,6 +48,17 @@ absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_en
                                                   absl::Span<const int64_t> end,
                                                   absl::Span<const int64_t> strides,
                                                   const StridedSliceMasks& masks);
+
+// Resolves the static inputs 1 to 3 of a StridedSlice or StridedSliceGrad against `input`. The
+// context is that of a kernel or of a sharding rule.
+template <typename Context>
+absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Context& c, const Shape& input) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> end, c.integers(2));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, c.integers(3));
+  return ReadStridedSlice(input, static_cast<int>(begin.size()), begin, end, strides,
+                          StridedSliceMasks::Of(c.node()));
+}
 
 namespace ops {
 

@@ -52,8 +52,7 @@ absl::Status TileShape(ShapeContext& c) {
     MF_ASSIGN_OR_RETURN(const int64_t size, CheckedMultiply(input.dim(d), multiple));
     output.set_dim(d, size);
   }
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, output);
 }
 
 absl::Status BroadcastToShape(ShapeContext& c) {
@@ -72,8 +71,7 @@ absl::Status BroadcastToShape(ShapeContext& c) {
         target.set_dim(offset + d, input.dim(d));
     }
   }
-  c.set_output(0, target);
-  return absl::OkStatus();
+  return SetOutput(c, target);
 }
 
 // The rule for Tile and BroadcastTo. An unchanged dimension keeps its letter. A dimension that
@@ -81,15 +79,10 @@ absl::Status BroadcastToShape(ShapeContext& c) {
 // it needs. No other dimension can be sharded, because that would permute its rows.
 absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   const Shape &in = c.input(0), &out = c.output(0);
-  const std::string letters = LettersFor(out);
-  const int offset = out.rank() - in.rank();
-  std::string from = DotsFor(in), to = letters;
+  const std::string from = AlignedTerm(in, out);
+  std::string to = LettersFor(out);
   for (int d = 0; d < in.rank(); ++d) {
-    if (in.dim(d) == out.dim(offset + d)) {
-      from[d] = letters[offset + d];
-    } else if (in.dim(d) != 1) {
-      to[offset + d] = '.';
-    }
+    if (from[d] == '.' && in.dim(d) != 1) to[out.rank() - in.rank() + d] = '.';
   }
   return MoveSharding(c, absl::StrCat(from, ",.->", to), {0});
 }

@@ -23,10 +23,7 @@ namespace mirrorflow {
 namespace {
 
 absl::Status TopKShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> k, IntegerInput(c, 1));
-  if (k.value_or(0) < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("k must be >= 0, got ", *k));
-  }
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> k, CountInput(c, 1));
   MF_ASSIGN_OR_RETURN(Shape shape, c.WithRankAtLeast(0, 1));
   if (shape.unknown_rank()) return absl::OkStatus();
   const int last = shape.rank() - 1;
@@ -40,9 +37,7 @@ absl::Status TopKShape(ShapeContext& c) {
                                                    " is too large for int32 indices"));
   }
   shape.set_dim(last, k.value_or(kUnknownDim));
-  c.set_output(0, shape);
-  c.set_output(1, shape);
-  return absl::OkStatus();
+  return SetOutputs(c, {shape, shape});
 }
 
 // The last dimension must not be sharded, because its elements are compared with one another.

@@ -38,15 +38,11 @@ absl::Status TransposeShape(ShapeContext& c) {
     MF_ASSIGN_OR_RETURN(x, c.WithRank(0, perm_shape.dim(0)));
   }
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> perm, c.integers(1));
-  if (!perm.has_value()) {
-    c.set_output(0, x.unknown_rank() ? x : Shape::UnknownDims(x.rank()));
-    return absl::OkStatus();
-  }
+  if (!perm.has_value()) return SetOutput(c, x.unknown_rank() ? x : Shape::UnknownDims(x.rank()));
   MF_RETURN_IF_ERROR(Inverse(*perm, "perm").status());
   Shape output;
   for (int64_t d : *perm) output.AddDim(x.dim(static_cast<int>(d)));
-  c.set_output(0, output);
-  return absl::OkStatus();
+  return SetOutput(c, output);
 }
 
 absl::StatusOr<ShardingRule> TransposeSharding(const ShardContext& c) {
@@ -72,10 +68,6 @@ absl::Status InvertPermutationShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShardingRule> InvertPermutationSharding(const ShardContext& c) {
-  return ShardingRule{.dims = ".->."};
-}
-
 }  // namespace
 
 void RegisterTranspose(OpRegistry& ops) {
@@ -96,7 +88,7 @@ void RegisterTranspose(OpRegistry& ops) {
       .Output("y: T")
       .Attr("T: {int32, int64} = int32")
       .Shape(InvertPermutationShape)
-      .Sharding(InvertPermutationSharding)
+      .Sharding(ReplicatedSharding)
       .NoGradient("a permutation is not a continuous value");
 }
 

@@ -2,10 +2,10 @@
 #include "ops/update.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
@@ -17,13 +17,8 @@ absl::Status UpdateShape(ShapeContext& c) {
   MF_CHECK(gradient >= 0);
   Shape shape = Shape::UnknownRank();
   auto merge = [&](absl::string_view what, int i, const Shape& with) -> absl::Status {
-    absl::StatusOr<Shape> merged = shape.MergeWith(with);
-    if (!merged.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("shape of the ", what, " in input ", i,
-                                                     " must match the variable's shape; expected ",
-                                                     shape.ToString(), ", got ", with.ToString()));
-    }
-    shape = *std::move(merged);
+    MF_ASSIGN_OR_RETURN(shape, MergeShapes(shape, with, "shape of the ", what, " in input ", i,
+                                           " must match the variable's shape"));
     return absl::OkStatus();
   };
   for (int i = 0; i < c.num_inputs(); ++i) {
@@ -44,159 +39,120 @@ absl::Status UpdateShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShardingRule> UpdateSharding(const ShardContext& c) {
-  const std::vector<absl::string_view> terms(c.num_inputs(), "*");
-  return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->")};
-}
+struct Row {
+  const char* name;
+  const char* doc;
+  std::vector<const char*> inputs;  // the gates follow them
+  const char* attr = nullptr;       // an additional attribute
+  const char* gradient = "grad";
+};
 
-// Completes an update op with the properties that all updates share. The gates follow the inputs of
-// TensorFlow's schema.
-void FinishUpdate(OpBuilder op, absl::string_view gradient) {
-  op.Input("predicate: _gates * bool")
-      .Attr("T: {half, bfloat16, float, double}")
-      .Attr("use_locking: bool = false")
-      .Attr("_gates: int >= 0 = 0")
-      .Role(OpRole::kWrite)
-      .Traits(kStateful)
-      .Update(gradient)
-      .Shape(UpdateShape)
-      .Sharding(UpdateSharding)
-      .NoGradient("a write has no outputs");
+std::vector<Row> Table() {
+  static constexpr char kNesterov[] = "use_nesterov: bool = false";
+  static constexpr char kUpdateSlots[] = "update_slots: bool = true";
+  return {
+      {.name = "ResourceApplyGradientDescent",
+       .doc = "var -= alpha * delta",
+       .inputs = {"var: resource", "alpha: T", "delta: T"},
+       .gradient = "delta"},
+      {.name = "ResourceApplyMomentum",
+       .doc = "accum = accum * momentum + grad; var -= lr * accum",
+       .inputs = {"var: resource", "accum: resource", "lr: T", "grad: T", "momentum: T"},
+       .attr = kNesterov},
+      {.name = "ResourceApplyKerasMomentum",
+       .doc = "accum = accum * momentum - lr * grad; var += accum",
+       .inputs = {"var: resource", "accum: resource", "lr: T", "grad: T", "momentum: T"},
+       .attr = kNesterov},
+      {.name = "ResourceApplyAdagrad",
+       .doc = "accum += grad²; var -= lr * grad / sqrt(accum)",
+       .inputs = {"var: resource", "accum: resource", "lr: T", "grad: T"},
+       .attr = kUpdateSlots},
+      {.name = "ResourceApplyAdagradV2",
+       .doc = "accum += grad²; var -= lr * grad / (sqrt(accum) + epsilon)",
+       .inputs = {"var: resource", "accum: resource", "lr: T", "epsilon: T", "grad: T"},
+       .attr = kUpdateSlots},
+      {.name = "ResourceApplyRMSProp",
+       .doc = "ms is a moving average of grad²; mom = mom * momentum + lr * grad / "
+              "sqrt(ms + epsilon); var -= mom",
+       .inputs = {"var: resource", "ms: resource", "mom: resource", "lr: T", "rho: T",
+                  "momentum: T", "epsilon: T", "grad: T"}},
+      {.name = "ResourceApplyAdam",
+       .doc = "m and v are moving averages of grad and grad²; "
+              "var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / "
+              "(sqrt(v) + epsilon)",
+       .inputs = {"var: resource", "m: resource", "v: resource", "beta1_power: T", "beta2_power: T",
+                  "lr: T", "beta1: T", "beta2: T", "epsilon: T", "grad: T"},
+       .attr = kNesterov},
+  };
 }
 
 }  // namespace
 
 void RegisterUpdate(OpRegistry& ops) {
-  FinishUpdate(ops.Define("ResourceApplyGradientDescent")
-                   .Doc("var -= alpha * delta")
-                   .Input("var: resource")
-                   .Input("alpha: T")
-                   .Input("delta: T"),
-               "delta");
-  FinishUpdate(ops.Define("ResourceApplyMomentum")
-                   .Doc("accum = accum * momentum + grad; var -= lr * accum")
-                   .Input("var: resource")
-                   .Input("accum: resource")
-                   .Input("lr: T")
-                   .Input("grad: T")
-                   .Input("momentum: T")
-                   .Attr("use_nesterov: bool = false"),
-               "grad");
-  FinishUpdate(ops.Define("ResourceApplyKerasMomentum")
-                   .Doc("accum = accum * momentum - lr * grad; var += accum")
-                   .Input("var: resource")
-                   .Input("accum: resource")
-                   .Input("lr: T")
-                   .Input("grad: T")
-                   .Input("momentum: T")
-                   .Attr("use_nesterov: bool = false"),
-               "grad");
-  FinishUpdate(ops.Define("ResourceApplyAdagrad")
-                   .Doc("accum += grad²; var -= lr * grad / sqrt(accum)")
-                   .Input("var: resource")
-                   .Input("accum: resource")
-                   .Input("lr: T")
-                   .Input("grad: T")
-                   .Attr("update_slots: bool = true"),
-               "grad");
-  FinishUpdate(ops.Define("ResourceApplyAdagradV2")
-                   .Doc("accum += grad²; var -= lr * grad / (sqrt(accum) + epsilon)")
-                   .Input("var: resource")
-                   .Input("accum: resource")
-                   .Input("lr: T")
-                   .Input("epsilon: T")
-                   .Input("grad: T")
-                   .Attr("update_slots: bool = true"),
-               "grad");
-  FinishUpdate(ops.Define("ResourceApplyRMSProp")
-                   .Doc("ms is a moving average of grad²; mom = mom * momentum + lr * grad / "
-                        "sqrt(ms + epsilon); var -= mom")
-                   .Input("var: resource")
-                   .Input("ms: resource")
-                   .Input("mom: resource")
-                   .Input("lr: T")
-                   .Input("rho: T")
-                   .Input("momentum: T")
-                   .Input("epsilon: T")
-                   .Input("grad: T"),
-               "grad");
-  FinishUpdate(ops.Define("ResourceApplyAdam")
-                   .Doc("m and v are moving averages of grad and grad²; "
-                        "var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / "
-                        "(sqrt(v) + epsilon)")
-                   .Input("var: resource")
-                   .Input("m: resource")
-                   .Input("v: resource")
-                   .Input("beta1_power: T")
-                   .Input("beta2_power: T")
-                   .Input("lr: T")
-                   .Input("beta1: T")
-                   .Input("beta2: T")
-                   .Input("epsilon: T")
-                   .Input("grad: T")
-                   .Attr("use_nesterov: bool = false"),
-               "grad");
+  for (const Row& row : Table()) {
+    OpBuilder op = ops.Define(row.name);
+    op.Doc(row.doc).Role(OpRole::kWrite).Traits(kStateful).Update(row.gradient);
+    for (const char* input : row.inputs) op.Input(input);
+    op.Input("predicate: _gates * bool");
+    if (row.attr != nullptr) op.Attr(row.attr);
+    op.Attr("T: {half, bfloat16, float, double}")
+        .Attr("use_locking: bool = false")
+        .Attr("_gates: int >= 0 = 0");
+    op.Shape(UpdateShape).Sharding(ReplicatedSharding).NoGradient("a write has no outputs");
+  }
 }
 
 namespace ops {
 namespace {
 
-// Starts an update of `inputs` and `gates`; the caller adds further attributes.
-NodeBuilder Update(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs,
-                   absl::Span<const Output> gates, bool use_locking) {
-  return Build(scope, op, inputs).InputList(gates).Attr("use_locking", use_locking);
+template <typename Options>
+Operation Update(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs,
+                 const Options& options) {
+  NodeBuilder node = Build(scope, op, inputs).InputList(options.gates);
+  node.Attr("use_locking", options.use_locking);
+  if constexpr (requires { options.use_nesterov; }) {
+    node.Attr("use_nesterov", options.use_nesterov);
+  } else if constexpr (requires { options.update_slots; }) {
+    node.Attr("update_slots", options.update_slots);
+  }
+  return std::move(node).Op();
 }
 
 }  // namespace
 
 Operation ResourceApplyGradientDescent(const Scope& scope, Output var, Output alpha, Output delta,
                                        const ResourceApplyGradientDescentOptions& options) {
-  return Update(scope, "ResourceApplyGradientDescent", {var, alpha, delta}, options.gates,
-                options.use_locking)
-      .Op();
+  return Update(scope, "ResourceApplyGradientDescent", {var, alpha, delta}, options);
 }
 
 Operation ResourceApplyMomentum(const Scope& scope, Output var, Output accum, Output lr,
                                 Output grad, Output momentum,
                                 const ResourceApplyMomentumOptions& options) {
-  return Update(scope, "ResourceApplyMomentum", {var, accum, lr, grad, momentum}, options.gates,
-                options.use_locking)
-      .Attr("use_nesterov", options.use_nesterov)
-      .Op();
+  return Update(scope, "ResourceApplyMomentum", {var, accum, lr, grad, momentum}, options);
 }
 
 Operation ResourceApplyKerasMomentum(const Scope& scope, Output var, Output accum, Output lr,
                                      Output grad, Output momentum,
                                      const ResourceApplyMomentumOptions& options) {
-  return Update(scope, "ResourceApplyKerasMomentum", {var, accum, lr, grad, momentum},
-                options.gates, options.use_locking)
-      .Attr("use_nesterov", options.use_nesterov)
-      .Op();
+  return Update(scope, "ResourceApplyKerasMomentum", {var, accum, lr, grad, momentum}, options);
 }
 
 Operation ResourceApplyAdagrad(const Scope& scope, Output var, Output accum, Output lr, Output grad,
                                const ResourceApplyAdagradOptions& options) {
-  return Update(scope, "ResourceApplyAdagrad", {var, accum, lr, grad}, options.gates,
-                options.use_locking)
-      .Attr("update_slots", options.update_slots)
-      .Op();
+  return Update(scope, "ResourceApplyAdagrad", {var, accum, lr, grad}, options);
 }
 
 Operation ResourceApplyAdagradV2(const Scope& scope, Output var, Output accum, Output lr,
                                  Output epsilon, Output grad,
                                  const ResourceApplyAdagradOptions& options) {
-  return Update(scope, "ResourceApplyAdagradV2", {var, accum, lr, epsilon, grad}, options.gates,
-                options.use_locking)
-      .Attr("update_slots", options.update_slots)
-      .Op();
+  return Update(scope, "ResourceApplyAdagradV2", {var, accum, lr, epsilon, grad}, options);
 }
 
 Operation ResourceApplyRMSProp(const Scope& scope, Output var, Output ms, Output mom, Output lr,
                                Output rho, Output momentum, Output epsilon, Output grad,
                                const ResourceApplyRMSPropOptions& options) {
   return Update(scope, "ResourceApplyRMSProp", {var, ms, mom, lr, rho, momentum, epsilon, grad},
-                options.gates, options.use_locking)
-      .Op();
+                options);
 }
 
 Operation ResourceApplyAdam(const Scope& scope, Output var, Output m, Output v,
@@ -205,9 +161,7 @@ Operation ResourceApplyAdam(const Scope& scope, Output var, Output m, Output v,
   return Update(scope, "ResourceApplyAdam",
                 {var, m, v, scalars.beta1_power, scalars.beta2_power, scalars.lr, scalars.beta1,
                  scalars.beta2, scalars.epsilon, grad},
-                options.gates, options.use_locking)
-      .Attr("use_nesterov", options.use_nesterov)
-      .Op();
+                options);
 }
 
 }  // namespace ops

@@ -12,9 +12,6 @@
 
 namespace mirrorflow::ops {
 
-// Op name, for passes that match this op.
-inline constexpr char kResourceApplyGradientDescent[] = "ResourceApplyGradientDescent";
-
 // Each update takes scalars and a gradient, all of the variable's dtype (float or double), followed
 // by any number of gates, which are bool scalars. If a gate is false, the update writes nothing.
 // The option use_locking is TensorFlow's and has no effect.

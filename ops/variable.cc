@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/variable.h"
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
@@ -17,8 +16,7 @@ absl::Status VarHandleShape(ShapeContext& c) {
 
 absl::Status ReadShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckHandle(c));
-  c.set_output(0, c.handle_shape(0));
-  return absl::OkStatus();
+  return SetOutput(c, c.handle_shape(0));
 }
 
 absl::StatusOr<ShardingRule> ReadSharding(const ShardContext&) {
@@ -27,8 +25,7 @@ absl::StatusOr<ShardingRule> ReadSharding(const ShardContext&) {
 
 absl::Status HasValueShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
-  c.set_output(0, Shape());
-  return absl::OkStatus();
+  return SetOutput(c, Shape());
 }
 
 absl::Status AssignShape(ShapeContext& c) {
@@ -105,13 +102,6 @@ void RegisterVariable(OpRegistry& ops) {
 }
 
 namespace ops {
-namespace {
-
-Operation Assign(const Scope& scope, absl::string_view op, Output handle, Output value) {
-  return Build(scope, op, {handle, value}).Op();
-}
-
-}  // namespace
 
 Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& shape,
                    const VarHandleOpOptions& options) {
@@ -136,15 +126,15 @@ Output VarIsInitializedOp(const Scope& scope, Output handle) {
 }
 
 Operation AssignVariableOp(const Scope& scope, Output handle, Output value) {
-  return Assign(scope, kAssignVariable, handle, value);
+  return Build(scope, kAssignVariable, {handle, value}).Op();
 }
 
 Operation AssignAddVariableOp(const Scope& scope, Output handle, Output value) {
-  return Assign(scope, kAssignAddVariable, handle, value);
+  return Build(scope, kAssignAddVariable, {handle, value}).Op();
 }
 
 Operation AssignSubVariableOp(const Scope& scope, Output handle, Output value) {
-  return Assign(scope, kAssignSubVariable, handle, value);
+  return Build(scope, kAssignSubVariable, {handle, value}).Op();
 }
 
 }  // namespace ops

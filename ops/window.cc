@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "ops/fused_ops.h"
+#include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
@@ -45,24 +46,8 @@ absl::Status ReadExplicitPaddings(absl::Span<const int64_t> paddings, WindowAttr
   return absl::OkStatus();
 }
 
-int64_t GroupsOf(int64_t channels, int64_t of_group) {
-  return of_group == 0 ? 1 : std::max<int64_t>(1, channels / of_group);
-}
-
-}  // namespace
-
-std::string ImageLayout::Term(absl::string_view batch, absl::string_view channel) const {
-  return nchw() ? absl::StrCat(batch, channel, "..") : absl::StrCat(batch, "..", channel);
-}
-
-absl::StatusOr<ImageLayout> ReadImageLayout(const Node& node) {
-  const std::string& format = node.attr<std::string>("data_format");
-  if (format == "NHWC") return ImageLayout{};
-  if (format == "NCHW") return ImageLayout{.channels = 1, .space = {2, 3}};
-  return absl::UnimplementedError(
-      absl::StrCat("data_format is not supported; expected NHWC or NCHW, got ", format));
-}
-
+// Returns the height and width elements of a list attribute. The list must have one element for
+// each of the four image dimensions: 1 for batch and channels, at least 1 for height and width.
 absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
                                                      absl::Span<const int64_t> values,
                                                      const ImageLayout& layout) {
@@ -83,6 +68,24 @@ absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
                      layout.nchw() ? "[1, 1, …, …]" : "[1, …, …, 1]", ", got ", ListText(values)));
   }
   return std::vector<int64_t>{values[layout.space[0]], values[layout.space[1]]};
+}
+
+int64_t GroupsOf(int64_t channels, int64_t of_group) {
+  return of_group == 0 ? 1 : std::max<int64_t>(1, channels / of_group);
+}
+
+}  // namespace
+
+std::string ImageLayout::Term(absl::string_view batch, absl::string_view channel) const {
+  return nchw() ? absl::StrCat(batch, channel, "..") : absl::StrCat(batch, "..", channel);
+}
+
+absl::StatusOr<ImageLayout> ReadImageLayout(const Node& node) {
+  const std::string& format = node.attr<std::string>("data_format");
+  if (format == "NHWC") return ImageLayout{};
+  if (format == "NCHW") return ImageLayout{.channels = 1, .space = {2, 3}};
+  return absl::UnimplementedError(
+      absl::StrCat("data_format is not supported; expected NHWC or NCHW, got ", format));
 }
 
 absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node) {
@@ -127,6 +130,15 @@ absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAt
   if (covers - padded <= dim.stride) return 0;
   return absl::InvalidArgumentError(absl::StrCat(
       "the window is larger than the image; expected at most ", padded, ", got ", covers));
+}
+
+absl::StatusOr<Shape> FourSizes(const ShapeContext& c, int i) {
+  const std::string& name = c.node().op().inputs[i].name;
+  MF_ASSIGN_OR_RETURN(Shape sizes, SizesInput(c, i, name));
+  if (sizes.unknown_rank()) return Shape::UnknownDims(4);
+  if (sizes.rank() == 4) return sizes;
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must have 4 elements, got ", sizes.ToString()));
 }
 
 absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/core/shape.h"
-#include "framework/graph/graph.h"
+#include "framework/graph/scope.h"
 
 namespace mirrorflow {
 
@@ -51,19 +51,36 @@ struct WindowAttrs {
 // the batch or channels.
 absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node);
 
-// Returns the height and width elements of a list attribute. The list must have one element for
-// each of the four image dimensions: 1 for batch and channels, at least 1 for height and width.
-absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
-                                                     absl::Span<const int64_t> values,
-                                                     const ImageLayout& layout);
-
 // Returns the number of positions of a window of extent `size` along `in` rows (if i is 0) or
 // columns (if i is 1), or an unknown number if `in` or `size` is unknown. Returns InvalidArgument
 // if the window is empty or too large.
 absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAttrs& attrs, int i);
 
+// Returns input i, a vector of four sizes, as a shape.
+absl::StatusOr<Shape> FourSizes(const ShapeContext& c, int i);
+
 // Returns the shape of pooled images; attribute `ksize` is the window size.
 absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images);
+
+// Builds a convolution or pool; sets the attributes that its op has.
+template <typename Options>
+Output FinishWindow(NodeBuilder builder, absl::Span<const int64_t> strides,
+                    absl::string_view padding, const Options& options) {
+  if constexpr (requires { options.use_cudnn_on_gpu; }) {
+    builder.Attr("use_cudnn_on_gpu", options.use_cudnn_on_gpu);
+  }
+  if constexpr (requires { options.explicit_paddings; }) {
+    builder.Attr("explicit_paddings", AttrValue::List<int64_t>(options.explicit_paddings));
+  }
+  if constexpr (requires { options.dilations; }) {
+    builder.Attr("dilations", AttrValue::List<int64_t>(options.dilations));
+  }
+  return std::move(builder)
+      .Attr("strides", AttrValue::List(strides))
+      .Attr("padding", padding)
+      .Attr("data_format", options.data_format)
+      .One();
+}
 
 // One dimension of a window. Tap `i` of the window at position `o` reads input o * stride - before
 // + i * dilation; inputs outside the image are padding.

@@ -11,35 +11,17 @@
 #include "framework/graph/attr_value.h"
 
 namespace mirrorflow {
-namespace {
-
-// Enough for twenty million steps.
-constexpr uint64_t kMaxLogBytes = uint64_t{512} << 20;
-
-// Returns the contents of a file, or an empty string if the file does not exist.
-absl::StatusOr<std::string> ContentsOf(const std::string& path) {
-  const absl::StatusOr<InputFile> file = InputFile::Open(path);
-  if (absl::IsNotFound(file.status())) return std::string();
-  MF_RETURN_IF_ERROR(file.status());
-  if (file->size() > kMaxLogBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, ": the log is too large to continue; ",
-                                                     "expected at most ", kMaxLogBytes,
-                                                     " bytes, got ", file->size()));
-  }
-  std::string text(file->size(), '\0');
-  MF_RETURN_IF_ERROR(file->Read(0, text.size(), text.data()));
-  return text;
-}
-
-}  // namespace
 
 absl::StatusOr<LossLog> LossLog::Open(const std::string& path, int64_t step) {
   if (path.empty()) return LossLog(path, -1);
   std::string kept;
   if (step > 0) {
-    MF_ASSIGN_OR_RETURN(const std::string old, ContentsOf(path));
+    constexpr uint64_t kMaxLogBytes = uint64_t{512} << 20;  // enough for twenty million steps
+    absl::StatusOr<std::string> old = ReadWholeFile(path, kMaxLogBytes);
+    if (absl::IsNotFound(old.status())) old = "";
+    MF_RETURN_IF_ERROR(Annotate(old.status(), "cannot continue the log"));
     int64_t of_line;
-    for (const absl::string_view line : absl::StrSplit(old, '\n')) {
+    for (const absl::string_view line : absl::StrSplit(*old, '\n')) {
       const bool is_earlier =
           absl::SimpleAtoi(line.substr(0, line.find(' ')), &of_line) && of_line <= step;
       if (!is_earlier) break;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/status.h"
 #include "framework/core/terminal.h"
 #include "tools/bench/benchmarks.h"
 #include "tools/cli/commands.h"
@@ -22,10 +23,7 @@ namespace mirrorflow {
 namespace {
 
 absl::Status ListFailpoints(const std::vector<std::string>& args, ExitCode*) {
-  if (!args.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("failpoints: unexpected argument; expected none, got '", args[0], "'"));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("failpoints", args, 0, 0, "no arguments"));
   for (const std::string& name : Failpoint::Names()) PrintLine(name);
   return absl::OkStatus();
 }

@@ -32,7 +32,8 @@ class Copier {
   // Rewrites the node and everything that it depends on.
   absl::Status Rewrite(Node* root) {
     for (Node* node : NewOrder(root)) {
-      if (const Output instead = options_.replacement(*node); instead.valid()) {
+      if (const Output instead = OutputFromAttr(*node, options_.replacement_attr);
+          instead.valid()) {
         outputs_[node->output(0)] = Now(instead);
       } else {
         MF_RETURN_IF_ERROR(RewriteOne(node));
@@ -64,7 +65,7 @@ class Copier {
     while (!open.empty()) {
       Node* const node = open.back().first;
       const int i = open.back().second++;
-      const Output instead = options_.replacement(*node);
+      const Output instead = OutputFromAttr(*node, options_.replacement_attr);
       if (i == (instead.valid() ? 1 : node->num_inputs())) {
         order.push_back(node);
         open.pop_back();
@@ -112,50 +113,52 @@ class Copier {
 
 }  // namespace
 
-Output FindOutput(const Graph& graph, absl::string_view name) {
+Output OutputFromAttr(const Node& node, const char* attr) {
+  if (!node.has_attr(attr)) return Output();
+  const absl::string_view name = node.attr<std::string>(attr);
   const size_t colon = name.rfind(':');
   int index = 0;
   if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
     return Output();
   }
-  Node* node = graph.FindNode(name.substr(0, colon));
-  const bool found = node != nullptr && index >= 0 && index < node->num_outputs();
-  return found ? node->output(index) : Output();
+  Node* found = node.graph().FindNode(name.substr(0, colon));
+  const bool exists = found != nullptr && index >= 0 && index < found->num_outputs();
+  return exists ? found->output(index) : Output();
 }
 
 std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs) {
   std::vector<bool> ancestors(graph.id_limit());
   std::vector<const Node*> open;
   for (const Output& output : outputs) {
-    if (!graph.Owns(output.node) || ancestors[output.node->id()]) continue;
-    ancestors[output.node->id()] = true;
-    open.push_back(output.node);
+    if (graph.Owns(output.node)) open.push_back(output.node);
   }
   while (!open.empty()) {
     const Node* node = open.back();
     open.pop_back();
-    for (const Output& in : node->inputs()) {
-      if (ancestors[in.node->id()]) continue;
-      ancestors[in.node->id()] = true;
-      open.push_back(in.node);
-    }
+    if (ancestors[node->id()]) continue;
+    ancestors[node->id()] = true;
+    for (const Output& in : node->inputs()) open.push_back(in.node);
   }
   return ancestors;
 }
 
-absl::StatusOr<Output> CopyWithChanges(const Scope& scope, const Output& output,
-                                       const CopyOptions& options) {
-  MF_RETURN_IF_ERROR(scope.graph().CheckOwns(output));
+Output CopyWithChanges(const Scope& scope, const Output& output, const CopyOptions& options) {
+  if (!scope.ok() || !output.valid() || !scope.Owns(output)) return Output();
   Copier copier(scope.graph(), options);
-  MF_RETURN_IF_ERROR(copier.Rewrite(output.node));
-  return copier.Now(output);
+  absl::Status status = copier.Rewrite(output.node);
+  if (status.ok()) return copier.Now(output);
+  scope.Fail(std::move(status));
+  return Output();
 }
 
-absl::StatusOr<Operation> CopyWithChanges(const Scope& scope, const Operation& operation,
-                                          const CopyOptions& options) {
+Operation CopyWithChanges(const Scope& scope, const Operation& operation,
+                          const CopyOptions& options) {
+  if (!scope.ok() || !operation.valid() || !scope.Owns({operation.node, 0})) return Operation();
   Copier copier(scope.graph(), options);
-  MF_RETURN_IF_ERROR(copier.RewriteOperation(operation.node));
-  return Operation{copier.Now(operation.node)};
+  absl::Status status = copier.RewriteOperation(operation.node);
+  if (status.ok()) return Operation{copier.Now(operation.node)};
+  scope.Fail(std::move(status));
+  return Operation();
 }
 
 }  // namespace mirrorflow

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/inference.h"
 
-#include <string>
-
 #include "train/graph_walk.h"
 
 namespace mirrorflow {
@@ -17,27 +15,18 @@ bool StopTraining(AttrMap& attrs) {
   return true;
 }
 
-template <typename Value>
-Value InferenceForm(const Scope& scope, const Value& value) {
-  if (!scope.ok() || !value.valid() || !scope.Owns({value.node, 0})) return Value();
-  const Graph& graph = scope.graph();
-  auto instead = [&](const Node& node) {
-    if (!node.has_attr(kInferenceAttr)) return Output();
-    return FindOutput(graph, node.attr<std::string>(kInferenceAttr));
-  };
-  absl::StatusOr<Value> result = CopyWithChanges(
-      scope, value, {.prefix = "inference", .replacement = instead, .change_attrs = StopTraining});
-  if (result.ok()) return *result;
-  scope.Fail(result.status());
-  return Value();
+CopyOptions InferenceChanges() {
+  return {.prefix = "inference", .replacement_attr = kInferenceAttr, .change_attrs = StopTraining};
 }
 
 }  // namespace
 
-Output ForInference(const Scope& scope, Output output) { return InferenceForm(scope, output); }
+Output ForInference(const Scope& scope, Output output) {
+  return CopyWithChanges(scope, output, InferenceChanges());
+}
 
 Operation ForInference(const Scope& scope, Operation operation) {
-  return InferenceForm(scope, operation);
+  return CopyWithChanges(scope, operation, InferenceChanges());
 }
 
 }  // namespace mirrorflow

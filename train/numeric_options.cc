@@ -46,7 +46,8 @@ absl::Status CheckNumbers(absl::string_view owner, absl::Span<const NumericOptio
 
 bool CheckNumbers(const Scope& scope, absl::string_view owner,
                   absl::Span<const NumericOption> options) {
-  absl::Status status = CheckNumbers(owner, options);
+  absl::Status status = scope.status();
+  if (status.ok()) status = CheckNumbers(owner, options);
   if (status.ok()) return true;
   scope.Fail(std::move(status));
   return false;

@@ -49,7 +49,7 @@ struct NumericOption {
 // range.
 absl::Status CheckNumbers(absl::string_view owner, absl::Span<const NumericOption> options);
 
-// Returns whether all options are in range. If not, fails the scope with the error.
+// Returns whether the scope is OK and all options are in range. If not, fails the scope.
 bool CheckNumbers(const Scope& scope, absl::string_view owner,
                   absl::Span<const NumericOption> options);
 

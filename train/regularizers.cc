@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/regularizers.h"
 
-#include <numeric>
-
 #include "absl/strings/str_cat.h"
 #include "ops/add_n.h"
 #include "ops/binary.h"
@@ -25,9 +23,7 @@ Output Fail(const Scope& scope, absl::string_view what) {
 
 // Returns factor * sum(terms).
 Output ScaledSum(const Scope& s, Output terms, double factor) {
-  std::vector<int64_t> axes(s.shape(terms).rank());
-  std::iota(axes.begin(), axes.end(), 0);
-  return ops::Mul(s, ops::Sum(s, terms, axes), ops::ScalarConst(s, terms.dtype(), factor));
+  return ops::Mul(s, ops::Sum(s, terms), ops::ScalarConst(s, terms.dtype(), factor));
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ absl::StatusOr<bool> ChooseUcx(const JoinOptions& options, bool has_rdma, Worker
   MF_ASSIGN_OR_RETURN(
       const std::vector<std::string> answers,
       group.AllGather("RDMA towards the other workers", has_rdma ? kHasRdma : kHasNone, deadline));
-  return std::all_of(answers.begin(), answers.end(),
-                     [](const std::string& answer) { return answer == kHasRdma; });
+  return std::ranges::all_of(answers, [](const auto& answer) { return answer == kHasRdma; });
 }
 
 absl::Status CheckUnencrypted(const JoinOptions& options, absl::string_view library) {

@@ -73,32 +73,19 @@ constexpr Hint kHints[] = {
     {"PMIx", "PMIX_RANK", 0, kOwn},
 };
 
-// Returns the number in a hint's value, or the end of a range such as `1:4`, which PET_NNODES
-// allows. Returns nullopt for a word: PET_NPROC_PER_NODE can be `gpu` or `auto`, for one worker per
-// device.
-std::optional<int> NumberOf(absl::string_view value) {
-  int number = 0;
-  if (absl::SimpleAtoi(value.substr(value.rfind(':') + 1), &number)) return number;
-  return std::nullopt;
-}
-
-std::optional<absl::string_view> Find(const Environment& environment, absl::string_view name) {
-  const auto found = environment.find(name);
-  if (found == environment.end() || found->second.empty()) return std::nullopt;
-  return found->second;
-}
-
 // Returns whether the hint suggests other workers, although this process is about to run alone. A
 // value that is not a number is also a hint, because it may mean several workers. `launched_alone`:
 // whether MPI or SLURM started only this process, which explains a rank of 0.
 bool TellsOfOthers(const Hint& hint, const Environment& environment, bool launched_alone) {
-  const std::optional<absl::string_view> value = Find(environment, hint.variable);
-  if (!value.has_value()) return false;
-  const std::optional<int> number = NumberOf(*value);
-  if (!number.has_value()) return true;
-  if (*number < hint.least) return false;
-  if (hint.least > 0 || *number > 0) return true;
-  const bool sized = hint.size != nullptr && Find(environment, hint.size).has_value();
+  const std::string* const value = FindVariable(environment, hint.variable);
+  if (value == nullptr) return false;
+  // PET_NNODES can be a range such as `1:4`, whose end counts. PET_NPROC_PER_NODE can be `gpu` or
+  // `auto`, for one worker per device.
+  int number = 0;
+  if (!absl::SimpleAtoi(value->substr(value->rfind(':') + 1), &number)) return true;
+  if (number < hint.least) return false;
+  if (hint.least > 0 || number > 0) return true;
+  const bool sized = hint.size != nullptr && FindVariable(environment, hint.size) != nullptr;
   return !sized && !launched_alone;
 }
 
@@ -124,16 +111,13 @@ void WarnOfHints(const Environment& environment, Cluster* cluster) {
   }
 }
 
-bool IsSlurmStep(const Cluster& cluster) { return absl::StartsWith(cluster.source, "SLURM step"); }
-
 // Returns the cluster, or an error if it must have a coordinator but names none.
 absl::StatusOr<Cluster> WithCoordinator(Cluster cluster, const ClusterResolver::Options& options) {
   if (cluster.num_workers == 1) return cluster;
   if (!cluster.coordinator.empty()) {
     // If the coordinator has a loopback address, all workers are on this host.
     const absl::StatusOr<HostPort> coordinator = ParseHostPort(cluster.coordinator);
-    const bool one_host = coordinator.ok() && IsLoopback(coordinator->host);
-    if (one_host) {
+    if (coordinator.ok() && IsLoopback(coordinator->host)) {
       cluster.local_size = cluster.num_workers;
       cluster.local_rank = cluster.local_rank.value_or(cluster.task_index);
     }
@@ -147,10 +131,7 @@ absl::StatusOr<Cluster> WithCoordinator(Cluster cluster, const ClusterResolver::
 
 absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_view choice,
                                    const ClusterResolver::Options& options) {
-  if (choice == "none") {
-    Cluster cluster{.source = absl::StrCat(kChoice, "=none")};
-    return cluster;
-  }
+  if (choice == "none") return Cluster{.source = absl::StrCat(kChoice, "=none")};
   std::vector<absl::string_view> known = {"none"};
   for (const ClusterSource& source : ClusterSources()) {
     if (source.name.empty()) continue;
@@ -175,7 +156,7 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
 // workers per task. If there are fewer workers than tasks, the launcher ran outside the step, or
 // each task has its own job.
 bool StartsInside(const Cluster& inner, const Cluster& outer) {
-  return IsSlurmStep(outer) && inner.source != "TF_CONFIG" &&
+  return absl::StartsWith(outer.source, "SLURM step") && inner.source != "TF_CONFIG" &&
          inner.source != "RANK and WORLD_SIZE" && inner.num_workers >= outer.num_workers;
 }
 
@@ -217,13 +198,11 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
       chosen = **std::move(found);
       is_explicit = source.name.empty();
       if (is_explicit) break;  // takes precedence over all other sources
-    } else if (!StartsInside(*chosen, **found) && ((*found)->num_workers != chosen->num_workers ||
-                                                   (*found)->task_index != chosen->task_index)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "this is worker ", chosen->task_index, " of ", chosen->num_workers, " according to ",
-          chosen->source, ", but worker ", (*found)->task_index, " of ", (*found)->num_workers,
-          " according to ", (*found)->source, "; to choose a source, set ", kChoice,
-          " to tf_config, torchrun, mpi, slurm or none"));
+    } else if (!StartsInside(*chosen, **found)) {
+      MF_RETURN_IF_ERROR(
+          CheckAgreement(*chosen, **found,
+                         absl::StrCat("to choose a source, set ", kChoice,
+                                      " to tf_config, torchrun, mpi, slurm or none")));
     }
   }
   if (!chosen.has_value()) chosen = Cluster{.source = "no cluster in the environment"};
@@ -236,11 +215,10 @@ absl::StatusOr<Cluster> FindCluster(const Environment& environment,
 absl::StatusOr<Cluster> ClusterResolver::FromEnvironment(const Environment& environment,
                                                          const Options& options) {
   MF_ASSIGN_OR_RETURN(Cluster cluster, FindCluster(environment, options));
-  const auto secret_file = environment.find("MIRRORFLOW_SECRET_FILE");
-  if (secret_file != environment.end()) cluster.secret_file = secret_file->second;
-  const std::optional<absl::string_view> job = Find(environment, "MIRRORFLOW_JOB");
-  if (job.has_value()) cluster.job = std::string(*job);
-  if (const auto timeout = Find(environment, kRejoinTimeout); timeout.has_value()) {
+  const std::string* const secret_file = FindVariable(environment, "MIRRORFLOW_SECRET_FILE");
+  if (secret_file != nullptr) cluster.secret_file = *secret_file;
+  if (const auto* job = FindVariable(environment, "MIRRORFLOW_JOB")) cluster.job = *job;
+  if (const auto* timeout = FindVariable(environment, kRejoinTimeout)) {
     absl::Duration& own = cluster.rejoin_timeout;
     if (!absl::ParseDuration(*timeout, &own) || own < absl::ZeroDuration()) {
       return absl::InvalidArgumentError(

@@ -37,10 +37,7 @@ class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
 
-  const std::string* Find(absl::string_view name) const {
-    const auto it = environment_.find(name);
-    return it == environment_.end() || it->second.empty() ? nullptr : &it->second;
-  }
+  const std::string* Find(absl::string_view name) const { return FindVariable(environment_, name); }
   bool Has(absl::string_view name) const { return Find(name) != nullptr; }
 
   // Returns the first error of the calls below, or an error that lists the missing variables.
@@ -277,10 +274,10 @@ absl::Status ReadSlurmHost(Reader& reader, std::string* host, bool* one_host) {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
     const std::string* const list = reader.Find(name);
     if (list == nullptr) continue;
-    const auto nodes = ExpandNodeList(*list);
-    if (!nodes.ok()) return Annotate(nodes.status(), name);
-    *host = (*nodes)[0];
-    *one_host = nodes->size() == 1;
+    MF_ASSIGN_OR_RETURN(const std::vector<std::string> nodes,
+                        Annotate(ExpandNodeList(*list), name));
+    *host = nodes[0];
+    *one_host = nodes.size() == 1;
     return Annotate(ParseHostPort(absl::StrCat(*host, ":1")).status(), name);
   }
   reader.Text("SLURM_STEP_NODELIST");  // records it as missing
@@ -381,16 +378,9 @@ Found ReadMpi(const Environment& environment) {
     cluster.local_rank = reader.OptionalNumber(v.local_rank);
     cluster.local_size = reader.OptionalNumber(v.local_size).value_or(1);
     MF_RETURN_IF_ERROR(reader.status());
-    if (!found.has_value()) {
-      found = std::move(cluster);
-    } else if (found->num_workers != cluster.num_workers ||
-               found->task_index != cluster.task_index) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("this is worker ", found->task_index, " of ", found->num_workers,
-                       " according to ", found->source, ", but worker ", cluster.task_index, " of ",
-                       cluster.num_workers, " according to ", cluster.source,
-                       "; expected the variables of only one MPI implementation"));
-    }
+    if (!found.has_value()) found = cluster;
+    MF_RETURN_IF_ERROR(
+        CheckAgreement(*found, cluster, "expected the variables of only one MPI implementation"));
   }
   if (!found.has_value() || found->num_workers == 1) return found;
   MF_ASSIGN_OR_RETURN(found->coordinator,
@@ -400,14 +390,26 @@ Found ReadMpi(const Environment& environment) {
 
 }  // namespace
 
+const std::string* FindVariable(const Environment& environment, absl::string_view name) {
+  const auto it = environment.find(name);
+  return it == environment.end() || it->second.empty() ? nullptr : &it->second;
+}
+
+absl::Status CheckAgreement(const Cluster& a, const Cluster& b, absl::string_view advice) {
+  if (a.num_workers == b.num_workers && a.task_index == b.task_index) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("this is worker ", a.task_index, " of ", a.num_workers, " according to ",
+                   a.source, ", but worker ", b.task_index, " of ", b.num_workers, " according to ",
+                   b.source, "; ", advice));
+}
+
 absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, int task_index,
                                            absl::string_view what) {
   std::set<std::string> different;
   std::vector<std::string> hosts;
   for (const std::string& address : addresses) {
-    const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
-    if (!parsed.ok()) return Annotate(parsed.status(), what);
-    hosts.push_back(parsed->host);
+    MF_ASSIGN_OR_RETURN(const HostPort parsed, Annotate(ParseHostPort(address), what));
+    hosts.push_back(parsed.host);
     if (!different.insert(address).second) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, ": address ", address, " appears twice; expected one per worker"));

@@ -49,6 +49,13 @@ struct ClusterSource {
   absl::StatusOr<std::optional<Cluster>> (*read)(const Environment& environment);
 };
 
+// Returns the variable's value; null if it is unset or empty.
+const std::string* FindVariable(const Environment& environment, absl::string_view name);
+
+// Returns InvalidArgument, ending with `advice`, unless two sources agree on the number of workers
+// and on this worker's index.
+absl::Status CheckAgreement(const Cluster& a, const Cluster& b, absl::string_view advice);
+
 // Returns all sources, in order of precedence.
 absl::Span<const ClusterSource> ClusterSources();
 

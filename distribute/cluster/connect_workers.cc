@@ -31,10 +31,8 @@ absl::StatusOr<Transports> ConnectOverTcp(const Topology& topology, absl::Span<c
   MF_ASSIGN_OR_RETURN(auto connections, ConnectData(topology, ranks, workers, deadline, data));
   Transports transports;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(auto transport,
-                        CreateTcpTransport({.rank = ranks[i], .incarnation = incarnation},
-                                           std::move(connections[i])));
-    transports.push_back(std::move(transport));
+    MF_ASSIGN_OR_RETURN(transports.emplace_back(),
+                        CreateTcpTransport(ranks[i], incarnation, std::move(connections[i])));
   }
   return transports;
 }
@@ -51,8 +49,7 @@ absl::StatusOr<Transports> ConnectOverUcx(const Topology& topology, absl::Span<c
     auto transport =
         UcxTransport::Create({.rank = rank, .incarnation = incarnation, .device = options.device});
     if (!transport.ok()) return at(transport.status(), rank);
-    MF_ASSIGN_OR_RETURN(std::string address, (*transport)->Address());
-    own.push_back(std::move(address));
+    MF_ASSIGN_OR_RETURN(own.emplace_back(), (*transport)->Address());
     transports.push_back(*std::move(transport));
   }
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
@@ -98,11 +95,10 @@ absl::StatusOr<LocalTeams> ConnectDomain(const Topology& topology, absl::Span<co
                                          HostMemory* host_memory, const TeamOptions& options) {
   if (host_memory == nullptr) return CreateThreadTeam(static_cast<int>(ranks.size()), options);
   ProcessTeam team = {.space = host_memory->shared_from_this()};
+  const std::vector<int>& workers_here = host_memory->workers();
   for (const int rank : options.world_ranks) {
-    const std::vector<int>& processes = host_memory->workers();
-    team.processes.push_back(static_cast<int>(
-        std::find(processes.begin(), processes.end(), topology.replicas[rank].worker) -
-        processes.begin()));
+    const auto worker = std::ranges::find(workers_here, topology.replicas[rank].worker);
+    team.processes.push_back(static_cast<int>(worker - workers_here.begin()));
   }
   const size_t bytes =
       TeamStateBytes(static_cast<int>(team.processes.size()), host_memory->num_processes());

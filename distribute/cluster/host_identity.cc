@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <fstream>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -19,12 +20,10 @@ namespace mirrorflow {
 namespace {
 
 std::string ReadFirstLine(const char* path) {
-  char line[256];
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  const ssize_t size = fd < 0 ? -1 : read(fd, line, sizeof(line));
-  if (fd >= 0) close(fd);
-  const std::string text(line, size < 0 ? 0 : size);
-  return text.substr(0, text.find('\n'));
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +16,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "distribute/cluster/connections/tcp_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -36,25 +36,18 @@ bool SameAddress(const sockaddr* a, const sockaddr_storage& b) {
 }
 
 absl::StatusOr<sockaddr_storage> SocketAddressTowards(const HostPort& peer) {
-  const std::string where = peer.ToString();
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (const int error =
-          getaddrinfo(peer.host.c_str(), absl::StrCat(peer.port).c_str(), &hints, &found)) {
-    return NameError(error, absl::StrCat(where, ": cannot resolve the name"));
-  }
-  const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
+  MF_ASSIGN_OR_RETURN(const Addresses found, Resolve(peer));
   // Connecting a datagram socket sends nothing, but makes the kernel choose the local address.
   sockaddr_storage local = {};
   socklen_t size = sizeof(local);
-  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return NetworkError(errno, absl::StrCat(where, ": cannot create a socket"));
-  const bool connected = connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-                         getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) == 0;
-  const int error = errno;
-  close(fd);
-  if (!connected) return NetworkError(error, absl::StrCat(where, ": no route to this address"));
+  const OwnedSocket made(socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (made.fd() < 0) {
+    return NetworkError(errno, absl::StrCat(peer.ToString(), ": cannot create a socket"));
+  }
+  if (connect(made.fd(), found->ai_addr, found->ai_addrlen) != 0 ||
+      getsockname(made.fd(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
+    return NetworkError(errno, absl::StrCat(peer.ToString(), ": no route to this address"));
+  }
   return local;
 }
 
@@ -117,17 +110,13 @@ bool HasRdma(absl::string_view network_device, const std::string& sysfs) {
     }
     // RoCE: each address of a port names its network device.
     for (const std::filesystem::path& port : EntriesOf(rdma_device / "ports")) {
-      const std::vector<std::filesystem::path> names = EntriesOf(port / "gid_attrs/ndevs");
-      if (std::any_of(names.begin(), names.end(), [&](const std::filesystem::path& name) {
-            return HasLine(name, network_device);
-          })) {
-        return true;
+      for (const std::filesystem::path& name : EntriesOf(port / "gid_attrs/ndevs")) {
+        if (HasLine(name, network_device)) return true;
       }
     }
     return false;
   };
-  const auto devices = EntriesOf(absl::StrCat(sysfs, "/class/infiniband"));
-  return std::any_of(devices.begin(), devices.end(), belongs);
+  return std::ranges::any_of(EntriesOf(absl::StrCat(sysfs, "/class/infiniband")), belongs);
 }
 
 }  // namespace mirrorflow

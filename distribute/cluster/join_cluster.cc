@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,12 +30,6 @@ namespace {
 constexpr absl::Duration kLeaveTimeoutAfterFailure = absl::Seconds(1);
 
 Failpoint leave_failpoint("cluster/leave");
-
-absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text, int port) {
-  absl::StatusOr<HostPort> address = ParseHostPort(text, port);
-  if (!address.ok()) return Annotate(address.status(), name);
-  return address;
-}
 
 // Warns if a name resolves to a loopback address. On Debian, a host's own name resolves to
 // 127.0.1.1.
@@ -107,9 +100,8 @@ class ClusterJoiner {
   absl::Status ReadSecret() {
     if (options_.job.empty() && !options_.external_coordinator) options_.job = cluster_.job;
     if (!options_.secret.empty() || cluster_.secret_file.empty()) return absl::OkStatus();
-    absl::StatusOr<std::string> secret = ReadSecretFile(cluster_.secret_file);
-    if (!secret.ok()) return Annotate(secret.status(), "MIRRORFLOW_SECRET_FILE");
-    options_.secret = *std::move(secret);
+    MF_ASSIGN_OR_RETURN(options_.secret,
+                        Annotate(ReadSecretFile(cluster_.secret_file), "MIRRORFLOW_SECRET_FILE"));
     return absl::OkStatus();
   }
 
@@ -117,11 +109,13 @@ class ClusterJoiner {
     MF_ASSIGN_OR_RETURN(coordinator_, ParseHostPort(cluster_.coordinator));
     listen_ = coordinator_;
     if (!options_.bind.empty()) {
-      MF_ASSIGN_OR_RETURN(listen_, AddressOption("bind", options_.bind, coordinator_.port));
+      MF_ASSIGN_OR_RETURN(listen_,
+                          Annotate(ParseHostPort(options_.bind, coordinator_.port), "bind"));
     }
     own_ = IsWildcard(listen_.host) ? coordinator_ : listen_;
     if (!options_.advertise.empty()) {
-      MF_ASSIGN_OR_RETURN(own_, AddressOption("advertise", options_.advertise, coordinator_.port));
+      MF_ASSIGN_OR_RETURN(
+          own_, Annotate(ParseHostPort(options_.advertise, coordinator_.port), "advertise"));
     }
     return absl::OkStatus();
   }
@@ -212,9 +206,8 @@ class ClusterJoiner {
   // Limits all workers to one instruction set, because kernels for different sets round
   // differently.
   absl::Status UseCommonInstructionSet() const {
-    const auto least = std::min_element(
-        members().begin(), members().end(),
-        [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
+    const auto least =
+        std::ranges::min_element(members(), {}, &coordination::Member::instruction_set);
     const auto set = static_cast<InstructionSet>(least->instruction_set());
     if (set < UsableInstructionSet()) {
       LogInfo(absl::StrCat("kernels are limited to ", InstructionSetName(set),

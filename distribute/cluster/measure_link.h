@@ -3,10 +3,8 @@
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_MEASURE_LINK_H_
 
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/communicator.h"

@@ -33,8 +33,7 @@ absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> ho
                      different.size(), " different combinations of these"));
   }
   MemoryDomains domains;
-  MF_ASSIGN_OR_RETURN(const uint64_t incarnation, group.Join(deadline));
-  static_cast<void>(incarnation);
+  MF_RETURN_IF_ERROR(group.Join(deadline).status());
   const auto may_share = [&](const std::vector<int>& workers) {
     const bool shares = kind == CollectiveKind::kAuto || kind == CollectiveKind::kSharedMemory;
     return shares && workers.size() > 1;

@@ -58,10 +58,7 @@ class AddressSpace {
   // running.
   virtual int num_processes() const { return 1; }
   virtual int process() const { return 0; }
-  virtual bool IsAlive(int process) const {
-    static_cast<void>(process);
-    return true;
-  }
+  virtual bool IsAlive(int /*process*/) const { return true; }
 
  protected:
   static constexpr int kOffsetBits = 48;

@@ -28,8 +28,8 @@ std::string Describe(const Collective& c, absl::string_view how) {
 class Positions {
  public:
   void Add(int rank, const std::string& text) {
-    const auto same = std::find_if(ranks_.begin(), ranks_.end(),
-                                   [&](const auto& entry) { return entry.first == text; });
+    const auto same =
+        std::ranges::find(ranks_, text, &std::pair<std::string, std::vector<int>>::first);
     if (same != ranks_.end()) return same->second.push_back(rank);
     ranks_.push_back({text, {rank}});
   }

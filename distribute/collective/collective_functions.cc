@@ -15,17 +15,15 @@
 namespace mirrorflow {
 namespace {
 
-using Combine = Output (*)(const Scope& scope, Output a, Output b);
-
 // Combines the values in rank order, as communicators do.
-Output InRankOrder(const Scope& scope, absl::Span<const Output> values, Combine combine) {
+Output InRankOrder(const Scope& scope, absl::Span<const Output> values,
+                   Output combine(const Scope& scope, Output a, Output b)) {
   Output result = values[0];
   for (const Output& value : values.subspan(1)) result = combine(scope, result, value);
   return result;
 }
 
 Output ReduceValues(const Scope& scope, Reduction reduction, absl::Span<const Output> values) {
-  using S = const Scope&;
   switch (reduction) {
     case Reduction::kSum:
       return ops::AddN(scope, values);
@@ -35,17 +33,13 @@ Output ReduceValues(const Scope& scope, Reduction reduction, absl::Span<const Ou
                           ops::ScalarConst(scope, values[0].dtype(), count));
     }
     case Reduction::kMax:
-      return InRankOrder(scope, values,
-                         [](S s, Output a, Output b) { return ops::Maximum(s, a, b); });
+      return InRankOrder(scope, values, ops::Maximum);
     case Reduction::kMin:
-      return InRankOrder(scope, values,
-                         [](S s, Output a, Output b) { return ops::Minimum(s, a, b); });
+      return InRankOrder(scope, values, ops::Minimum);
     case Reduction::kAll:
-      return InRankOrder(scope, values,
-                         [](S s, Output a, Output b) { return ops::LogicalAnd(s, a, b); });
+      return InRankOrder(scope, values, ops::LogicalAnd);
     case Reduction::kAny:
-      return InRankOrder(scope, values,
-                         [](S s, Output a, Output b) { return ops::LogicalOr(s, a, b); });
+      return InRankOrder(scope, values, ops::LogicalOr);
   }
   return Output();
 }

@@ -180,7 +180,7 @@ absl::Status DomainExchange::Start(Flight& flight, size_t p, int domain, bool se
 
 absl::Status DomainExchange::Launch(const DomainShard& shard, Flight& flight) {
   const Layout& layout = *flight.layout;
-  const bool is_received = shard.root != kNoRoot && !IsNear(shard.root);
+  const bool is_received = shard.root != kNoRoot && partners_.DomainOf(shard.root) != domain_;
   flight.own = static_cast<const std::byte*>(is_received ? shard.out : shard.in);
   if (WireTypeOf(shard) != shard.dtype) {
     flight.narrowed.resize(layout.shard.count * layout.wire_bytes);
@@ -364,19 +364,17 @@ absl::StatusOr<bool> DomainExchange::Progress() {
 
 bool DomainExchange::PrepareToWait(std::vector<pollfd>* events) {
   MutexLock lock(&mu_);
-  const bool is_idle = std::all_of(flights_.begin(), flights_.end(),
-                                   [](const Flight* flight) { return flight->left == 0; });
-  return is_idle || transport_->PrepareToWait(events);
+  const auto is_done = [](const Flight* flight) { return flight->left == 0; };
+  return std::ranges::all_of(flights_, is_done) || transport_->PrepareToWait(events);
 }
 
 absl::Status DomainExchange::Finish(const DomainWork* work) {
   MutexLock lock(&mu_);
-  const auto it = std::find_if(flights_.begin(), flights_.end(),
-                               [work](const Flight* flight) { return flight->work == work; });
+  const auto it = std::ranges::find(flights_, work, &Flight::work);
   if (it == flights_.end()) return absl::InternalError("work was finished before it began");
   Flight* const flight = *it;
   MF_RETURN_IF_ERROR(WaitFor(flight->left));
-  flights_.erase(std::find(flights_.begin(), flights_.end(), flight));
+  std::erase(flights_, flight);
   Layout* const layout = flight->layout;
   if (flight->shard.root == kNoRoot) {
     layout->free.push_back(flight);

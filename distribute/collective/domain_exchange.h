@@ -17,19 +17,16 @@
 #include <map>
 #include <memory>
 #include <tuple>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "distribute/collective/domain_partners.h"
 #include "distribute/collective/domain_work.h"
 #include "distribute/collective/exchange_options.h"
-#include "distribute/collective/shard_pieces.h"
 #include "distribute/collective/transport.h"
 #include "framework/core/dtype.h"
 #include "framework/core/mutex.h"
@@ -96,7 +93,6 @@ class DomainExchange {
   struct Layout;
   struct Flight;
 
-  bool IsNear(int rank) const { return partners_.DomainOf(rank) == domain_; }
   std::byte* Scratch(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the tag of the next collective.
   MessageTag NextTag(uint64_t fingerprint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -50,9 +50,7 @@ class DomainWork {
   // Called once all ranks of the domain have started.
   virtual std::variant<DomainShard, DomainPart> Prepare(absl::Span<const TeamMemory> ranks) = 0;
   // Takes the result for elements [first, first + count) of the whole value.
-  virtual void Take(int64_t first, const void* values, int64_t count) {
-    static_cast<void>(first), static_cast<void>(values), static_cast<void>(count);
-  }
+  virtual void Take(int64_t /*first*/, const void* /*values*/, int64_t /*count*/) {}
 };
 
 }  // namespace mirrorflow

@@ -11,10 +11,12 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 
@@ -49,7 +51,8 @@ class ProgressThread {
   void RankResumes();
 
  private:
-  ProgressThread(bool has_core, int timer, int wake);
+  ProgressThread(bool has_core, OwnedSocket timer, OwnedSocket wake)
+      : has_core_(has_core), timer_(std::move(timer)), wake_(std::move(wake)) {}
   void Loop();
   // Makes progress until nothing is in flight or, without a free core, until all ranks have
   // resumed.
@@ -57,7 +60,7 @@ class ProgressThread {
   void Wake();
 
   const bool has_core_;
-  const int timer_, wake_;  // a timerfd and an eventfd
+  const OwnedSocket timer_, wake_;  // a timerfd and an eventfd
   std::atomic<int> paused_ranks_{0};
   std::atomic<bool> stop_{false};
   Mutex mu_;

@@ -4,12 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
-#include "framework/core/status.h"
 
 namespace mirrorflow {
-
-Rendezvous::Rendezvous(int world_size, absl::Duration timeout)
-    : world_size_(world_size), timeout_(timeout) {}
 
 absl::Status Rendezvous::status() const {
   MutexLock lock(&mu_);
@@ -39,8 +35,6 @@ absl::Status Rendezvous::Meet(int rank, absl::string_view what) {
           absl::StrCat(what, ": rank ", rank, " timed out after ", absl::FormatDuration(timeout_),
                        "; expected ", world_size(), " ranks, got ", present_));
       changed_.NotifyAll();
-    } else if (deadline == MonotonicTime::InfiniteFuture()) {
-      changed_.Wait(lock);
     } else {
       changed_.WaitUntil(lock, deadline);
     }

@@ -18,7 +18,7 @@ namespace mirrorflow {
 class Rendezvous {
  public:
   // `timeout` limits each wait; it can be infinite.
-  Rendezvous(int world_size, absl::Duration timeout);
+  Rendezvous(int world_size, absl::Duration timeout) : world_size_(world_size), timeout_(timeout) {}
 
   int world_size() const { return world_size_; }
 

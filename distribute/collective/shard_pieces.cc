@@ -7,6 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "distribute/collective/domain_partners.h"
 
 namespace mirrorflow {
 namespace {
@@ -43,27 +44,19 @@ void SetRoute(ShardRoute route, int own, int owner, int num_domains, ShardPiece*
 std::vector<ShardPiece> Cut(const Topology& topology, int rank, int64_t count,
                             int64_t element_bytes, absl::Span<const int> owners,
                             absl::FunctionRef<void(int owner, ShardPiece* piece)> set_route) {
-  const int own_domain = topology.replicas[rank].domain;
-  std::vector<std::vector<int>> domains;  // the ranks of each domain
-  for (int d = 0; d < topology.num_domains(); ++d) domains.push_back(topology.RanksOfDomain(d));
-  const auto shard_of = [&](int d, size_t index) {
-    return ShardOf(count, element_bytes, static_cast<int>(index),
-                   static_cast<int>(domains[d].size()));
+  const DomainPartners domains(topology);
+  const auto shard_of = [&](int index, int d) {
+    return ShardOf(count, element_bytes, index, static_cast<int>(domains.RanksOf(d).size()));
   };
-  const std::vector<int>& own_ranks = domains[own_domain];
-  const Shard own =
-      shard_of(own_domain, std::find(own_ranks.begin(), own_ranks.end(), rank) - own_ranks.begin());
+  const Shard own = shard_of(domains.IndexOf(rank), domains.DomainOf(rank));
   std::vector<int64_t> cuts = {own.first, own.end()};
-  for (size_t d = 0; d < domains.size(); ++d) {
-    for (size_t i = 0; i < domains[d].size(); ++i) {
-      const int64_t cut = shard_of(static_cast<int>(d), i).first;
-      if (cut > own.first && cut < own.end()) cuts.push_back(cut);
-    }
+  for (int other = 0; other < topology.world_size(); ++other) {
+    const int64_t cut = shard_of(domains.IndexOf(other), domains.DomainOf(other)).first;
+    if (cut > own.first && cut < own.end()) cuts.push_back(cut);
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
 
-  const int num_domains = static_cast<int>(domains.size());
   std::map<int, uint32_t> next_part;  // by rank
   std::vector<ShardPiece> pieces;
   const auto add_pieces = [&](const Shard& part, int owner, const std::vector<int>& ranks) {
@@ -77,10 +70,10 @@ std::vector<ShardPiece> Cut(const Topology& topology, int rank, int64_t count,
   };
   for (size_t c = 0; c + 1 < cuts.size(); ++c) {
     std::vector<int> ranks;
-    for (int d = 0; d < num_domains; ++d) {
-      size_t index = 0;
-      while (shard_of(d, index).end() <= cuts[c]) ++index;
-      ranks.push_back(domains[d][index]);
+    for (int d = 0; d < domains.num_domains(); ++d) {
+      int index = 0;
+      while (shard_of(index, d).end() <= cuts[c]) ++index;
+      ranks.push_back(domains.RanksOf(d)[index]);
     }
     const Shard cell = {.first = cuts[c], .count = cuts[c + 1] - cuts[c]};
     for (size_t i = 0; i < owners.size(); ++i) {

@@ -248,13 +248,10 @@ class Team final : public LocalTeam {
     const uint64_t number = NumberOf(offer);
     if (number == 0) [[unlikely]]
       return Fail(NotStarted(offer));
-    const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
-      return SlotOf(rank, number).number;
-    };
     if (waits) {
       Waiter::Deadline deadline;
-      MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
-    } else if (!RanksBelow(started, number).empty()) {
+      MF_RETURN_IF_ERROR(WaitForAll(&Slot::number, number, offer, "started", &deadline));
+    } else if (!RanksBelow(&Slot::number, number).empty()) {
       return false;
     }
     MF_RETURN_IF_ERROR(WorkInside(offer, number, work, /*counter=*/nullptr));
@@ -371,16 +368,17 @@ class Team final : public LocalTeam {
     return FirstFailure();
   }
 
-  // Blocks until every rank's counter is at least `number`. `what` names that event in errors.
-  template <typename CounterOf>
-  absl::Status WaitForAll(CounterOf counter_of, uint64_t number, const TeamOffer& offer,
+  // Blocks until every rank's counter for work `number` is at least `number`. `what` names that
+  // event in errors.
+  absl::Status WaitForAll(Counter counter, uint64_t number, const TeamOffer& offer,
                           const char* what, Waiter::Deadline* deadline) {
     for (int rank = 0; rank < size(); ++rank) {
-      const Waiter::Outcome outcome = group_->waiter.Wait(counter_of(rank), number, deadline);
+      const Waiter::Outcome outcome =
+          group_->waiter.Wait(SlotOf(rank, number).*counter, number, deadline);
       if (outcome == Waiter::Outcome::kReached) [[likely]]
         continue;
       if (outcome == Waiter::Outcome::kTimedOut) {
-        const std::vector<int> missing = RanksBelow(counter_of, number);
+        const std::vector<int> missing = RanksBelow(counter, number);
         if (missing.empty()) break;  // all ranks arrived at the last moment
         if (group_->IsInside(rank)) {
           // The rank is doing its part, and whatever it waits for inside has its own deadline.
@@ -393,17 +391,16 @@ class Team final : public LocalTeam {
       // A rank that was inside may have done its part by now. If it was the last one, other ranks
       // may have returned OK, and so must this rank: work succeeds on all ranks or on none.
       LetOthersOut();
-      return RanksBelow(counter_of, number).empty() ? absl::OkStatus() : FirstFailure();
+      return RanksBelow(counter, number).empty() ? absl::OkStatus() : FirstFailure();
     }
     return absl::OkStatus();
   }
 
-  // Returns the world ranks whose counter is below `number`.
-  template <typename CounterOf>
-  std::vector<int> RanksBelow(CounterOf counter_of, uint64_t number) const {
+  // Returns the world ranks whose counter for work `number` is below `number`.
+  std::vector<int> RanksBelow(Counter counter, uint64_t number) const {
     std::vector<int> ranks;
     for (int rank = 0; rank < size(); ++rank) {
-      if (counter_of(rank).load(std::memory_order_acquire) < number) {
+      if ((SlotOf(rank, number).*counter).load(std::memory_order_acquire) < number) {
         ranks.push_back(group_->world_ranks[rank]);
       }
     }
@@ -454,16 +451,10 @@ class Team final : public LocalTeam {
                             const char* what) {
     if (number == 0) [[unlikely]]
       return Fail(NotStarted(offer));
-    const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
-      return SlotOf(rank, number).number;
-    };
-    const auto returned = [&](int rank) -> const std::atomic<uint64_t>& {
-      return SlotOf(rank, number).*counter;
-    };
     Waiter::Deadline deadline;
-    MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
+    MF_RETURN_IF_ERROR(WaitForAll(&Slot::number, number, offer, "started", &deadline));
     MF_RETURN_IF_ERROR(WorkInside(offer, number, work, counter));
-    return WaitForAll(returned, number, offer, what, &deadline);
+    return WaitForAll(counter, number, offer, what, &deadline);
   }
 
   // Calls `work`, then publishes `counter` unless it is null. REQUIRES: all ranks have started.

@@ -13,8 +13,6 @@
 namespace mirrorflow {
 namespace {
 
-bool IsAllReduce(const Node& node) { return node.op().name == kAllReduce; }
-
 // Returns, by node id, the number of collectives on the longest path to the node, excluding the
 // node itself.
 std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>& order) {
@@ -65,7 +63,7 @@ absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
   const BucketGradients gradients = FindBucketGradients(c);
   std::map<Key, std::vector<Node*>> groups;
   for (Node* node : order) {
-    if (!IsAllReduce(*node)) continue;
+    if (node->op().name != kAllReduce) continue;
     const auto gradient = gradients.find(node->output(0));
     const int bucket =
         gradient != gradients.end() ? c.layout->variables()[gradient->second].bucket : -1;
@@ -74,31 +72,26 @@ absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
   }
   for (auto& [key, members] : groups) {
     const int bucket = std::get<3>(key);
+    const auto variable = [&](const Node* node) -> const VariableInfo& {
+      return c.layout->variables()[gradients.find(node->output(0))->second];
+    };
     if (bucket >= 0) {
-      // Each collective takes a run of gradients that are adjacent in memory. A variable that this
-      // step does not train leaves a gap, and a new collective starts after the gap.
-      auto variable = [&](const Node* node) -> const VariableInfo& {
-        return c.layout->variables()[gradients.find(node->output(0))->second];
-      };
-      std::sort(members.begin(), members.end(), [&](const Node* a, const Node* b) {
-        return variable(a).offset < variable(b).offset;
-      });
-      std::vector<Node*> run;
-      for (size_t i = 0; i < members.size(); ++i) {
-        run.push_back(members[i]);
-        const VariableInfo& v = variable(members[i]);
-        const int64_t end = v.offset + static_cast<int64_t>(AlignUp(v.bytes()));
-        if (i + 1 < members.size() && variable(members[i + 1]).offset == end) continue;
-        MF_RETURN_IF_ERROR(Join(c, run, bucket));
-        run.clear();
-      }
-      continue;
+      std::ranges::sort(members, {}, [&](const Node* node) { return variable(node).offset; });
     }
     std::vector<Node*> run;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // of the run
+    int64_t end = 0;    // of the run in the layout's bucket
     for (Node* member : members) {
       const int64_t size = c.ValueBytes(member->output(0));
-      if (!run.empty() && bytes + size > small_bucket_bytes_) {
+      bool fits = bytes + size <= small_bucket_bytes_;
+      if (bucket >= 0) {
+        // Each collective takes a run of gradients that are adjacent in memory. A variable that
+        // this step does not train leaves a gap, and a new collective starts after the gap.
+        const VariableInfo& v = variable(member);
+        fits = v.offset == end;
+        end = v.offset + static_cast<int64_t>(AlignUp(v.bytes()));
+      }
+      if (!run.empty() && !fits) {
         MF_RETURN_IF_ERROR(Join(c, run, bucket));
         run.clear();
         bytes = 0;
@@ -106,7 +99,7 @@ absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
       run.push_back(member);
       bytes += size;
     }
-    if (!run.empty()) MF_RETURN_IF_ERROR(Join(c, run, bucket));
+    MF_RETURN_IF_ERROR(Join(c, run, bucket));
   }
   return !groups.empty();
 }

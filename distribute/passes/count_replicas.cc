@@ -12,11 +12,10 @@ absl::StatusOr<bool> ReplaceCounts(Compilation& c, int32_t num_replicas) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
     if (node->op().name != kNumReplicas) continue;
-    const Scope scope = c.scope().SubScope(node->name()).WithControlInputsOf(*node);
+    const Scope scope = c.scope().SubScope(node->name());
     const Output count = ops::Const(scope, Tensor::Scalar<int32_t>(num_replicas));
     MF_RETURN_IF_ERROR(c.graph.status());
-    c.ReplaceValue(node->output(0), count);
-    c.ReplaceOperation(node, count.node);
+    c.ReplaceNode(node, count);
     c.graph.RemoveNode(node);
     changed = true;
   }

@@ -87,14 +87,9 @@ class Inserter {
       c_.graph.SetAttr(node, "axis", static_cast<int64_t>(s->axis));
       c_.graph.SetAttr(node, "factor", s->factor);
     } else if (node->op().name != kAllReduce) {  // a ReduceScatter that cannot have equal shards
-      const Output whole = Mark(c_.scope()
-                                    .SubScope(node->name())
-                                    .WithControlInputsOf(*node)
-                                    .Build(CollectiveOps(), kAllReduce)
-                                    .InputList({node->input(0)})
-                                    .Attr("reduction", node->attr<std::string>("reduction"))
-                                    .One(),
-                                want);
+      const Scope scope = c_.scope().SubScope(node->name()).WithControlInputsOf(*node);
+      const Output whole =
+          AllReduce(scope, node->input(0), node->attr<std::string>("reduction"), want);
       MF_RETURN_IF_ERROR(c_.graph.status());
       c_.required_inputs.resize(c_.graph.id_limit());
       c_.required_inputs[whole.node->id()] = {have};
@@ -144,13 +139,8 @@ class Inserter {
                         .One(),
                     want);
     } else if (const Partial* p = AsPartial(have)) {
-      result = Mark(c_.scope()
-                        .WithName(absl::StrCat(value.node->name(), "/all_reduce"))
-                        .Build(CollectiveOps(), kAllReduce)
-                        .InputList({value})
-                        .Attr("reduction", ReductionName(p->reduction))
-                        .One(),
-                    Replicated());
+      const Scope scope = c_.scope().WithName(absl::StrCat(value.node->name(), "/all_reduce"));
+      result = AllReduce(scope, value, ReductionName(p->reduction), Replicated());
     } else if (const Sharded* s = AsSharded(have); s != nullptr && IsReplicated(want)) {
       result = Gather(value, *s);
     } else {
@@ -165,6 +155,15 @@ class Inserter {
   Output Mark(Output output, const Sharding& sharding) {
     if (output.valid()) c_.shardings.Set(output, sharding);
     return output;
+  }
+
+  Output AllReduce(const Scope& scope, const Output& value, absl::string_view reduction,
+                   const Sharding& sharding) {
+    return Mark(scope.Build(CollectiveOps(), kAllReduce)
+                    .InputList({value})
+                    .Attr("reduction", reduction)
+                    .One(),
+                sharding);
   }
 
   // Returns a replica's contribution to the mean: `value` times its fraction of all rows. A replica

@@ -106,10 +106,9 @@ bool ObservesParts(const Compilation& c, const Node& node) {
   if (node.op().name == kLocalPart) return true;
   if (IsControlFlow(node.op())) {
     const Compilation::Bodies& bodies = c.bodies.at(node.id());
-    return std::any_of(bodies.begin(), bodies.end(), [](const auto& body) {
-      const std::vector<Node*> nodes = body->graph.Nodes();
-      return std::any_of(nodes.begin(), nodes.end(),
-                         [&](const Node* inside) { return ObservesParts(*body, *inside); });
+    return std::ranges::any_of(bodies, [](const auto& body) {
+      return std::ranges::any_of(body->graph.Nodes(),
+                                 [&](const Node* inside) { return ObservesParts(*body, *inside); });
     });
   }
   if (node.op().role != OpRole::kWrite || c.layout == nullptr) return false;
@@ -120,13 +119,12 @@ bool ObservesParts(const Compilation& c, const Node& node) {
 // Returns whether a node or fetch of the step may make a replica's part of a value observable. A
 // fetched scalar cannot, because it has no rows.
 bool MayObserveParts(const Compilation& c) {
-  const std::vector<Node*> nodes = c.graph.Nodes();
   const auto may_have_rows = [&](const Output& fetch) {
     return !c.values().shape(fetch).IsFullyDefined() || c.values().shape(fetch).rank() > 0;
   };
-  return std::any_of(c.fetches.begin(), c.fetches.end(), may_have_rows) ||
-         std::any_of(nodes.begin(), nodes.end(),
-                     [&](const Node* node) { return ObservesParts(c, *node); });
+  return std::ranges::any_of(c.fetches, may_have_rows) ||
+         std::ranges::any_of(c.graph.Nodes(),
+                             [&](const Node* node) { return ObservesParts(c, *node); });
 }
 
 class Marker {

@@ -31,8 +31,7 @@ absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
                           gradient >= 0 ? depth[node->input(gradient).node->id()] : 0);
   };
   // The order stays topological, because depth grows along every edge.
-  std::stable_sort(c.collectives.begin(), c.collectives.end(),
-                   [&](const Node* a, const Node* b) { return ready(a) < ready(b); });
+  std::ranges::stable_sort(c.collectives, {}, ready);
   for (size_t i = 0; i < c.collectives.size(); ++i) {
     c.graph.SetAttr(c.collectives[i], "_sequence", static_cast<int64_t>(i));
   }

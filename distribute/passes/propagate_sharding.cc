@@ -77,14 +77,11 @@ class Propagation {
         c_.feed_shapes[0].ToString()));
   }
 
-  using Key = std::pair<NodeId, int>;
-  static Key KeyOf(const Output& output) { return {output.node->id(), output.index}; }
-
   // Returns the sharding that uses see. It is replicated for a partial value that some use cannot
   // take, because such a value is reduced first.
   Sharding Seen(const Output& output) const {
     const Sharding& sharding = c_.shardings.at(output);
-    return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
+    return AsPartial(sharding) && reduced_.contains(output) ? Replicated() : sharding;
   }
 
   // Returns the path from the node where `value`'s sharding originates to `sink`. All values on the
@@ -216,9 +213,7 @@ class Propagation {
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const Node& node = **it;
       if (!Computes(node.op()) || node.num_outputs() != 1) continue;
-      const bool fetched =
-          std::find(c_.fetches.begin(), c_.fetches.end(), node.output(0)) != c_.fetches.end();
-      bool used = false, only = !fetched;
+      bool used = false, only = !c_.IsFetched(node.output(0));
       for (const Use& use : node.uses()) {
         if (use.slot == Use::kControl) continue;
         used = true;
@@ -274,8 +269,8 @@ class Propagation {
   // because the op's sharding rule declares them as per-replica.
   bool IsState(const Node& node) const {
     return Computes(node.op()) && !node.op().has(kPerReplica) &&
-           std::none_of(node.inputs().begin(), node.inputs().end(),
-                        [&](const Output& in) { return IsPerReplica(c_.shardings.at(in)); });
+           std::ranges::none_of(
+               node.inputs(), [&](const Output& in) { return IsPerReplica(c_.shardings.at(in)); });
   }
 
   absl::Status CheckNoState(const Node& node, const Output& in) const {
@@ -327,8 +322,7 @@ class Propagation {
     const int64_t replicas = c_.world.size;
     if (c_.is_body || shape.rank() == 0 || shape.dim(0) == 0 || shape.dim(0) % replicas != 0)
       return std::nullopt;
-    auto axis =
-        std::find_if(c_.axes.begin(), c_.axes.end(), [](const Axis& a) { return a.of_replicas; });
+    auto axis = std::ranges::find(c_.axes, true, &Axis::of_replicas);
     if (axis == c_.axes.end()) {
       if (c_.axes.size() == kMaxAxes) return std::nullopt;
       axis = c_.axes.insert(axis, {.size = replicas, .of_replicas = true});
@@ -372,17 +366,16 @@ class Propagation {
       return Propagation(body, runs_left_).Run();
     };
     const bool loops = node->op().role == OpRole::kLoop;
-    absl::StatusOr<Shardings> results = loops ? ShardLoop(bodies, arguments, is_zero, propagate)
-                                              : ShardBranches(bodies, arguments, propagate);
-    if (!results.ok()) {
-      return Annotate(results.status(), OpAndName(*node));
-    }
+    MF_ASSIGN_OR_RETURN(Shardings results,
+                        Annotate(loops ? ShardLoop(bodies, arguments, is_zero, propagate)
+                                       : ShardBranches(bodies, arguments, propagate),
+                                 OpAndName(*node)));
     ShardingCandidate candidate;
     candidate.inputs.assign(first, Replicated());
     for (size_t i = 0; i < arguments.size(); ++i) {
-      candidate.inputs.push_back(loops ? (*results)[i] : arguments[i]);
+      candidate.inputs.push_back(loops ? results[i] : arguments[i]);
     }
-    candidate.outputs = *std::move(results);
+    candidate.outputs = std::move(results);
     return Take(node, std::move(candidate));
   }
 
@@ -494,7 +487,7 @@ class Propagation {
     for (int i = 0; i < node->num_inputs(); ++i) {
       if (AsPartial(Seen(node->input(i))) == nullptr) continue;
       if (AsPartial(candidate.inputs[i])) {
-        taken_partial_.insert(KeyOf(node->input(i)));
+        taken_partial_.insert(node->input(i));
       } else {
         restart |= Reduce(node->input(i));
       }
@@ -509,7 +502,7 @@ class Propagation {
   // Marks a partial value as reduced for all its uses. Returns true if another sweep is needed,
   // because a node visited earlier in this sweep took the value unreduced.
   bool Reduce(const Output& value) {
-    return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
+    return reduced_.insert(value).second && taken_partial_.contains(value);
   }
 
   // Replaces the node with its decomposition. The node stays in the graph, unused.
@@ -548,8 +541,7 @@ class Propagation {
       if (s == nullptr || (demand != nullptr && !(*demand == *s))) return nullptr;
       demand = s;
     }
-    if (std::find(c_.fetches.begin(), c_.fetches.end(), output) != c_.fetches.end()) return nullptr;
-    return demand;
+    return c_.IsFetched(output) ? nullptr : demand;
   }
 
   // Returns the candidate that makes each replica compute only its shard of output 0 from
@@ -587,8 +579,8 @@ class Propagation {
   std::vector<NodeId> order_;                         // topological; without expanded nodes
   std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
   std::vector<bool> only_parts_;                      // by node id
-  absl::flat_hash_set<Key> reduced_;
-  absl::flat_hash_set<Key> taken_partial_;  // by a node in this sweep
+  absl::flat_hash_set<Output> reduced_;
+  absl::flat_hash_set<Output> taken_partial_;  // by a node in this sweep
   bool expand_ = false;  // whether to replace the node just visited with its decomposition
   bool has_expanded_ = false;
 };

@@ -21,16 +21,14 @@ int SummedGradient(const Compilation& c, const Node& update) {
   // Narrower floating-point variables are updated in float32, as a whole instead of in shards.
   const bool in_parts = gradient.dtype() == DT_FLOAT || gradient.dtype() == DT_DOUBLE;
   const bool is_for_this = in_parts && reduce.op().name == kAllReduce && reduce.num_inputs() == 1 &&
-                           reduce.attr<std::string>("reduction") == "sum" &&
-                           reduce.uses().size() == 1 &&
-                           std::count(c.fetches.begin(), c.fetches.end(), gradient) == 0;
+                           reduce.attr<std::string>("reduction") == "sum" && c.IsUsedOnce(gradient);
   return is_for_this ? input : -1;
 }
 
 // Returns whether `node` writes memory that the replicas share.
 bool WritesShared(const Compilation& c, const Node& node) {
   return node.op().role == OpRole::kWrite &&
-         std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Output& in) {
+         std::ranges::any_of(node.inputs(), [&](const Output& in) {
            const int v = in.dtype() == DT_RESOURCE ? c.layout->FindHandle(in) : -1;
            return v >= 0 && c.layout->regions()[c.layout->variables()[v].region].shared;
          });

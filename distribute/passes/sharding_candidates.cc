@@ -17,16 +17,14 @@ absl::StatusOr<std::unique_ptr<NodeSharding>> NodeSharding::Create(const Compila
                                                                    const Node& node) {
   auto sharding = absl::WrapUnique(new NodeSharding(c, node));
   if (node.op().sharding == nullptr) return sharding;
-  auto annotate = [&](const absl::Status& status) { return Annotate(status, OpAndName(node)); };
-  absl::StatusOr<ShardingRule> rule = node.op().sharding(ShardContext(node, c.values()));
-  if (!rule.ok()) return annotate(rule.status());
-  sharding->rule_ = *std::move(rule);
+  MF_ASSIGN_OR_RETURN(sharding->rule_, Annotate(node.op().sharding(ShardContext(node, c.values())),
+                                                OpAndName(node)));
   absl::InlinedVector<Shape, 4> inputs, outputs;
   for (const Output& in : node.inputs()) inputs.push_back(c.values().shape(in));
   for (int i = 0; i < node.num_outputs(); ++i) outputs.push_back(c.values().shape(node.output(i)));
-  absl::StatusOr<ShardingTerms> terms = ParseShardingTerms(sharding->rule_.dims, inputs, outputs);
-  if (!terms.ok()) return annotate(terms.status());
-  sharding->terms_ = *std::move(terms);
+  MF_ASSIGN_OR_RETURN(
+      sharding->terms_,
+      Annotate(ParseShardingTerms(sharding->rule_.dims, inputs, outputs), OpAndName(node)));
   return sharding;
 }
 

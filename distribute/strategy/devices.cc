@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <memory>
 #include <set>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -127,8 +126,7 @@ absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devic
                                              const Extensions* extensions) {
   SessionBackend backend;
   for (const std::string& name : devices) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name, options));
-    backend.devices.push_back(std::move(device));
+    MF_ASSIGN_OR_RETURN(backend.devices.emplace_back(), CreateDevice(name, options));
   }
   backend.ops = extensions != nullptr ? &extensions->ops() : &AllOps();
   backend.kernels = extensions != nullptr ? &extensions->kernels() : &AllKernels();

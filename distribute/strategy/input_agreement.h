@@ -25,7 +25,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "framework/core/tensor.h"
 #include "framework/data/batch_provider.h"
 #include "framework/data/dataset_fingerprint.h"

@@ -28,11 +28,6 @@ absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers) {
   return gpus.size() > 1 || num_workers > 1 ? CheckNcclEnvironment() : absl::OkStatus();
 }
 
-bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Options& options) {
-  const bool one_gpu_each = topology.world_size() == topology.num_workers();
-  return options.capture_steps && options.capture_collectives.value_or(one_gpu_each);
-}
-
 std::vector<std::string> DevicesOfWorker(const Topology& topology, int worker) {
   std::vector<std::string> devices;
   for (const int rank : topology.RanksOfWorker(worker)) {
@@ -74,12 +69,14 @@ absl::StatusOr<SessionBackend> CreateGpuBackend(const Topology& topology, int wo
   if (AreLogical(gpus)) {
     backend.connect = [timeout, gpu = gpus[0]](const Topology& topology, absl::Span<const int>,
                                                WorkerGroup*, uint64_t, MonotonicTime) {
-      return CreateDeviceCopyCommunicators(topology.world_size(), gpu, {.timeout = timeout});
+      return CreateDeviceCopyCommunicators(topology.world_size(), gpu, timeout);
     };
     return backend;
   }
+  const bool one_gpu_each = topology.world_size() == topology.num_workers();
   const NcclOptions nccl{.timeout = timeout,
-                         .can_be_captured = CapturesCollectives(topology, options),
+                         .can_be_captured = options.capture_steps &&
+                                            options.capture_collectives.value_or(one_gpu_each),
                          .deterministic = options.deterministic,
                          .network_device = network_device};
   backend.connect = [gpus, nccl](const Topology& topology, absl::Span<const int> local_ranks,

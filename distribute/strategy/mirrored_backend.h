@@ -9,8 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "distribute/strategy/strategy.h"
 #include "framework/runtime/topology.h"
@@ -22,10 +20,6 @@ namespace mirrorflow {
 // Returns InvalidArgument for logical GPUs with several workers, and if NCCL_COMM_ID is set
 // although NCCL connects the replicas (more than one GPU or worker).
 absl::Status CheckGpuReplicas(absl::Span<const int> gpus, int num_workers);
-
-// Returns whether a step and its collectives are captured as one CUDA graph. By default, they are
-// if each worker has one GPU. They never are without `capture_steps`.
-bool CapturesCollectives(const Topology& topology, const MirroredStrategy::Options& options);
 
 // Returns the devices of `worker`, by local rank.
 std::vector<std::string> DevicesOfWorker(const Topology& topology, int worker);

@@ -5,7 +5,8 @@
 
 namespace mirrorflow {
 
-absl::Status CheckTimeouts(std::initializer_list<NamedTimeout> timeouts) {
+absl::Status CheckTimeouts(
+    std::initializer_list<std::pair<absl::string_view, absl::Duration>> timeouts) {
   for (const auto& [name, value] : timeouts) {
     if (value > absl::ZeroDuration()) continue;
     return absl::InvalidArgumentError(

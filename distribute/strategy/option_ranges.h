@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -16,13 +17,9 @@
 
 namespace mirrorflow {
 
-struct NamedTimeout {
-  absl::string_view name;
-  absl::Duration value;
-};
-
 // Returns InvalidArgument, naming the option, unless every timeout is above 0. Accepts infinity.
-absl::Status CheckTimeouts(std::initializer_list<NamedTimeout> timeouts);
+absl::Status CheckTimeouts(
+    std::initializer_list<std::pair<absl::string_view, absl::Duration>> timeouts);
 
 // Returns InvalidArgument, naming the option, if `value` is below `least`.
 absl::Status CheckAtLeast(absl::string_view name, int64_t value, int64_t least);

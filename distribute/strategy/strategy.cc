@@ -25,7 +25,6 @@ std::string NewName(absl::string_view kind) {
 
 Strategy::Strategy(absl::string_view kind, SessionOptions options)
     : kind_(kind), name_(NewName(kind)), session_options_(std::move(options)) {}
-Strategy::~Strategy() = default;
 
 absl::Status Strategy::CheckScopes(const Graph& graph) const {
   for (const Node* node : graph.Nodes()) {
@@ -40,16 +39,6 @@ absl::Status Strategy::CheckScopes(const Graph& graph) const {
   }
   return absl::OkStatus();
 }
-
-BatchShard Strategy::LocalShard() const {
-  const std::vector<int> ranks = topology().RanksOfWorker(worker());
-  return {.first_rank = ranks[0],
-          .num_ranks = static_cast<int>(ranks.size()),
-          .world_size = topology().world_size()};
-}
-
-absl::Status Strategy::AwaitOtherWorkers() const { return absl::OkStatus(); }
-absl::Status Strategy::Rejoin(const absl::Status& why) { return why; }
 
 absl::StatusOr<std::unique_ptr<InputAgreement>> Strategy::AgreeOnInput() const {
   return absl::UnimplementedError(
@@ -76,7 +65,10 @@ DistributedDataset Strategy::Distribute(const BatchProvider& dataset, int64_t ep
     if (!made.ok()) return DistributedDataset(made.status(), /*has_local_rows=*/true);
     agreement = *std::move(made);
   }
-  const BatchShard shard = LocalShard();
+  const std::vector<int> ranks = topology().RanksOfWorker(worker());
+  const BatchShard shard = {.first_rank = ranks[0],
+                            .num_ranks = static_cast<int>(ranks.size()),
+                            .world_size = topology().world_size()};
   if (by_file) {
     const FileShard files = {
         .worker = worker(), .num_workers = topology().num_workers(), .batch = shard};
@@ -119,10 +111,6 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
   MF_RETURN_IF_ERROR(CheckAtLeast("max_concurrent_runs", options.max_concurrent_runs, 0));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   return std::unique_ptr<OneDeviceStrategy>(new OneDeviceStrategy(options));
-}
-
-absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
-  return Create(Options());
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
@@ -177,10 +165,6 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
   return std::unique_ptr<MirroredStrategy>(
       new MirroredStrategy(options.WithTimeouts(absl::Minutes(5), SessionOptions().step_timeout),
                            Topology::OneWorker(devices, /*one_domain=*/gpus.empty())));
-}
-
-absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
-  return Create(Options());
 }
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {

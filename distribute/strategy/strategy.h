@@ -34,7 +34,7 @@ class Extensions;  // distribute/strategy/extensions.h
 
 class Strategy {
  public:
-  virtual ~Strategy();
+  virtual ~Strategy() = default;
 
   // Returns the replicas of all workers. A replica is one running copy of a step, on one device;
   // its rank is its index here. A worker is a process with one or more replicas (in PyTorch, a rank
@@ -85,12 +85,12 @@ class Strategy {
   //
   // Blocks until all workers have called this, or until one is lost, which is an error. Returns OK
   // at once if the strategy does not rejoin (see JoinOptions::rejoin_timeout).
-  virtual absl::Status AwaitOtherWorkers() const;
+  virtual absl::Status AwaitOtherWorkers() const { return absl::OkStatus(); }
   // Leaves the cluster after the failure `why`, and rejoins it as soon as all workers do, including
   // the restarted replacement of a lost worker. Returns `why` if the strategy does not rejoin, if
   // `why` is not the loss of a worker, or if the whole job is ending. Returns FailedPrecondition if
   // a session or a DistributedDataset of the strategy still exists.
-  virtual absl::Status Rejoin(const absl::Status& why);
+  virtual absl::Status Rejoin(const absl::Status& why) { return why; }
 
  protected:
   // `kind` is the strategy's class name. It must be a string literal.
@@ -104,8 +104,6 @@ class Strategy {
 
  private:
   absl::Status CheckScopes(const Graph& graph) const;
-  // Returns the shard of a batch that this worker's replicas read.
-  BatchShard LocalShard() const;
 
   const absl::string_view kind_;
   const std::string name_;
@@ -139,7 +137,7 @@ class OneDeviceStrategy final : public Strategy {
   // invalid. Returns NotFound if the host has no such GPU, and Unimplemented for a GPU in a build
   // without CUDA. Without options, uses the defaults.
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
-  static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create();
+  static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create() { return Create(Options()); }
 
   const Topology& topology() const override { return topology_; }
 
@@ -206,7 +204,7 @@ class MirroredStrategy final : public Strategy {
   // CPUs and GPUs, or if the extensions are invalid. Returns NotFound if the host has no such GPU,
   // and Unimplemented for a GPU in a build without CUDA. Without options, uses the defaults.
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
-  static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();
+  static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create() { return Create(Options()); }
 
   const Topology& topology() const override { return topology_; }
 

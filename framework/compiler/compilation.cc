@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/compilation.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/hash.h"
 #include "framework/graph/text_form.h"
@@ -25,22 +24,18 @@ bool IsSplit(const Output& feed, const Shape& shape) {
 }
 
 bool Compilation::IsFetched(const Output& value) const {
-  return std::find(fetches.begin(), fetches.end(), value) != fetches.end();
-}
-
-bool Compilation::IsUsedOnce(const Output& value) const {
-  return value.node->uses().size() == 1 && !IsFetched(value);
+  return absl::c_linear_search(fetches, value);
 }
 
 void Compilation::ReplaceValue(Output from, Output to) {
   graph.ReplaceUses(from, to);
-  std::replace(fetches.begin(), fetches.end(), from, to);
+  absl::c_replace(fetches, from, to);
 }
 
 void Compilation::ReplaceOperation(Node* from, Node* to) {
   graph.ReplaceControlUses(from, to);
-  std::replace(targets.begin(), targets.end(), from, to);
-  std::replace(collectives.begin(), collectives.end(), from, to);
+  absl::c_replace(targets, from, to);
+  absl::c_replace(collectives, from, to);
   for (auto& [reader, write] : reader_edges) {
     if (reader == from) reader = to;
     if (write == from) write = to;
@@ -63,22 +58,17 @@ bool Compilation::RemoveDeadNodes() {
   return true;
 }
 
-bool Compilation::HasKernel(absl::string_view op) const { return kernels->Has(op, device_type); }
-
 bool Compilation::Communicates(const Node& node) const {
   if (IsCollective(node)) return true;
   const auto it = bodies.find(node.id());
   return it != bodies.end() &&
-         std::any_of(it->second.begin(), it->second.end(),
-                     [](const auto& body) { return !body->collectives.empty(); });
+         absl::c_any_of(it->second, [](const auto& body) { return !body->collectives.empty(); });
 }
 
 namespace {
 
 std::string ToText(const Compilation& state) {
-  TextOptions options;
-  options.omit_defaults = true;
-  options.comment = [&state](const Node& node) {
+  const auto comment_on = [&state](const Node& node) {
     std::string comment;
     for (int i = 0; i < node.num_outputs(); ++i) {
       const Output output = node.output(i);
@@ -88,7 +78,7 @@ std::string ToText(const Compilation& state) {
     }
     return comment;
   };
-  std::string text = GraphToText(state.graph, options);
+  std::string text = GraphToText(state.graph, {.omit_defaults = true, .comment = comment_on});
   for (const auto& [id, bodies] : state.bodies) {
     for (size_t i = 0; i < bodies.size(); ++i) {
       absl::StrAppend(&text, "# ", state.graph.node(id)->name(), ", function ", i, ":\n",

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "framework/compiler/compile_options.h"
 #include "framework/core/shape.h"
 #include "framework/graph/graph.h"
@@ -215,7 +214,9 @@ struct Compilation {
   }
   bool IsFetched(const Output& value) const;
   // Returns whether the value has exactly one user and is not fetched.
-  bool IsUsedOnce(const Output& value) const;
+  bool IsUsedOnce(const Output& value) const {
+    return value.node->uses().size() == 1 && !IsFetched(value);
+  }
   // Replaces `from` with `to` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
   // Replaces `from` with `to` among the targets and collectives, and as the source of control
@@ -228,7 +229,7 @@ struct Compilation {
   // Removes nodes that no fetch, target, feed or other node needs. Returns whether it removed any.
   bool RemoveDeadNodes();
   // Returns whether the op can run on the plan's device. Passes check this before they add a node.
-  bool HasKernel(absl::string_view op) const;
+  bool HasKernel(absl::string_view op) const { return kernels->Has(op, device_type); }
   // Returns whether the node is a collective or has a body that contains one.
   bool Communicates(const Node& node) const;
 };

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "framework/core/status.h"
-
 namespace mirrorflow {
 
 Invariants::Invariants(const Compilation& c) : c_(c) {

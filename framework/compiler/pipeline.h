@@ -43,11 +43,47 @@ class PipelineOver {
 
   // Runs the passes. Returns Internal if a pass needs a fact that does not hold; all other errors
   // come from the passes.
-  absl::Status Run(State& state) const;
+  absl::Status Run(State& c) const {
+    for (const Stage& stage : stages_) {
+      for (const auto& pass : stage.passes) MF_RETURN_IF_ERROR(CheckFacts(*pass, &c.facts));
+      bool changed = true;
+      for (int round = 0; changed; ++round) {
+        if (round == stage.max_rounds) {
+          if (stage.max_rounds == 1) break;
+          const std::string names = absl::StrJoin(
+              stage.passes, ", ",
+              [](std::string* out, const auto& p) { absl::StrAppend(out, p->name()); });
+          return absl::InternalError(
+              absl::StrCat("pass ", names, " did not converge in ", round, " rounds"));
+        }
+        changed = false;
+        for (const auto& pass : stage.passes) {
+          MF_ASSIGN_OR_RETURN(const bool pass_changed, RunPass(*pass, c));
+          // The graph may have rejected an edit, such as an edge to a node of another graph.
+          MF_RETURN_IF_ERROR(Annotate(c.graph.status(), absl::StrCat("pass ", pass->name())));
+          changed |= pass_changed;
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
 
   // Returns the names of the passes that can be disabled, in pipeline order.
-  std::vector<std::string> OptionalPasses() const;
-  bool Has(absl::string_view pass) const;
+  std::vector<std::string> OptionalPasses() const {
+    std::vector<std::string> names;
+    for (const Stage& stage : stages_) {
+      for (const auto& pass : stage.passes) {
+        if (pass->optional()) names.emplace_back(pass->name());
+      }
+    }
+    return names;
+  }
+
+  bool Has(absl::string_view pass) const {
+    return absl::c_any_of(stages_, [&](const Stage& stage) {
+      return absl::c_any_of(stage.passes, [&](const auto& own) { return own->name() == pass; });
+    });
+  }
 
  private:
   // Passes that run once or, as a group, until nothing changes.
@@ -93,94 +129,42 @@ class PipelineOver {
     *facts = (*facts & ~pass.ends()) | pass.gives();
     return absl::OkStatus();
   }
-  static absl::StatusOr<bool> RunPass(PassOver<State>& pass, State& state);
-  static absl::StatusOr<bool> RunOnAll(PassOver<State>& pass, State& state);
+  // Runs the pass unless it is disabled. Returns whether it changed anything.
+  static absl::StatusOr<bool> RunPass(PassOver<State>& pass, State& c) {
+    const CompileOptions& options = c.options;
+    if (options.disabled_passes.contains(pass.name())) {
+      if (pass.optional()) return false;
+      return absl::InvalidArgumentError(absl::StrCat("pass ", pass.name(), " cannot be disabled"));
+    }
+    if (options.observer != nullptr) options.observer->BeforePass(pass.name(), c);
+    MF_ASSIGN_OR_RETURN(const bool changed, RunOnAll(pass, c));
+    if (options.observer != nullptr) options.observer->AfterPass(pass.name(), c);
+    return changed;
+  }
+
+  // Runs the pass on the functions of the compilation's nodes first, and on the compilation itself
+  // last. Returns whether anything changed.
+  static absl::StatusOr<bool> RunOnAll(PassOver<State>& pass, State& c) {
+    bool changed = false;
+    if (!pass.enters_bodies()) {
+      for (const auto& [id, bodies] : c.bodies) {
+        for (size_t i = 0; i < bodies.size(); ++i) {
+          MF_ASSIGN_OR_RETURN(const bool inside,
+                              Annotate(RunOnAll(pass, c.body(id, i)), c.graph.node(id)->name()));
+          changed |= inside;
+        }
+      }
+    }
+    MF_ASSIGN_OR_RETURN(const bool around, pass.Run(c));
+    if (c.options.verify) {
+      MF_RETURN_IF_ERROR(Annotate(VerifyGraph(c.graph), absl::StrCat("after pass ", pass.name())));
+    }
+    return changed || around;
+  }
 
   std::vector<Stage> stages_;
 };
 using Pipeline = PipelineOver<Compilation>;
-
-// ---- implementation ---------------------------------------------------------------------------
-
-// Runs the pass on the functions of the compilation's nodes first, and on the compilation itself
-// last. Returns whether anything changed.
-template <typename State>
-absl::StatusOr<bool> PipelineOver<State>::RunOnAll(PassOver<State>& pass, State& c) {
-  bool changed = false;
-  if (!pass.enters_bodies()) {
-    for (const auto& [id, bodies] : c.bodies) {
-      for (size_t i = 0; i < bodies.size(); ++i) {
-        absl::StatusOr<bool> inside = RunOnAll(pass, c.body(id, i));
-        if (!inside.ok()) return Annotate(inside.status(), c.graph.node(id)->name());
-        changed |= *inside;
-      }
-    }
-  }
-  MF_ASSIGN_OR_RETURN(const bool around, pass.Run(c));
-  if (c.options.verify) {
-    const absl::Status status = VerifyGraph(c.graph);
-    if (!status.ok()) return Annotate(status, absl::StrCat("after pass ", pass.name()));
-  }
-  return changed || around;
-}
-
-// Runs the pass unless it is disabled. Returns whether it changed anything.
-template <typename State>
-absl::StatusOr<bool> PipelineOver<State>::RunPass(PassOver<State>& pass, State& c) {
-  const CompileOptions& options = c.options;
-  if (options.disabled_passes.contains(pass.name())) {
-    if (pass.optional()) return false;
-    return absl::InvalidArgumentError(absl::StrCat("pass ", pass.name(), " cannot be disabled"));
-  }
-  if (options.observer != nullptr) options.observer->BeforePass(pass.name(), c);
-  MF_ASSIGN_OR_RETURN(const bool changed, RunOnAll(pass, c));
-  if (options.observer != nullptr) options.observer->AfterPass(pass.name(), c);
-  return changed;
-}
-
-template <typename State>
-bool PipelineOver<State>::Has(absl::string_view pass) const {
-  return absl::c_any_of(stages_, [&](const Stage& stage) {
-    return absl::c_any_of(stage.passes, [&](const auto& own) { return own->name() == pass; });
-  });
-}
-
-template <typename State>
-absl::Status PipelineOver<State>::Run(State& c) const {
-  for (const Stage& stage : stages_) {
-    for (const auto& pass : stage.passes) MF_RETURN_IF_ERROR(CheckFacts(*pass, &c.facts));
-    bool changed = true;
-    for (int round = 0; changed; ++round) {
-      if (round == stage.max_rounds) {
-        if (stage.max_rounds == 1) break;
-        const std::string names =
-            absl::StrJoin(stage.passes, ", ",
-                          [](std::string* out, const auto& p) { absl::StrAppend(out, p->name()); });
-        return absl::InternalError(
-            absl::StrCat("pass ", names, " did not converge in ", round, " rounds"));
-      }
-      changed = false;
-      for (const auto& pass : stage.passes) {
-        MF_ASSIGN_OR_RETURN(const bool pass_changed, RunPass(*pass, c));
-        // The graph may have rejected an edit, such as an edge to a node of another graph.
-        MF_RETURN_IF_ERROR(Annotate(c.graph.status(), absl::StrCat("pass ", pass->name())));
-        changed |= pass_changed;
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-template <typename State>
-std::vector<std::string> PipelineOver<State>::OptionalPasses() const {
-  std::vector<std::string> names;
-  for (const Stage& stage : stages_) {
-    for (const auto& pass : stage.passes) {
-      if (pass->optional()) names.emplace_back(pass->name());
-    }
-  }
-  return names;
-}
 
 }  // namespace mirrorflow
 

@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -56,10 +57,7 @@ uint64_t SumOf(const std::string& path, std::initializer_list<absl::string_view>
 }
 
 bool HasItem(absl::string_view list, absl::string_view item) {
-  for (const absl::string_view each : absl::StrSplit(list, ',')) {
-    if (each == item) return true;
-  }
-  return false;
+  return absl::c_linear_search(absl::StrSplit(list, ','), item);
 }
 
 // Returns the path from `top` down to `group`: empty or `/a/b`. The path is also empty if `top` is
@@ -72,29 +70,29 @@ std::string PathBelow(absl::string_view group, absl::string_view top) {
   return absl::StartsWith(group, "/") ? std::string(group) : "";
 }
 
-template <typename T>
-void Lower(std::optional<T>& least, std::optional<T> value) {
-  if (value.has_value() && (!least.has_value() || *value < *least)) least = value;
+// Returns the minimum of limit_of(folder, is_v2) over a hierarchy's folders.
+template <typename Hierarchy, typename LimitOf>
+auto Least(const Hierarchy& groups, const LimitOf& limit_of) {
+  decltype(limit_of("", true)) least;
+  for (const std::string& folder : groups.folders) {
+    const auto limit = limit_of(folder, groups.is_v2);
+    if (limit.has_value() && (!least.has_value() || *limit < *least)) least = limit;
+  }
+  return least;
 }
 
 std::optional<double> CpusOf(const std::string& folder, bool is_v2) {
-  std::string quota, period;
-  if (is_v2) {
-    const std::vector<std::string> words = WordsOf(absl::StrCat(folder, "/cpu.max"));
-    if (words.size() != 2) return std::nullopt;
-    quota = words[0];
-    period = words[1];
-  } else {
-    const std::vector<std::string> quotas = WordsOf(absl::StrCat(folder, "/cpu.cfs_quota_us"));
-    const std::vector<std::string> periods = WordsOf(absl::StrCat(folder, "/cpu.cfs_period_us"));
-    if (quotas.size() != 1 || periods.size() != 1) return std::nullopt;
-    quota = quotas[0];
-    period = periods[0];
+  std::vector<std::string> words =
+      WordsOf(absl::StrCat(folder, is_v2 ? "/cpu.max" : "/cpu.cfs_quota_us"));
+  if (!is_v2) {
+    absl::c_move(WordsOf(absl::StrCat(folder, "/cpu.cfs_period_us")), std::back_inserter(words));
   }
-  int64_t used = 0, of = 0;
-  if (!absl::SimpleAtoi(quota, &used) || !absl::SimpleAtoi(period, &of)) return std::nullopt;
-  if (used <= 0 || of <= 0) return std::nullopt;
-  return static_cast<double>(used) / static_cast<double>(of);
+  int64_t quota = 0, period = 0;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &quota) ||
+      !absl::SimpleAtoi(words[1], &period) || quota <= 0 || period <= 0) {
+    return std::nullopt;
+  }
+  return static_cast<double>(quota) / static_cast<double>(period);
 }
 
 std::optional<uint64_t> MemoryLimitOf(const std::string& folder, bool is_v2) {
@@ -126,8 +124,6 @@ std::optional<uint64_t> MemoryLeftOf(const std::string& folder, bool is_v2, uint
 }
 
 }  // namespace
-
-Cgroup::Cgroup(std::string root) : root_(std::move(root)) {}
 
 // proc/self/cgroup lists the path of this process's group in each hierarchy: `0::/a/b` for version
 // 2, `4:cpu,cpuacct:/a/b` for version 1. proc/self/mountinfo lists where each hierarchy is mounted,
@@ -165,29 +161,23 @@ Cgroup::Hierarchy Cgroup::Find(const std::string& controller) const {
   return found;
 }
 
-std::optional<double> Cgroup::Cpus() const {
-  std::optional<double> least;
-  const Hierarchy groups = Find("cpu");
-  for (const std::string& folder : groups.folders) Lower(least, CpusOf(folder, groups.is_v2));
-  return least;
-}
+std::optional<double> Cgroup::Cpus() const { return Least(Find("cpu"), CpusOf); }
 
-std::optional<uint64_t> Cgroup::MemoryLimit() const {
-  std::optional<uint64_t> least;
-  const Hierarchy groups = Find("memory");
-  for (const std::string& folder : groups.folders) {
-    Lower(least, MemoryLimitOf(folder, groups.is_v2));
-  }
-  return least;
-}
+std::optional<uint64_t> Cgroup::MemoryLimit() const { return Least(Find("memory"), MemoryLimitOf); }
 
 std::optional<uint64_t> Cgroup::MemoryLeft(uint64_t free_swap) const {
-  std::optional<uint64_t> least;
-  const Hierarchy groups = Find("memory");
-  for (const std::string& folder : groups.folders) {
-    Lower(least, MemoryLeftOf(folder, groups.is_v2, free_swap));
+  return Least(Find("memory"), [free_swap](const std::string& folder, bool is_v2) {
+    return MemoryLeftOf(folder, is_v2, free_swap);
+  });
+}
+
+std::string Cgroup::ReachedTaskLimit() const {
+  for (const std::string& folder : Find("pids").folders) {
+    std::string file = absl::StrCat(folder, "/pids.max");
+    const std::optional<uint64_t> most = Number(file);
+    if (most.has_value() && Number(absl::StrCat(folder, "/pids.current")) >= most) return file;
   }
-  return least;
+  return "";
 }
 
 uint64_t UsableMemory(const Cgroup& cgroup) {

@@ -7,40 +7,48 @@
 namespace mirrorflow {
 namespace {
 
-enum Kind { kFloating, kSigned, kUnsigned, kOther };
-
 struct Row {
   DataType dtype;
   const char* name;
   size_t size;
-  Kind kind;
+  bool is_floating;
+  bool is_integer;
 };
 
 constexpr Row kRows[] = {
-    {DT_FLOAT, "float", 4, kFloating},         {DT_DOUBLE, "double", 8, kFloating},
-    {DT_INT32, "int32", 4, kSigned},           {DT_UINT8, "uint8", 1, kUnsigned},
-    {DT_INT16, "int16", 2, kSigned},           {DT_INT8, "int8", 1, kSigned},
-    {DT_STRING, "string", 0, kOther},          {DT_COMPLEX64, "complex64", 8, kOther},
-    {DT_INT64, "int64", 8, kSigned},           {DT_BOOL, "bool", 1, kOther},
-    {DT_BFLOAT16, "bfloat16", 2, kFloating},   {DT_UINT16, "uint16", 2, kUnsigned},
-    {DT_COMPLEX128, "complex128", 16, kOther}, {DT_HALF, "half", 2, kFloating},
-    {DT_RESOURCE, "resource", 0, kOther},      {DT_VARIANT, "variant", 0, kOther},
-    {DT_UINT32, "uint32", 4, kUnsigned},       {DT_UINT64, "uint64", 8, kUnsigned},
+    {DT_FLOAT, "float", 4, true, false},
+    {DT_DOUBLE, "double", 8, true, false},
+    {DT_INT32, "int32", 4, false, true},
+    {DT_UINT8, "uint8", 1, false, true},
+    {DT_INT16, "int16", 2, false, true},
+    {DT_INT8, "int8", 1, false, true},
+    {DT_STRING, "string", 0, false, false},
+    {DT_COMPLEX64, "complex64", 8, false, false},
+    {DT_INT64, "int64", 8, false, true},
+    {DT_BOOL, "bool", 1, false, false},
+    {DT_BFLOAT16, "bfloat16", 2, true, false},
+    {DT_UINT16, "uint16", 2, false, true},
+    {DT_COMPLEX128, "complex128", 16, false, false},
+    {DT_HALF, "half", 2, true, false},
+    {DT_RESOURCE, "resource", 0, false, false},
+    {DT_VARIANT, "variant", 0, false, false},
+    {DT_UINT32, "uint32", 4, false, true},
+    {DT_UINT64, "uint64", 8, false, true},
 };
 
-const Row* Find(DataType dtype) {
+constexpr Row kInvalid = {DT_INVALID, "invalid", 0, false, false};
+
+// Returns kInvalid for an unknown dtype.
+const Row& Find(DataType dtype) {
   for (const Row& row : kRows) {
-    if (row.dtype == dtype) return &row;
+    if (row.dtype == dtype) return row;
   }
-  return nullptr;
+  return kInvalid;
 }
 
 }  // namespace
 
-absl::string_view DataTypeName(DataType dtype) {
-  const Row* row = Find(dtype);
-  return row != nullptr ? row->name : "invalid";
-}
+absl::string_view DataTypeName(DataType dtype) { return Find(dtype).name; }
 
 absl::StatusOr<DataType> ParseDataType(absl::string_view name) {
   for (const Row& row : kRows) {
@@ -49,21 +57,11 @@ absl::StatusOr<DataType> ParseDataType(absl::string_view name) {
   return absl::InvalidArgumentError(absl::StrCat("unknown dtype '", name, "'"));
 }
 
-bool IsKnownDataType(int number) { return Find(static_cast<DataType>(number)) != nullptr; }
+bool IsKnownDataType(int number) { return Find(static_cast<DataType>(number)).dtype != DT_INVALID; }
 
-size_t DataTypeSize(DataType dtype) {
-  const Row* row = Find(dtype);
-  return row != nullptr ? row->size : 0;
-}
+size_t DataTypeSize(DataType dtype) { return Find(dtype).size; }
 
-bool IsFloating(DataType dtype) {
-  const Row* row = Find(dtype);
-  return row != nullptr && row->kind == kFloating;
-}
-
-bool IsInteger(DataType dtype) {
-  const Row* row = Find(dtype);
-  return row != nullptr && (row->kind == kSigned || row->kind == kUnsigned);
-}
+bool IsFloating(DataType dtype) { return Find(dtype).is_floating; }
+bool IsInteger(DataType dtype) { return Find(dtype).is_integer; }
 
 }  // namespace mirrorflow

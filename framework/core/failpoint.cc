@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -37,43 +38,34 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-struct Setting {
-  std::string name, action;
-  int worker = -1;
-  int count = 0;
-};
-
-absl::StatusOr<Setting> ParseSetting(absl::string_view text) {
-  const auto malformed = [&] {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kVariable,
-                     ": malformed; expected NAME=delay|error|exit|kill|hang|stop[@WORKER][#COUNT], "
-                     "got '",
-                     text, "'"));
-  };
-  Setting setting;
-  const std::vector<absl::string_view> sides = absl::StrSplit(text, '=');
-  if (sides.size() != 2) return malformed();
-  setting.name = std::string(sides[0]);
-  const std::vector<absl::string_view> counted = absl::StrSplit(sides[1], '#');
-  if (counted.size() > 2) return malformed();
-  if (counted.size() == 2 && (!absl::SimpleAtoi(counted[1], &setting.count) || setting.count < 1)) {
-    return malformed();
-  }
-  const std::vector<absl::string_view> placed = absl::StrSplit(counted[0], '@');
-  if (placed.size() > 2) return malformed();
-  if (placed.size() == 2 && (!absl::SimpleAtoi(placed[1], &setting.worker) || setting.worker < 0)) {
-    return malformed();
-  }
-  setting.action = std::string(placed[0]);
-  if (std::find(std::begin(kActions), std::end(kActions), setting.action) == std::end(kActions)) {
-    return malformed();
-  }
-  return setting;
+// Drops `mark` and the number after it from `text`, if it has one. Returns false if the text is
+// malformed or the number is below `least`.
+bool TakeNumber(absl::string_view* text, char mark, int least, int* number) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(*text, mark);
+  *text = parts[0];
+  if (parts.size() == 1) return true;
+  return parts.size() == 2 && absl::SimpleAtoi(parts[1], number) && *number >= least;
 }
 
-absl::StatusOr<std::vector<Setting>> ReadEnvironment() {
-  std::vector<Setting> settings;
+absl::StatusOr<FailpointSetting> ParseSetting(absl::string_view text) {
+  FailpointSetting setting;
+  const std::vector<absl::string_view> sides = absl::StrSplit(text, '=');
+  absl::string_view action = sides.size() == 2 ? sides[1] : "";
+  if (TakeNumber(&action, '#', 1, &setting.count) && TakeNumber(&action, '@', 0, &setting.worker) &&
+      absl::c_linear_search(kActions, action)) {
+    setting.name = std::string(sides[0]);
+    setting.action = std::string(action);
+    return setting;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(kVariable,
+                   ": malformed; expected NAME=delay|error|exit|kill|hang|stop[@WORKER][#COUNT], "
+                   "got '",
+                   text, "'"));
+}
+
+absl::StatusOr<std::vector<FailpointSetting>> ReadEnvironment() {
+  std::vector<FailpointSetting> settings;
   const char* const text = getenv(kVariable);
   if (text == nullptr) return settings;
   for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
@@ -100,32 +92,31 @@ Failpoint::Failpoint(absl::string_view name) : name_(name) {
     MutexLock lock(&TheRegistry().mu);
     TheRegistry().names.push_back(name_);
   }
-  const absl::StatusOr<std::vector<Setting>> settings = ReadEnvironment();
+  const absl::StatusOr<std::vector<FailpointSetting>> settings = ReadEnvironment();
   if (!settings.ok()) return;  // CheckEnvironment reports it
-  for (const Setting& setting : *settings) {
+  for (const FailpointSetting& setting : *settings) {
     if (setting.name != name_) continue;
     is_set_ = true;
-    action_ = setting.action;
-    worker_ = setting.worker;
-    count_ = setting.count;
+    setting_ = setting;
   }
 }
 
 absl::Status Failpoint::Act() {
-  if (worker_ >= 0 && worker_ != this_worker) return absl::OkStatus();
+  const auto& [place, action, worker, count] = setting_;
+  if (worker >= 0 && worker != this_worker) return absl::OkStatus();
   const int pass = ++passes_;
-  if (count_ > 0 && pass != count_) return absl::OkStatus();
-  if (action_ == "delay") {
+  if (count > 0 && pass != count) return absl::OkStatus();
+  if (action == "delay") {
     absl::SleepFor(kDelay);
     return absl::OkStatus();
   }
-  if (action_ == "exit") _exit(1);
-  if (action_ == "kill") kill(getpid(), SIGKILL);
-  if (action_ == "stop") {
+  if (action == "exit") _exit(1);
+  if (action == "kill") kill(getpid(), SIGKILL);
+  if (action == "stop") {
     raise(SIGSTOP);
     return absl::OkStatus();
   }
-  while (action_ == "hang" || action_ == "kill") pause();
+  while (action == "hang" || action == "kill") pause();
   return absl::InternalError(absl::StrCat("failpoint ", name_));
 }
 
@@ -137,9 +128,9 @@ std::vector<std::string> Failpoint::Names() {
 }
 
 absl::Status Failpoint::CheckEnvironment() {
-  MF_ASSIGN_OR_RETURN(const std::vector<Setting> settings, ReadEnvironment());
+  MF_ASSIGN_OR_RETURN(const std::vector<FailpointSetting> settings, ReadEnvironment());
   const std::vector<std::string> names = Names();
-  for (const Setting& setting : settings) {
+  for (const FailpointSetting& setting : settings) {
     if (std::binary_search(names.begin(), names.end(), setting.name)) continue;
     return absl::InvalidArgumentError(absl::StrCat(kVariable, ": no failpoint '",
                                                    Printable(setting.name), "'",

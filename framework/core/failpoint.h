@@ -22,6 +22,13 @@
 
 namespace mirrorflow {
 
+// One entry of MIRRORFLOW_FAILPOINTS.
+struct FailpointSetting {
+  std::string name, action;
+  int worker = -1;  // -1 means every worker
+  int count = 0;    // the pass when it acts; 0 means every pass
+};
+
 class Failpoint {
  public:
   // Registers the failpoint until the process ends. Requires static storage duration and a unique
@@ -52,9 +59,7 @@ class Failpoint {
 
   const std::string name_;
   bool is_set_ = false;
-  std::string action_;
-  int worker_ = -1;  // -1 means every worker
-  int count_ = 0;    // the pass when it acts; 0 means every pass
+  FailpointSetting setting_;
   std::atomic<int> passes_{0};
 };
 

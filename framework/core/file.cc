@@ -235,6 +235,17 @@ absl::Status InputFile::Read(uint64_t offset, size_t size, void* out) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> ReadWholeFile(absl::string_view path, uint64_t max_bytes) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() > max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(path, ": too large; expected at most ",
+                                                     max_bytes, " bytes, got ", file.size()));
+  }
+  std::string contents(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, contents.size(), contents.data()));
+  return contents;
+}
+
 absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::string_view> pieces,
                                  absl::FunctionRef<absl::Status(absl::string_view)> before_call) {
   MF_ASSIGN_OR_RETURN(const Target target, TargetOf(path));
@@ -278,31 +289,26 @@ absl::StatusOr<int> OpenForAppending(absl::string_view path, const AppendOptions
   const bool follow = options.links == InputFile::Links::kFollow;
   // Without O_NONBLOCK, open would block on a pipe that has no reader. O_TRUNC is not used because
   // it would empty a file before the checks below can reject it.
-  const int fd = open(name.c_str(),
-                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK |
-                          (is_new ? O_EXCL : 0) | (follow ? 0 : O_NOFOLLOW),
-                      options.mode);
-  if (fd < 0 && errno == ELOOP && !follow) return RefusedLink(path);
-  if (fd < 0 && errno == ENXIO) {
+  Descriptor file{open(name.c_str(),
+                       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK |
+                           (is_new ? O_EXCL : 0) | (follow ? 0 : O_NOFOLLOW),
+                       options.mode)};
+  if (file.fd < 0 && errno == ELOOP && !follow) return RefusedLink(path);
+  if (file.fd < 0 && errno == ENXIO) {
     struct stat found;  // a pipe without a reader, or a socket
     if (stat(name.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
       return NotRegular(path, found.st_mode);
     }
     return FileError(ENXIO, path, "cannot open");
   }
-  if (fd < 0) return FileError(errno, path, errno == ENOENT ? "cannot create" : "cannot open");
+  if (file.fd < 0) return FileError(errno, path, errno == ENOENT ? "cannot create" : "cannot open");
   struct stat info;
-  absl::Status status;
-  if (fstat(fd, &info) != 0) {
-    status = FileError(errno, path, "cannot stat");
-  } else if (!S_ISREG(info.st_mode)) {
-    status = NotRegular(path, info.st_mode);
-  } else if (options.existing == ExistingFile::kReplace && ftruncate(fd, 0) != 0) {
-    status = WriteError(errno, absl::StrCat(path, ": cannot truncate"));
+  if (fstat(file.fd, &info) != 0) return FileError(errno, path, "cannot stat");
+  if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
+  if (options.existing == ExistingFile::kReplace && ftruncate(file.fd, 0) != 0) {
+    return WriteError(errno, absl::StrCat(path, ": cannot truncate"));
   }
-  if (status.ok()) return fd;
-  close(fd);
-  return status;
+  return std::exchange(file.fd, -1);
 }
 
 absl::Status AppendTo(int fd, absl::string_view path, absl::string_view data) {

@@ -42,6 +42,9 @@ class InputFile {
   std::string path_;
 };
 
+// Returns the contents of a regular file, or ResourceExhausted if it has more than `max_bytes`.
+absl::StatusOr<std::string> ReadWholeFile(absl::string_view path, uint64_t max_bytes);
+
 // Writes the concatenated pieces to the file `path`. The data goes to a temporary file in the same
 // directory, which is made durable and then renamed. After a crash at any moment, `path` is either
 // the old file or the complete new one. A symbolic link at `path` is replaced, not followed.

@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -133,7 +134,7 @@ absl::string_view TakeField(absl::string_view* bytes) {
 }
 
 bool IsName(absl::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isgraph);
+  return !text.empty() && absl::c_all_of(text, absl::ascii_isgraph);
 }
 
 // Recognises messages by the fields that their writers write first:
@@ -294,9 +295,7 @@ FileKind KindOfFile(absl::string_view path) {
 }
 
 absl::Status CheckFileKind(FileKind kind, const FileReader& reader) {
-  const bool accepts =
-      kind == FileKind::kUnknown ||
-      std::find(reader.kinds.begin(), reader.kinds.end(), kind) != reader.kinds.end();
+  const bool accepts = kind == FileKind::kUnknown || absl::c_linear_search(reader.kinds, kind);
   if (accepts) return absl::OkStatus();
   if (kind == FileKind::kEmpty) {
     return absl::InvalidArgumentError(
@@ -313,16 +312,10 @@ absl::Status CheckFileKind(FileKind kind, const FileReader& reader) {
 
 absl::Status ExplainFile(const absl::Status& error, absl::string_view path,
                          const FileReader& reader) {
-  switch (error.code()) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kDataLoss:
-      break;
-    default:
-      return error;
-  }
+  constexpr absl::StatusCode kDependOnContents[] = {
+      absl::StatusCode::kInvalidArgument, absl::StatusCode::kFailedPrecondition,
+      absl::StatusCode::kOutOfRange, absl::StatusCode::kUnimplemented, absl::StatusCode::kDataLoss};
+  if (!absl::c_linear_search(kDependOnContents, error.code())) return error;
   const FileKind kind = KindOfFile(path);
   const absl::Status wrong = CheckFileKind(kind, reader);
   if (wrong.ok()) return error;

@@ -3,8 +3,7 @@
 // Recognises files by their contents, so that a reader that cannot use a file can report in its
 // error what the file is and how to convert it to a usable one.
 //
-//   absl::StatusOr<Tensor> tensor = …;
-//   if (!tensor.ok()) return ExplainFile(tensor.status(), path, kNpyFile);
+//   return ExplainFile(ReadTensor(path), path, kNpyFile);
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_FILE_KIND_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_FILE_KIND_H_
 
@@ -12,6 +11,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -104,6 +104,13 @@ absl::Status CheckFileKind(FileKind kind, const FileReader& reader);
 // (NotFound, ResourceExhausted, …) unchanged. Keeps the error's code for an empty file.
 absl::Status ExplainFile(const absl::Status& error, absl::string_view path,
                          const FileReader& reader);
+// Returns `value`, or its error, explained.
+template <typename T>
+absl::StatusOr<T> ExplainFile(absl::StatusOr<T> value, absl::string_view path,
+                              const FileReader& reader) {
+  if (!value.ok()) return ExplainFile(value.status(), path, reader);
+  return value;
+}
 
 }  // namespace mirrorflow
 

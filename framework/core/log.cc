@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -60,8 +59,5 @@ void Log(absl::LogSeverity severity, absl::string_view line) {
   (*sink)(severity, ForTerminal(line));
   in_sink = false;
 }
-
-void LogInfo(absl::string_view line) { Log(absl::LogSeverity::kInfo, line); }
-void LogWarning(absl::string_view line) { Log(absl::LogSeverity::kWarning, line); }
 
 }  // namespace mirrorflow

@@ -30,8 +30,8 @@ void SetLogSink(LogSink sink);
 
 // Logs one line. Thread-safe.
 void Log(absl::LogSeverity severity, absl::string_view line);
-void LogInfo(absl::string_view line);
-void LogWarning(absl::string_view line);
+inline void LogInfo(absl::string_view line) { Log(absl::LogSeverity::kInfo, line); }
+inline void LogWarning(absl::string_view line) { Log(absl::LogSeverity::kWarning, line); }
 
 }  // namespace mirrorflow
 

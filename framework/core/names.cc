@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -35,32 +36,22 @@ std::string Printable(absl::string_view name) {
                       name.size() > kMaxLength ? "…" : "");
 }
 
-std::vector<std::string> NearestNames(absl::string_view name,
-                                      absl::Span<const std::string> candidates, size_t count) {
+std::string DidYouMean(absl::string_view name, absl::Span<const std::string> candidates,
+                       size_t count) {
   constexpr size_t kMaxLength = 100;  // comparing two names costs the product of their lengths
   std::vector<std::pair<size_t, std::string>> close;
   for (const std::string& candidate : candidates) {
     if (std::max(name.size(), candidate.size()) > kMaxLength) continue;
     const size_t distance = EditDistance(name, candidate);
-    if (distance <= name.size() / 2) close.emplace_back(distance, candidate);
+    if (distance <= name.size() / 2) close.emplace_back(distance, Printable(candidate));
   }
+  if (close.empty()) return "";
   std::stable_sort(close.begin(), close.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> nearest;
-  for (size_t i = 0; i < std::min(count, close.size()); ++i) {
-    nearest.push_back(std::move(close[i].second));
-  }
-  return nearest;
-}
-
-std::string DidYouMean(absl::string_view name, absl::Span<const std::string> candidates,
-                       size_t count) {
-  const std::vector<std::string> nearest = NearestNames(name, candidates, count);
-  if (nearest.empty()) return "";
+  close.resize(std::min(count, close.size()));
   return absl::StrCat(
       "; did you mean ",
-      absl::StrJoin(nearest, ", ",
-                    [](std::string* out, const std::string& n) { *out += Printable(n); }),
+      absl::StrJoin(close, ", ", [](std::string* out, const auto& near) { *out += near.second; }),
       "?");
 }
 

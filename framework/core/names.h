@@ -5,7 +5,6 @@
 #define MIRRORFLOW_FRAMEWORK_CORE_NAMES_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -16,12 +15,8 @@ namespace mirrorflow {
 // names.
 std::string Printable(absl::string_view name);
 
-// Returns up to `count` candidates within a small edit distance of `name`, closest first.
-std::vector<std::string> NearestNames(absl::string_view name,
-                                      absl::Span<const std::string> candidates, size_t count);
-
-// Returns "; did you mean x, y?" with the nearest names, for the end of an error message about
-// `name`, or "" if no candidate is close.
+// Returns "; did you mean x, y?", for the end of an error message about `name`: up to `count`
+// candidates within a small edit distance, closest first. Returns "" if no candidate is close.
 std::string DidYouMean(absl::string_view name, absl::Span<const std::string> candidates,
                        size_t count = 1);
 

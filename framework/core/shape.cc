@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -15,9 +16,7 @@ bool Shape::IsFullyDefined() const {
 
 int64_t Shape::num_elements() const {
   MF_CHECK(IsFullyDefined());
-  int64_t n = 1;
-  for (int64_t d : dims_) n *= d;
-  return n;
+  return num_elements_from(0);
 }
 
 int64_t Shape::num_elements_before(int axis) const {
@@ -60,8 +59,6 @@ absl::Status Shape::Validate(DataType dtype) const {
   return absl::OkStatus();
 }
 
-bool Shape::IsCompatibleWith(const Shape& other) const { return MergeWith(other).ok(); }
-
 absl::StatusOr<Shape> Shape::MergeWith(const Shape& other) const {
   if (unknown_rank_) return other;
   if (other.unknown_rank_) return *this;
@@ -83,16 +80,10 @@ absl::StatusOr<Shape> Shape::MergeWith(const Shape& other) const {
 
 std::string Shape::ToString() const {
   if (unknown_rank_) return "[*]";
-  std::string out = "[";
-  for (int i = 0; i < rank(); ++i) {
-    if (i > 0) out += ',';
-    if (dim(i) == kUnknownDim) {
-      out += '?';
-    } else {
-      absl::StrAppend(&out, dim(i));
-    }
-  }
-  return out + "]";
+  const auto append = [](std::string* out, int64_t dim) {
+    absl::StrAppend(out, dim == kUnknownDim ? "?" : absl::StrCat(dim));
+  };
+  return absl::StrCat("[", absl::StrJoin(dims_, ",", append), "]");
 }
 
 absl::StatusOr<int64_t> CheckedMultiply(int64_t a, int64_t b) {

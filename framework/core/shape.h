@@ -60,7 +60,7 @@ class Shape {
   absl::Status Validate(DataType dtype) const;
 
   // Returns true if some fully defined shape matches both.
-  bool IsCompatibleWith(const Shape& other) const;
+  bool IsCompatibleWith(const Shape& other) const { return MergeWith(other).ok(); }
   // Returns a shape with the dimensions that are known in either shape, or InvalidArgument if they
   // contradict each other.
   absl::StatusOr<Shape> MergeWith(const Shape& other) const;
@@ -68,10 +68,7 @@ class Shape {
   // Formats the shape as `[2,3]`, `[?,784]`, `[]` or `[*]` (unknown rank).
   std::string ToString() const;
 
-  friend bool operator==(const Shape& a, const Shape& b) {
-    return a.unknown_rank_ == b.unknown_rank_ && a.dims_ == b.dims_;
-  }
-  friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
+  friend bool operator==(const Shape& a, const Shape& b) = default;
   template <typename H>
   friend H AbslHashValue(H h, const Shape& s) {
     return H::combine(std::move(h), s.unknown_rank_, s.dims_);

@@ -33,10 +33,6 @@ void Misused(absl::string_view what) noexcept {
 
 }  // namespace internal
 
-void ErrorList::Add(absl::string_view message) {
-  if (!full()) messages_.emplace_back(message);
-}
-
 absl::Status ErrorList::ToStatus() const {
   if (empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -52,7 +52,9 @@ class ErrorList {
   static constexpr size_t kMaxErrors = 20;
 
   // Drops errors after the first kMaxErrors.
-  void Add(absl::string_view message);
+  void Add(absl::string_view message) {
+    if (!full()) messages_.emplace_back(message);
+  }
   bool empty() const { return messages_.empty(); }
   // Returns true if Add() would drop further errors, so the check can stop.
   bool full() const { return messages_.size() >= kMaxErrors; }

@@ -13,11 +13,6 @@
 namespace mirrorflow {
 namespace {
 
-bool HasFileSizeLimit() {
-  rlimit limit;
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
 // Describes the process or host limit that `error` reports. Returns an empty string if it reports
 // none.
 absl::string_view LimitOf(int error) {
@@ -27,8 +22,8 @@ absl::string_view LimitOf(int error) {
     case ENFILE:
       return "this host has reached its limit on open files (/proc/sys/fs/file-max)";
     case EFBIG:
-      return HasFileSizeLimit() ? "the file has reached the size limit (`ulimit -f`)"
-                                : "the file is too large for its file system";
+      return HasLimit(RLIMIT_FSIZE) ? "the file has reached the size limit (`ulimit -f`)"
+                                    : "the file is too large for its file system";
     default:
       return "";
   }
@@ -39,6 +34,12 @@ absl::Status LimitError(int error, absl::string_view what) {
 }
 
 }  // namespace
+
+bool HasLimit(int resource) {
+  rlimit limit;
+  return getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 &&
+         limit.rlim_cur != RLIM_INFINITY;
+}
 
 absl::Status SystemError(int error, absl::string_view what) {
   return LimitOf(error).empty() ? absl::ErrnoToStatus(error, what) : LimitError(error, what);

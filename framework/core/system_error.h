@@ -30,6 +30,9 @@ absl::Status NameError(int error, absl::string_view what);
 // reached, or the device has failed.
 absl::Status WriteError(int error, absl::string_view what);
 
+// Returns whether this process has a soft limit on a resource of getrlimit(2), such as RLIMIT_DATA.
+bool HasLimit(int resource);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_CORE_SYSTEM_ERROR_H_

@@ -5,15 +5,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include <cstdint>
-#include <fstream>
 #include <latch>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "framework/core/cgroup.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -25,12 +24,6 @@ size_t DefaultStackBytes() {
   pthread_attr_getstacksize(&defaults, &bytes);
   pthread_attr_destroy(&defaults);
   return bytes;
-}
-
-bool HasLimit(int resource) {
-  rlimit limit;
-  return getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 &&
-         limit.rlim_cur != RLIM_INFINITY;
 }
 
 // Explains why the stack of another thread does not fit into memory. Returns an empty string if it
@@ -50,36 +43,9 @@ std::string MemoryLimit() {
                                : "no memory is left for its stack";
 }
 
-// Returns the number in a kernel file; -1 if the file is missing or contains `max`.
-int64_t NumberIn(const std::string& file) {
-  std::ifstream stream(file);
-  int64_t number = -1;
-  return stream >> number ? number : -1;
-}
-
-// Returns the path of the `pids.max` file of this process's cgroup, or of the nearest ancestor,
-// that has reached its limit. Returns an empty string if none has.
-std::string ReachedCgroup() {
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    // `0::/path` (version 2) or `7:pids:/path` (version 1)
-    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() < 3 || (!fields[1].empty() && fields[1] != "pids")) continue;
-    const std::string root = fields[1].empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
-    for (std::string path = fields[2];; path.resize(path.rfind('/'))) {
-      if (path == "/") path.clear();
-      const std::string file = absl::StrCat(root, path, "/pids.max");
-      const int64_t most = NumberIn(file);
-      if (most >= 0 && NumberIn(absl::StrCat(root, path, "/pids.current")) >= most) return file;
-      if (path.empty() || path.rfind('/') == std::string::npos) break;
-    }
-  }
-  return "";
-}
-
 std::string ReachedLimit() {
   if (std::string memory = MemoryLimit(); !memory.empty()) return memory;
-  if (const std::string cgroup = ReachedCgroup(); !cgroup.empty()) {
+  if (const std::string cgroup = Cgroup().ReachedTaskLimit(); !cgroup.empty()) {
     return absl::StrCat("the limit on tasks in ", cgroup, " has been reached");
   }
   if (HasLimit(RLIMIT_NPROC)) {

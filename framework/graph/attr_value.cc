@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 
@@ -77,21 +78,12 @@ std::string FloatToString(float v) { return FloatingToString(v); }
 std::string FloatToString(double v) { return FloatingToString(v); }
 
 std::string AttrValue::TypeName() const {
-  return std::visit(Overloaded{
-                        [](const std::string&) -> std::string { return "string"; },
-                        [](int64_t) -> std::string { return "int"; },
-                        [](float) -> std::string { return "float"; },
-                        [](bool) -> std::string { return "bool"; },
-                        [](DataType) -> std::string { return "type"; },
-                        [](const Shape&) -> std::string { return "shape"; },
-                        [](const Tensor&) -> std::string { return "tensor"; },
-                        [](const FunctionRef&) -> std::string { return "func"; },
-                        [](const AttrList& list) -> std::string {
-                          return list.empty() ? "list"
-                                              : absl::StrCat("list(", list[0].TypeName(), ")");
-                        },
-                    },
-                    value_);
+  constexpr const char* kNames[] = {"string", "int",    "float", "bool", "type",
+                                    "shape",  "tensor", "func",  "list"};
+  static_assert(std::size(kNames) == std::variant_size_v<Variant>);
+  const AttrList* const list = get_if<AttrList>();
+  if (list == nullptr || list->empty()) return kNames[value_.index()];
+  return absl::StrCat("list(", (*list)[0].TypeName(), ")");
 }
 
 std::string AttrValue::ToString(int64_t max_elements) const {

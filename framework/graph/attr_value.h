@@ -78,7 +78,6 @@ class AttrValue {
 
   // Compares floats and tensors by their bits.
   friend bool operator==(const AttrValue& a, const AttrValue& b);
-  friend bool operator!=(const AttrValue& a, const AttrValue& b) { return !(a == b); }
 
  private:
   Variant value_;
@@ -90,7 +89,7 @@ class AttrValue {
 std::string TensorToString(const Tensor& tensor, int64_t max_elements = -1);
 // Returns text such as `{T=float, transpose_a=true}`, or an empty string for an empty map.
 std::string AttrMapToString(const AttrMap& attrs, int64_t max_elements = -1);
-// Returns true for the characters that unquoted names in the text form can contain.
+// Returns true for the characters of node names and of unquoted names in the text form.
 bool IsWordChar(char c);
 // Returns the shortest text that parses back to the same number and cannot be mistaken for an
 // integer.

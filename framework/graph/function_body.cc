@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -65,20 +66,6 @@ absl::Status ArgNode(const Graph& caller, const Output& arg, const OpRegistry& o
     }
   }
   return set("shared_name", name);
-}
-
-// Returns the name of `output` in a function body: `node:output:index`.
-absl::StatusOr<std::string> OutputInFunction(const Output& output) {
-  const OpDef& op = output.node->op();
-  int64_t first = 0;
-  for (const ArgDef& arg : op.outputs) {
-    MF_ASSIGN_OR_RETURN(const int64_t count, ArgCount(arg, output.node->attrs()));
-    if (output.index < first + count) {
-      return absl::StrCat(output.node->name(), ":", arg.name, ":", output.index - first);
-    }
-    first += count;
-  }
-  return absl::InternalError(absl::StrCat(output.ToString(), " is not an output of ", op.name));
 }
 
 }  // namespace
@@ -176,25 +163,19 @@ absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::strin
                                            Graph& caller) {
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(body.graph));
   proto::FunctionDef function;
-  absl::flat_hash_set<std::string> args;
   for (const Output& arg : body.args) {
     auto* arg_def = function.mutable_signature()->add_input_arg();
     arg_def->set_name(arg.node->name());
     arg_def->set_type(static_cast<proto::DataType>(arg.dtype()));
-    args.insert(arg.node->name());
   }
-  auto in_function = [&](const Output& output) -> absl::StatusOr<std::string> {
-    if (args.contains(output.node->name())) return output.node->name();
-    return OutputInFunction(output);
-  };
   for (const proto::NodeDef& node_def : def.node()) {
-    if (args.contains(node_def.name())) continue;
     const Node* node = body.graph.FindNode(node_def.name());
+    if (absl::c_linear_search(body.args, node->output(0))) continue;
     proto::NodeDef& copy = *function.add_node_def();
     copy = node_def;
     for (int i = 0; i < copy.input_size(); ++i) {
       if (absl::StartsWith(copy.input(i), "^")) continue;
-      MF_ASSIGN_OR_RETURN(*copy.mutable_input(i), in_function(node->input(i)));
+      MF_ASSIGN_OR_RETURN(*copy.mutable_input(i), NameInBody(node->input(i), body.args));
     }
     if (node->op().has(kStateful)) function.mutable_signature()->set_is_stateful(true);
   }
@@ -202,7 +183,8 @@ absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::strin
     auto* result = function.mutable_signature()->add_output_arg();
     result->set_name(absl::StrCat("result_", i));
     result->set_type(static_cast<proto::DataType>(body.results[i].dtype()));
-    MF_ASSIGN_OR_RETURN((*function.mutable_ret())[result->name()], in_function(body.results[i]));
+    MF_ASSIGN_OR_RETURN((*function.mutable_ret())[result->name()],
+                        NameInBody(body.results[i], body.args));
   }
   for (const Node* target : body.targets) {
     function.mutable_signature()->add_control_output(target->name());

@@ -157,9 +157,7 @@ void Graph::OwnNodes() {
 
 bool IsValidNodeName(absl::string_view name) {
   if (name.empty() || !(absl::ascii_isalnum(name[0]) || name[0] == '.')) return false;
-  return std::all_of(name.begin() + 1, name.end(), [](char c) {
-    return absl::ascii_isalnum(c) || c == '_' || c == '>' || c == '.' || c == '/' || c == '-';
-  });
+  return std::all_of(name.begin() + 1, name.end(), IsWordChar);
 }
 
 bool IsValidOpName(absl::string_view name) {
@@ -480,10 +478,6 @@ Graph Graph::Clone() const {
   *copy.values_ = *values_;
   copy.OwnNodes();
   return copy;
-}
-
-void Graph::Fail(absl::Status status) {
-  if (status_.ok()) status_ = std::move(status);
 }
 
 absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph) {

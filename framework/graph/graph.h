@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -49,10 +50,7 @@ struct Output {
   DataType dtype() const;
   std::string ToString() const;  // `name` or `name:1`
 
-  friend bool operator==(const Output& a, const Output& b) {
-    return a.node == b.node && a.index == b.index;
-  }
-  friend bool operator!=(const Output& a, const Output& b) { return !(a == b); }
+  friend bool operator==(const Output& a, const Output& b) = default;
   template <typename H>
   friend H AbslHashValue(H h, const Output& o) {
     return H::combine(std::move(h), o.node, o.index);
@@ -213,7 +211,9 @@ class Graph {
 
   // Returns the first builder error, which Scope records and NewSession reports.
   const absl::Status& status() const { return status_; }
-  void Fail(absl::Status status);
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
 
   // Returns the shapes and constants known so far, which Scope and the compiler maintain.
   ShapeTable& values() const { return *values_; }

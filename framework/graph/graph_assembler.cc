@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -126,9 +127,8 @@ class Assembler {
         SortTopologically(static_cast<int>(records_.size()), [&](int i, auto visit) {
           for (const Link& link : links_[i]) visit(link.record);
         });
-    const bool is_loop = std::any_of(sort.cycle.begin(), sort.cycle.end(), [&](int i) {
-      return absl::EndsWith(records_[i].op, "NextIteration");
-    });
+    const bool is_loop = absl::c_any_of(
+        sort.cycle, [&](int i) { return absl::EndsWith(records_[i].op, "NextIteration"); });
     if (is_loop) {
       const NodeRecord& first = records_[sort.cycle[0]];
       errors_.Add(absl::StrCat(
@@ -259,8 +259,7 @@ absl::StatusOr<InputRef> ParseInputRef(absl::string_view text) {
     ref.node = text.substr(0, colon);
     const absl::string_view digits = text.substr(colon + 1);
     // SimpleAtoi alone would accept signs and spaces.
-    if (!std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
-        !absl::SimpleAtoi(digits, &ref.index)) {
+    if (!absl::c_all_of(digits, absl::ascii_isdigit) || !absl::SimpleAtoi(digits, &ref.index)) {
       ref.node = "";
     }
   }

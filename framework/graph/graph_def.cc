@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/graph_def.h"
 
-#include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -32,9 +33,7 @@ constexpr absl::string_view kHints[] = {
     "grad_b",          "use_cudnn_on_gpu",
 };
 
-bool IsHint(absl::string_view name) {
-  return std::find(std::begin(kHints), std::end(kHints), name) != std::end(kHints);
-}
+bool IsHint(absl::string_view name) { return absl::c_linear_search(kHints, name); }
 
 // Returns the argument of `op` that TensorFlow's op lacks, or null; see the top of graph_def.h.
 const ArgDef* OwnArg(const OpDef& op) {
@@ -55,7 +54,7 @@ absl::Status NodeToProto(const Node& node, proto::NodeDef* def) {
     AttrList names;
     for (const Output& in : node.inputs().subspan(num_inputs)) {
       names.emplace_back(absl::StrCat(in.node->name(), ":", in.index));
-      if (std::find(controls.begin(), controls.end(), in.node) == controls.end()) {
+      if (!absl::c_linear_search(controls, in.node)) {
         controls.push_back(in.node);
       }
     }
@@ -94,9 +93,8 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   } else {
     names.push_back(it->second);
   }
-  const auto first_control =
-      std::find_if(record->inputs.begin(), record->inputs.end(),
-                   [](const std::string& in) { return absl::StartsWith(in, "^"); });
+  const auto first_control = absl::c_find_if(
+      record->inputs, [](const std::string& in) { return absl::StartsWith(in, "^"); });
   std::vector<std::string> inputs(record->inputs.begin(), first_control);
   std::vector<std::string> controls(first_control, record->inputs.end());
   for (const AttrValue& name : names) {
@@ -109,8 +107,7 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
                        Printable(name.ToString())));
     }
     inputs.push_back(*text);
-    controls.erase(std::remove(controls.begin(), controls.end(), absl::StrCat("^", ref->node)),
-                   controls.end());
+    std::erase(controls, absl::StrCat("^", ref->node));
   }
   inputs.insert(inputs.end(), controls.begin(), controls.end());
   record->inputs = std::move(inputs);
@@ -141,17 +138,17 @@ bool HasUnsupportedDtype(const proto::AttrValue& value, const AttrDef* attr) {
            !(dtype == proto::DT_STRING && may_list_text);
   };
   const auto in_function = [](const proto::NameAttrList& function) {
-    return std::any_of(function.attr().begin(), function.attr().end(), [](const auto& entry) {
+    return absl::c_any_of(function.attr(), [](const auto& entry) {
       return HasUnsupportedDtype(entry.second, nullptr);
     });
   };
   const proto::AttrValue::ListValue& list = value.list();
   return (IsUnsupported(value.type()) && !(attr == nullptr && value.type() == proto::DT_STRING)) ||
          (value.has_tensor() && IsUnsupported(value.tensor())) || in_function(value.func()) ||
-         std::any_of(list.type().begin(), list.type().end(), in_list) ||
-         std::any_of(list.tensor().begin(), list.tensor().end(),
-                     [](const proto::TensorProto& t) { return IsUnsupported(t); }) ||
-         std::any_of(list.func().begin(), list.func().end(), in_function);
+         absl::c_any_of(list.type(), in_list) ||
+         absl::c_any_of(list.tensor(),
+                        [](const proto::TensorProto& t) { return IsUnsupported(t); }) ||
+         absl::c_any_of(list.func(), in_function);
 }
 
 // Converts a node. Adds its errors to `errors`; returns an error only if the node exceeds the
@@ -229,8 +226,7 @@ absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, FunctionLibrary librar
   std::vector<NodeRecord> records;
   records.reserve(def.node_size());
   for (const proto::NodeDef& node : def.node()) {
-    MF_ASSIGN_OR_RETURN(NodeRecord record, RecordOf(node, registry, &repeated_bytes, &errors));
-    records.push_back(std::move(record));
+    MF_ASSIGN_OR_RETURN(records.emplace_back(), RecordOf(node, registry, &repeated_bytes, &errors));
     if (errors.full()) return errors.ToStatus();
   }
   return AssembleGraph(std::move(records), std::move(library), registry, std::move(errors));
@@ -265,14 +261,10 @@ absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry&
   // The library keeps its names: its functions may call the renamed ones, and other readers rely on
   // them.
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
-  proto::GraphDef restored;
-  const bool has_renamed = HasRenamedOwnOps(def, registry);
-  if (has_renamed) {
-    restored = def;
-    RestoreOwnOps(registry, &restored);
-  }
-  const proto::GraphDef& known = has_renamed ? restored : def;
-  if (!HasFunctionCalls(known)) return GraphOf(known, std::move(library), registry, limits);
+  const std::optional<proto::GraphDef> restored = RestoreOwnOps(def, registry);
+  const proto::GraphDef& known = restored.has_value() ? *restored : def;
+  if (!HasFunctionCalls(known, registry))
+    return GraphOf(known, std::move(library), registry, limits);
   MF_ASSIGN_OR_RETURN(const proto::GraphDef inlined, InlineFunctionCalls(known, registry, limits));
   return GraphOf(inlined, std::move(library), registry, limits);
 }

@@ -40,24 +40,18 @@ enum class Format { kBinary, kProtoText, kTextForm };
 constexpr FileKind kBinaryKinds[] = {FileKind::kGraphDef};
 constexpr FileKind kProtoTextKinds[] = {FileKind::kGraphDefText, FileKind::kText};
 constexpr FileKind kTextFormKinds[] = {FileKind::kGraphTextForm, FileKind::kText};
+// By Format.
+constexpr FileReader kReaders[] = {
+    {"a binary GraphDef, as the name ends in neither .pbtxt nor .txt", FileReader::Use::kGraph,
+     kBinaryKinds},
+    {"a GraphDef as text", FileReader::Use::kGraph, kProtoTextKinds},
+    {"a graph in Mirrorflow's text form, as the name ends in .txt", FileReader::Use::kGraph,
+     kTextFormKinds},
+};
 
 Format FormatOf(absl::string_view path) {
   if (absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".pb.txt")) return Format::kProtoText;
   return absl::EndsWith(path, ".txt") ? Format::kTextForm : Format::kBinary;
-}
-
-FileReader ReaderOf(Format format) {
-  constexpr auto kGraph = FileReader::Use::kGraph;
-  switch (format) {
-    case Format::kBinary:
-      return {"a binary GraphDef, as the name ends in neither .pbtxt nor .txt", kGraph,
-              kBinaryKinds};
-    case Format::kProtoText:
-      return {"a GraphDef as text", kGraph, kProtoTextKinds};
-    case Format::kTextForm:
-      break;
-  }
-  return {"a graph in Mirrorflow's text form, as the name ends in .txt", kGraph, kTextFormKinds};
 }
 
 // Returns the offset of the first field of a GraphDef that is truncated or cannot be parsed.
@@ -193,9 +187,7 @@ absl::StatusOr<Graph> ReadGraph(absl::string_view path, const OpRegistry& regist
   }
   std::string bytes(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
-  absl::StatusOr<Graph> graph = ParseBytes(bytes, FormatOf(path), registry, limits);
-  if (!graph.ok()) return Annotate(graph.status(), path);
-  return graph;
+  return Annotate(ParseBytes(bytes, FormatOf(path), registry, limits), path);
 }
 
 absl::StatusOr<std::string> Contents(const Graph& graph, Format format) {
@@ -215,15 +207,13 @@ absl::StatusOr<std::string> Contents(const Graph& graph, Format format) {
 
 absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
                                     const GraphLimits& limits) {
-  absl::StatusOr<Graph> graph = ReadGraph(path, registry, limits);
-  if (!graph.ok()) return ExplainFile(graph.status(), path, ReaderOf(FormatOf(path)));
-  return graph;
+  return ExplainFile(ReadGraph(path, registry, limits), path,
+                     kReaders[static_cast<int>(FormatOf(path))]);
 }
 
 absl::Status WriteGraphFile(const Graph& graph, absl::string_view path) {
-  const absl::StatusOr<std::string> contents = Contents(graph, FormatOf(path));
-  if (!contents.ok()) return Annotate(contents.status(), path);
-  return WriteFileAtomically(path, {*contents});
+  MF_ASSIGN_OR_RETURN(const std::string contents, Annotate(Contents(graph, FormatOf(path)), path));
+  return WriteFileAtomically(path, {contents});
 }
 
 }  // namespace mirrorflow

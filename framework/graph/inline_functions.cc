@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
@@ -48,33 +49,12 @@ bool IsCallOp(absl::string_view op) {
   return op == "PartitionedCall" || op == "StatefulPartitionedCall";
 }
 
-// Returns whether the node calls a function: through a call op or, if its op is in `functions`, by
-// name.
-bool IsCall(const proto::NodeDef& node, const absl::flat_hash_set<absl::string_view>& functions) {
-  return IsCallOp(node.op()) || functions.contains(node.op());
-}
-
 // Returns the name of the called function, which a call op specifies in its attribute `f`.
 absl::StatusOr<std::string> Callee(const proto::NodeDef& call) {
   if (!IsCallOp(call.op())) return call.op();
   const auto f = call.attr().find("f");
   if (f != call.attr().end() && f->second.has_func()) return f->second.func().name();
   return absl::InvalidArgumentError("attribute 'f' is missing; expected the function to call");
-}
-
-absl::flat_hash_set<absl::string_view> FunctionNames(const proto::GraphDef& def) {
-  absl::flat_hash_set<absl::string_view> names;
-  for (const proto::FunctionDef& f : def.library().function()) names.insert(f.signature().name());
-  return names;
-}
-
-// Returns the functions that a node can call by using their name as its op. A name in the registry
-// denotes that op, even if the library has a function of that name for readers without the op.
-absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef& def,
-                                                           const OpRegistry& registry) {
-  absl::flat_hash_set<absl::string_view> names = FunctionNames(def);
-  absl::erase_if(names, [&](absl::string_view name) { return registry.Find(name) != nullptr; });
-  return names;
 }
 
 // Returns the value of an attribute, or null.
@@ -94,10 +74,7 @@ int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_a
 class Inliner {
  public:
   Inliner(const proto::GraphDef& def, const OpRegistry& registry, const GraphLimits& limits)
-      : def_(def),
-        registry_(registry),
-        limits_(limits),
-        function_names_(FunctionsThatAreOps(def, registry)) {
+      : def_(def), registry_(registry), limits_(limits) {
     for (const proto::FunctionDef& f : def.library().function()) {
       functions_.emplace(f.signature().name(), &f);
     }
@@ -128,7 +105,22 @@ class Inliner {
     return std::move(result_);
   }
 
+  bool HasCalls() const {
+    return absl::c_any_of(def_.node(), [this](const auto& node) { return IsCall(node); });
+  }
+
  private:
+  // Returns whether the op of a node is a call of the function with this name. A name in the
+  // registry denotes that op, even if the library has a function of that name for readers without
+  // the op.
+  bool IsFunction(const std::string& op) const {
+    return functions_.contains(op) && registry_.Find(op) == nullptr;
+  }
+
+  bool IsCall(const proto::NodeDef& node) const {
+    return IsCallOp(node.op()) || IsFunction(node.op());
+  }
+
   static int64_t BytesOf(const std::vector<std::string>& inputs) {
     int64_t bytes = 0;
     for (const std::string& input : inputs) bytes += static_cast<int64_t>(input.size()) + 32;
@@ -148,7 +140,7 @@ class Inliner {
   }
 
   void Place(proto::NodeDef node) {
-    if (!IsCall(node, function_names_)) {
+    if (!IsCall(node)) {
       *result_.add_node() = std::move(node);
     } else {
       calls_.push_back(std::move(node));
@@ -325,7 +317,7 @@ class Inliner {
       const int64_t count = TensorsOf(number_attr, type_list_attr, attr_of);
       first = std::min(first + std::clamp<int64_t>(count, 0, kMaxIndex), kMaxIndex);
     };
-    if (function_names_.contains(node.op())) {
+    if (IsFunction(node.op())) {
       for (const auto& output : functions_.at(node.op())->signature().output_arg()) {
         if (output.name() == name) return first;
         skip(output.number_attr(), output.type_list_attr());
@@ -403,8 +395,7 @@ class Inliner {
     }
     std::vector<std::string> controls = instance.controls;
     for (const auto& [name, node] : instance.function->control_ret()) {
-      MF_ASSIGN_OR_RETURN(const std::string control, Translate(instance, absl::StrCat("^", node)));
-      controls.push_back(control);
+      MF_ASSIGN_OR_RETURN(controls.emplace_back(), Translate(instance, absl::StrCat("^", node)));
     }
     std::sort(controls.begin(), controls.end());  // protobuf maps have no fixed order
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
@@ -470,7 +461,6 @@ class Inliner {
   const proto::GraphDef& def_;
   const OpRegistry& registry_;
   const GraphLimits limits_;
-  const absl::flat_hash_set<absl::string_view> function_names_;
   absl::flat_hash_map<std::string, const proto::FunctionDef*> functions_;
   absl::flat_hash_set<std::string> taken_;  // names of nodes
   absl::flat_hash_set<absl::string_view>
@@ -484,10 +474,8 @@ class Inliner {
 
 }  // namespace
 
-bool HasFunctionCalls(const proto::GraphDef& def) {
-  const absl::flat_hash_set<absl::string_view> functions = FunctionNames(def);
-  return std::any_of(def.node().begin(), def.node().end(),
-                     [&](const proto::NodeDef& node) { return IsCall(node, functions); });
+bool HasFunctionCalls(const proto::GraphDef& def, const OpRegistry& registry) {
+  return Inliner(def, registry, {}).HasCalls();
 }
 
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,

@@ -14,8 +14,8 @@
 namespace mirrorflow {
 
 // Returns true if a node in the graph itself is a PartitionedCall or StatefulPartitionedCall, or if
-// its op is a library function.
-bool HasFunctionCalls(const proto::GraphDef& def);
+// its op is a library function that the registry lacks.
+bool HasFunctionCalls(const proto::GraphDef& def, const OpRegistry& registry);
 
 // Returns the nodes of `def` with each call inlined, without the library. The node `call` remains,
 // as an Identity (or IdentityN, or NoOp) of the results, so that it can be fetched, run and waited

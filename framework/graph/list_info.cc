@@ -2,7 +2,6 @@
 #include "framework/graph/list_info.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -140,19 +139,13 @@ ValueInfo ListInfo::ToValueInfo() const {
   return {.shape = Shape(), .list = std::make_shared<const ListInfo>(*this)};
 }
 
-ListInfo ListInput(const ShapeContext& c, int i) { return ListInfo::From(c.input_info(i)); }
-
-void SetList(ShapeContext& c, int i, const ListInfo& list) { c.set_info(i, list.ToValueInfo()); }
-
 bool SameTensor(const Tensor& a, const Tensor& b) {
-  return a.has_value() && b.has_value() && a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+  return a.has_value() && Tensor::Identical(a, b);
 }
 
 bool operator==(const ListKind& a, const ListKind& b) {
-  const bool same_common = a.common.has_value() == b.common.has_value() &&
-                           (!a.common.has_value() || SameTensor(a.common, b.common));
-  return a.dtype == b.dtype && a.element == b.element && a.inner == b.inner && same_common;
+  return a.dtype == b.dtype && a.element == b.element && a.inner == b.inner &&
+         Tensor::Identical(a.common, b.common);
 }
 
 bool operator==(const ListInfo& a, const ListInfo& b) {

@@ -55,8 +55,10 @@ struct ListInfo : ListKind {
 };
 
 // Read the list at input i, and set the list at output i, in a shape function.
-ListInfo ListInput(const ShapeContext& c, int i);
-void SetList(ShapeContext& c, int i, const ListInfo& list);
+inline ListInfo ListInput(const ShapeContext& c, int i) { return ListInfo::From(c.input_info(i)); }
+inline void SetList(ShapeContext& c, int i, const ListInfo& list) {
+  c.set_info(i, list.ToValueInfo());
+}
 
 // Returns true if both tensors have values, with equal dtypes, shapes and bits.
 bool SameTensor(const Tensor& a, const Tensor& b);

@@ -125,8 +125,6 @@ absl::Status LiteralParser::Expect(char c) {
   return Expected(absl::StrCat("'", absl::string_view(&c, 1), "'"));
 }
 
-absl::Status LiteralParser::ExpectEnd() { return AtEnd() ? absl::OkStatus() : Expected("the end"); }
-
 absl::string_view LiteralParser::Take(bool (*accept)(char)) {
   const size_t start = position_;
   while (position_ < text_.size() && accept(text_[position_])) ++position_;
@@ -227,8 +225,7 @@ absl::StatusOr<AttrList> LiteralParser::List() {
   AttrList list;
   if (Consume(']')) return list;
   do {
-    MF_ASSIGN_OR_RETURN(AttrValue item, Value());
-    list.push_back(std::move(item));
+    MF_ASSIGN_OR_RETURN(list.emplace_back(), Value());
   } while (Consume(','));
   if (!Consume(']')) return Expected("',' or ']'");
   return list;
@@ -318,10 +315,7 @@ absl::StatusOr<Tensor> LiteralParser::TensorLiteral() {
 
 absl::StatusOr<Tensor> LiteralParser::Elements(DataType dtype, const Shape& shape) {
   return DispatchStoredType(
-      dtype,
-      [&](auto tag) -> absl::StatusOr<Tensor> {
-        return ElementsAs<typename decltype(tag)::type>(dtype, shape);
-      },
+      dtype, [&]<typename T>(TypeTag<T>) { return ElementsAs<T>(dtype, shape); },
       absl::StatusOr<Tensor>(
           ErrorAt(position_,
                   absl::StrCat("a tensor cannot hold elements of dtype ", DataTypeName(dtype)))));

@@ -24,7 +24,6 @@ class LiteralParser {
   bool Consume(char c);
   bool NextIs(char c);
   absl::Status Expect(char c);
-  absl::Status ExpectEnd();
   // Reads a non-empty run of name characters (IsWordChar).
   absl::StatusOr<std::string> Word(absl::string_view what);
   // Reads `node`, `node:1` or `^node` without further checks.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/op_def.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -19,7 +18,7 @@ absl::Status CheckAllowed(const AttrDef& def, const AttrValue& value) {
     for (const AttrValue& item : *list) MF_RETURN_IF_ERROR(CheckAllowed(def, item));
     return absl::OkStatus();
   }
-  if (std::find(def.allowed.begin(), def.allowed.end(), value) != def.allowed.end()) {
+  if (absl::c_linear_search(def.allowed, value)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("attribute '", def.name, "' must be one of ",

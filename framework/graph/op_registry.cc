@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/op_registry.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/names.h"
-#include "framework/core/status.h"
 #include "framework/graph/op_spec.h"
 
 namespace mirrorflow {
-
-OpBuilder& OpBuilder::Doc(absl::string_view text) {
-  def_->doc = std::string(text);
-  return *this;
-}
-
 namespace {
 void AddArg(absl::string_view spec, bool is_static, std::vector<ArgDef>* args,
             std::vector<std::string>* errors) {
@@ -70,41 +63,6 @@ OpBuilder& OpBuilder::Traits(uint32_t traits) {
 OpBuilder& OpBuilder::Role(OpRole role) {
   def_->role = role;
   registry_->roles_.emplace(role, def_);
-  return *this;
-}
-
-OpBuilder& OpBuilder::Shape(ShapeFn fn) {
-  def_->shape = fn;
-  return *this;
-}
-
-OpBuilder& OpBuilder::Sharding(ShardingFn fn) {
-  def_->sharding = fn;
-  return *this;
-}
-
-OpBuilder& OpBuilder::Gathers(absl::string_view because) {
-  def_->no_sharding_reason = std::string(because);
-  return *this;
-}
-
-OpBuilder& OpBuilder::Gradient(GradientFn fn) {
-  def_->gradient = fn;
-  return *this;
-}
-
-OpBuilder& OpBuilder::NoGradient(absl::string_view because) {
-  def_->no_gradient_reason = std::string(because);
-  return *this;
-}
-
-OpBuilder& OpBuilder::Expand(ExpandFn fn) {
-  def_->expand = fn;
-  return *this;
-}
-
-OpBuilder& OpBuilder::Update(absl::string_view gradient) {
-  def_->update_gradient = std::string(gradient);
   return *this;
 }
 
@@ -174,8 +132,7 @@ std::vector<const OpDef*> OpRegistry::All() const {
   std::vector<const OpDef*> all;
   if (base_ != nullptr) all = base_->All();
   for (const auto& entry : ops_) all.push_back(entry.second.get());
-  std::sort(all.begin(), all.end(),
-            [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+  absl::c_sort(all, [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   return all;
 }
 

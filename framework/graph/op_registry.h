@@ -36,7 +36,7 @@ class OpBuilder {
   OpBuilder(OpRegistry* registry, OpDef* def) : registry_(registry), def_(def) {}
 
   // Sets what the op computes, in one line such as `y = |x|`.
-  OpBuilder& Doc(absl::string_view text);
+  OpBuilder& Doc(absl::string_view text) { return Set(&OpDef::doc, text); }
   // Adds an input. Kernels and builders take inputs in the order of these calls.
   OpBuilder& Input(absl::string_view spec);
   // Adds an input whose value must be known when the step is compiled, such as a shape. Kernels
@@ -50,25 +50,33 @@ class OpBuilder {
   // Marks an op that the framework itself creates or recognises. Programs need not call this.
   OpBuilder& Role(OpRole role);
   // Sets the function that computes the shapes of the outputs (shape_inference.h).
-  OpBuilder& Shape(ShapeFn fn);
+  OpBuilder& Shape(ShapeFn fn) { return Set(&OpDef::shape, fn); }
   // Sets the rule for computing the op on the shards of its inputs (sharding.h).
   // ops/sharding_rules.h has rules that many ops share.
-  OpBuilder& Sharding(ShardingFn fn);
+  OpBuilder& Sharding(ShardingFn fn) { return Set(&OpDef::sharding, fn); }
   // States, with the reason, that the op has no such rule: its inputs are gathered, so that every
   // replica computes the whole result.
-  OpBuilder& Gathers(absl::string_view because);
+  OpBuilder& Gathers(absl::string_view because) { return Set(&OpDef::no_sharding_reason, because); }
   // Sets the function that adds the nodes of the op's gradient (GradContext).
-  OpBuilder& Gradient(GradientFn fn);
+  OpBuilder& Gradient(GradientFn fn) { return Set(&OpDef::gradient, fn); }
   // States, with the reason, that differentiating through the op is an error.
-  OpBuilder& NoGradient(absl::string_view because);
+  OpBuilder& NoGradient(absl::string_view because) {
+    return Set(&OpDef::no_gradient_reason, because);
+  }
   // Sets a function that expresses the op in terms of other ops. ShardingRule::expand determines
   // when the compiler replaces the op with them.
-  OpBuilder& Expand(ExpandFn fn);
+  OpBuilder& Expand(ExpandFn fn) { return Set(&OpDef::expand, fn); }
   // Marks the op as an optimizer update that applies the gradient in input `gradient` to variable
   // 0.
-  OpBuilder& Update(absl::string_view gradient);
+  OpBuilder& Update(absl::string_view gradient) { return Set(&OpDef::update_gradient, gradient); }
 
  private:
+  template <typename Field, typename Value>
+  OpBuilder& Set(Field OpDef::*field, Value value) {
+    def_->*field = static_cast<Field>(value);
+    return *this;
+  }
+
   OpRegistry* const registry_;
   OpDef* const def_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/op_spec.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -56,8 +57,7 @@ absl::Status ParseType(absl::string_view* rest, AttrDef* def) {
     const absl::string_view members = rest->substr(0, end);
     type = absl::StrContains(members, '\'') ? "string" : "type";
     for (absl::string_view member : SplitList(members)) {
-      MF_ASSIGN_OR_RETURN(AttrValue value, ParseScalar(type, member));
-      def->allowed.push_back(std::move(value));
+      MF_ASSIGN_OR_RETURN(def->allowed.emplace_back(), ParseScalar(type, member));
     }
     rest->remove_prefix(end + 1);
   } else {
@@ -67,9 +67,9 @@ absl::Status ParseType(absl::string_view* rest, AttrDef* def) {
     rest->remove_prefix(end);
     static constexpr absl::string_view kTypes[] = {"string", "int",   "float",  "bool",
                                                    "type",   "shape", "tensor", "func"};
-    bool known = false;
-    for (absl::string_view t : kTypes) known = known || t == type;
-    if (!known) return absl::InvalidArgumentError(absl::StrCat("unknown type '", type, "'"));
+    if (!absl::c_linear_search(kTypes, type)) {
+      return absl::InvalidArgumentError(absl::StrCat("unknown type '", type, "'"));
+    }
   }
   if (is_list && !absl::ConsumePrefix(rest, ")")) {
     return absl::InvalidArgumentError("')' is missing");
@@ -91,8 +91,7 @@ absl::Status ParseDefault(absl::string_view text, AttrDef* def) {
   }
   AttrList list;
   for (absl::string_view item : SplitList(text)) {
-    MF_ASSIGN_OR_RETURN(AttrValue value, ParseScalar(element, item));
-    list.push_back(std::move(value));
+    MF_ASSIGN_OR_RETURN(list.emplace_back(), ParseScalar(element, item));
   }
   def->default_value = AttrValue(std::move(list));
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/own_ops.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
+#include "framework/graph/function_references.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/scope.h"
 #include "framework/graph/shape_inference.h"
@@ -85,18 +87,6 @@ absl::StatusOr<Expansion> ExpansionOf(const Node& node) {
   return expansion;
 }
 
-// Returns the name of `output` in a function body: `node:output:index`, or the argument's name.
-absl::StatusOr<std::string> NameInBody(const Output& output, absl::Span<const Output> args) {
-  if (absl::c_linear_search(args, output)) return output.node->name();
-  const OpDef& op = output.node->op();
-  for (const ArgDef& arg : op.outputs) {
-    MF_ASSIGN_OR_RETURN(const ArgRange range, FindArg(op.outputs, output.node->attrs(), arg.name));
-    if (output.index >= range.last) continue;
-    return absl::StrCat(output.node->name(), ":", arg.name, ":", output.index - range.first);
-  }
-  return absl::InternalError(absl::StrCat(output.ToString(), " is not an output of ", op.name));
-}
-
 // Declares the attributes that calls carry, as TensorFlow requires, although the body already
 // contains their values.
 void Declare(const OpDef& op, const Expansion& expansion, proto::OpDef* signature) {
@@ -147,18 +137,6 @@ bool HasTheUsualAttributes(const Node& node) {
   });
 }
 
-// Maps the name of each function that expands an op, but has another name, to the op's name.
-absl::flat_hash_map<std::string, std::string> RenamedOwnOps(const proto::GraphDef& def,
-                                                            const OpRegistry& registry) {
-  absl::flat_hash_map<std::string, std::string> renamed;
-  for (const proto::FunctionDef& function : def.library().function()) {
-    const OpDef* op = registry.Find(OwnOpOf(function));
-    if (op != nullptr && op->has(kOwnOp) && op->name != function.signature().name())
-      renamed[function.signature().name()] = op->name;
-  }
-  return renamed;
-}
-
 }  // namespace
 
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def) {
@@ -189,20 +167,26 @@ absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry)
   return absl::OkStatus();
 }
 
-bool HasRenamedOwnOps(const proto::GraphDef& def, const OpRegistry& registry) {
-  return !RenamedOwnOps(def, registry).empty();
-}
-
-void RestoreOwnOps(const OpRegistry& registry, proto::GraphDef* def) {
-  const auto renamed = RenamedOwnOps(*def, registry);
+std::optional<proto::GraphDef> RestoreOwnOps(const proto::GraphDef& def,
+                                             const OpRegistry& registry) {
+  // The op's name, by the name of each function that expands the op but has another name.
+  absl::flat_hash_map<std::string, std::string> renamed;
+  for (const proto::FunctionDef& function : def.library().function()) {
+    const OpDef* op = registry.Find(OwnOpOf(function));
+    if (op != nullptr && op->has(kOwnOp) && op->name != function.signature().name())
+      renamed[function.signature().name()] = op->name;
+  }
+  if (renamed.empty()) return std::nullopt;
+  proto::GraphDef restored = def;
   const auto restore = [&](proto::NodeDef& node) {
     const auto it = renamed.find(node.op());
     if (it != renamed.end()) node.set_op(it->second);
   };
-  for (proto::NodeDef& node : *def->mutable_node()) restore(node);
-  for (proto::FunctionDef& function : *def->mutable_library()->mutable_function()) {
+  for (proto::NodeDef& node : *restored.mutable_node()) restore(node);
+  for (proto::FunctionDef& function : *restored.mutable_library()->mutable_function()) {
     for (proto::NodeDef& node : *function.mutable_node_def()) restore(node);
   }
+  return restored;
 }
 
 }  // namespace mirrorflow

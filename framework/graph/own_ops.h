@@ -8,6 +8,8 @@
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "framework/graph/function_library.h"
 #include "framework/graph/graph.h"
@@ -24,10 +26,10 @@ absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::Node
 // lacks, because its calls would be mistaken for that op.
 absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
 
-// Returns true if the library contains expansions of registered ops under other names.
-bool HasRenamedOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
-// Makes all calls of such functions use the op's name, including calls in other functions.
-void RestoreOwnOps(const OpRegistry& registry, proto::GraphDef* def);
+// Returns a copy of `def` where all calls of expansions of registered ops under other names use the
+// op's name, including calls in other functions. Returns nullopt if the library has none.
+std::optional<proto::GraphDef> RestoreOwnOps(const proto::GraphDef& def,
+                                             const OpRegistry& registry);
 
 }  // namespace mirrorflow
 

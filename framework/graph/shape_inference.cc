@@ -22,10 +22,6 @@ const ValueInfo& ShapeTable::at(const Output& output) const {
   return rows_[id][output.index];
 }
 
-void ShapeTable::Set(const Output& output, ValueInfo info) {
-  Row(*output.node)[output.index] = std::move(info);
-}
-
 void ShapeTable::Forget(const Node& node) {
   if (static_cast<size_t>(node.id()) < rows_.size()) rows_[node.id()].clear();
 }

@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,7 +46,9 @@ class ShapeTable {
   const ValueInfo& at(const Output& output) const;
   const Shape& shape(const Output& output) const { return at(output).shape; }
   // Overwrites a row. The compiler does so when it folds a constant.
-  void Set(const Output& output, ValueInfo info);
+  void Set(const Output& output, ValueInfo info) {
+    Row(*output.node)[output.index] = std::move(info);
+  }
   void Forget(const Node& node);
 
  private:

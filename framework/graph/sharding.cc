@@ -2,34 +2,31 @@
 #include "framework/graph/sharding.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 
+namespace {
+
+// By Reduction.
+constexpr absl::string_view kReductionNames[] = {"sum", "mean", "max", "min", "all", "any"};
+static_assert(std::size(kReductionNames) == static_cast<size_t>(Reduction::kAny) + 1);
+
+}  // namespace
+
 absl::string_view ReductionName(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-      return "sum";
-    case Reduction::kMean:
-      return "mean";
-    case Reduction::kMax:
-      return "max";
-    case Reduction::kMin:
-      return "min";
-    case Reduction::kAll:
-      return "all";
-    case Reduction::kAny:
-      return "any";
-  }
-  return "unknown";
+  const auto index = static_cast<size_t>(reduction);
+  return index < std::size(kReductionNames) ? kReductionNames[index] : "unknown";
 }
 
 absl::StatusOr<Reduction> ParseReduction(absl::string_view name) {
-  for (Reduction reduction : {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kMin,
-                              Reduction::kAll, Reduction::kAny}) {
-    if (ReductionName(reduction) == name) return reduction;
+  const auto* const found = absl::c_find(kReductionNames, name);
+  if (found != std::end(kReductionNames)) {
+    return static_cast<Reduction>(found - std::begin(kReductionNames));
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
 }

@@ -30,7 +30,7 @@ absl::StatusOr<Reduction> ParseReduction(absl::string_view name);
 
 // Every replica holds the same value.
 struct Replicated {
-  friend bool operator==(const Replicated&, const Replicated&) { return true; }
+  friend bool operator==(const Replicated&, const Replicated&) = default;
 };
 
 // Each replica holds some rows of dimension `dim`: `factor` of them per row of `axis`.
@@ -38,9 +38,7 @@ struct Sharded {
   AxisId axis;
   int dim;
   int64_t factor;
-  friend bool operator==(const Sharded& a, const Sharded& b) {
-    return a.axis == b.axis && a.dim == b.dim && a.factor == b.factor;
-  }
+  friend bool operator==(const Sharded&, const Sharded&) = default;
 };
 
 // The replicas' values must still be reduced to one.
@@ -54,7 +52,7 @@ struct Partial {
 
 // The replicas' values differ and have no combined meaning.
 struct PerReplica {
-  friend bool operator==(const PerReplica&, const PerReplica&) { return true; }
+  friend bool operator==(const PerReplica&, const PerReplica&) = default;
 };
 
 using Sharding = std::variant<Replicated, Sharded, Partial, PerReplica>;

@@ -179,20 +179,16 @@ absl::StatusOr<AttrList> ListFromProto(const proto::AttrValue::ListValue& proto,
   list.insert(list.end(), proto.f().begin(), proto.f().end());
   list.insert(list.end(), proto.b().begin(), proto.b().end());
   for (int v : proto.type()) {
-    MF_ASSIGN_OR_RETURN(const DataType dtype, DataTypeFromProto(static_cast<proto::DataType>(v)));
-    list.emplace_back(dtype);
+    MF_ASSIGN_OR_RETURN(list.emplace_back(), DataTypeFromProto(static_cast<proto::DataType>(v)));
   }
   for (const auto& v : proto.shape()) {
-    MF_ASSIGN_OR_RETURN(Shape shape, ShapeFromProto(v));
-    list.emplace_back(std::move(shape));
+    MF_ASSIGN_OR_RETURN(list.emplace_back(), ShapeFromProto(v));
   }
   for (const auto& v : proto.tensor()) {
-    MF_ASSIGN_OR_RETURN(Tensor tensor, TensorFromProto(v, repeated_bytes));
-    list.emplace_back(std::move(tensor));
+    MF_ASSIGN_OR_RETURN(list.emplace_back(), TensorFromProto(v, repeated_bytes));
   }
   for (const auto& v : proto.func()) {
-    MF_ASSIGN_OR_RETURN(FunctionRef function, FunctionFromProto(v, repeated_bytes, depth));
-    list.emplace_back(std::move(function));
+    MF_ASSIGN_OR_RETURN(list.emplace_back(), FunctionFromProto(v, repeated_bytes, depth));
   }
   return list;
 }
@@ -258,8 +254,8 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, int64_t* repeat
   }
   return DispatchStoredType(
       dtype,
-      [&](auto tag) {
-        return TensorFromList<typename decltype(tag)::type>(dtype, shape, proto, repeated_bytes);
+      [&]<typename T>(TypeTag<T>) {
+        return TensorFromList<T>(dtype, shape, proto, repeated_bytes);
       },
       absl::StatusOr<Tensor>(absl::InternalError("no list holds elements of this dtype")));
 }

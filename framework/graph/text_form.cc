@@ -55,8 +55,7 @@ absl::StatusOr<NodeRecord> ParseNode(LiteralParser& line) {
   MF_RETURN_IF_ERROR(line.Expect('('));
   if (!line.Consume(')')) {
     do {
-      MF_ASSIGN_OR_RETURN(std::string input, line.Input());
-      record.inputs.push_back(std::move(input));
+      MF_ASSIGN_OR_RETURN(record.inputs.emplace_back(), line.Input());
     } while (line.Consume(','));
     if (!line.Consume(')')) return line.Expected("',' or ')'");
   }

@@ -2,7 +2,6 @@
 #include "framework/graph/variable_handle.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 

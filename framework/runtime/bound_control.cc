@@ -55,8 +55,7 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
     absl::Status status = RunInstruction(instruction);
     if (status.ok()) [[likely]]
       continue;
-    return Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(",
-                                         plan_->node_names[instruction.node], ")"));
+    return Annotate(status, plan_->NodeText(instruction.node));
   }
   has_run_ = true;
   return absl::OkStatus();

@@ -32,10 +32,8 @@ absl::StatusOr<std::unique_ptr<BoundForms>> BoundForms::Create(std::shared_ptr<c
     if (!forms[f].kept) continue;
     Forms::Sources sources;
     for (const int variable : forms[f].variables) sources.push_back(variables.at(variable));
-    absl::StatusOr<std::shared_ptr<Form>> known =
-        bound->store_->Get(forms[f], std::move(sources), device);
-    MF_RETURN_IF_ERROR(Annotate(known.status(), forms[f].name));
-    form = *std::move(known);
+    MF_ASSIGN_OR_RETURN(
+        form, Annotate(bound->store_->Get(forms[f], std::move(sources), device), forms[f].name));
     bases[bound->plan_->form_region(static_cast<int>(f))] = form->data();
   }
   return bound;
@@ -62,9 +60,7 @@ absl::Status BoundForms::RefreshAll(Lane& lane) {
     if (forms[f].kept) {
       out = forms_[f]->data();
     } else {
-      absl::StatusOr<std::shared_ptr<Buffer>> buffer = Buffer::Allocate(forms[f].bytes);
-      MF_RETURN_IF_ERROR(Annotate(buffer.status(), forms[f].name));
-      temporary[f] = *std::move(buffer);
+      MF_ASSIGN_OR_RETURN(temporary[f], Annotate(Buffer::Allocate(forms[f].bytes), forms[f].name));
       out = temporary[f]->data();
     }
     const auto make = [&] { return Compute(static_cast<int>(f), temporary, out, lane); };

@@ -113,14 +113,12 @@ class Communicator {
 
   // Sets the session step that the following collectives belong to. Backends that exchange messages
   // compare it between ranks.
-  virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
+  virtual void BeginStep(uint64_t /*step*/) {}
   // Announces the collectives that the step will start next, in order. A branch or a loop iteration
   // announces its own collectives when it begins; they run before the rest of the enclosing list.
   // The collectives outlive the step. If the device replays the step, none of them are started.
   // Backends that compare ranks out of band can compare the whole list at once.
-  virtual void Announce(absl::Span<const Collective* const> collectives) {
-    static_cast<void>(collectives);
-  }
+  virtual void Announce(absl::Span<const Collective* const> /*collectives*/) {}
   // Ends a step that leaves updates in flight. They progress without further calls until the next
   // step begins.
   virtual absl::Status EndStep() { return absl::OkStatus(); }
@@ -130,9 +128,7 @@ class Communicator {
 
   // Registers device memory that collectives will use. The memory must outlive the communicator.
   // All ranks register the same number of bytes, before the first collective.
-  virtual absl::Status Register(std::byte* memory, size_t bytes) {
-    static_cast<void>(memory);
-    static_cast<void>(bytes);
+  virtual absl::Status Register(std::byte* /*memory*/, size_t /*bytes*/) {
     return absl::OkStatus();
   }
 

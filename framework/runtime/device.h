@@ -27,6 +27,7 @@ namespace mirrorflow {
 // The lanes of every device, by purpose.
 enum class LaneKind : int8_t { kCompute = 0, kCommunicate = 1, kCopy = 2 };
 inline constexpr int kNumLanes = 3;
+inline constexpr absl::string_view kLaneNames[kNumLanes] = {"compute", "communicate", "copy"};
 
 using EventId = int32_t;
 

@@ -35,43 +35,27 @@ struct Details {
   std::string stack;
 };
 
-// The details of this process's latest errors. A status holds only a key, because absl::Status
-// prints its payloads. Equal details have the same key, so equal errors stay equal.
-class LastDetails {
- public:
-  std::string Add(Details details) {
-    // The process id is part of the key, because a status may come from another process.
-    const std::string key =
-        absl::StrCat(getpid(), "/",
-                     absl::Hex(StableHash(absl::StrCat(details.collectives_json, details.stack))));
-    MutexLock lock(&mu_);
-    if (entries_.size() == kKept) entries_.pop_front();
-    entries_.emplace_back(key, std::move(details));
-    return key;
-  }
-  Details Find(absl::string_view key) {
-    MutexLock lock(&mu_);
-    for (const auto& [of, details] : entries_) {
-      if (of == key) return details;
-    }
-    return Details();
-  }
-
- private:
+// The details of this process's latest errors, by key. A status holds only a key, because
+// absl::Status prints its payloads. Equal details have the same key, so equal errors stay equal.
+struct LatestDetails {
   static constexpr size_t kKept = 16;
-
-  Mutex mu_;
-  std::deque<std::pair<std::string, Details>> entries_ ABSL_GUARDED_BY(mu_);
+  Mutex mu;
+  std::deque<std::pair<std::string, Details>> entries ABSL_GUARDED_BY(mu);
 };
 
-LastDetails& AllDetails() {
-  static auto* const all = new LastDetails();
-  return *all;
+LatestDetails& Latest() {
+  static auto* const latest = new LatestDetails();
+  return *latest;
 }
 
 Details DetailsOf(const absl::Status& status) {
   const auto key = status.GetPayload(kDetails);
-  return key.has_value() ? AllDetails().Find(std::string(*key)) : Details();
+  if (!key.has_value()) return Details();
+  MutexLock lock(&Latest().mu);
+  for (const auto& [of, details] : Latest().entries) {
+    if (*key == of) return details;
+  }
+  return Details();
 }
 
 // Opens the file that $MIRRORFLOW_ERROR_FILE names; returns -1 if the variable is not set or the
@@ -104,8 +88,13 @@ void WriteErrorFile(int file, const absl::Status& status, bool is_victim, absl::
 
 absl::Status WithDetails(absl::Status status, std::string collectives_json, std::string stack) {
   if (status.ok()) return status;
-  status.SetPayload(kDetails,
-                    absl::Cord(AllDetails().Add({std::move(collectives_json), std::move(stack)})));
+  // The process id is part of the key, because a status may come from another process.
+  const std::string key =
+      absl::StrCat(getpid(), "/", absl::Hex(StableHash(absl::StrCat(collectives_json, stack))));
+  status.SetPayload(kDetails, absl::Cord(key));
+  MutexLock lock(&Latest().mu);
+  if (Latest().entries.size() == LatestDetails::kKept) Latest().entries.pop_front();
+  Latest().entries.emplace_back(key, Details{std::move(collectives_json), std::move(stack)});
   return status;
 }
 

@@ -85,10 +85,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
 
   EagerLane lane;
   const KernelArgs args(bases.data(), operands.data(), node.num_inputs(), node.num_outputs());
-  absl::Status status = plan.kernel->Run(args, lane);
-  if (!status.ok()) {
-    return Annotate(status, OpAndName(node));
-  }
+  MF_RETURN_IF_ERROR(Annotate(plan.kernel->Run(args, lane), OpAndName(node)));
   return outputs;
 }
 

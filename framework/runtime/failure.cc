@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -66,16 +67,12 @@ std::optional<Failure> FailureOf(const absl::Status& status) {
 }
 
 bool IsLostWorker(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kCancelled:
-      return !IsNumericError(status) && !status.GetPayload(kFinalErrorType).has_value() &&
-             FailureOf(status).value_or(Failure()).worker >= 0;
-    default:
-      return false;
-  }
+  constexpr absl::StatusCode kCodes[] = {absl::StatusCode::kUnavailable,
+                                         absl::StatusCode::kDeadlineExceeded,
+                                         absl::StatusCode::kAborted, absl::StatusCode::kCancelled};
+  return absl::c_linear_search(kCodes, status.code()) && !IsNumericError(status) &&
+         !status.GetPayload(kFinalErrorType).has_value() &&
+         FailureOf(status).value_or(Failure()).worker >= 0;
 }
 
 absl::Status WithCollectives(absl::Status status, const CollectivesByWorker& collectives) {

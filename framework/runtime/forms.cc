@@ -22,7 +22,6 @@ absl::StatusOr<std::shared_ptr<Form>> Forms::Get(const PlannedForm& planned, Sou
     delete dead;
   });
   form->memory_ = std::move(memory);
-  form->bytes_ = bytes;
   known = form;
   return form;
 }

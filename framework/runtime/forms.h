@@ -28,7 +28,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "framework/core/mutex.h"
 #include "framework/runtime/kernel.h"
 
@@ -42,12 +41,10 @@ class Forms;
 class Form {
  public:
   std::byte* data() const { return memory_.get(); }
-  size_t bytes() const { return bytes_; }
 
  private:
   friend class Forms;
   std::shared_ptr<std::byte> memory_;
-  size_t bytes_ = 0;
   std::atomic<uint64_t> version_{0};  // the version of the source that it was made from; 0: none
   Mutex mutex_;                       // held while the form is made
 };

@@ -18,8 +18,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "framework/core/shape.h"
+#include "framework/core/status.h"
 #include "framework/core/tensor.h"
 #include "framework/graph/graph.h"
+#include "framework/graph/shape_inference.h"
 #include "framework/graph/sharding.h"
 #include "framework/runtime/kernel_options.h"
 
@@ -48,6 +50,8 @@ struct StepParams {
   int64_t replica = 0;     // this replica's rank
   // The first global row of this replica's shard of each axis.
   int64_t first_row[kMaxAxes] = {};
+
+  friend bool operator==(const StepParams&, const StepParams&) = default;
 };
 
 // Returns the identifier of iteration `i` of a loop that runs within iteration `outer` of its
@@ -173,6 +177,13 @@ class KernelContext {
   // Returns the session's tuning table, or null unless KernelOptions::autotune is set.
   virtual TuningTable* tuning() const { return nullptr; }
 
+  // Returns static input i as integers.
+  absl::StatusOr<std::vector<int64_t>> integers(int i) const { return IntegersOf(constant(i)); }
+  // Returns static input i, an axis of a value of rank `rank`, as NormalizeAxis does.
+  absl::StatusOr<int> axis(int i, int rank, absl::string_view name = "axis") const {
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, integers(i));
+    return NormalizeAxis(given[0], rank, name);
+  }
   DataType input_dtype(int i) const { return node().input(i).dtype(); }
   DataType output_dtype(int i) const { return node().output_dtype(i); }
   // Returns attribute `name` of the node.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/kernel_registry.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -36,22 +35,10 @@ KernelRegistry::Fallback KernelRegistry::FindFallback(absl::string_view device_t
   return base_ != nullptr ? base_->FindFallback(device_type) : nullptr;
 }
 
-void KernelRegistry::SetFallback(absl::string_view device_type, Fallback fallback) {
-  fallbacks_[std::string(device_type)] = fallback;
-}
-
-void KernelRegistry::SetLibrary(absl::string_view device_type, LibraryMaker make) {
-  libraries_[std::string(device_type)] = make;
-}
-
 std::unique_ptr<KernelLibrary> KernelRegistry::NewLibrary(absl::string_view device_type) const {
   const auto it = libraries_.find(std::string(device_type));
   if (it != libraries_.end()) return it->second();
   return base_ != nullptr ? base_->NewLibrary(device_type) : nullptr;
-}
-
-bool KernelRegistry::Has(absl::string_view op, absl::string_view device_type) const {
-  return Find(op, device_type) != nullptr;
 }
 
 std::vector<std::string> KernelRegistry::Ops(absl::string_view device_type) const {
@@ -60,7 +47,7 @@ std::vector<std::string> KernelRegistry::Ops(absl::string_view device_type) cons
   for (const auto& [key, factory] : factories_) {
     if (key.second == device_type) ops.push_back(key.first);
   }
-  std::sort(ops.begin(), ops.end());
+  absl::c_sort(ops);
   return ops;
 }
 

@@ -32,7 +32,9 @@ class KernelRegistry {
   // Returns InvalidArgument, listing all registration errors.
   absl::Status Check() const;
   // Returns whether the op has a kernel for the device type.
-  bool Has(absl::string_view op, absl::string_view device_type) const;
+  bool Has(absl::string_view op, absl::string_view device_type) const {
+    return Find(op, device_type) != nullptr;
+  }
   // Returns the names of all ops with a kernel for the device type, sorted.
   std::vector<std::string> Ops(absl::string_view device_type) const;
 
@@ -41,12 +43,16 @@ class KernelRegistry {
   // return a kernel that converts half operands to float and the result back. For the library's own
   // use.
   using Fallback = absl::StatusOr<KernelPlan> (*)(const KernelContext&, KernelFactory);
-  void SetFallback(absl::string_view device_type, Fallback fallback);
+  void SetFallback(absl::string_view device_type, Fallback fallback) {
+    fallbacks_[std::string(device_type)] = fallback;
+  }
 
   // A function that creates a KernelLibrary (kernel.h) for each plan on this device type. For the
   // library's own use.
   using LibraryMaker = std::unique_ptr<KernelLibrary> (*)();
-  void SetLibrary(absl::string_view device_type, LibraryMaker make);
+  void SetLibrary(absl::string_view device_type, LibraryMaker make) {
+    libraries_[std::string(device_type)] = make;
+  }
   // Creates a plan's library; null if the device type has none.
   std::unique_ptr<KernelLibrary> NewLibrary(absl::string_view device_type) const;
 

@@ -2,6 +2,7 @@
 #include "framework/runtime/plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -16,17 +17,11 @@ namespace {
 // instructions.
 constexpr int kInstructionsBetweenDeadlineChecks = 64;
 
-absl::string_view LaneName(LaneKind lane) {
-  switch (lane) {
-    case LaneKind::kCompute:
-      return "compute";
-    case LaneKind::kCommunicate:
-      return "communicate";
-    case LaneKind::kCopy:
-      return "copy";
-  }
-  return "unknown";
-}
+// Verbs for instructions, by kind. The name of the node or event follows.
+constexpr absl::string_view kVerbs[] = {
+    "run ",    "copy for ", "start ",  "finish ",  "finish of the last run ",
+    "branch ", "loop ",     "record ", "wait for "};
+static_assert(std::size(kVerbs) == static_cast<size_t>(InstructionKind::kWait) + 1);
 
 // Returns whether instruction `i` updates a variable, that is, runs a kernel without outputs that
 // writes to the variable layout. A kernel with an output there computes a gradient.
@@ -55,9 +50,7 @@ DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
   int first_write = -1;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& instruction = plan.instructions[i];
-    const bool is_event =
-        instruction.kind == InstructionKind::kRecord || instruction.kind == InstructionKind::kWait;
-    if (is_event && one_lane) continue;
+    if (OrdersLanes(instruction.kind) && one_lane) continue;
     const int at = static_cast<int>(list.instructions.size());
     const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
     if (is_first_write) first_write = at;
@@ -95,8 +88,7 @@ std::string LargestValues(const Plan& plan) {
   });
   values.resize(std::min(values.size(), kMaxValues));
   return absl::StrJoin(values, ", ", [&](std::string* to, const Value& value) {
-    absl::StrAppend(to, plan.node_ops[value.node], "(", plan.node_names[value.node], ") with ",
-                    value.bytes, " bytes");
+    absl::StrAppend(to, plan.NodeText(value.node), " with ", value.bytes, " bytes");
   });
 }
 
@@ -127,6 +119,10 @@ int64_t Plan::form_bytes() const {
   return bytes;
 }
 
+std::string Plan::NodeText(int32_t node) const {
+  return node < 0 ? "" : absl::StrCat(node_ops[node], "(", node_names[node], ")");
+}
+
 std::string Plan::ToString() const {
   std::string text;
   for (size_t i = 0; i < forms.size(); ++i) {
@@ -148,48 +144,16 @@ std::string Plan::ToString() const {
   }
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
-    absl::StrAppend(&text, i, " ", LaneName(instruction.lane), " ");
-    const std::string node = instruction.node >= 0 ? absl::StrCat(node_ops[instruction.node], "(",
-                                                                  node_names[instruction.node], ")")
-                                                   : "";
-    switch (instruction.kind) {
-      case InstructionKind::kKernel:
-        absl::StrAppend(&text, "run ", node);
-        break;
-      case InstructionKind::kCopy:
-        absl::StrAppend(&text, "copy for ", node);
-        break;
-      case InstructionKind::kStart:
-        absl::StrAppend(&text, "start ", node);
-        break;
-      case InstructionKind::kFinish:
-        absl::StrAppend(&text, "finish ", node);
-        break;
-      case InstructionKind::kFinishLate:
-        absl::StrAppend(&text, "finish of the last run ", node);
-        break;
-      case InstructionKind::kBranch:
-        absl::StrAppend(&text, "branch ", node);
-        break;
-      case InstructionKind::kLoop:
-        absl::StrAppend(&text, "loop ", node);
-        break;
-      case InstructionKind::kRecord:
-        absl::StrAppend(&text, "record event ", instruction.event);
-        break;
-      case InstructionKind::kWait:
-        absl::StrAppend(&text, "wait for event ", instruction.event);
-        break;
-    }
+    absl::StrAppend(&text, i, " ", kLaneNames[static_cast<int>(instruction.lane)], " ");
+    absl::StrAppend(&text, kVerbs[static_cast<int>(instruction.kind)],
+                    OrdersLanes(instruction.kind) ? absl::StrCat("event ", instruction.event)
+                                                  : NodeText(instruction.node));
     for (const MemoryAccess& access : accesses[i]) {
       absl::StrAppend(&text, " ", access.is_write ? "w" : "r", access.operand.region, "+",
                       access.operand.offset, ":", access.bytes);
     }
     text += '\n';
-    if (instruction.kind != InstructionKind::kBranch &&
-        instruction.kind != InstructionKind::kLoop) {
-      continue;
-    }
+    if (!RunsPlans(instruction.kind)) continue;
     for (const std::shared_ptr<const Plan>& inner : controls[instruction.index].plans) {
       for (absl::string_view line : absl::StrSplit(inner->ToString(), '\n', absl::SkipEmpty())) {
         absl::StrAppend(&text, "  ", line, "\n");

@@ -46,6 +46,12 @@ enum class InstructionKind : int8_t {
 inline bool Finishes(InstructionKind kind) {
   return kind == InstructionKind::kFinish || kind == InstructionKind::kFinishLate;
 }
+inline bool RunsPlans(InstructionKind kind) {
+  return kind == InstructionKind::kBranch || kind == InstructionKind::kLoop;
+}
+inline bool OrdersLanes(InstructionKind kind) {
+  return kind == InstructionKind::kRecord || kind == InstructionKind::kWait;
+}
 
 struct Instruction {
   InstructionKind kind;
@@ -251,6 +257,8 @@ struct Plan {
 
   DispatchList dispatch;  // for the plan's device type
 
+  // Returns `MatMul(dense/MatMul)`, the form in which errors name a node; "" if `node` is -1.
+  std::string NodeText(int32_t node) const;
   // Prints the plan, one line per instruction.
   std::string ToString() const;
 };

@@ -12,10 +12,12 @@
 namespace mirrorflow {
 namespace {
 
-absl::Status AnnotateAllocation(const absl::Status& status, absl::string_view what, int rank,
-                                const Device& device) {
-  if (status.ok()) return status;
-  return Annotate(status, absl::StrCat(what, " of replica ", rank, " on ", device.name()));
+// `result` is a Status or a StatusOr.
+template <typename Result>
+Result AnnotateAllocation(Result result, absl::string_view what, int rank, const Device& device) {
+  if (result.ok()) return result;
+  return Annotate(std::move(result),
+                  absl::StrCat(what, " of replica ", rank, " on ", device.name()));
 }
 
 absl::Status CheckTime(MonotonicTime deadline) {
@@ -38,10 +40,11 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(
       replica->layout_.push_back(given);
       continue;
     }
-    auto own = region.gradients ? device->AllocateForCollectives(region.bytes)
-                                : device->Allocate(region.bytes);
-    MF_RETURN_IF_ERROR(AnnotateAllocation(own.status(), "variables", rank, *device));
-    replica->layout_.push_back(*std::move(own));
+    MF_ASSIGN_OR_RETURN(
+        replica->layout_.emplace_back(),
+        AnnotateAllocation(region.gradients ? device->AllocateForCollectives(region.bytes)
+                                            : device->Allocate(region.bytes),
+                           "variables", rank, *device));
   }
   return replica;
 }
@@ -55,17 +58,11 @@ absl::Status Replica::RegisterGradients() {
 }
 
 absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
-    std::shared_ptr<const Plan> plan, const std::vector<std::vector<int64_t>>& rows) {
-  return Bind(std::move(plan), rows, /*inner=*/false);
-}
-
-absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     std::shared_ptr<const Plan> plan, const std::vector<std::vector<int64_t>>& rows, bool inner) {
   std::unique_ptr<BoundPlan> bound(new BoundPlan(this, plan));
   auto own = [&](size_t bytes) -> absl::StatusOr<std::byte*> {
-    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device_->Allocate(bytes));
-    bound->owned_.push_back(memory);
-    return memory.get();
+    MF_ASSIGN_OR_RETURN(bound->owned_.emplace_back(), device_->Allocate(bytes));
+    return bound->owned_.back().get();
   };
   std::vector<std::byte*>& bases = bound->bases_;
   bases.assign(plan->num_regions, nullptr);
@@ -79,9 +76,9 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     if (inner) {  // feeds are bound to the memory of the arguments
       MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
     } else {
-      auto transfers = StepTransfers::Create(device_, *plan);
-      MF_RETURN_IF_ERROR(AnnotateAllocation(transfers.status(), "feeds", rank_, *device_));
-      bound->transfers_ = *std::move(transfers);
+      MF_ASSIGN_OR_RETURN(
+          bound->transfers_,
+          AnnotateAllocation(StepTransfers::Create(device_, *plan), "feeds", rank_, *device_));
       bases[kParamsRegion] = bound->transfers_->params();
       for (size_t f = 0; f < plan->feeds.size(); ++f) {
         const int feed = static_cast<int>(f);
@@ -131,22 +128,6 @@ void BoundPlan::SetFeed(int i, const std::byte* host) {
   const RegionId region = plan_->feed_region(i);
   bases_[region] = const_cast<std::byte*>(host);  // feeds are only read
   kernel_bases_[region] = bases_[region];
-}
-
-void BoundPlan::SetNext(uint64_t step, absl::Span<const std::byte* const> feeds) {
-  if (transfers_ != nullptr) transfers_->SetNext(step, feeds);
-}
-
-void BoundPlan::ForgetNext() {
-  if (transfers_ != nullptr) transfers_->ForgetNext();
-}
-
-absl::Status BoundPlan::BringToHost(absl::Span<const int> fetches) {
-  return transfers_ != nullptr ? transfers_->BringToHost(*plan_, fetches) : absl::OkStatus();
-}
-
-const std::byte* BoundPlan::fetched(int i) const {
-  return transfers_ != nullptr ? transfers_->fetched(i) : fetch_address(i);
 }
 
 std::byte* BoundPlan::fetch_address(int i) const {
@@ -208,13 +189,13 @@ absl::Status BoundPlan::WriteParams() {
 absl::Status BoundPlan::WithInstruction(const absl::Status& status,
                                         const Instruction& instruction) const {
   if (status.ok() || instruction.node < 0) return status;
-  const std::string& name = plan_->node_names[instruction.node];
   const absl::Status located =
-      Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(", name, ") on ",
+      Annotate(status, absl::StrCat(plan_->NodeText(instruction.node), " on ",
                                     replica_.device().name(), ", rank ", replica_.rank()));
   // An error from another rank or the communicator already specifies where it occurred.
   if (FailureOf(status).has_value()) return located;
-  return WithFailure(located, {.rank = replica_.rank(), .name = name});
+  return WithFailure(located,
+                     {.rank = replica_.rank(), .name = plan_->node_names[instruction.node]});
 }
 
 absl::Status BoundPlan::FinishCollective(int index, Lane& lane) {

@@ -87,21 +87,17 @@ class Replica {
     arena_bytes_ = 0;
   }
 
-  // Binds `plan` to this replica. `rows[axis][rank]` holds the row counts of all replicas. The
-  // plan's first Run allocates the arena.
+  // Binds `plan` to this replica. `rows[axis][rank]` holds the row counts of all replicas. `inner`
+  // says whether `plan` is a sub-plan, which uses the enclosing plan's arguments and scratch; the
+  // first Run of any other plan allocates the arena.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
-                                                  const std::vector<std::vector<int64_t>>& rows);
+                                                  const std::vector<std::vector<int64_t>>& rows,
+                                                  bool inner = false);
 
  private:
   friend class BoundPlan;
   Replica(Device* device, int rank, const VariableLayout& layout)
       : device_(device), rank_(rank), regions_(layout.regions()) {}
-
-  // `inner` says whether `plan` is a sub-plan, which uses the enclosing plan's arguments and
-  // scratch.
-  absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
-                                                  const std::vector<std::vector<int64_t>>& rows,
-                                                  bool inner);
 
   Device* const device_;
   const int rank_;
@@ -127,13 +123,21 @@ class BoundPlan {
   // Announces the Run after the next one: its feeds are copied to the device while the next Run
   // computes. The copy is used if the announced Run then has the same step and feeds at the same
   // addresses, whose contents must not have changed. Does nothing on devices that use host memory.
-  void SetNext(uint64_t step, absl::Span<const std::byte* const> feeds);
-  void ForgetNext();
+  void SetNext(uint64_t step, absl::Span<const std::byte* const> feeds) {
+    if (transfers_ != nullptr) transfers_->SetNext(step, feeds);
+  }
+  void ForgetNext() {
+    if (transfers_ != nullptr) transfers_->ForgetNext();
+  }
 
   // Makes every Run copy these fetches to the host, unless kernels write host memory directly.
-  absl::Status BringToHost(absl::Span<const int> fetches);
+  absl::Status BringToHost(absl::Span<const int> fetches) {
+    return transfers_ != nullptr ? transfers_->BringToHost(*plan_, fetches) : absl::OkStatus();
+  }
   // Returns the host address of fetch `i` after Run. REQUIRES: BringToHost named it.
-  const std::byte* fetched(int i) const;
+  const std::byte* fetched(int i) const {
+    return transfers_ != nullptr ? transfers_->fetched(i) : fetch_address(i);
+  }
 
   // Returns whether Run checks its deadline. It does not for a short plan without loops or
   // collectives, because reading the clock could take as long as the kernels.

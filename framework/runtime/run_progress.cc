@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace mirrorflow {
@@ -81,17 +82,15 @@ RunProgress::Run::~Run() {
 }
 
 const CollectiveLog& RunProgress::slowest_log() const {
-  return **std::min_element(logs_.begin(), logs_.end(), [](const auto& a, const auto& b) {
-    return a->started() < b->started();
-  });
+  return **absl::c_min_element(
+      logs_, [](const auto& a, const auto& b) { return a->started() < b->started(); });
 }
 
 bool RunProgress::slowest_may_wait() const {
-  const auto slowest =
-      std::min_element(logs_.begin(), logs_.end(), [](const auto& a, const auto& b) {
-        return std::tuple(a->started(), a->finished(), a->may_wait()) <
-               std::tuple(b->started(), b->finished(), b->may_wait());
-      });
+  const auto slowest = absl::c_min_element(logs_, [](const auto& a, const auto& b) {
+    return std::tuple(a->started(), a->finished(), a->may_wait()) <
+           std::tuple(b->started(), b->finished(), b->may_wait());
+  });
   return (*slowest)->may_wait();
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/step_transfers.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,11 +11,6 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::Duration kCopyTimeout = absl::Minutes(1);
-
-bool SameParams(const StepParams& a, const StepParams& b) {
-  return a.step == b.step && a.seed == b.seed && a.iteration == b.iteration &&
-         a.replica == b.replica && std::equal(a.first_row, a.first_row + kMaxAxes, b.first_row);
-}
 
 }  // namespace
 
@@ -74,7 +68,7 @@ StepInput StepTransfers::Input() const {
 
 absl::StatusOr<StepInput> StepTransfers::Prepare(const StepParams& params, MonotonicTime deadline) {
   const bool sent = std::exchange(sent_, false);
-  const bool expected = sent && SameParams(sent_params_, params) && sent_feeds_ == feeds_;
+  const bool expected = sent && sent_params_ == params && sent_feeds_ == feeds_;
   last_params_ = params;
   if (!expected) {
     // Both buffers may be in use: one by the previous step, the other by the input that was sent.

@@ -53,18 +53,6 @@ Json MetadataJson(absl::string_view kind, int pid, int tid, const char* key, con
 
 }  // namespace
 
-void TraceWriter::NameProcess(int pid, absl::string_view name) {
-  processes_[pid] = std::string(name);
-}
-
-void TraceWriter::NameThread(int pid, int tid, absl::string_view name) {
-  threads_[{pid, tid}] = std::string(name);
-}
-
-void TraceWriter::Describe(absl::string_view what, absl::string_view value) {
-  descriptions_[std::string(what)] = std::string(value);
-}
-
 std::string TraceWriter::ToJson() const {
   std::string out =
       absl::StrCat("{\"displayTimeUnit\":\"ms\",\"otherData\":", JsonText(Json(descriptions_)),

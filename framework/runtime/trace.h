@@ -47,12 +47,16 @@ struct TraceEvent {
 class TraceWriter {
  public:
   // Name processes and threads, which viewers show in the order of `pid` and `tid`.
-  void NameProcess(int pid, absl::string_view name);
-  void NameThread(int pid, int tid, absl::string_view name);
+  void NameProcess(int pid, absl::string_view name) { processes_[pid] = std::string(name); }
+  void NameThread(int pid, int tid, absl::string_view name) {
+    threads_[{pid, tid}] = std::string(name);
+  }
   void Add(TraceEvent event) { events_.push_back(std::move(event)); }
 
   // Adds metadata about the trace as a whole.
-  void Describe(absl::string_view what, absl::string_view value);
+  void Describe(absl::string_view what, absl::string_view value) {
+    descriptions_[std::string(what)] = std::string(value);
+  }
 
   const std::vector<TraceEvent>& events() const { return events_; }
   const std::map<int, std::string>& processes() const { return processes_; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/session/agree_on_steps.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -20,7 +19,7 @@ std::string YesOrNo(bool value) { return value ? "yes" : "no"; }
 
 void AddOptions(const CompileOptions& options, Agreement* agreement) {
   std::vector<std::string> disabled(options.disabled_passes.begin(), options.disabled_passes.end());
-  std::sort(disabled.begin(), disabled.end());
+  absl::c_sort(disabled);
   agreement->Add("option disabled_passes", absl::StrJoin(disabled, ", "));
   agreement->Add("option compute_dtype", DataTypeName(options.compute_dtype));
   agreement->Add("option allow_tf32", YesOrNo(options.kernels.allow_tf32));

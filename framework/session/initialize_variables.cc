@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/session/initialize_variables.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -98,9 +98,8 @@ absl::Status InitializeVariables(const Graph& graph, const StepCompiler& compile
   for (size_t v = 0; v < variables.size(); ++v) {
     const VariableInfo& variable = variables[v];
     if (variable.initializer.empty()) continue;
-    absl::StatusOr<Output> value = FindOutput(graph, variable.initializer);
-    if (!value.ok()) return Annotate(value.status(), InitializerOf(variable));
-    initializers[v] = *value;
+    MF_ASSIGN_OR_RETURN(initializers[v],
+                        Annotate(FindOutput(graph, variable.initializer), InitializerOf(variable)));
     left.push_back(static_cast<int>(v));
   }
   while (!left.empty()) {
@@ -109,9 +108,8 @@ absl::Status InitializeVariables(const Graph& graph, const StepCompiler& compile
     absl::Status waits;
     for (int v : left) {
       const std::vector<int> reads = VariablesUsedBy(initializers[v], store.layout());
-      const auto missing = std::find_if(reads.begin(), reads.end(), [&](int read) {
-        return store.states()[read] != VariableStore::State::kSet;
-      });
+      const auto missing = absl::c_find_if(
+          reads, [&](int read) { return store.states()[read] != VariableStore::State::kSet; });
       if (missing == reads.end()) {
         ready.push_back(v);
         values.push_back(initializers[v]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/session/prepared_step.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -41,20 +41,18 @@ absl::StatusOr<StepSignature> ResolveSignature(const Graph& graph, absl::Span<co
   StepSignature signature;
   for (size_t i = 0; i < feeds.size(); ++i) {
     MF_ASSIGN_OR_RETURN(const Output output, own(feeds[i], "feed", i));
-    const auto& given = signature.feeds;
-    if (std::find(given.begin(), given.end(), output) != given.end()) {
+    if (absl::c_linear_search(signature.feeds, output)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the feed ", output.ToString(), " is given twice; pass each feed once"));
     }
     signature.feeds.push_back(output);
   }
   for (size_t i = 0; i < fetches.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(const Output output, own(fetches[i], "fetch", i));
-    signature.fetches.push_back(output);
+    MF_ASSIGN_OR_RETURN(signature.fetches.emplace_back(), own(fetches[i], "fetch", i));
   }
   for (size_t i = 0; i < targets.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(Node * node, own_node(targets[i].node, absl::StrCat("target ", i)));
-    signature.targets.push_back(node);
+    MF_ASSIGN_OR_RETURN(signature.targets.emplace_back(),
+                        own_node(targets[i].node, absl::StrCat("target ", i)));
   }
   return signature;
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/session/runner_pool.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/mutex.h"
-#include "framework/core/status.h"
 
 namespace mirrorflow {
 
@@ -39,7 +37,7 @@ void RunnerPool::EndQueue() {
 }
 
 bool RunnerPool::IsLent(const StepRunner& runner) const {
-  return std::find(lent_.begin(), lent_.end(), &runner) != lent_.end();
+  return absl::c_linear_search(lent_, &runner);
 }
 
 bool RunnerPool::MayTake(int kind) const {
@@ -65,10 +63,6 @@ bool RunnerPool::AwaitTurn(MutexLock& lock, std::list<int>& line, int kind,
   line.erase(place);
   changed_.NotifyAll();  // the next in line may be able to proceed
   return came;
-}
-
-absl::StatusOr<RunnerLease> RunnerPool::TakeInTurn(int kind) {
-  return CatchOutOfMemory([&] { return Queue(kind); });
 }
 
 absl::StatusOr<RunnerLease> RunnerPool::Queue(int kind) {

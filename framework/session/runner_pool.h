@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
+#include "framework/core/status.h"
 #include "framework/session/step_runner.h"
 
 namespace mirrorflow {
@@ -121,9 +121,8 @@ class RunnerPool {
                                       std::memory_order_relaxed)) [[likely]] {
       return RunnerLease(this, first_.get(), kind == kExclusive);
     }
-    return TakeInTurn(kind);
+    return CatchOutOfMemory([&] { return Queue(kind); });
   }
-  absl::StatusOr<RunnerLease> TakeInTurn(int kind);
   absl::StatusOr<RunnerLease> Queue(int kind);
   void ReturnInTurn(StepRunner* runner, bool is_exclusive);
   absl::Status ReserveMore(StepRunner& runner, int64_t bytes);

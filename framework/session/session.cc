@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/session/session.h"
 
-#include <algorithm>
-
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/row_shards.h"
@@ -96,21 +94,21 @@ absl::Status Session::Initialize(SessionBackend& backend) {
         " in ", backend.topology.ToString(), "), got ", backend.devices.size()));
   }
   const World& world = compiler_->target().world;
-  MF_ASSIGN_OR_RETURN(std::unique_ptr<const VariableLayout> layout,
+  MF_ASSIGN_OR_RETURN(VariableLayout layout,
                       LayOutVariables(graph_, world, backend.devices[0]->traits(),
                                       options_.bucket_bytes, can_share_variables_));
-  MF_RETURN_IF_ERROR(CheckVariableMemory(*layout, ranks.size(), options_.max_bytes));
+  MF_RETURN_IF_ERROR(CheckVariableMemory(layout, ranks.size(), options_.max_bytes));
   MF_RETURN_IF_ERROR(connection_->Join(PrepareDeadline()));
   if (connection_->has_other_workers()) {
-    MF_RETURN_IF_ERROR(AgreeOnVariables(*layout, backend.link, *connection_, PrepareDeadline()));
+    MF_RETURN_IF_ERROR(AgreeOnVariables(layout, backend.link, *connection_, PrepareDeadline()));
     MF_ASSIGN_OR_RETURN(options_.seed, TakeSeedOfWorker0(options_.seed, *connection_->workers(),
                                                          PrepareDeadline()));
   }
   MF_ASSIGN_OR_RETURN(const SharedRegions shared,
-                      AllocateSharedRegions(*layout, backend, ranks[0], PrepareDeadline()));
+                      AllocateSharedRegions(layout, backend, ranks[0], PrepareDeadline()));
   MF_ASSIGN_OR_RETURN(
       replicas_, LocalReplicas::Create(
-                     std::move(backend.devices), ranks, *layout, shared.memory,
+                     std::move(backend.devices), ranks, layout, shared.memory,
                      {.pin_threads = options_.pin_threads, .core_sharers = backend.core_sharers}));
   if (connection_->has_other_workers()) {
     // Connect() expects all workers to be ready, but some may still be allocating memory.
@@ -215,7 +213,7 @@ absl::StatusOr<std::vector<Tensor>> Session::Run(absl::Span<const std::pair<Outp
   std::shared_ptr<PreparedStep> known;
   {
     MutexLock lock(&steps_mutex_);
-    const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const auto& step) {
+    const auto found = absl::c_find_if(steps_, [&](const auto& step) {
       const StepSignature& s = step->signature;
       return s.feeds == wanted.feeds && s.fetches == wanted.fetches &&
              s.targets == wanted.targets && s.local_fetches.empty();
@@ -327,14 +325,13 @@ absl::StatusOr<StepPlans> Session::Compile(const PreparedStep& step,
                                            absl::Span<const Shape> feed_shapes,
                                            const RunOptions& options) {
   MF_ASSIGN_OR_RETURN(const RunnerLease lease, runners_->Exclude());
+  const StepKey key{step, feed_shapes, options.replica_rows, variables_->states()};
   std::shared_ptr<const CompiledStep> compiled;
   if (connection_->has_other_workers()) {
     // Other workers may not make this call, but all workers must evict the same steps.
-    MF_ASSIGN_OR_RETURN(
-        compiled, cache_->Peek(step, feed_shapes, options.replica_rows, variables_->states()));
+    MF_ASSIGN_OR_RETURN(compiled, cache_->Peek(key));
   } else {
-    MF_ASSIGN_OR_RETURN(compiled,
-                        cache_->Get(step, feed_shapes, options.replica_rows, variables_->states()));
+    MF_ASSIGN_OR_RETURN(compiled, cache_->Get(key));
   }
   return StepPlans{compiled->program, compiled->plans};
 }
@@ -347,11 +344,12 @@ absl::StatusOr<PlanElsewhere> Session::CompileFor(const PreparedStep& step,
       compiler_->For(WorldOf(topology, compiler_->target().world.has_teams, link));
   Device& device = replicas_->first().device();
   PlanElsewhere elsewhere;
-  MF_ASSIGN_OR_RETURN(elsewhere.layout,
+  MF_ASSIGN_OR_RETURN(VariableLayout layout,
                       LayOutVariables(graph_, compiler.target().world, device.traits(),
                                       options_.bucket_bytes, can_share_variables_));
+  elsewhere.layout = std::make_unique<const VariableLayout>(std::move(layout));
   GlobalSignature signature = {step.signature, std::move(feed_shapes)};
-  signature.initialized.assign(layout().variables().size(), true);
+  signature.initialized.assign(elsewhere.layout->variables().size(), true);
   MF_ASSIGN_OR_RETURN(elsewhere.program, compiler.MakeProgram(signature, *elsewhere.layout));
   MF_ASSIGN_OR_RETURN(const RowShards shards,
                       ShardRows(elsewhere.program->state.axes, {}, topology.world_size()));
@@ -403,7 +401,7 @@ void Session::SetReadingStep(uint64_t step) { log_->counters.reading = step; }
 std::vector<std::string> Session::VariableNames() const {
   std::vector<std::string> names;
   for (const VariableInfo& variable : layout().variables()) names.push_back(variable.name);
-  std::sort(names.begin(), names.end());
+  absl::c_sort(names);
   return names;
 }
 

@@ -10,17 +10,13 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a step's session, or null if there is none.
-Session* SessionOf(const PreparedStep* step) {
-  return step == nullptr ? nullptr : step->session.load(std::memory_order_relaxed);
-}
-
-// Returns the error for a step without a session.
-absl::Status NoSession(const PreparedStep* step) {
+absl::StatusOr<Session*> SessionOf(const PreparedStep* step) {
+  if (step == nullptr) {
+    return absl::FailedPreconditionError("step: not prepared; get it from Session::Prepare");
+  }
+  if (Session* const session = step->session.load(std::memory_order_relaxed)) return session;
   return absl::FailedPreconditionError(
-      step == nullptr ? "step: not prepared; get it from Session::Prepare"
-                      : "step: its session was destroyed; keep the session alive until the "
-                        "step's last use");
+      "step: its session was destroyed; keep the session alive until the step's last use");
 }
 
 }  // namespace
@@ -31,9 +27,8 @@ void StepOutputs::OutOfRange(size_t i) const {
 }
 
 absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunOptions& options) {
-  if (Session* const session = SessionOf(prepared_.get())) [[likely]]
-    return session->RunStep(*prepared_, feeds, options);
-  return NoSession(prepared_.get());
+  MF_ASSIGN_OR_RETURN(Session* const session, SessionOf(prepared_.get()));
+  return session->RunStep(*prepared_, feeds, options);
 }
 
 absl::StatusOr<StepOutputs> Step::Run(const DistributedBatch& batch, RunOptions options) {
@@ -44,29 +39,24 @@ absl::StatusOr<StepOutputs> Step::Run(const DistributedBatch& batch, RunOptions 
 }
 
 absl::Duration Step::host_time() const {
-  const Session* const session = SessionOf(prepared_.get());
-  return session != nullptr ? absl::Nanoseconds(prepared_->host_time_ns.load())
-                            : absl::ZeroDuration();
+  return SessionOf(prepared_.get()).ok() ? absl::Nanoseconds(prepared_->host_time_ns.load())
+                                         : absl::ZeroDuration();
 }
 
 absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
-  if (const Session* const session = SessionOf(prepared_.get())) {
-    return session->PerReplica(*prepared_, i);
-  }
-  return NoSession(prepared_.get());
+  MF_ASSIGN_OR_RETURN(const Session* const session, SessionOf(prepared_.get()));
+  return session->PerReplica(*prepared_, i);
 }
 
 absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
                                       const RunOptions& options) {
-  Session* const session = SessionOf(step.prepared());
-  if (session == nullptr) return NoSession(step.prepared());
+  MF_ASSIGN_OR_RETURN(Session* const session, SessionOf(step.prepared()));
   return session->Compile(*step.prepared(), feed_shapes, options);
 }
 
 absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step, std::vector<Shape> feed_shapes,
                                              const Topology& topology, const LinkCosts& link) {
-  const Session* const session = SessionOf(step.prepared());
-  if (session == nullptr) return NoSession(step.prepared());
+  MF_ASSIGN_OR_RETURN(const Session* const session, SessionOf(step.prepared()));
   return session->CompileFor(*step.prepared(), std::move(feed_shapes), topology, link);
 }
 

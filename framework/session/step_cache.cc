@@ -2,8 +2,8 @@
 #include "framework/session/step_cache.h"
 
 #include <algorithm>
+#include <set>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,7 +20,7 @@ using State = VariableStore::State;
 absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_first,
                               std::vector<int>* writes) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  absl::flat_hash_set<int> read, written;
+  std::set<int> read, written;
   for (const Node* node : order) {
     const OpRole role = node->op().role;
     if (role != OpRole::kRead && role != OpRole::kWrite) continue;
@@ -35,12 +35,10 @@ absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_firs
   }
   reads_first->assign(read.begin(), read.end());
   writes->assign(written.begin(), written.end());
-  std::sort(reads_first->begin(), reads_first->end());
-  std::sort(writes->begin(), writes->end());
   return absl::OkStatus();
 }
 
-size_t KeyOf(size_t step, absl::Span<const Shape> shapes) {
+size_t HashOf(size_t step, absl::Span<const Shape> shapes) {
   std::vector<int64_t> numbers = {static_cast<int64_t>(step)};
   for (const Shape& shape : shapes) {
     numbers.push_back(shape.rank());
@@ -68,38 +66,29 @@ bool StepCache::HasStates(const CompiledStep& step, VariableStore::States states
   });
 }
 
-absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Get(const PreparedStep& step,
-                                                             absl::Span<const Shape> shapes,
-                                                             absl::Span<const int64_t> replica_rows,
-                                                             VariableStore::States states) {
-  if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/true)) return found;
+absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Get(const StepKey& key) {
+  if (auto found = Find(key, /*touch=*/true)) return found;
   MutexLock compiling(&compiling_);
   // Another thread may have compiled the step in the meantime.
-  if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/true)) return found;
-  MF_ASSIGN_OR_RETURN(std::shared_ptr<CompiledStep> compiled,
-                      Compile(step, shapes, replica_rows, states));
+  if (auto found = Find(key, /*touch=*/true)) return found;
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<CompiledStep> compiled, Compile(key));
   Insert(compiled);
   return compiled;
 }
 
-absl::StatusOr<std::shared_ptr<const CompiledStep>> StepCache::Peek(
-    const PreparedStep& step, absl::Span<const Shape> shapes,
-    absl::Span<const int64_t> replica_rows, VariableStore::States states) {
+absl::StatusOr<std::shared_ptr<const CompiledStep>> StepCache::Peek(const StepKey& key) {
   MutexLock compiling(&compiling_);
-  if (auto found = Find(step, shapes, replica_rows, states, /*touch=*/false)) return found;
-  return Compile(step, shapes, replica_rows, states);
+  if (auto found = Find(key, /*touch=*/false)) return found;
+  return Compile(key);
 }
 
-std::shared_ptr<CompiledStep> StepCache::Find(const PreparedStep& step,
-                                              absl::Span<const Shape> shapes,
-                                              absl::Span<const int64_t> replica_rows,
-                                              VariableStore::States states, bool touch) {
+std::shared_ptr<CompiledStep> StepCache::Find(const StepKey& key, bool touch) {
   MutexLock lock(&mutex_);
-  const auto [begin, end] = by_key_.equal_range(KeyOf(step.index, shapes));
+  const auto [begin, end] = by_key_.equal_range(HashOf(key.step.index, key.shapes));
   for (auto it = begin; it != end; ++it) {
     const std::shared_ptr<CompiledStep> found = *it->second;
-    if (found->step != step.index || found->shapes != shapes ||
-        found->replica_rows != replica_rows || !HasStates(*found, states)) {
+    if (found->step != key.step.index || found->shapes != key.shapes ||
+        found->replica_rows != key.replica_rows || !HasStates(*found, key.states)) {
       continue;
     }
     if (touch) MoveToFront(it->second);
@@ -115,7 +104,7 @@ void StepCache::MoveToFront(List::iterator position) {
 
 void StepCache::MoveToFront(const CompiledStep& step) {
   MutexLock lock(&mutex_);
-  const auto [begin, end] = by_key_.equal_range(KeyOf(step.step, step.shapes));
+  const auto [begin, end] = by_key_.equal_range(HashOf(step.step, step.shapes));
   for (auto it = begin; it != end; ++it) {
     if (it->second->get() == &step) return MoveToFront(it->second);
   }
@@ -128,14 +117,14 @@ void StepCache::Insert(const std::shared_ptr<CompiledStep>& step) {
     DropLast();
   }
   steps_.push_front(step);
-  by_key_.emplace(KeyOf(step->step, step->shapes), steps_.begin());
+  by_key_.emplace(HashOf(step->step, step->shapes), steps_.begin());
   newest_.store(step.get(), std::memory_order_relaxed);
 }
 
 void StepCache::DropLast() {
   CompiledStep& last = *steps_.back();
   last.evicted.store(true, std::memory_order_relaxed);
-  const auto [begin, end] = by_key_.equal_range(KeyOf(last.step, last.shapes));
+  const auto [begin, end] = by_key_.equal_range(HashOf(last.step, last.shapes));
   by_key_.erase(
       std::find_if(begin, end, [&](const auto& entry) { return entry.second->get() == &last; }));
   steps_.pop_back();
@@ -152,7 +141,7 @@ std::vector<std::shared_ptr<CompiledStep>> StepCache::VariantsOf(
     size_t step, absl::Span<const Shape> shapes) const {
   MutexLock lock(&mutex_);
   std::vector<std::shared_ptr<CompiledStep>> variants;
-  const auto [begin, end] = by_key_.equal_range(KeyOf(step, shapes));
+  const auto [begin, end] = by_key_.equal_range(HashOf(step, shapes));
   for (auto it = begin; it != end; ++it) {
     const std::shared_ptr<CompiledStep>& variant = *it->second;
     if (variant->step == step && variant->shapes == shapes) variants.push_back(variant);
@@ -165,9 +154,8 @@ size_t StepCache::size() const {
   return steps_.size();
 }
 
-absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(
-    const PreparedStep& step, absl::Span<const Shape> shapes,
-    absl::Span<const int64_t> replica_rows, VariableStore::States states) {
+absl::StatusOr<std::shared_ptr<CompiledStep>> StepCache::Compile(const StepKey& key) {
+  const auto& [step, shapes, replica_rows, states] = key;
   auto compiled = std::make_shared<CompiledStep>();
   compiled->step = step.index;
   compiled->shapes.assign(shapes.begin(), shapes.end());

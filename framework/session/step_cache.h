@@ -52,6 +52,14 @@ struct CompiledStep {
   std::atomic<bool> evicted{false};
 };
 
+// Identifies a compiled step.
+struct StepKey {
+  const PreparedStep& step;
+  absl::Span<const Shape> shapes;  // global feed shapes
+  absl::Span<const int64_t> replica_rows;
+  VariableStore::States states;
+};
+
 class StepCache {
  public:
   struct Options {
@@ -65,17 +73,10 @@ class StepCache {
             const Options& options)
       : compiler_(compiler), layout_(layout), replicas_(replicas), options_(options) {}
 
-  // Returns the step compiled for these feed shapes, row shards and variable states, and marks it
-  // as the most recently used. Compiles it on a cache miss.
-  absl::StatusOr<std::shared_ptr<CompiledStep>> Get(const PreparedStep& step,
-                                                    absl::Span<const Shape> shapes,
-                                                    absl::Span<const int64_t> replica_rows,
-                                                    VariableStore::States states);
+  // Returns the compiled step and marks it as the most recently used. Compiles it on a cache miss.
+  absl::StatusOr<std::shared_ptr<CompiledStep>> Get(const StepKey& key);
   // Like Get, but leaves the cache unchanged.
-  absl::StatusOr<std::shared_ptr<const CompiledStep>> Peek(const PreparedStep& step,
-                                                           absl::Span<const Shape> shapes,
-                                                           absl::Span<const int64_t> replica_rows,
-                                                           VariableStore::States states);
+  absl::StatusOr<std::shared_ptr<const CompiledStep>> Peek(const StepKey& key);
   // Marks a step that a runner already holds as the most recently used, unless it has been evicted.
   void Touch(const CompiledStep& step) {
     if (newest_.load(std::memory_order_relaxed) != &step) MoveToFront(step);
@@ -96,13 +97,8 @@ class StepCache {
   // The steps, most recently used first.
   using List = std::list<std::shared_ptr<CompiledStep>>;
 
-  std::shared_ptr<CompiledStep> Find(const PreparedStep& step, absl::Span<const Shape> shapes,
-                                     absl::Span<const int64_t> replica_rows,
-                                     VariableStore::States states, bool touch);
-  absl::StatusOr<std::shared_ptr<CompiledStep>> Compile(const PreparedStep& step,
-                                                        absl::Span<const Shape> shapes,
-                                                        absl::Span<const int64_t> replica_rows,
-                                                        VariableStore::States states);
+  std::shared_ptr<CompiledStep> Find(const StepKey& key, bool touch);
+  absl::StatusOr<std::shared_ptr<CompiledStep>> Compile(const StepKey& key);
   // Makes the local replicas' plans. Reuses plans of other variants if possible.
   absl::Status MakePlans(CompiledStep& step);
   void Insert(const std::shared_ptr<CompiledStep>& step);

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -166,11 +167,11 @@ absl::StatusOr<BoundStep*> StepRunner::BindOther(const PreparedStep& step, Varia
                                              connection_.local_ranks(), topology.world_size()));
   }
   MF_ASSIGN_OR_RETURN(std::shared_ptr<CompiledStep> compiled,
-                      cache_.Get(step, shapes, options.replica_rows, variables_.states()));
+                      cache_.Get({step, shapes, options.replica_rows, variables_.states()}));
   // Compiling the step may have evicted other steps.
   MF_RETURN_IF_ERROR(DropEvicted());
-  auto found = std::find_if(variants.bound.begin(), variants.bound.end(),
-                            [&](const auto& bound) { return bound->compiled == compiled; });
+  auto found = absl::c_find_if(variants.bound,
+                               [&](const auto& bound) { return bound->compiled == compiled; });
   if (found == variants.bound.end()) {
     MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundStep> made, MakeBound(std::move(compiled)));
     found = variants.bound.insert(variants.bound.end(), std::move(made));
@@ -236,8 +237,7 @@ absl::Status StepRunner::Rebind(BoundStep& bound) {
     MF_RETURN_IF_ERROR(plans[r]->BringToHost(provided));
   }
   bound.plans = std::move(plans);
-  bound.checks_deadline = std::any_of(bound.plans.begin(), bound.plans.end(),
-                                      [](const auto& plan) { return plan->checks_deadline(); });
+  bound.checks_deadline = std::ranges::any_of(bound.plans, &BoundPlan::checks_deadline);
   return absl::OkStatus();
 }
 
@@ -354,8 +354,7 @@ absl::Status StepRunner::RunBound(BoundStep& bound, absl::Span<const Tensor> fee
   MF_RETURN_IF_ERROR(MakeOutputs(bound));
   // If any arena moves, all replicas re-record their steps, because replayed collectives do not
   // match the collectives of a step that is not replayed.
-  if (std::any_of(bound.plans.begin(), bound.plans.end(),
-                  [](const auto& plan) { return plan->moves_arena(); })) {
+  if (std::ranges::any_of(bound.plans, &BoundPlan::moves_arena)) {
     ++arena_moves_;
   }
   if (std::exchange(bound.arena_moves, arena_moves_) != arena_moves_) {
@@ -373,8 +372,7 @@ absl::Status StepRunner::RunBound(BoundStep& bound, absl::Span<const Tensor> fee
   });
   for (const absl::Status& status : bound.statuses) {
     if (status.ok()) continue;
-    const bool lost = std::any_of(bound.plans.begin(), bound.plans.end(),
-                                  [](const auto& plan) { return plan->lost_late(); });
+    const bool lost = std::ranges::any_of(bound.plans, &BoundPlan::lost_late);
     return FailRun(bound, step, status, lost);
   }
   if (bound.plans[0]->unfinished()) unfinished_ = &bound;
@@ -413,11 +411,9 @@ absl::Status StepRunner::FailRun(BoundStep& bound, uint64_t step, const absl::St
     plan->ForgetNext();
     plan->ForgetLate();
   }
-  const bool wrote = std::any_of(bound.plans.begin(), bound.plans.end(),
-                                 [](const auto& plan) { return plan->wrote(); });
+  const bool wrote = std::ranges::any_of(bound.plans, &BoundPlan::wrote);
   // If all replicas completed the step, none of them is blocked in a collective.
-  const bool completed = std::all_of(bound.plans.begin(), bound.plans.end(),
-                                     [](const auto& plan) { return plan->completed(); });
+  const bool completed = std::ranges::all_of(bound.plans, &BoundPlan::completed);
   const absl::Status cause =
       completed && connection_.Check().ok()
           ? status

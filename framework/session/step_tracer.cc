@@ -9,29 +9,12 @@
 namespace mirrorflow {
 namespace {
 
-const char* LaneTitle(int lane) {
-  constexpr const char* kTitles[kNumLanes] = {"compute", "communicate", "copy"};
-  return kTitles[lane];
-}
-
 // Returns the trace category of an instruction.
 const char* CategoryOf(InstructionKind kind) {
-  switch (kind) {
-    case InstructionKind::kKernel:
-    case InstructionKind::kBranch:
-    case InstructionKind::kLoop:
-      return "kernel";
-    case InstructionKind::kCopy:
-      return "copy";
-    case InstructionKind::kStart:
-    case InstructionKind::kRecord:
-      return "collective";
-    case InstructionKind::kFinish:
-    case InstructionKind::kFinishLate:
-    case InstructionKind::kWait:
-      return "wait";
-  }
-  return "";
+  if (kind == InstructionKind::kKernel || RunsPlans(kind)) return "kernel";
+  if (kind == InstructionKind::kCopy) return "copy";
+  if (kind == InstructionKind::kStart || kind == InstructionKind::kRecord) return "collective";
+  return "wait";
 }
 
 // The id of a collective in flight consists of its rank, the step that started it, and its index.
@@ -61,7 +44,7 @@ TraceEvent EventOf(const Plan& plan, const TraceSpan& span, int rank) {
 void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string_view process,
                          const std::vector<TraceSpan>& spans) {
   trace_.NameProcess(rank, process);
-  for (int lane = 0; lane < kNumLanes; ++lane) trace_.NameThread(rank, lane, LaneTitle(lane));
+  for (int lane = 0; lane < kNumLanes; ++lane) trace_.NameThread(rank, lane, kLaneNames[lane]);
   const auto id_of = [rank](uint64_t begun, int32_t index) {
     return static_cast<uint64_t>(rank) << kRankShift | begun << kStepShift |
            static_cast<uint64_t>(index);

@@ -2,7 +2,6 @@
 #include "framework/session/variable_memory.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
@@ -23,21 +22,17 @@ bool CanShareVariables(const SessionBackend& backend, const CompileOptions& opti
                      [](const auto& device) { return device->traits().host_memory; });
 }
 
-absl::StatusOr<std::unique_ptr<const VariableLayout>> LayOutVariables(const Graph& graph,
-                                                                      const World& world,
-                                                                      const DeviceTraits& traits,
-                                                                      int64_t bucket_bytes,
-                                                                      bool can_share) {
-  const auto lay_out = [&](int64_t bytes) -> absl::StatusOr<std::unique_ptr<const VariableLayout>> {
-    MF_ASSIGN_OR_RETURN(VariableLayout layout, VariableLayout::Create(graph, bytes, world.size,
-                                                                      can_share && world.size > 1));
-    return std::make_unique<const VariableLayout>(std::move(layout));
+absl::StatusOr<VariableLayout> LayOutVariables(const Graph& graph, const World& world,
+                                               const DeviceTraits& traits, int64_t bucket_bytes,
+                                               bool can_share) {
+  const auto lay_out = [&](int64_t bytes) {
+    return VariableLayout::Create(graph, bytes, world.size, can_share && world.size > 1);
   };
   if (bucket_bytes != 0) return lay_out(bucket_bytes);
-  MF_ASSIGN_OR_RETURN(auto layout, lay_out(traits.bucket_bytes));
+  MF_ASSIGN_OR_RETURN(VariableLayout layout, lay_out(traits.bucket_bytes));
   if (!traits.host_memory || world.one_domain()) return layout;
   int64_t bytes = 0;
-  for (const BucketInfo& bucket : layout->buckets()) bytes += bucket.bytes;
+  for (const BucketInfo& bucket : layout.buckets()) bytes += bucket.bytes;
   return lay_out(world.link.BucketBytes(bytes));
 }
 

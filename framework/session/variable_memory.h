@@ -23,11 +23,9 @@ bool CanShareVariables(const SessionBackend& backend, const CompileOptions& opti
 
 // Lays out the variables of `graph` for replicas on devices with `traits`. Chooses the bucket size
 // itself unless `bucket_bytes` is positive.
-absl::StatusOr<std::unique_ptr<const VariableLayout>> LayOutVariables(const Graph& graph,
-                                                                      const World& world,
-                                                                      const DeviceTraits& traits,
-                                                                      int64_t bucket_bytes,
-                                                                      bool can_share);
+absl::StatusOr<VariableLayout> LayOutVariables(const Graph& graph, const World& world,
+                                               const DeviceTraits& traits, int64_t bucket_bytes,
+                                               bool can_share);
 
 struct SharedRegions {
   std::vector<std::shared_ptr<std::byte>> memory;  // by region; null if not shared

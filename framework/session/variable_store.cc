@@ -2,7 +2,6 @@
 #include "framework/session/variable_store.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/names.h"
@@ -17,12 +16,6 @@ bool IsZero(const Tensor& value) {
                      [](std::byte b) { return b == std::byte{0}; });
 }
 
-absl::StatusOr<Tensor> Zeros(const VariableInfo& variable) {
-  MF_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Allocate(variable.dtype, variable.shape));
-  std::memset(zeros.raw(), 0, zeros.bytes());
-  return zeros;
-}
-
 // Returns the variable's address in the memory of the replica's device.
 std::byte* AddressOf(const VariableInfo& variable, const Replica& replica) {
   return replica.layout_region(variable.region) + variable.offset;
@@ -30,23 +23,22 @@ std::byte* AddressOf(const VariableInfo& variable, const Replica& replica) {
 
 }  // namespace
 
-VariableStore::VariableStore(std::unique_ptr<const VariableLayout> layout, RankExchange& exchange,
-                             const Sharing& sharing)
+VariableStore::VariableStore(VariableLayout layout, RankExchange& exchange, const Sharing& sharing)
     : layout_(std::move(layout)),
       exchange_(exchange),
       replicas_(exchange.replicas()),
       connection_(exchange.connection()),
       sharing_(sharing),
-      states_(layout_->variables().size()),
+      states_(layout_.variables().size()),
       forms_(std::make_shared<Forms>(states_.size())) {
   for (const auto& replica : replicas_) replica->set_forms(forms_);
 }
 
 absl::StatusOr<int> VariableStore::Find(absl::string_view name) const {
-  const int v = layout_->Find(name);
+  const int v = layout_.Find(name);
   if (v >= 0) return v;
   std::vector<std::string> names;
-  for (const VariableInfo& variable : layout_->variables()) names.push_back(variable.name);
+  for (const VariableInfo& variable : layout_.variables()) names.push_back(variable.name);
   return absl::NotFoundError(
       absl::StrCat("no variable '", Printable(name), "'", DidYouMean(name, names)));
 }
@@ -96,7 +88,7 @@ absl::Status VariableStore::CheckValue(int v, const Tensor& value) const {
 }
 
 bool VariableStore::Writes(const Replica& replica, const VariableInfo& variable) const {
-  return !layout_->regions()[variable.region].shared ||
+  return !layout_.regions()[variable.region].shared ||
          (sharing_.writes && &replica == &replicas_.first());
 }
 
@@ -194,7 +186,7 @@ absl::Status VariableStore::Set(int v, const Tensor& value) {
   for (const auto& replica : replicas_) {
     if (!Writes(*replica, variable)) continue;
     if (variable.on_read && replica->rank() != 0 && !zeros.has_value()) {
-      MF_ASSIGN_OR_RETURN(zeros, Zeros(variable));
+      MF_ASSIGN_OR_RETURN(zeros, Tensor::Allocate(variable.dtype, variable.shape));
       own = &zeros;
     }
     MF_RETURN_IF_ERROR(
@@ -218,7 +210,7 @@ absl::Status VariableStore::AssignFromWorker0(absl::Span<const int> variables,
       MF_RETURN_IF_ERROR(CheckValue(v, value->second));
       MF_RETURN_IF_ERROR(Set(v, value->second));
     } else if (variable.on_read) {  // rank 0 holds the whole value
-      MF_ASSIGN_OR_RETURN(const Tensor zeros, Zeros(variable));
+      MF_ASSIGN_OR_RETURN(const Tensor zeros, Tensor::Allocate(variable.dtype, variable.shape));
       MF_RETURN_IF_ERROR(Set(v, zeros));
     }
     MarkSet({v});
@@ -230,7 +222,7 @@ absl::Status VariableStore::AssignFromWorker0(absl::Span<const int> variables,
 absl::Status VariableStore::AssignPartsFromWorker0(int v, absl::Span<const VariablePart> parts) {
   MF_RETURN_IF_ERROR(CheckOnRead(v));
   const VariableInfo& variable = info(v);
-  MF_ASSIGN_OR_RETURN(const Tensor zeros, Zeros(variable));
+  MF_ASSIGN_OR_RETURN(const Tensor zeros, Tensor::Allocate(variable.dtype, variable.shape));
   MF_RETURN_IF_ERROR(Set(v, zeros));
   const int world_size = connection_.topology().world_size();
   int last_rank = -1;

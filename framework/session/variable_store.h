@@ -11,7 +11,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,14 +38,13 @@ class VariableStore {
 
   // All variables start uninitialised. `exchange` must outlive the store, and its replicas must
   // hold the regions of `layout`.
-  VariableStore(std::unique_ptr<const VariableLayout> layout, RankExchange& exchange,
-                const Sharing& sharing);
+  VariableStore(VariableLayout layout, RankExchange& exchange, const Sharing& sharing);
 
   // The forms of the variables. They are stale after every change of a variable.
   const std::shared_ptr<Forms>& forms() const { return forms_; }
 
-  const VariableLayout& layout() const { return *layout_; }
-  const VariableInfo& info(int variable) const { return layout_->variables()[variable]; }
+  const VariableLayout& layout() const { return layout_; }
+  const VariableInfo& info(int variable) const { return layout_.variables()[variable]; }
   // Returns the index of a variable, or NotFound for an unknown name.
   absl::StatusOr<int> Find(absl::string_view name) const;
 
@@ -120,7 +118,7 @@ class VariableStore {
   // copy.
   bool Writes(const Replica& replica, const VariableInfo& variable) const;
 
-  const std::unique_ptr<const VariableLayout> layout_;
+  const VariableLayout layout_;
   RankExchange& exchange_;
   LocalReplicas& replicas_;
   const Connection& connection_;

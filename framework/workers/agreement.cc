@@ -25,10 +25,6 @@ std::string Sha256(absl::string_view bytes) {
   return hash;
 }
 
-absl::string_view Last(const std::string& hashes) {
-  return absl::string_view(hashes).substr(hashes.size() - std::min(hashes.size(), kHashBytes));
-}
-
 // Returns the index of the first line whose prefix hashes differ.
 size_t FirstDifference(absl::string_view a, absl::string_view b) {
   const size_t lines = std::min(a.size(), b.size()) / kHashBytes;
@@ -94,13 +90,14 @@ std::string Agreement::PrefixHashes() const {
 absl::Status Agree(const Agreement& own, absl::string_view name, const Topology& topology,
                    WorkerGroup& workers, MonotonicTime deadline) {
   const std::string hashes = own.PrefixHashes();
+  const std::string last = hashes.substr(hashes.size() - std::min(hashes.size(), kHashBytes));
   const int self = workers.worker();
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                      GatherHashes(std::string(Last(hashes)), name, workers, deadline));
+                      GatherHashes(last, name, workers, deadline));
   // Worker 0 is the reference. All workers find the same deviating worker and return the same
   // error.
-  const auto differs = std::find_if(all.begin(), all.end(),
-                                    [&](const std::string& hash) { return hash != all.front(); });
+  const auto differs =
+      std::ranges::find_if(all, [&](const std::string& hash) { return hash != all.front(); });
   if (differs == all.end()) return absl::OkStatus();
   const int odd = static_cast<int>(differs - all.begin());
 

@@ -6,12 +6,10 @@
 #define MIRRORFLOW_FRAMEWORK_WORKERS_AGREEMENT_H_
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/runtime/topology.h"
 #include "framework/workers/worker_group.h"

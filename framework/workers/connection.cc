@@ -40,8 +40,7 @@ std::string CollectivesJson(const RunProgress& progress, const Topology& topolog
   for (size_t r = 0; r < own.size(); ++r) {
     started[own[r]] = progress.log(static_cast<int>(r))->started();
   }
-  const auto latest = std::max_element(own.begin(), own.end(),
-                                       [&](int a, int b) { return started[a] < started[b]; });
+  const auto latest = std::ranges::max_element(own, {}, [&](int rank) { return started[rank]; });
   Json entries = Json::array();
   for (const CollectiveLog::Entry& entry :
        progress.log(static_cast<int>(latest - own.begin()))->Latest()) {

@@ -14,9 +14,8 @@ absl::StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Create(
   std::unique_ptr<LocalReplicas> made(new LocalReplicas(std::move(devices), options));
   MF_RETURN_IF_ERROR(made->team_.status());
   for (size_t i = 0; i < made->devices_.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
+    MF_ASSIGN_OR_RETURN(made->replicas_.emplace_back(),
                         Replica::Create(made->devices_[i].get(), ranks[i], layout, memory));
-    made->replicas_.push_back(std::move(replica));
   }
   return made;
 }

@@ -18,30 +18,26 @@ void AddInto(const T* x, const T* y, T* sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<T>(Wrapping(x[i]) + Wrapping(y[i]));
 }
 
-template <typename T>
-KernelPlan AddNPlan(const KernelContext& c) {
+absl::StatusOr<KernelPlan> CreateAddN(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const int num_inputs = c.node().num_inputs();
-  KernelPlan plan;
-  plan.kernel = MakeKernel([n, num_inputs](const KernelArgs& args) {
-    T* sum = args.output<T>(0);
-    if (num_inputs == 1 && n > 0) std::memmove(sum, args.input<T>(0), n * sizeof(T));
-    for (int64_t i = 0; num_inputs > 1 && i < n; i += kBlock) {
-      const int64_t count = std::min(kBlock, n - i);
-      AddInto(args.input<T>(0) + i, args.input<T>(1) + i, sum + i, count);
-      for (int k = 2; k < num_inputs; ++k) AddInto(sum + i, args.input<T>(k) + i, sum + i, count);
-    }
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+    KernelPlan plan;
+    plan.kernel = MakeKernel([n, num_inputs](const KernelArgs& args) {
+      T* sum = args.output<T>(0);
+      if (num_inputs == 1 && n > 0) std::memmove(sum, args.input<T>(0), n * sizeof(T));
+      for (int64_t i = 0; num_inputs > 1 && i < n; i += kBlock) {
+        const int64_t count = std::min(kBlock, n - i);
+        AddInto(args.input<T>(0) + i, args.input<T>(1) + i, sum + i, count);
+        for (int k = 2; k < num_inputs; ++k) AddInto(sum + i, args.input<T>(k) + i, sum + i, count);
+      }
+    });
+    // The output can reuse the first input's memory only if the same value is not also a later
+    // operand, because later operands are read after the first sum is written.
+    const absl::Span<const Output> inputs = c.node().inputs();
+    if (std::count(inputs.begin(), inputs.end(), inputs[0]) == 1) plan.in_place = {{0, 0}};
+    return plan;
   });
-  // The output can reuse the first input's memory only if the same value is not also a later
-  // operand, because later operands are read after the first sum is written.
-  const absl::Span<const Output> inputs = c.node().inputs();
-  if (std::count(inputs.begin(), inputs.end(), inputs[0]) == 1) plan.in_place = {{0, 0}};
-  return plan;
-}
-
-absl::StatusOr<KernelPlan> CreateAddN(const KernelContext& c) {
-  return ForType(NumericTypes(), c.output_dtype(0),
-                 [&]<typename T>(TypeTag<T>) { return AddNPlan<T>(c); });
 }
 
 }  // namespace

@@ -3,50 +3,35 @@
 // ArgMax and ArgMin on the CPU, in tiles of adjacent results.
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
+#include "kernels/cpu/reducer.h"
 #include "kernels/cpu/type_list.h"
-#include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 namespace {
 
 constexpr int64_t kTile = 256;
 
-// The comparison for ArgMax. Start() is the smallest value, so the result is index 0 until an
-// element beats it. The first of several equal elements wins, and NaN never wins.
-struct Largest {
-  template <typename T>
-  static constexpr T Start() {
-    using Limits = std::numeric_limits<T>;
-    return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-  }
-  template <typename T>
-  static bool Beats(T a, T b) {
-    return a > b;
-  }
-};
+// Returns the value that every number beats or equals, so the result is index 0 until an element
+// beats it.
+template <bool kLargest, typename T>
+T Start() {
+  return kLargest ? MaxOf<T>::Identity() : MinOf<T>::Identity();
+}
 
-struct Smallest {
-  template <typename T>
-  static constexpr T Start() {
-    using Limits = std::numeric_limits<T>;
-    return Limits::has_infinity ? Limits::infinity() : Limits::max();
-  }
-  template <typename T>
-  static bool Beats(T a, T b) {
-    return a < b;
-  }
-};
+// The first of several equal elements wins, and NaN never wins.
+template <bool kLargest, typename T>
+bool Beats(T a, T b) {
+  return kLargest ? a > b : a < b;
+}
 
-template <typename Which, typename T>
+template <bool kLargest, typename T>
 int64_t ArgOf(const T* x, int64_t count) {
-  T best = Which::template Start<T>();
+  T best = Start<kLargest, T>();
   int64_t index = 0;
   for (int64_t k = 0; k < count; ++k) {
-    if (Which::Beats(x[k], best)) {
+    if (Beats<kLargest>(x[k], best)) {
       best = x[k];
       index = k;
     }
@@ -55,17 +40,17 @@ int64_t ArgOf(const T* x, int64_t count) {
 }
 
 // Computes ArgOf() for `inner` adjacent results at once. Row k of `x` holds element k of each.
-template <typename Which, typename T, typename Index>
+template <bool kLargest, typename T, typename Index>
 void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
   for (int64_t j = 0; j < inner; j += kTile) {
     const int64_t width = std::min(kTile, inner - j);
     std::array<T, kTile> best;
-    std::fill_n(best.data(), width, Which::template Start<T>());
+    std::fill_n(best.data(), width, Start<kLargest, T>());
     std::fill_n(index + j, width, Index(0));
     for (int64_t k = 0; k < count; ++k) {
       const T* row = x + k * inner + j;
       for (int64_t i = 0; i < width; ++i) {
-        const bool beats = Which::Beats(row[i], best[i]);
+        const bool beats = Beats<kLargest>(row[i], best[i]);
         best[i] = beats ? row[i] : best[i];
         index[j + i] = beats ? static_cast<Index>(k) : index[j + i];
       }
@@ -74,38 +59,38 @@ void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
 }
 
 // Makes a kernel that searches an input of shape [outer, count, inner] along `count`.
-template <typename Which, typename T, typename Index>
+template <bool kLargest, typename T, typename Index>
 KernelPlan ArgPlan(int64_t outer, int64_t count, int64_t inner) {
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T* x = args.input<T>(0);
             Index* index = args.output<Index>(0);
             for (int64_t o = 0; o < outer; ++o, x += count * inner, index += inner) {
               if (inner == 1) {
-                *index = static_cast<Index>(ArgOf<Which>(x, count));
+                *index = static_cast<Index>(ArgOf<kLargest>(x, count));
               } else {
-                ArgOfRows<Which>(x, index, count, inner);
+                ArgOfRows<kLargest>(x, index, count, inner);
               }
             }
           })};
 }
 
-template <typename Which>
+template <bool kLargest>
 absl::StatusOr<KernelPlan> CreateArg(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "dimension"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(1, in.rank(), "dimension"));
   const int64_t outer = in.num_elements_before(axis), inner = in.num_elements_from(axis + 1);
   return ForType(AllTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
-    return c.output_dtype(0) == DT_INT32 ? ArgPlan<Which, T, int32_t>(outer, in.dim(axis), inner)
-                                         : ArgPlan<Which, T, int64_t>(outer, in.dim(axis), inner);
+    return c.output_dtype(0) == DT_INT32
+               ? ArgPlan<kLargest, T, int32_t>(outer, in.dim(axis), inner)
+               : ArgPlan<kLargest, T, int64_t>(outer, in.dim(axis), inner);
   });
 }
 
 }  // namespace
 
 void RegisterArgMaxCpu(KernelRegistry& kernels) {
-  kernels.Register("ArgMax", "CPU", CreateArg<Largest>);
-  kernels.Register("ArgMin", "CPU", CreateArg<Smallest>);
+  kernels.Register("ArgMax", "CPU", CreateArg</*kLargest=*/true>);
+  kernels.Register("ArgMin", "CPU", CreateArg</*kLargest=*/false>);
 }
 
 }  // namespace mirrorflow

@@ -9,8 +9,6 @@
 #include <limits>
 
 #include "Eigen/Core"
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/type_list.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AvgPool and its gradient on the CPU.
-#include <algorithm>
-
 #include "kernels/cpu/pool.h"
 
 namespace mirrorflow {
@@ -21,15 +19,10 @@ MF_INLINE inline V Average(const T* corner, Pixels pixels) {
 
 template <typename T>
 void Pool(const PoolGeometry& g, const T* images, T* out) {
-  for (int64_t n = 0; n < g.batch; ++n) {
-    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
-      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
-        StoreVector(out + o + c, Average<decltype(v)>(images + corner + c, pixels));
-      });
-    });
-    images += g.image_size();
-    out += g.output_size();
-  }
+  ForEachWindow<T>(g, /*clear=*/nullptr,
+                   [=](int64_t at, int64_t o, Pixels pixels, auto v) MF_INLINE {
+                     StoreVector(out + o, Average<decltype(v)>(images + at, pixels));
+                   });
 }
 
 // Adds dy divided by the number of pixels to each pixel of the window.
@@ -46,16 +39,9 @@ MF_INLINE inline void DistributeGradient(V dy, Pixels pixels, T* dx) {
 
 template <typename T>
 void PoolGrad(const PoolGeometry& g, const T* dy, T* dx) {
-  for (int64_t n = 0; n < g.batch; ++n) {
-    std::fill_n(dx, g.image_size(), T{0});
-    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
-      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
-        DistributeGradient(LoadVector<decltype(v)>(dy + o + c), pixels, dx + corner + c);
-      });
-    });
-    dx += g.image_size();
-    dy += g.output_size();
-  }
+  ForEachWindow<T>(g, /*clear=*/dx, [=](int64_t at, int64_t o, Pixels pixels, auto v) MF_INLINE {
+    DistributeGradient(LoadVector<decltype(v)>(dy + o), pixels, dx + at);
+  });
 }
 
 absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {

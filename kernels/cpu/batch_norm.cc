@@ -6,40 +6,25 @@
 #include <cmath>
 #include <limits>
 
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/bias.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 namespace {
 
-// Images viewed as [outer, channels, inner]; `inner` is 1 if channels are the last dimension.
-struct Layout {
-  int64_t outer, channels, inner;
-
-  Layout(const Shape& images, absl::string_view data_format) {
-    const int channel_dim = data_format[1] == 'C' ? 1 : images.rank() - 1;
-    outer = images.num_elements_before(channel_dim);
-    channels = images.dim(channel_dim);
-    inner = images.num_elements_from(channel_dim + 1);
-  }
-  // Elements per channel.
-  int64_t count() const { return outer * inner; }
-};
-
 // Calls fn(i, c) for each element i and its channel c.
 template <typename Fn>
-MF_INLINE inline void ForEach(const Layout& layout, Fn fn) {
-  const int64_t channels = layout.channels, inner = layout.inner;
+MF_INLINE inline void ForEach(const ChannelLayout& layout, Fn fn) {
+  const int64_t channels = layout.channels, inner = layout.plane;
   if (inner == 1) {
-    for (int64_t o = 0; o < layout.outer; ++o) {
+    for (int64_t o = 0; o < layout.rows; ++o) {
       MF_INDEPENDENT_ITERATIONS
       for (int64_t c = 0; c < channels; ++c) fn(o * channels + c, c);
     }
     return;
   }
-  for (int64_t o = 0; o < layout.outer * channels; ++o) {
+  for (int64_t o = 0; o < layout.rows * channels; ++o) {
     const int64_t c = o % channels;
     MF_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < inner; ++i) fn(o * inner + i, c);
@@ -48,15 +33,15 @@ MF_INLINE inline void ForEach(const Layout& layout, Fn fn) {
 
 // Sets sums[c] to the sum of fn(i, c) over the elements of channel c.
 template <typename Fn>
-MF_INLINE inline void Sum(const Layout& layout, double* sums, Fn fn) {
-  const int64_t channels = layout.channels, inner = layout.inner;
+MF_INLINE inline void Sum(const ChannelLayout& layout, double* sums, Fn fn) {
+  const int64_t channels = layout.channels, inner = layout.plane;
   std::fill_n(sums, channels, 0.0);
   if (inner == 1) {
     ForEach(layout, [=](int64_t i, int64_t c) MF_INLINE { sums[c] += fn(i, c); });
     return;
   }
   constexpr int64_t kLanes = 8;
-  for (int64_t o = 0; o < layout.outer * channels; ++o) {
+  for (int64_t o = 0; o < layout.rows * channels; ++o) {
     const int64_t c = o % channels, first = o * inner;
     double lanes[kLanes] = {};
     int64_t i = 0;
@@ -75,13 +60,13 @@ T* Vectors(const KernelArgs& args, int64_t channels) {
   return reinterpret_cast<T*>(args.scratch<double>() + channels);
 }
 template <typename T>
-int64_t ScratchBytes(const Layout& layout, int vectors) {
+int64_t ScratchBytes(const ChannelLayout& layout, int vectors) {
   return layout.channels * static_cast<int64_t>(sizeof(double) + vectors * sizeof(T));
 }
 
 template <typename T>
-void Normalize(const Layout& layout, const KernelArgs& args, const T* mean, const T* variance,
-               T epsilon) {
+void Normalize(const ChannelLayout& layout, const KernelArgs& args, const T* mean,
+               const T* variance, T epsilon) {
   const T *x = args.input<T>(0), *scale = args.input<T>(1), *offset = args.input<T>(2);
   T* const y = args.output<T>(0);
   T* const factor = Vectors<T>(args, layout.channels);
@@ -95,11 +80,11 @@ void Normalize(const Layout& layout, const KernelArgs& args, const T* mean, cons
 // Writes the mean and variance of each channel to outputs 3 and 4, then updates the moving averages
 // in outputs 1 and 2.
 template <typename T>
-void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
+void TakeStatistics(const ChannelLayout& layout, const KernelArgs& args, T weight) {
   const T* const x = args.input<T>(0);
   double* const sums = args.scratch<double>();
   T *const mean = args.output<T>(3), *const variance = args.output<T>(4);
-  const double n = static_cast<double>(layout.count());
+  const double n = static_cast<double>(layout.rows * layout.plane);
   Sum(layout, sums, [=](int64_t i, int64_t) MF_INLINE { return static_cast<double>(x[i]); });
   for (int64_t c = 0; c < layout.channels; ++c) {
     mean[c] = static_cast<T>(sums[c] / std::max(n, 1.0));
@@ -126,7 +111,7 @@ void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
 
 template <typename T>
 KernelPlan BatchNorm(const KernelContext& c) {
-  const Layout layout(c.output_shape(0), c.attr<std::string>("data_format"));
+  const ChannelLayout layout = ChannelLayout::Of(c, c.output_shape(0));
   const T epsilon = c.attr<float>("epsilon"), weight = c.attr<float>("exponential_avg_factor");
   const bool training = c.attr<bool>("is_training");
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
@@ -149,7 +134,7 @@ KernelPlan BatchNorm(const KernelContext& c) {
 
 template <typename T>
 KernelPlan BatchNormGrad(const KernelContext& c) {
-  const Layout layout(c.output_shape(0), c.attr<std::string>("data_format"));
+  const ChannelLayout layout = ChannelLayout::Of(c, c.output_shape(0));
   const T epsilon = c.attr<float>("epsilon");
   const bool training = c.attr<bool>("is_training");
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
@@ -166,7 +151,7 @@ KernelPlan BatchNormGrad(const KernelContext& c) {
             Sum(layout, sums, [=](int64_t i, int64_t ch) MF_INLINE {
               return static_cast<double>(dy[i]) * (x[i] - mean[ch]);
             });
-            const T n = static_cast<T>(std::max<int64_t>(layout.count(), 1));
+            const T n = static_cast<T>(std::max<int64_t>(layout.rows * layout.plane, 1));
             for (int64_t ch = 0; ch < channels; ++ch) {
               const T inverse = 1 / std::sqrt(variance[ch] + epsilon);
               dscale[ch] = static_cast<T>(sums[ch]) * inverse;

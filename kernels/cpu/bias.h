@@ -3,7 +3,7 @@
 #define MIRRORFLOW_KERNELS_CPU_BIAS_H_
 
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <utility>
 
 #include "framework/runtime/kernel.h"
@@ -11,6 +11,19 @@
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
+
+// A value viewed as [rows, channels, plane]; `plane` is 1 if channels are the last dimension.
+struct ChannelLayout {
+  int64_t rows, channels, plane;
+
+  // Reads the layout of a value of this shape from the node's attribute `data_format`.
+  static ChannelLayout Of(const KernelContext& c, const Shape& shape) {
+    const int d = c.attr<std::string>("data_format")[1] == 'C' ? 1 : shape.rank() - 1;
+    return {.rows = shape.num_elements_before(d),
+            .channels = shape.dim(d),
+            .plane = shape.num_elements_from(d + 1)};
+  }
+};
 
 // Computes out = value + bias for `rows` rows of `channels` elements; `out` may be `value`.
 template <typename T>
@@ -29,8 +42,7 @@ void AddBias(int64_t rows, int64_t channels, const T* value, const T* bias, T* o
 // in input 2 to each row.
 inline KernelPlan ThenAddBias(KernelPlan product, int64_t rows, int64_t channels) {
   product.kernel = MakeKernel(
-      [rows, channels, kernel = std::shared_ptr<const Kernel>(std::move(product.kernel))](
-          const KernelArgs& args, Lane& lane) {
+      [rows, channels, kernel = std::move(product.kernel)](const KernelArgs& args, Lane& lane) {
         const absl::Status status = kernel->Run(args, lane);
         float* const out = args.output<float>(0);
         if (status.ok()) AddBias(rows, channels, out, args.input<float>(2), out);

@@ -3,7 +3,6 @@
 // BiasAdd and its gradient on the CPU. Values are rows with one element per channel or, for NCHW
 // images, planes of one channel.
 #include <algorithm>
-#include <string>
 
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/type_list.h"
@@ -16,23 +15,8 @@ namespace {
 // with the number of blocks instead of the number of terms.
 constexpr int64_t kBlock = 64;
 
-// The value viewed as [rows, channels, plane]; `plane` is 1 if channels are the last dimension.
-struct Geometry {
-  int64_t rows;
-  int64_t channels;
-  int64_t plane;
-};
-
-Geometry GeometryOf(const KernelContext& c, const Shape& shape) {
-  const bool nchw = c.attr<std::string>("data_format") == "NCHW";
-  const int d = nchw ? 1 : shape.rank() - 1;
-  return {.rows = shape.num_elements_before(d),
-          .channels = shape.dim(d),
-          .plane = shape.num_elements_from(d + 1)};
-}
-
 template <typename T>
-void AddBiasToPlanes(const Geometry& g, const T* value, const T* bias, T* out) {
+void AddBiasToPlanes(const ChannelLayout& g, const T* value, const T* bias, T* out) {
   for (int64_t r = 0; r < g.rows; ++r) {
     for (int64_t c = 0; c < g.channels; ++c) {
       const auto b = Wrapping(bias[c]);
@@ -61,7 +45,7 @@ void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t ch
 
 // Adds the sum of all rows to `out`. `block` has room for one row.
 template <typename T>
-void SumAllRows(const Geometry& g, const T* in, T* out, T* block) {
+void SumAllRows(const ChannelLayout& g, const T* in, T* out, T* block) {
   for (int64_t r = 0; r < g.rows; r += kBlock) {
     SumRows(in + r * g.channels, block, std::min(kBlock, g.rows - r), g.channels);
     for (int64_t i = 0; i < g.channels; ++i) out[i] += block[i];
@@ -69,7 +53,7 @@ void SumAllRows(const Geometry& g, const T* in, T* out, T* block) {
 }
 
 template <typename T>
-void SumPlanes(const Geometry& g, const T* in, T* out) {
+void SumPlanes(const ChannelLayout& g, const T* in, T* out) {
   for (int64_t r = 0; r < g.rows; ++r) {
     for (int64_t c = 0; c < g.channels; ++c, in += g.plane) {
       T sum = 0;
@@ -84,7 +68,7 @@ void SumPlanes(const Geometry& g, const T* in, T* out) {
 }
 
 absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
-  const Geometry g = GeometryOf(c, c.output_shape(0));
+  const ChannelLayout g = ChannelLayout::Of(c, c.output_shape(0));
   return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
                         const T *const value = args.input<T>(0), *const bias = args.input<T>(1);
@@ -100,7 +84,7 @@ absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
-  const Geometry g = GeometryOf(c, c.input_shape(0));
+  const ChannelLayout g = ChannelLayout::Of(c, c.input_shape(0));
   return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
     using T = decltype(Wrapping(typename decltype(tag)::type()));
     return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {

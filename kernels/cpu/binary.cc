@@ -20,23 +20,6 @@ absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   return Binary(AllTypes(), [](auto x, auto y) { return (x == y) == kEqual; })(c);
 }
 
-struct IntegerDivision {
-  static constexpr char kError[] = "integer division by zero; expected nonzero divisors";
-};
-
-// Rounds towards zero. The smallest integer divided by -1 wraps around instead of trapping.
-struct Div : IntegerDivision {
-  template <typename T>
-  T operator()(T x, T y, bool& bad) const {
-    if constexpr (std::is_integral_v<T>) {
-      bad |= y == 0;
-      if (y == 0) return 0;
-      if (std::is_signed_v<T> && y == T(-1)) return static_cast<T>(-Wrapping(x));
-    }
-    return static_cast<T>(x / y);
-  }
-};
-
 // Also rounds floating-point quotients towards zero.
 struct TruncateDiv : IntegerDivision {
   template <typename T>

@@ -10,22 +10,16 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 #include "ops/shape_values.h"
 
 namespace mirrorflow {
 namespace {
 
-absl::StatusOr<Shape> ConstantShape(const KernelContext& c, int i) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, IntegersOf(c.constant(i)));
-  return Shape(dims);
-}
-
 absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
-  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
-  const auto axes = BroadcastAxes(s0, s1);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s0, c.integers(0));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s1, c.integers(1));
+  const auto axes = BroadcastAxes(Shape(s0), Shape(s1));
   std::vector<Tensor> outputs;
   for (int k = 0; k < 2; ++k) {
     const Shape shape({static_cast<int64_t>(axes[k].size())});
@@ -40,9 +34,9 @@ absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
-  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
-  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(s0, s1));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s0, c.integers(0));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s1, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(Shape(s0), Shape(s1)));
   return ConstantKernel({IntegerTensor(c.output_dtype(0), Shape({both.rank()}), both.dims())});
 }
 

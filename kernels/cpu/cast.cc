@@ -40,13 +40,15 @@ To Convert(From x) {
   }
 }
 
+// The type to read elements as: bools are bytes, which the compiler can widen to vectors.
+template <typename From>
+using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
+
 template <typename From, typename To>
 KernelPlan CastPlan(int64_t n) {
   KernelPlan plan;
   plan.kernel = MakeKernel([n](const KernelArgs& args) {
-    // Reads bools as bytes, which the compiler can widen to vectors.
-    using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
-    const Stored* x = args.input<Stored>(0);
+    const auto* x = args.input<Stored<From>>(0);
     To* y = args.output<To>(0);
     if constexpr (std::is_same_v<From, To>) {
       if (n > 0) std::memmove(y, x, n * sizeof(To));
@@ -60,81 +62,55 @@ KernelPlan CastPlan(int64_t n) {
 }
 
 using CastTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool, uint32_t, uint64_t>;
+using Reduced = uint16_t;  // half or bfloat16
 
-// Splits `n` elements into blocks and calls convert(begin, count) for each.
-constexpr int64_t kBlock = 512;
-template <typename Fn>
-void ForEachBlock(int64_t n, const Fn& convert) {
-  for (int64_t i = 0; i < n; i += kBlock) convert(i, std::min(kBlock, n - i));
-}
-
-// Casts from half or bfloat16, which widen to float without rounding.
-template <typename To>
-KernelPlan CastFromReduced(DataType from, int64_t n) {
-  return {.kernel = MakeKernel([from, n](const KernelArgs& args) {
-            const uint16_t* x = args.input<uint16_t>(0);
-            To* y = args.output<To>(0);
-            ForEachBlock(n, [&](int64_t i, int64_t count) {
-              float block[kBlock];
-              WidenReduced(from, x + i, block, count);
-              for (int64_t j = 0; j < count; ++j) y[i + j] = Convert<To>(block[j]);
-            });
-          })};
-}
-
-template <typename From>
-KernelPlan CastToReduced(DataType to, int64_t n) {
-  return {.kernel = MakeKernel([to, n](const KernelArgs& args) {
-            using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
-            const Stored* x = args.input<Stored>(0);
-            uint16_t* y = args.output<uint16_t>(0);
-            ForEachBlock(n, [&](int64_t i, int64_t count) {
-              float block[kBlock];
-              for (int64_t j = 0; j < count; ++j) block[j] = ToFloatForRounding(x[i + j]);
-              RoundToReduced(to, block, y + i, count);
-            });
-          })};
-}
-
-KernelPlan CastBetweenReduced(DataType from, DataType to, int64_t n) {
-  return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            const uint16_t* x = args.input<uint16_t>(0);
-            uint16_t* y = args.output<uint16_t>(0);
-            ForEachBlock(n, [&](int64_t i, int64_t count) {
-              float block[kBlock];
-              if (from == to) {
-                std::memmove(y + i, x + i, count * sizeof(uint16_t));
-              } else {
-                WidenReduced(from, x + i, block, count);
-                RoundToReduced(to, block, y + i, count);
-              }
-            });
-          }),
-          .in_place = {{0, 0}}};
+// Casts from or to half or bfloat16, or both, through blocks of floats. Both widen to float without
+// rounding.
+template <typename From, typename To>
+KernelPlan CastThroughFloat(DataType from, DataType to, int64_t n) {
+  KernelPlan plan;
+  plan.kernel = MakeKernel([=](const KernelArgs& args) {
+    const auto* x = args.input<Stored<From>>(0);
+    To* y = args.output<To>(0);
+    constexpr int64_t kBlock = 512;
+    for (int64_t i = 0; i < n; i += kBlock, x += kBlock, y += kBlock) {
+      const int64_t count = std::min(kBlock, n - i);
+      float block[kBlock];
+      if constexpr (std::is_same_v<From, Reduced>) {
+        WidenReduced(from, x, block, count);
+      } else {
+        for (int64_t j = 0; j < count; ++j) block[j] = ToFloatForRounding(x[j]);
+      }
+      if constexpr (std::is_same_v<To, Reduced>) {
+        RoundToReduced(to, block, y, count);
+      } else {
+        for (int64_t j = 0; j < count; ++j) y[j] = Convert<To>(block[j]);
+      }
+    }
+  });
+  if (sizeof(From) == sizeof(To)) plan.in_place = {{0, 0}};
+  return plan;
 }
 
 absl::StatusOr<KernelPlan> CreateCast(const KernelContext& c) {
   const DataType source = c.input_dtype(0), target = c.output_dtype(0);
   const int64_t n = c.output_shape(0).num_elements();
   if (IsReducedFloat(source) && IsReducedFloat(target)) {
-    return CastBetweenReduced(source, target, n);
+    return source == target ? CastPlan<Reduced, Reduced>(n)
+                            : CastThroughFloat<Reduced, Reduced>(source, target, n);
   }
   if (IsReducedFloat(source)) {
-    return ForType(CastTypes(), target, [&](auto to) {
-      return CastFromReduced<typename decltype(to)::type>(source, n);
+    return ForType(CastTypes(), target, [&]<typename To>(TypeTag<To>) {
+      return CastThroughFloat<Reduced, To>(source, target, n);
     });
   }
-  if (IsReducedFloat(target)) {
-    return ForType(CastTypes(), source, [&](auto from) {
-      return CastToReduced<typename decltype(from)::type>(target, n);
-    });
-  }
-  return ForType(CastTypes(), c.input_dtype(0), [&](auto from) {
-    return ForType(CastTypes(), c.output_dtype(0), [&](auto to) {
-      return CastPlan<typename decltype(from)::type, typename decltype(to)::type>(
-          c.output_shape(0).num_elements());
-    });
-  });
+  return ForType(CastTypes(), source,
+                 [&]<typename From>(TypeTag<From>) -> absl::StatusOr<KernelPlan> {
+                   if (IsReducedFloat(target))
+                     return CastThroughFloat<From, Reduced>(source, target, n);
+                   return ForType(CastTypes(), target,
+                                  [&]<typename To>(TypeTag<To>) { return CastPlan<From, To>(n); });
+                 });
 }
 
 }  // namespace

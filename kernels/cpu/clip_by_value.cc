@@ -19,22 +19,18 @@ void Clip(const T* t, const T* low, const T* high, T* out, int64_t n) {
   }
 }
 
-template <typename T>
-KernelPlan ClipPlan(const KernelContext& c) {
-  const Shape& shape = c.output_shape(0);
-  const int64_t n = shape.num_elements();
-  const bool low_moves = c.input_shape(1).rank() > 0, high_moves = c.input_shape(2).rank() > 0;
-  const auto clip = low_moves ? (high_moves ? Clip<true, true, T> : Clip<true, false, T>)
-                              : (high_moves ? Clip<false, true, T> : Clip<false, false, T>);
-  return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            clip(args.input<T>(0), args.input<T>(1), args.input<T>(2), args.output<T>(0), n);
-          }),
-          .in_place = {{0, 0}}};
-}
-
 absl::StatusOr<KernelPlan> CreateClipByValue(const KernelContext& c) {
-  return ForType(NumericTypes(), c.output_dtype(0),
-                 [&]<typename T>(TypeTag<T>) { return ClipPlan<T>(c); });
+  const int64_t n = c.output_shape(0).num_elements();
+  const bool low_moves = c.input_shape(1).rank() > 0, high_moves = c.input_shape(2).rank() > 0;
+  return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+    const auto clip = low_moves ? (high_moves ? Clip<true, true, T> : Clip<true, false, T>)
+                                : (high_moves ? Clip<false, true, T> : Clip<false, false, T>);
+    return KernelPlan{.kernel = MakeKernel([n, clip](const KernelArgs& args) {
+                        clip(args.input<T>(0), args.input<T>(1), args.input<T>(2),
+                             args.output<T>(0), n);
+                      }),
+                      .in_place = {{0, 0}}};
+  });
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 //
 // NumReplicas on one replica, for EvaluateNode only: in a plan it is a constant. Collectives and
 // views need no kernel.
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {

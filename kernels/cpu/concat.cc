@@ -4,20 +4,14 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
 namespace {
 
-// Creates the kernel of Concat, whose first input is the axis, or of ConcatV2, whose last input is
-// the axis.
-template <bool kAxisFirst>
-absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
-  const int n = c.node().num_inputs() - 1, first = kAxisFirst ? 1 : 0;
+// Joins the rows of inputs [first, first + n), which are the dimensions from `axis` on.
+absl::StatusOr<KernelPlan> JoinInputs(const KernelContext& c, int first, int n, int axis) {
   const Shape& out = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxisFirst ? 0 : n)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], out.rank()));
   const int64_t rows = out.num_elements_before(axis), row = out.num_elements_from(axis);
   std::vector<Move> moves;
   int64_t begin = 0;
@@ -31,19 +25,19 @@ absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   return CopyKernel(c.output_dtype(0), std::move(moves));
 }
 
-// Views the output as [rows, n, piece]: input i fills index i of the middle dimension.
+// Creates the kernel of Concat, whose first input is the axis, or of ConcatV2, whose last input is
+// the axis.
+template <bool kAxisFirst>
+absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
+  const int n = c.node().num_inputs() - 1;
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(kAxisFirst ? 0 : n, c.output_shape(0).rank()));
+  return JoinInputs(c, kAxisFirst ? 1 : 0, n, axis);
+}
+
 absl::StatusOr<KernelPlan> CreatePack(const KernelContext& c) {
-  const int n = c.node().num_inputs();
-  const Shape& out = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), out.rank()));
-  const int64_t rows = out.num_elements_before(axis), piece = out.num_elements_from(axis + 1);
-  std::vector<Move> moves;
-  for (int i = 0; i < n; ++i) {
-    moves.push_back({i, 0,
-                     StridedCopy(c.output_dtype(0), {{rows, piece, n * piece}, {piece, 1, 1}},
-                                 /*in_offset=*/0, /*out_offset=*/i * piece)});
-  }
-  return CopyKernel(c.output_dtype(0), std::move(moves));
+  MF_ASSIGN_OR_RETURN(const int axis,
+                      NormalizeAxis(c.attr<int64_t>("axis"), c.output_shape(0).rank()));
+  return JoinInputs(c, 0, c.node().num_inputs(), axis);
 }
 
 absl::StatusOr<KernelPlan> CreateUnpack(const KernelContext& c) {
@@ -84,8 +78,7 @@ KernelPlan OffsetKernel(int n, int rank, int axis) {
 
 absl::StatusOr<KernelPlan> CreateConcatOffset(const KernelContext& c) {
   const int n = c.node().num_outputs(), rank = static_cast<int>(c.output_shape(0).dim(0));
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(0)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], rank, "concat_dim"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(0, rank, "concat_dim"));
   return c.output_dtype(0) == DT_INT64 ? OffsetKernel<int64_t>(n, rank, axis)
                                        : OffsetKernel<int32_t>(n, rank, axis);
 }

@@ -15,9 +15,9 @@
 
 #include "Eigen/Core"
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/type_list.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
@@ -182,31 +182,23 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
   const Epilogue epilogue = Epilogue::Of(c.node());
-  if (shapes.AnyEmpty()) {
-    KernelPlan zeros = Zeros(out_elements * DataTypeSize(dtype));
-    if (!g.bias || out_elements == 0) return zeros;
-    zeros = ThenAddBias(std::move(zeros), out_elements / g.out_channels, g.out_channels);
-    return ThenRun(epilogue, std::move(zeros), out_elements);
+  const auto with_epilogue = [&](KernelPlan plan) {
+    if (out_elements == 0) return plan;
+    if (g.bias) {
+      plan = ThenAddBias(std::move(plan), out_elements / g.out_channels, g.out_channels);
+    }
+    return ThenRun(epilogue, std::move(plan), out_elements);
+  };
+  if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
+  absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
+  if (dtype == DT_FLOAT) {
+    plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
   }
-  absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
-  switch (dtype) {
-    case DT_FLOAT:
-      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
-      if (!absl::IsUnimplemented(plan.status())) break;
-      plan = ByProducts<float>(part, g, out_elements);
-      if (plan.ok() && g.bias) {
-        plan = ThenAddBias(*std::move(plan), out_elements / g.out_channels, g.out_channels);
-      }
-      if (plan.ok()) plan = ThenRun(epilogue, *std::move(plan), out_elements);
-      break;
-    case DT_DOUBLE:
-      plan = ByProducts<double>(part, g, out_elements);
-      break;
-    case DT_INT32:
-      plan = ByProducts<uint32_t>(part, g, out_elements);  // unsigned arithmetic wraps around
-      break;
-    default:
-      break;
+  if (absl::IsUnimplemented(plan.status())) {
+    plan = ForType(TypeList<float, double, int32_t>(), dtype, [&]<typename T>(TypeTag<T>) {
+      return ByProducts<decltype(Wrapping(T()))>(part, g, out_elements);  // integers wrap
+    });
+    if (plan.ok()) plan = with_epilogue(*std::move(plan));
   }
   if (plan.ok() && plan->flops == 0) plan->flops = shapes.Flops(WindowSize(g));
   return plan;

@@ -5,35 +5,19 @@
 #include <algorithm>
 
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
+#include "kernels/cpu/reducer.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 namespace {
 
-struct SumOf {
-  static constexpr int kIdentity = 0;
-  template <typename T>
-  static T Combine(T a, T b) {
-    return static_cast<T>(Wrapping(a) + Wrapping(b));
-  }
-};
-
-struct ProductOf {
-  static constexpr int kIdentity = 1;
-  template <typename T>
-  static T Combine(T a, T b) {
-    return static_cast<T>(Wrapping(a) * Wrapping(b));
-  }
-};
-
 // Scans one [rows, width] slice of the input. `step` is `width`, or `-width` to scan from the last
 // row to the first.
 template <typename Op, typename T>
 void Scan(const T* x, T* y, int64_t rows, int64_t width, int64_t step, bool exclusive) {
   if (exclusive) {
-    std::fill_n(y, width, T(Op::kIdentity));
+    std::fill_n(y, width, Op::Identity());
   } else {
     std::copy_n(x, width, y);
   }
@@ -47,7 +31,7 @@ void Scan(const T* x, T* y, int64_t rows, int64_t width, int64_t step, bool excl
   }
 }
 
-template <typename Op, typename T>
+template <template <typename> typename Op, typename T>
 KernelPlan CumulativePlan(int64_t outer, int64_t rows, int64_t width, bool exclusive,
                           bool reverse) {
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
@@ -55,17 +39,16 @@ KernelPlan CumulativePlan(int64_t outer, int64_t rows, int64_t width, bool exclu
             const int64_t begin = reverse ? (rows - 1) * width : 0;
             for (int64_t o = 0; o < outer; ++o) {
               const int64_t at = o * rows * width + begin;
-              Scan<Op>(args.input<T>(0) + at, args.output<T>(0) + at, rows, width,
-                       reverse ? -width : width, exclusive);
+              Scan<Op<T>>(args.input<T>(0) + at, args.output<T>(0) + at, rows, width,
+                          reverse ? -width : width, exclusive);
             }
           })};
 }
 
-template <typename Op>
+template <template <typename> typename Op>
 absl::StatusOr<KernelPlan> CreateCumulative(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "axis"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(1, in.rank()));
   const int64_t outer = in.num_elements_before(axis), width = in.num_elements_from(axis + 1);
   const bool exclusive = c.node().attr<bool>("exclusive"), reverse = c.node().attr<bool>("reverse");
   return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
@@ -76,7 +59,7 @@ absl::StatusOr<KernelPlan> CreateCumulative(const KernelContext& c) {
 }  // namespace
 
 void RegisterCumulativeCpu(KernelRegistry& kernels) {
-  kernels.Register("Cumprod", "CPU", CreateCumulative<ProductOf>);
+  kernels.Register("Cumprod", "CPU", CreateCumulative<ProdOf>);
   kernels.Register("Cumsum", "CPU", CreateCumulative<SumOf>);
 }
 

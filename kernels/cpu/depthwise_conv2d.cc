@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/direct_depthwise.h"
 #include "kernels/cpu/epilogue.h"
@@ -97,17 +96,6 @@ void Run(ConvolutionPart part, const Geometry& g, const KernelArgs& args, int64_
   }
 }
 
-// Describes the op as a convolution with one group per channel, whose filter has the same layout.
-ConvolutionGeometry AsConvolution(const Geometry& g) {
-  return {.batch = g.batch,
-          .in_channels = g.channels,
-          .out_channels = g.out_channels(),
-          .h = g.h,
-          .w = g.w,
-          .nchw = g.nchw,
-          .groups = g.channels};
-}
-
 KernelPlan DirectPlan(const Geometry& g, bool bias, const Epilogue& epilogue) {
   const DirectDepthwise convolution = {
       .batch = g.batch, .channels = g.channels, .h = g.h, .w = g.w, .epilogue = epilogue};
@@ -133,8 +121,15 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const int64_t elements = c.output_shape(0).num_elements();
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   const Epilogue epilogue = Epilogue::Of(c.node());
-  ConvolutionGeometry convolution = AsConvolution(g);
-  convolution.bias = c.node().input_index(ops::kFusedBias) >= 0;
+  // The op as a convolution with one group per channel, whose filter has the same layout.
+  const ConvolutionGeometry convolution = {.batch = g.batch,
+                                           .in_channels = g.channels,
+                                           .out_channels = g.out_channels(),
+                                           .h = g.h,
+                                           .w = g.w,
+                                           .nchw = g.nchw,
+                                           .groups = g.channels,
+                                           .bias = c.node().input_index(ops::kFusedBias) >= 0};
   const bool is_float = c.output_dtype(0) == DT_FLOAT && !shapes.AnyEmpty();
   if (is_float && part == ConvolutionPart::kForward && !g.nchw && g.each == 1 &&
       DirectDepthwise::Supports(g.channels)) {

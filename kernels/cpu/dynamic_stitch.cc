@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
@@ -22,7 +21,7 @@ absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   };
   std::map<int64_t, Source> sources;  // keyed by output row
   for (int k = 0; k < n; ++k) {
-    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, IntegersOf(c.constant(k)));
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, c.integers(k));
     for (size_t i = 0; i < indices.size(); ++i) {
       sources[indices[i]] = {n + k, static_cast<int64_t>(i)};
     }

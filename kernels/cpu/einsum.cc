@@ -67,27 +67,6 @@ Contraction ContractionOf(const KernelContext& c, const EinsumTerms& terms) {
   return contraction;
 }
 
-template <typename T>
-KernelPlan ContractionPlan(Contraction contraction, bool has_second) {
-  using Element = decltype(Wrapping(T()));
-  return {.kernel = MakeKernel(
-              [contraction = std::move(contraction), has_second](const KernelArgs& args) {
-                const auto* a = reinterpret_cast<const Element*>(args.input<T>(0));
-                const auto* b =
-                    has_second ? reinterpret_cast<const Element*>(args.input<T>(1)) : nullptr;
-                auto* out = reinterpret_cast<Element*>(args.output<T>(0));
-                // Elements off a diagonal stay 0.
-                std::fill_n(out, contraction.elements, Element());
-                ForEach(contraction.kept, {}, [&](const auto& at) {
-                  Element sum = Element();
-                  ForEach(contraction.summed, at, [&](const auto& term) {
-                    sum += b != nullptr ? a[term[1]] * b[term[2]] : a[term[1]];
-                  });
-                  out[at[0]] = sum;
-                });
-              })};
-}
-
 absl::StatusOr<KernelPlan> CreateEinsum(const KernelContext& c) {
   std::vector<int> ranks;
   for (int i = 0; i < c.node().num_inputs(); ++i) ranks.push_back(c.input_shape(i).rank());
@@ -98,9 +77,25 @@ absl::StatusOr<KernelPlan> CreateEinsum(const KernelContext& c) {
   for (const auto* loops : {&contraction.kept, &contraction.summed}) {
     for (const Loop& loop : *loops) flops *= static_cast<double>(loop.size);
   }
+  const bool has_second = c.node().num_inputs() == 2;
   absl::StatusOr<KernelPlan> plan =
       ForType(SignedTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
-        return ContractionPlan<T>(std::move(contraction), c.node().num_inputs() == 2);
+        using Element = decltype(Wrapping(T()));
+        return KernelPlan{.kernel = MakeKernel([contraction = std::move(contraction),
+                                                has_second](const KernelArgs& args) {
+                            const Element* a = args.input<Element>(0);
+                            const Element* b = has_second ? args.input<Element>(1) : nullptr;
+                            Element* out = args.output<Element>(0);
+                            // Elements off a diagonal stay 0.
+                            std::fill_n(out, contraction.elements, Element());
+                            ForEach(contraction.kept, {}, [&](const auto& at) {
+                              Element sum = Element();
+                              ForEach(contraction.summed, at, [&](const auto& term) {
+                                sum += b != nullptr ? a[term[1]] * b[term[2]] : a[term[1]];
+                              });
+                              out[at[0]] = sum;
+                            });
+                          })};
       });
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;

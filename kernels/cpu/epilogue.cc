@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "Eigen/Core"
-#include "framework/core/status.h"
 #include "kernels/cpu/exponential.h"
 #include "kernels/cpu/vectorize.h"
 #include "ops/activation.h"
@@ -91,9 +89,8 @@ void Epilogue::Run(float* out, const float* addend, int64_t n) const {
 
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n) {
   if (epilogue.empty()) return plan;
-  plan.kernel =
-      MakeKernel([epilogue, n, kernel = std::shared_ptr<const Kernel>(std::move(plan.kernel))](
-                     const KernelArgs& args, Lane& lane) {
+  plan.kernel = MakeKernel(
+      [epilogue, n, kernel = std::move(plan.kernel)](const KernelArgs& args, Lane& lane) {
         const absl::Status status = kernel->Run(args, lane);
         if (status.ok()) {
           epilogue.Run(args.output<float>(0),

@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/type_list.h"
 
@@ -81,16 +78,15 @@ struct GatherKernel {
   }
 };
 
-// `dtype` is the dtype of params.
 template <typename Index>
-KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype, int batch_dims) {
+KernelPlan GatherPlan(const KernelContext& c, int axis, int batch_dims) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
   return {.kernel = MakeKernel(GatherKernel<Index>{
               .batch = params.num_elements_before(batch_dims),
               .outer = Shape(params.dims().subspan(batch_dims, axis - batch_dims)).num_elements(),
               .limit = params.dim(axis),
               .count = indices.num_elements_from(batch_dims),
-              .bytes = params.num_elements_from(axis + 1) * DataTypeSize(dtype),
+              .bytes = params.num_elements_from(axis + 1) * DataTypeSize(c.output_dtype(0)),
               .indices_shape = indices,
               .first_row = FirstRow(c.output_sharding(0), batch_dims > 0 ? 0 : axis)}),
           .fails_on_data = true};
@@ -98,26 +94,23 @@ KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype, int batc
 
 absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
   if (DataTypeSize(c.input_dtype(0)) == 0) return UnsupportedDataType(c.input_dtype(0));
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(2)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], c.input_shape(0).rank()));
-  const DataType dtype = c.input_dtype(0);
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(2, c.input_shape(0).rank()));
   const int64_t given_batch = c.attr<int64_t>("batch_dims");
   const int batch =
       static_cast<int>(given_batch < 0 ? given_batch + c.input_shape(1).rank() : given_batch);
-  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, axis, dtype, batch)
-                                      : GatherPlan<int32_t>(c, axis, dtype, batch);
+  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, axis, batch)
+                                      : GatherPlan<int32_t>(c, axis, batch);
 }
 
 // Creates the kernel of ResourceGather, for EvaluateNode only, where the handle has the variable's
 // shape. In a plan, a variable read and a GatherV2 replace this op.
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
-  const DataType dtype = c.output_dtype(0);
   if (c.input_shape(0).rank() == 0) {
     return absl::UnimplementedError("cannot gather from a variable of unknown shape");
   }
   const int batch = static_cast<int>(c.attr<int64_t>("batch_dims"));
-  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, batch, dtype, batch)
-                                      : GatherPlan<int32_t>(c, batch, dtype, batch);
+  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, batch, batch)
+                                      : GatherPlan<int32_t>(c, batch, batch);
 }
 
 // --- UnsortedSegmentSum ----------------------------------------------------------------------

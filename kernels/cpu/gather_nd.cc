@@ -3,7 +3,6 @@
 // GatherNd, ScatterNd and TensorScatterUpdate on the CPU.
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

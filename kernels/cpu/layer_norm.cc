@@ -5,22 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 namespace {
-
-struct Matrix {
-  int64_t rows, columns;
-};
-
-Matrix MatrixOf(const Shape& shape) {
-  const int last = shape.rank() - 1;
-  return {.rows = shape.num_elements_before(last), .columns = shape.dim(last)};
-}
 
 // Returns the sum of fn(i) over all i < n, accumulated in lanes that are added at the end.
 template <typename T, typename Fn>
@@ -41,13 +30,13 @@ MF_INLINE inline T Sum(int64_t n, Fn fn) {
 
 template <typename T>
 KernelPlan LayerNorm(const KernelContext& c) {
-  const Matrix m = MatrixOf(c.input_shape(0));
+  const Shape& shape = c.input_shape(0);
+  const int64_t rows = shape.num_elements_before(shape.rank() - 1), n = shape.dim(shape.rank() - 1);
   const T epsilon = c.attr<float>("epsilon");
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
             const T *gamma = args.input<T>(1), *beta = args.input<T>(2);
             T *means = args.output<T>(1), *inverses = args.output<T>(2);
-            const int64_t n = m.columns;
-            for (int64_t r = 0; r < m.rows; ++r) {
+            for (int64_t r = 0; r < rows; ++r) {
               const T* const x = args.input<T>(0) + r * n;
               T* const y = args.output<T>(0) + r * n;
               WithWidestVectors([=]() MF_INLINE {
@@ -108,17 +97,17 @@ MF_INLINE inline void RowGradient(const T* dy, const T* x, const T* gamma, T mea
 
 template <typename T>
 KernelPlan LayerNormGrad(const KernelContext& c) {
-  const Matrix m = MatrixOf(c.input_shape(1));
+  const Shape& shape = c.input_shape(1);
+  const int64_t rows = shape.num_elements_before(shape.rank() - 1), n = shape.dim(shape.rank() - 1);
   return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            const int64_t n = m.columns;
             const T *dy = args.input<T>(0), *x = args.input<T>(1), *gamma = args.input<T>(2);
             const T *means = args.input<T>(3), *inverses = args.input<T>(4);
             T* const dx = args.output<T>(0);
             const ColumnSums<T> all{args.output<T>(1), args.output<T>(2)};
             const ColumnSums<T> block{args.scratch<T>(), args.scratch<T>() + n};
             all.Clear(n);
-            for (int64_t first = 0; first < m.rows; first += kBlock) {
-              const int64_t last = std::min(first + kBlock, m.rows);
+            for (int64_t first = 0; first < rows; first += kBlock) {
+              const int64_t last = std::min(first + kBlock, rows);
               block.Clear(n);
               WithWidestVectors([=]() MF_INLINE {
                 for (int64_t r = first; r < last; ++r) {
@@ -129,7 +118,7 @@ KernelPlan LayerNormGrad(const KernelContext& c) {
               all.Add(block, n);
             }
           }),
-          .scratch_bytes = 2 * m.columns * static_cast<int64_t>(sizeof(T)),
+          .scratch_bytes = 2 * n * static_cast<int64_t>(sizeof(T)),
           .in_place = {{0, 0}, {1, 0}}};
 }
 

@@ -4,7 +4,6 @@
 #include "ops/list_diff.h"
 
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {

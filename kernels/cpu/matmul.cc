@@ -11,7 +11,6 @@
 
 #include "Eigen/Core"
 #include "absl/strings/str_cat.h"
-#include "framework/core/status.h"
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/onednn.h"
@@ -30,11 +29,8 @@ template <typename T>
 void EigenProduct(const ProductGeometry& g, const T* a, const T* b, T* out) {
   const int64_t m = g.m, n = g.n, k = g.k;
   const bool ta = g.transpose_a, tb = g.transpose_b;
-  using Element = decltype(Wrapping(T()));
-  const auto* x = reinterpret_cast<const Element*>(a);
-  const auto* y = reinterpret_cast<const Element*>(b);
-  Eigen::Map<const Matrix<Element>> ma(x, ta ? k : m, ta ? m : k), mb(y, tb ? n : k, tb ? k : n);
-  Eigen::Map<Matrix<Element>> mo(reinterpret_cast<Element*>(out), m, n);
+  Eigen::Map<const Matrix<T>> ma(a, ta ? k : m, ta ? m : k), mb(b, tb ? n : k, tb ? k : n);
+  Eigen::Map<Matrix<T>> mo(out, m, n);
   if (ta && tb) {
     mo.noalias() = ma.transpose() * mb.transpose();
   } else if (ta) {
@@ -60,11 +56,6 @@ void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float*
 // Smaller products go to Eigen, because the overhead of Product or oneDNN is about the time that
 // Eigen needs for this many operations.
 constexpr double kMinLargeFlops = 65536;
-
-// Returns the batch dimensions: all but the last two.
-Shape BatchDims(const Shape& matrices) {
-  return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
-}
 
 // Makes a kernel that calls multiply(g, a, b, out) for each matrix of the output.
 template <typename T, typename Multiply>
@@ -153,8 +144,10 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     plan = OneDnnProduct(merged, c.changes_rarely(1));
   }
   if (absl::IsUnimplemented(plan.status())) {
-    plan = ForType(SignedTypes(), c.output_dtype(0),
-                   [&]<typename T>(TypeTag<T>) { return ForEachMatrix<T>(c, g, EigenProduct<T>); });
+    plan = ForType(SignedTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+      using Element = decltype(Wrapping(T()));
+      return ForEachMatrix<Element>(c, g, EigenProduct<Element>);
+    });
     if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
   }
   // Double precision is exact for every count below 2^53, and no product of sizes overflows it.

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
@@ -41,7 +40,7 @@ absl::StatusOr<Diagonals> DiagonalsOf(const KernelContext& c, const Shape& matri
                  .columns = matrix.dim(matrix.rank() - 1)};
   if (c.node().has_attr("align")) {
     d.align = c.attr<std::string>("align");
-    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntegersOf(c.constant(k)));
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, c.integers(k));
     MF_ASSIGN_OR_RETURN(d.band, ReadBand(numbers));
   }
   d.max_length = d.band.MaxLength(d.rows, d.columns);
@@ -108,8 +107,8 @@ absl::StatusOr<KernelPlan> CreateSet(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateBandPart(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   const Shape& shape = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> lower, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> upper, IntegersOf(c.constant(2)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> lower, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> upper, c.integers(2));
   const int64_t batch = shape.num_elements_before(shape.rank() - 2);
   const int64_t rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
   std::vector<Move> moves;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MaxPool and its first and second gradients on the CPU.
-#include <algorithm>
-
 #include "kernels/cpu/pool.h"
 
 namespace mirrorflow {
@@ -22,15 +20,10 @@ MF_INLINE inline V Largest(const T* corner, Pixels pixels) {
 
 template <typename T>
 void Pool(const PoolGeometry& g, const T* images, T* out) {
-  for (int64_t n = 0; n < g.batch; ++n) {
-    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
-      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
-        StoreVector(out + o + c, Largest<decltype(v)>(images + corner + c, pixels));
-      });
-    });
-    images += g.image_size();
-    out += g.output_size();
-  }
+  ForEachWindow<T>(g, /*clear=*/nullptr,
+                   [=](int64_t at, int64_t o, Pixels pixels, auto v) MF_INLINE {
+                     StoreVector(out + o, Largest<decltype(v)>(images + at, pixels));
+                   });
 }
 
 // Returns whether a pixel is the largest of its window: equal to `largest`, or NaN.
@@ -59,20 +52,12 @@ MF_INLINE inline void GiveToLargest(const T* in, V largest, V dy, Pixels pixels,
 
 template <bool kSeveralWindows, typename T>
 void PoolGrad(const PoolGeometry& g, const T* images, const T* out, const T* dy, T* dx) {
-  for (int64_t n = 0; n < g.batch; ++n) {
-    if (kSeveralWindows) std::fill_n(dx, g.image_size(), T{0});
-    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
-      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
-        using V = decltype(v);
-        GiveToLargest<kSeveralWindows>(images + corner + c, LoadVector<V>(out + o + c),
-                                       LoadVector<V>(dy + o + c), pixels, dx + corner + c);
-      });
-    });
-    images += g.image_size();
-    dx += g.image_size();
-    out += g.output_size();
-    dy += g.output_size();
-  }
+  ForEachWindow<T>(g, /*clear=*/kSeveralWindows ? dx : nullptr,
+                   [=](int64_t at, int64_t o, Pixels pixels, auto v) MF_INLINE {
+                     using V = decltype(v);
+                     GiveToLargest<kSeveralWindows>(images + at, LoadVector<V>(out + o),
+                                                    LoadVector<V>(dy + o), pixels, dx + at);
+                   });
 }
 
 // Returns dx at the first of the largest pixels of `in`.
@@ -90,19 +75,11 @@ MF_INLINE inline V AtLargest(const T* in, V largest, const T* dx, Pixels pixels)
 
 template <typename T>
 void PoolGradGrad(const PoolGeometry& g, const T* images, const T* out, const T* dx, T* dy) {
-  for (int64_t n = 0; n < g.batch; ++n) {
-    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
-      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
+  ForEachWindow<T>(
+      g, /*clear=*/nullptr, [=](int64_t at, int64_t o, Pixels pixels, auto v) MF_INLINE {
         using V = decltype(v);
-        StoreVector(dy + o + c, AtLargest(images + corner + c, LoadVector<V>(out + o + c),
-                                          dx + corner + c, pixels));
+        StoreVector(dy + o, AtLargest(images + at, LoadVector<V>(out + o), dx + at, pixels));
       });
-    });
-    images += g.image_size();
-    dx += g.image_size();
-    out += g.output_size();
-    dy += g.output_size();
-  }
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {

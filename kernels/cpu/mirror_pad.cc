@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 
@@ -16,14 +15,15 @@ namespace mirrorflow {
 namespace {
 
 // The terms of an offset in the inner tensor: terms[d][i] is the term for index i of dimension d in
-// the padded tensor.
+// the padded tensor. A scalar is treated as a row of one element.
 using OffsetTerms = std::vector<std::vector<int64_t>>;
 
 absl::StatusOr<OffsetTerms> OffsetTermsOf(const KernelContext& c, const Shape& padded,
                                           const Shape& inner) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, c.integers(1));
   const int64_t offset = c.attr<std::string>("mode") == "REFLECT" ? 1 : 0;
   const std::vector<int64_t> strides = inner.Strides();
+  if (padded.rank() == 0) return OffsetTerms{{0}};
   OffsetTerms terms(padded.rank());
   for (int d = 0; d < padded.rank(); ++d) {
     const int64_t size = inner.dim(d);
@@ -52,23 +52,15 @@ int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length,
   return padded;
 }
 
-// Splits the terms into those of the outer dimensions and those of the innermost dimension. A
-// scalar is treated as a row of one element.
-std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> SplitTerms(
-    const OffsetTerms& terms) {
-  static constexpr int64_t kOrigin[] = {0};
-  if (terms.empty()) return {{}, kOrigin};
-  return {absl::MakeSpan(terms).first(terms.size() - 1), terms.back()};
-}
-
 absl::StatusOr<KernelPlan> CreateMirrorPad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(OffsetTerms terms, OffsetTermsOf(c, c.output_shape(0), c.input_shape(0)));
   return ForElementSize(c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     auto kernel = MakeKernel([terms = std::move(terms)](const KernelArgs& args) {
-      const auto [outer, row] = SplitTerms(terms);
+      const auto outer = absl::MakeSpan(terms).first(terms.size() - 1);
+      const absl::Span<const int64_t> row = terms.back();
       const T* in = args.input<T>(0);
       T* out = args.output<T>(0);
-      ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t to, int64_t from) {
+      ForEachRow(outer, row.size(), 0, 0, [&, row](int64_t to, int64_t from) {
         for (size_t i = 0; i < row.size(); ++i) out[to + i] = in[from + row[i]];
       });
     });
@@ -81,11 +73,12 @@ absl::StatusOr<KernelPlan> CreateMirrorPadGrad(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   return ForType(NumericTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     auto kernel = MakeKernel([terms = std::move(terms), n](const KernelArgs& args) {
-      const auto [outer, row] = SplitTerms(terms);
+      const auto outer = absl::MakeSpan(terms).first(terms.size() - 1);
+      const absl::Span<const int64_t> row = terms.back();
       const T* in = args.input<T>(0);
       T* out = args.output<T>(0);
       std::fill_n(out, n, T{0});
-      ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t from, int64_t to) {
+      ForEachRow(outer, row.size(), 0, 0, [&, row](int64_t from, int64_t to) {
         for (size_t i = 0; i < row.size(); ++i) {
           T& sum = out[to + row[i]];
           sum = static_cast<T>(Wrapping(sum) + Wrapping(in[from + i]));

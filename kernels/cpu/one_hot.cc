@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
 

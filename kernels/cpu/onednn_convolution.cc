@@ -128,14 +128,9 @@ struct Convolution {
             Attributes(),
             Engine()};
   }
-  dnnl::convolution_backward_data::primitive_desc BackpropInput() const {
-    return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, dilates, before,
-             after},
-            Attributes(),
-            Engine(),
-            Forward()};
-  }
-  dnnl::convolution_backward_weights::primitive_desc BackpropFilter() const {
+  // Describes a gradient.
+  template <typename Primitive>
+  typename Primitive::primitive_desc Backprop() const {
     return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, dilates, before,
              after},
             Attributes(),
@@ -398,7 +393,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g
   const std::string key = Key("convolution backprop input", g);
   const Convolution c(g);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive, Cached(key, [&] {
-                        const auto pd = c.BackpropInput();
+                        const auto pd = c.Backprop<dnnl::convolution_backward_data>();
                         return std::make_shared<const Primitive>(
                             dnnl::convolution_backward_data(pd),
                             std::vector<Primitive::Arg>{{DNNL_ARG_DIFF_DST, c.output},
@@ -414,7 +409,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
         const Convolution c(g);
-        const auto pd = c.BackpropFilter();
+        const auto pd = c.Backprop<dnnl::convolution_backward_weights>();
         return std::make_shared<const Primitive>(
             dnnl::convolution_backward_weights(pd),
             std::vector<Primitive::Arg>{{DNNL_ARG_SRC, c.images},

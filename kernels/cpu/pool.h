@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_KERNELS_CPU_POOL_H_
 #define MIRRORFLOW_KERNELS_CPU_POOL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -24,7 +25,6 @@ struct PoolGeometry {
   Window w;
 
   int64_t image_size() const { return h.in * w.in * channels; }
-  int64_t output_size() const { return h.out * w.out * channels; }
   // Returns whether each pixel is in exactly one window.
   bool tiles() const { return Tiles(h) && Tiles(w); }
 
@@ -72,25 +72,6 @@ struct Pixels {
   int64_t column_stride;  // in elements
 };
 
-// Calls fn(corner, pixels, o) for each window of an image, with the offset of the window's first
-// element, its pixels, and the offset of its result in the output.
-template <typename Fn>
-void ForEachWindow(const PoolGeometry& g, Fn fn) {
-  int64_t o = 0;
-  for (int64_t y = 0; y < g.h.out; ++y) {
-    for (int64_t x = 0; x < g.w.out; ++x, o += g.channels) {
-      const int64_t corner = (g.h.first(y) * g.w.in + g.w.first(x)) * g.channels;
-      const int64_t rows = g.h.last(y) - g.h.first(y), columns = g.w.last(x) - g.w.first(x);
-      const int64_t row_stride = g.w.in * g.channels;
-      if (rows == 2 && columns == 2) {  // by far the most common; compilers unroll its loops
-        fn(corner, Pixels{2, 2, row_stride, g.channels}, o);
-      } else {
-        fn(corner, Pixels{rows, columns, row_stride, g.channels}, o);
-      }
-    }
-  }
-}
-
 // Calls fn(c, V()) for the channels, one vector at a time, and fn(c, T()) for the rest.
 template <typename T, typename Fn>
 MF_INLINE inline void ForEachChannel(int64_t channels, Fn fn) {
@@ -98,6 +79,34 @@ MF_INLINE inline void ForEachChannel(int64_t channels, Fn fn) {
   int64_t c = 0;
   for (; c + PoolVector<T>::kSize <= channels; c += PoolVector<T>::kSize) fn(c, V());
   for (; c < channels; ++c) fn(c, T());
+}
+
+// Calls fn(at, o, pixels, V()) for each window of each image and each vector of channels, with the
+// offsets of the window's first element and of its result, and the window's pixels. Calls it with
+// T() for the channels that do not fill a vector. Clears the memory of each image in `clear`, if it
+// is not null, before the image's first window.
+template <typename T, typename Fn>
+void ForEachWindow(const PoolGeometry& g, T* clear, Fn fn) {
+  const int64_t channels = g.channels, row_stride = g.w.in * channels;
+  int64_t image = 0, o = 0;
+  for (int64_t n = 0; n < g.batch; ++n, image += g.image_size()) {
+    if (clear != nullptr) std::fill_n(clear + image, g.image_size(), T{0});
+    for (int64_t y = 0; y < g.h.out; ++y) {
+      for (int64_t x = 0; x < g.w.out; ++x, o += channels) {
+        const int64_t corner = image + (g.h.first(y) * g.w.in + g.w.first(x)) * channels;
+        const int64_t rows = g.h.last(y) - g.h.first(y), columns = g.w.last(x) - g.w.first(x);
+        const auto visit = [=](Pixels pixels) MF_INLINE {
+          ForEachChannel<T>(channels,
+                            [=](int64_t c, auto v) MF_INLINE { fn(corner + c, o + c, pixels, v); });
+        };
+        if (rows == 2 && columns == 2) {  // by far the most common; compilers unroll its loops
+          visit({2, 2, row_stride, channels});
+        } else {
+          visit({rows, columns, row_stride, channels});
+        }
+      }
+    }
+  }
 }
 
 // Makes a kernel that calls run(TypeTag<T>(), geometry, args) for the type of output 0, which must

@@ -13,7 +13,6 @@
 #include "Eigen/Core"
 #include "absl/base/casts.h"
 #include "framework/core/hash.h"
-#include "framework/core/status.h"
 #include "kernels/cpu/philox.h"
 #include "kernels/cpu/reduced_precision.h"
 #include "kernels/cpu/shard_rows.h"
@@ -148,7 +147,7 @@ void Generate(uint64_t key, uint64_t first, int64_t n, T* out) {
 template <typename Distribution>
 void GenerateReduced(DataType dtype, uint64_t key, uint64_t first, int64_t n, uint16_t* out) {
   const float steps = dtype == DT_HALF ? 0x1p11f : 0x1p8f;
-  while (n > 0) {
+  for (; n > 0; first += kChunk, out += kChunk, n -= kChunk) {
     float chunk[kChunk];
     const int64_t count = std::min<int64_t>(kChunk, n);
     Generate<Distribution>(key, first, count, chunk);
@@ -156,9 +155,6 @@ void GenerateReduced(DataType dtype, uint64_t key, uint64_t first, int64_t n, ui
       for (int i = 0; i < count; ++i) chunk[i] = std::floor(chunk[i] * steps) / steps;
     }
     RoundToReduced(dtype, chunk, out, count);
-    first += count;
-    out += count;
-    n -= count;
   }
 }
 

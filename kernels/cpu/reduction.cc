@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "kernels/cpu/reducer.h"
 #include "kernels/cpu/type_list.h"
 #include "ops/shape_values.h"
@@ -17,7 +16,7 @@ namespace {
 
 absl::StatusOr<ReductionOperands> OperandsOf(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(in.rank(), axes));
   return ReductionOperands{CollapseDims(in, reduced), in.num_elements(),
                            c.output_shape(0).num_elements()};

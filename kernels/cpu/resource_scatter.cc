@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
-#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/binary_loops.h"
 
 namespace mirrorflow {
 namespace {
@@ -45,7 +46,7 @@ template <typename T, typename Index, typename Fn>
 KernelPlan ScatterPlan(const Rows& rows) {
   return {.kernel = MakeKernel([rows](const KernelArgs& args, Lane&) -> absl::Status {
             const Index* indices = args.input<Index>(1);
-            if (absl::Status status = CheckIndices(rows, indices); !status.ok()) return status;
+            MF_RETURN_IF_ERROR(CheckIndices(rows, indices));
             const T* updates = args.input<T>(2);
             for (int64_t i = 0; i < rows.count; ++i) {
               T* row = args.variable<T>(0) + indices[i] * rows.size;
@@ -63,40 +64,31 @@ KernelPlan ScatterPlan(const Rows& rows) {
 template <typename Types, typename Fn>
 KernelFactory Scatter(Types, Fn) {
   return [](const KernelContext& c) -> absl::StatusOr<KernelPlan> {
-    const absl::StatusOr<Rows> rows = RowsOf(c);
-    if (!rows.ok()) return rows.status();
+    MF_ASSIGN_OR_RETURN(const Rows rows, RowsOf(c));
     return ForType(Types(), c.input_dtype(2), [&]<typename T>(TypeTag<T>) {
-      return c.input_dtype(1) == DT_INT64 ? ScatterPlan<T, int64_t, Fn>(*rows)
-                                          : ScatterPlan<T, int32_t, Fn>(*rows);
+      return c.input_dtype(1) == DT_INT64 ? ScatterPlan<T, int64_t, Fn>(rows)
+                                          : ScatterPlan<T, int32_t, Fn>(rows);
     });
   };
 }
-
-struct Divide {
-  template <typename T>
-  T operator()(T x, T y) const {
-    if constexpr (std::is_integral_v<T>) {
-      if (y == 0) return 0;
-      if (std::is_signed_v<T> && y == T(-1)) return static_cast<T>(-Wrapping(x));
-    }
-    return static_cast<T>(x / y);
-  }
-};
 
 }  // namespace
 
 void RegisterResourceScatterCpu(KernelRegistry& kernels) {
   const auto add = AddTo(kernels);
   constexpr NumericTypes kNumeric;
-  const auto sum = [](auto x, auto y) { return Wrapping(x) + Wrapping(y); };
-  const auto difference = [](auto x, auto y) { return Wrapping(x) - Wrapping(y); };
-  const auto product = [](auto x, auto y) { return Wrapping(x) * Wrapping(y); };
-  add("ResourceScatterAdd", Scatter(kNumeric, sum));
-  add("ResourceScatterDiv", Scatter(kNumeric, Divide()));
+  add("ResourceScatterAdd",
+      Scatter(kNumeric, [](auto x, auto y) { return Wrapping(x) + Wrapping(y); }));
+  add("ResourceScatterDiv", Scatter(kNumeric, [](auto x, auto y) {
+        bool bad = false;  // an integer divided by 0 is 0
+        return Div()(x, y, bad);
+      }));
   add("ResourceScatterMax", Scatter(kNumeric, [](auto x, auto y) { return std::max(x, y); }));
   add("ResourceScatterMin", Scatter(kNumeric, [](auto x, auto y) { return std::min(x, y); }));
-  add("ResourceScatterMul", Scatter(kNumeric, product));
-  add("ResourceScatterSub", Scatter(kNumeric, difference));
+  add("ResourceScatterMul",
+      Scatter(kNumeric, [](auto x, auto y) { return Wrapping(x) * Wrapping(y); }));
+  add("ResourceScatterSub",
+      Scatter(kNumeric, [](auto x, auto y) { return Wrapping(x) - Wrapping(y); }));
   add("ResourceScatterUpdate", Scatter(AllTypes(), [](auto, auto y) { return y; }));
 }
 

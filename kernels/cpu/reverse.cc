@@ -3,7 +3,6 @@
 // ReverseV2 on the CPU: a copy that reads backwards.
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
@@ -11,7 +10,7 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateReverse(const KernelContext& c) {
   const Shape& shape = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   const std::vector<int64_t> strides = shape.Strides();
   std::vector<StridedCopy::Dim> dims;
   for (int d = 0; d < shape.rank(); ++d) dims.push_back({shape.dim(d), strides[d], strides[d]});

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/type_list.h"
@@ -37,24 +35,20 @@ absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) {
   return CopyKernel(c.output_dtype(0), {{1, 0, repeat}});
 }
 
-template <typename T>
-KernelPlan RangeKernel(const KernelContext& c) {
-  const T start = c.constant(0).scalar<T>(), delta = c.constant(2).scalar<T>();
+absl::StatusOr<KernelPlan> CreateRange(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const FirstRow first_element(c.output_sharding(0), 0);
-  return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            const int64_t first = first_element.of(args.params());
-            T* out = args.output<T>(0);
-            for (int64_t i = 0; i < n; ++i) {
-              const T k = static_cast<T>(first + i);
-              out[i] = static_cast<T>(Wrapping(start) + Wrapping(k) * Wrapping(delta));
-            }
-          })};
-}
-
-absl::StatusOr<KernelPlan> CreateRange(const KernelContext& c) {
-  return ForType(SignedTypes(), c.output_dtype(0),
-                 [&]<typename T>(TypeTag<T>) { return RangeKernel<T>(c); });
+  return ForType(SignedTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
+    const T start = c.constant(0).scalar<T>(), delta = c.constant(2).scalar<T>();
+    return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
+                        const int64_t first = first_element.of(args.params());
+                        T* out = args.output<T>(0);
+                        for (int64_t i = 0; i < n; ++i) {
+                          const T k = static_cast<T>(first + i);
+                          out[i] = static_cast<T>(Wrapping(start) + Wrapping(k) * Wrapping(delta));
+                        }
+                      })};
+  });
 }
 
 absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {

@@ -3,7 +3,6 @@
 // Slice, Pad and PadV2 on the CPU, as copies of a box of elements. Sizes are taken from one
 // replica's local shapes; a sharded dimension begins at 0 in both input and output.
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
@@ -20,7 +19,7 @@ std::vector<StridedCopy::Dim> BoxOf(const Shape& box, const Shape& in, const Sha
 
 absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, c.integers(1));
   const std::vector<int64_t> in_strides = in.Strides();
   int64_t first = 0;
   for (int d = 0; d < in.rank(); ++d) first += begin[d] * in_strides[d];
@@ -30,7 +29,7 @@ absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, c.integers(1));
   const std::vector<int64_t> out_strides = out.Strides();
   int64_t first = 0;
   for (int d = 0; d < out.rank(); ++d) first += paddings[2 * d] * out_strides[d];

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax and LogSoftmax on the CPU, along the last dimension.
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/type_list.h"
 

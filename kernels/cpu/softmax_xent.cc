@@ -2,8 +2,6 @@
 //
 // Softmax cross entropies on the CPU: the loss and its gradient in one pass over blocks of rows.
 #include "absl/strings/str_cat.h"
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/shard_rows.h"
 #include "kernels/cpu/softmax_rows.h"
 #include "kernels/cpu/type_list.h"
@@ -31,13 +29,6 @@ void Entropy(const T* features, const Label* labels, T* loss, T* backprop, int64
   }
 }
 
-template <typename Label>
-absl::Status LabelError(Label label, int64_t position, int64_t classes) {
-  return absl::InvalidArgumentError(absl::StrCat("label at position ", position,
-                                                 " is out of range; expected [0, ", classes,
-                                                 "), got ", label));
-}
-
 template <typename T, typename Label>
 KernelPlan Plan(const Shape& features, FirstRow first_row) {
   const int64_t rows = features.dim(0), classes = features.dim(1);
@@ -45,7 +36,9 @@ KernelPlan Plan(const Shape& features, FirstRow first_row) {
             const Label* labels = args.input<Label>(1);
             for (int64_t r = 0; r < rows; ++r) {
               if (labels[r] >= 0 && labels[r] < classes) continue;
-              return LabelError(labels[r], first_row.of(args.params()) + r, classes);
+              return absl::InvalidArgumentError(
+                  absl::StrCat("label at position ", first_row.of(args.params()) + r,
+                               " is out of range; expected [0, ", classes, "), got ", labels[r]));
             }
             Entropy(args.input<T>(0), labels, args.output<T>(0), args.output<T>(1), rows, classes);
             return absl::OkStatus();

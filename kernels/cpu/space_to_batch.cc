@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
@@ -21,8 +20,8 @@ constexpr int64_t kMaxPositions = int64_t{1} << 16;
 // Returns the moves between `space` [N,S…,rest] and `batch` [positions·N,s…,rest].
 absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& space,
                                         const Shape& batch, bool to_batch) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> block, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, IntegersOf(c.constant(2)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> block, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, c.integers(2));
   const std::vector<int64_t> in_space = space.Strides(), in_batch = batch.Strides();
   const int dims = static_cast<int>(block.size());
   int64_t positions = 1;

@@ -2,8 +2,6 @@
 //
 // Split and SplitV on the CPU. The output shapes determine the sizes of the pieces.
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
@@ -12,8 +10,7 @@ namespace {
 template <int kValue, int kAxis>
 absl::StatusOr<KernelPlan> CreateSplit(const KernelContext& c) {
   const Shape& in = c.input_shape(kValue);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxis)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], in.rank(), "split_dim"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(kAxis, in.rank(), "split_dim"));
   const int64_t rows = in.num_elements_before(axis), row = in.num_elements_from(axis);
   const DataType dtype = c.input_dtype(kValue);
   std::vector<Move> moves;

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <numbers>
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -78,31 +78,20 @@ struct Uniform {
   }
 };
 
-// Computes two normal numbers by the Box-Muller method. Uses the C library's functions, because
-// others round the last bits differently.
-void TwoNormal(const uint32_t* w, float* out) {
-  float uniform[4];
-  Uniform{.bits = 23}({w[0], w[1], 0, 0}, uniform);
-  const float radius = std::sqrt(-2.0f * std::log(std::max(uniform[0], 1e-7f)));
-  const float angle = static_cast<float>(2 * std::numbers::pi * uniform[1]);
-  out[0] = std::sin(angle) * radius;
-  out[1] = std::cos(angle) * radius;
-}
-void TwoNormal(const uint32_t* w, double* out) {
-  double uniform[2];
-  Uniform{}({w[0], w[1], w[2], w[3]}, uniform);
-  const double radius = std::sqrt(-2.0 * std::log(std::max(uniform[0], 1e-7)));
-  const double angle = 2 * std::numbers::pi * uniform[1];
-  out[0] = std::sin(angle) * radius;
-  out[1] = std::cos(angle) * radius;
-}
-
+// Draws normal numbers by the Box-Muller method. Uses the C library's functions, because others
+// round the last bits differently.
 struct Normal {
-  void operator()(const uint32_t (&w)[4], float* out) const {
-    TwoNormal(w, out);
-    TwoNormal(w + 2, out + 2);
+  template <typename T>
+  void operator()(const uint32_t (&w)[4], T* out) const {
+    T uniform[16 / sizeof(T)];
+    Uniform{.bits = 23}(w, uniform);
+    for (size_t i = 0; i < std::size(uniform); i += 2) {
+      const T radius = std::sqrt(T(-2) * std::log(std::max(uniform[i], T(1e-7))));
+      const T angle = static_cast<T>(2 * std::numbers::pi * uniform[i + 1]);
+      out[i] = std::sin(angle) * radius;
+      out[i + 1] = std::cos(angle) * radius;
+    }
   }
-  void operator()(const uint32_t (&w)[4], double* out) const { TwoNormal(w, out); }
 };
 
 // Draws integers in [low, low + range), as unsigned numbers. A range of 0 stands for all values of
@@ -318,12 +307,7 @@ absl::StatusOr<KernelPlan> CreateGetAlg(const KernelContext&) {
       .kernel = MakeKernel([](const KernelArgs& args) { *args.output<int32_t>(0) = kPhilox; })};
 }
 
-struct Row {
-  const char* op;
-  KernelFactory create;
-};
-
-constexpr Row kRows[] = {
+constexpr std::pair<const char*, KernelFactory> kRows[] = {
     {"StatelessRandomNormal", CreateFloating<Normal>},
     {"StatelessRandomUniform", CreateFloating<Uniform>},
     {"StatelessRandomUniformFullInt", CreateFullInt},
@@ -334,9 +318,9 @@ constexpr Row kRows[] = {
 }  // namespace
 
 void RegisterStatelessRandomCpu(KernelRegistry& kernels) {
-  for (const Row& row : kRows) {
-    kernels.Register(row.op, "CPU", row.create);
-    kernels.Register(absl::StrCat(row.op, "V2"), "CPU", row.create);
+  for (const auto& [op, create] : kRows) {
+    kernels.Register(op, "CPU", create);
+    kernels.Register(absl::StrCat(op, "V2"), "CPU", create);
   }
   kernels.Register("StatelessRandomGetAlg", "CPU", CreateGetAlg);
   kernels.Register("StatelessRandomGetKeyCounter", "CPU", CreateGetKeyCounter);

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "framework/runtime/kernel_registry.h"
-
 namespace mirrorflow {
 namespace {
 

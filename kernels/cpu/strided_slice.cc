@@ -5,71 +5,49 @@
 // sharded dimension, regardless of its length.
 #include "ops/strided_slice.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
 namespace {
 
-// The first element, sizes and strides of a slice.
-struct Loops {
-  int64_t first = 0;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-};
-
-absl::StatusOr<Loops> LoopsOf(const KernelContext& c, const Shape& whole, const Shape& slice) {
-  std::vector<int64_t> values[3];
-  for (int i = 0; i < 3; ++i) {
-    MF_ASSIGN_OR_RETURN(values[i], IntegersOf(c.constant(1 + i)));
-  }
-  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec,
-                      ReadStridedSlice(whole, static_cast<int>(values[0].size()), values[0],
-                                       values[1], values[2], StridedSliceMasks::Of(c.node())));
+// Copies `whole` to `slice`, or for the gradient, `slice` to zeros of the shape of `whole`.
+template <bool kGradient>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
+  const Shape& whole = kGradient ? c.output_shape(0) : c.input_shape(0);
+  const Shape& slice = kGradient ? c.input_shape(4) : c.output_shape(0);
+  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec, ReadStridedSlice(c, whole));
   if (spec.output_shape() != slice) {
     return absl::InternalError(absl::StrCat("wrong shape of the slice; expected ",
                                             spec.output_shape().ToString(), ", got ",
                                             slice.ToString()));
   }
-  Loops loops;
-  const std::vector<int64_t> whole_strides = whole.Strides();
-  for (int d = 0; d < whole.rank(); ++d) {
-    loops.first += spec.dims[d].begin * whole_strides[d];
-    loops.sizes.push_back(spec.dims[d].size);
-    loops.strides.push_back(spec.dims[d].stride * whole_strides[d]);
-  }
-  return loops;
-}
-
-absl::StatusOr<KernelPlan> CreateStridedSlice(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const Loops loops, LoopsOf(c, c.input_shape(0), c.output_shape(0)));
-  const std::vector<int64_t> packed = Shape(absl::MakeConstSpan(loops.sizes)).Strides();
+  const std::vector<int64_t> strides = whole.Strides();
   std::vector<StridedCopy::Dim> dims;
-  for (size_t d = 0; d < packed.size(); ++d) {
-    dims.push_back({loops.sizes[d], loops.strides[d], packed[d]});
+  int64_t first = 0, packed = 1;
+  for (int d = whole.rank() - 1; d >= 0; --d) {
+    const StridedSliceSpec::Dim& dim = spec.dims[d];
+    const int64_t stride = dim.stride * strides[d];
+    dims.push_back(kGradient ? StridedCopy::Dim{dim.size, packed, stride}
+                             : StridedCopy::Dim{dim.size, stride, packed});
+    first += dim.begin * strides[d];
+    packed *= dim.size;
   }
+  std::reverse(dims.begin(), dims.end());
   const DataType dtype = c.output_dtype(0);
-  return CopyKernel(dtype, {{0, 0, StridedCopy(dtype, dims, loops.first)}});
-}
-
-absl::StatusOr<KernelPlan> CreateStridedSliceGrad(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const Loops loops, LoopsOf(c, c.output_shape(0), c.input_shape(4)));
-  const std::vector<int64_t> packed = Shape(absl::MakeConstSpan(loops.sizes)).Strides();
-  std::vector<StridedCopy::Dim> dims;
-  for (size_t d = 0; d < packed.size(); ++d) {
-    dims.push_back({loops.sizes[d], packed[d], loops.strides[d]});
-  }
-  const DataType dtype = c.output_dtype(0);
-  return CopyKernel(dtype, {{4, 0, StridedCopy(dtype, dims, 0, loops.first)}},
-                    BytesOf(dtype, c.output_shape(0)));
+  if (!kGradient) return CopyKernel(dtype, {{0, 0, StridedCopy(dtype, dims, first)}});
+  return CopyKernel(dtype, {{4, 0, StridedCopy(dtype, dims, 0, first)}}, BytesOf(dtype, whole));
 }
 
 }  // namespace
 
 void RegisterStridedSliceCpu(KernelRegistry& kernels) {
-  kernels.Register("StridedSlice", "CPU", CreateStridedSlice);
-  kernels.Register("StridedSliceGrad", "CPU", CreateStridedSliceGrad);
+  kernels.Register("StridedSlice", "CPU", Create</*kGradient=*/false>);
+  kernels.Register("StridedSliceGrad", "CPU", Create</*kGradient=*/true>);
 }
 
 }  // namespace mirrorflow

@@ -2,7 +2,6 @@
 //
 // Tile and BroadcastTo on the CPU. The number of copies is derived from the local shapes, because
 // the operand that specifies it describes the global tensor.
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <numeric>
 
-#include "framework/core/status.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {

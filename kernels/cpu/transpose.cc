@@ -3,14 +3,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
 namespace {
 
 absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, c.integers(1));
   const std::vector<int64_t> in_strides = c.input_shape(0).Strides();
   const std::vector<int64_t> out_strides = c.output_shape(0).Strides();
   std::vector<StridedCopy::Dim> dims;

@@ -17,11 +17,11 @@ namespace {
 
 // Eigen's exponential is faster in double precision only.
 absl::StatusOr<KernelPlan> Sigmoid(const KernelContext& c) {
-  static const auto* const in_float = new KernelFactory(
-      WideScalars(TypeList<float>(), [](float x) MF_INLINE { return Logistic(x); }));
-  static const auto* const in_double =
-      new KernelFactory(Blocks([](const auto& x) { return 1 / (1 + (-x).exp()); }));
-  return c.input_dtype(0) == DT_FLOAT ? (*in_float)(c) : (*in_double)(c);
+  const KernelFactory create =
+      c.input_dtype(0) == DT_FLOAT
+          ? WideScalars(TypeList<float>(), [](float x) MF_INLINE { return Logistic(x); })
+          : Blocks([](const auto& x) { return 1 / (1 + (-x).exp()); });
+  return create(c);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 //
 // Trigonometric, hyperbolic, error and gamma functions on the CPU.
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/cpu/exponential.h"
 #include "kernels/cpu/unary_loops.h"

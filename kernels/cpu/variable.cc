@@ -4,7 +4,6 @@
 // runs no kernel, unless it must copy. EvaluateNode always copies.
 #include <cstring>
 
-#include "framework/core/status.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/libraries/autotune.h"
 #include "kernels/cuda/libraries/cudnn_attention.h"
 #include "kernels/cuda/reduce_stages.h"
@@ -38,7 +37,7 @@ struct Attention {
                                           int64_t (*shared)(const Attention& a));
   // Returns a grid with one block per head and row tile.
   CudaGrid GridFor(int64_t rows) const {
-    return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
+    return {.x = static_cast<unsigned int>(heads * DivideUp(rows, tile)),
             .threads = static_cast<unsigned int>(tile * threads_of_row)};
   }
 };
@@ -166,16 +165,16 @@ absl::StatusOr<KernelPlan> CreateAttentionGrad(const KernelContext& c) {
   std::vector<CudaStage> stages = QueryStages(c, a, &options);
   const std::string rest =
       absl::StrCat("\n      reinterpret_cast<const attention::Query<", a.type, ">*>(scratch), ");
-  stages.push_back(
-      {.body = absl::StrCat("  attention::Backward", a.where, "<", a.problem, ", false, ", a.depth,
-                            ", ", a.value_depth, ">(a1, a0, a2, a3, ", rest, "z0, z0, ", a.scale,
-                            ",\n      ", a.mask, ");"),
-       .grid = a.GridFor(a.queries)});
-  stages.push_back(
-      {.body = absl::StrCat("  attention::Backward", a.where, "<", a.problem, ", true, ", a.depth,
-                            ", ", a.value_depth, ">(a2, a3, a1, a0, ", rest, "z1, z2, ", a.scale,
-                            ",\n      ", a.mask, ");"),
-       .grid = a.GridFor(a.keys)});
+  const auto add = [&](int64_t rows, absl::string_view of_keys, absl::string_view operands,
+                       absl::string_view results) {
+    stages.push_back(
+        {.body = absl::StrCat("  attention::Backward", a.where, "<", a.problem, ", ", of_keys, ", ",
+                              a.depth, ", ", a.value_depth, ">(", operands, ", ", rest, results,
+                              ", ", a.scale, ",\n      ", a.mask, ");"),
+         .grid = a.GridFor(rows)});
+  };
+  add(a.queries, "false", "a1, a0, a2, a3", "z0, z0");
+  add(a.keys, "true", "a2, a3, a1, a0", "z1, z2");
   absl::StatusOr<KernelPlan> plan = MakeCudaKernel(c, std::move(stages), std::move(options));
   if (plan.ok()) plan->flops = FlopsOf(c, 1, 3 * a.depth + 2 * a.value_depth);
   return plan;

@@ -9,7 +9,6 @@
 #include "absl/strings/substitute.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce_stages.h"
 
 namespace mirrorflow {

@@ -2,7 +2,8 @@
 //
 // Concat, ConcatV2, ConcatOffset, Pack, Split, SplitV and Unpack: ops that join rows from pieces or
 // cut rows into pieces.
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -46,9 +47,7 @@ absl::StatusOr<KernelPlan> MovePieces(const KernelContext& c, absl::string_view 
                                       DataType dtype, int64_t rows, std::vector<Piece> pieces,
                                       bool join) {
   MF_RETURN_IF_ERROR(CheckMovable(dtype));
-  pieces.erase(std::remove_if(pieces.begin(), pieces.end(),
-                              [](const Piece& piece) { return piece.size == 0; }),
-               pieces.end());
+  std::erase_if(pieces, [](const Piece& piece) { return piece.size == 0; });
   int64_t row = 0, begin = 0;
   for (const Piece& piece : pieces) row += piece.size;
   std::vector<CudaStage> stages;
@@ -105,8 +104,7 @@ absl::StatusOr<KernelPlan> CutIntoOutputs(const KernelContext& c, int value, int
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1;
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxisFirst ? 0 : n)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], c.output_shape(0).rank()));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(kAxisFirst ? 0 : n, c.output_shape(0).rank()));
   return JoinInputs(c, kAxisFirst ? 1 : 0, n, axis);
 }
 
@@ -118,9 +116,7 @@ absl::StatusOr<KernelPlan> CreatePack(const KernelContext& c) {
 
 template <int kValue, int kAxis>
 absl::StatusOr<KernelPlan> CreateSplit(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxis)));
-  MF_ASSIGN_OR_RETURN(const int axis,
-                      NormalizeAxis(given[0], c.input_shape(kValue).rank(), "split_dim"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(kAxis, c.input_shape(kValue).rank(), "split_dim"));
   return CutIntoOutputs(c, kValue, axis);
 }
 
@@ -132,9 +128,7 @@ absl::StatusOr<KernelPlan> CreateUnpack(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateConcatOffset(const KernelContext& c) {
   const int64_t rank = c.output_shape(0).dim(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(0)));
-  MF_ASSIGN_OR_RETURN(const int axis,
-                      NormalizeAxis(given[0], static_cast<int>(rank), "concat_dim"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(0, static_cast<int>(rank), "concat_dim"));
   std::string body = absl::StrCat("ForEach<", rank, ">([&](auto i) {\n  int64 begin = 0;\n");
   for (int k = 0; k < c.node().num_outputs(); ++k) {
     const std::string shape = absl::StrCat("a", k + 1);

@@ -22,15 +22,19 @@ std::string WindowText(const Window& w) {
                       ", ", w.dilation, ">");
 }
 
+// Returns the expression for result element i: `sum` with the node's bias and Relu.
+std::string WithEpilogue(const KernelContext& c, const Geometry& g, std::string sum) {
+  if (g.bias) absl::StrAppend(&sum, " + Load(a2[i % ", g.out_channels, "])");
+  return HasRelu(c) ? absl::StrCat("op::Relu(", sum, ")") : sum;
+}
+
 KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart part) {
   std::string value = absl::StrCat("Convolution<", g.batch, ", ", g.in_channels, ", ",
                                    g.out_channels, ", ", g.groups, ", ", g.nchw ? "true" : "false",
                                    ", ", WindowText(g.h), ", ", WindowText(g.w), ">::");
   switch (part) {
     case ConvolutionPart::kForward:
-      absl::StrAppend(&value, "Forward(a0, a1, i)");
-      if (g.bias) absl::StrAppend(&value, " + Load(a2[i % ", g.out_channels, "])");
-      if (HasRelu(c)) value = absl::StrCat("op::Relu(", value, ")");
+      value = WithEpilogue(c, g, value + "Forward(a0, a1, i)");
       break;
     case ConvolutionPart::kBackpropInput:
       absl::StrAppend(&value, "BackpropInput(a1, a2, i)");
@@ -47,12 +51,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const ConvolutionShapes shapes = ShapesOf(part, c);
   MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), shapes));
   if (shapes.AnyEmpty()) {
-    const std::string bias = absl::StrCat("Load(a2[i % ", g.out_channels, "])");
-    return MakeIndexed(c,
-                       !g.bias      ? "0"
-                       : HasRelu(c) ? absl::StrCat("op::Relu(", bias, ")")
-                                    : bias,
-                       {.includes = {"math.cuh"}});
+    return MakeIndexed(c, WithEpilogue(c, g, "0"), {.includes = {"math.cuh"}});
   }
   absl::StatusOr<KernelPlan> plan = MakeCudnnConvolution(c, g, part);
   if (absl::IsUnimplemented(plan.status())) plan = MakeDirect(c, g, part);

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/reduce_stages.h"
 
@@ -16,8 +15,7 @@ namespace {
 
 absl::StatusOr<KernelPlan> CreateScan(const KernelContext& c, absl::string_view op) {
   const Shape& in = c.input_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "axis"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(1, in.rank()));
   std::vector<bool> is_axis(in.rank(), false);
   is_axis[axis] = true;
   const ReducedDims dims = ReduceDims(in, is_axis);

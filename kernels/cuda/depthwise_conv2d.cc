@@ -37,8 +37,6 @@ KernelPlan MakeOfEach(const KernelContext& c, absl::string_view geometry, absl::
   return MakeCudaKernel(c, {std::move(stage)}, {.includes = {kCode}});
 }
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Describes how the work on the filter's gradient is divided; see FilterGradient in
 // depthwise_conv2d.cuh.
 struct FilterGrid {
@@ -60,14 +58,14 @@ FilterGrid FilterGridOf(const ConvolutionShapes& shapes, const ImageLayout& layo
     while (division.lanes < std::min(channels, kMaxLanes)) division.lanes *= 2;
   }
   CudaGrid& grid = division.grid;
-  grid.x = static_cast<unsigned int>(CeilDiv(channels, division.lanes));
+  grid.x = static_cast<unsigned int>(DivideUp(channels, division.lanes));
   grid.y = static_cast<unsigned int>(shapes.filter.dim(0) *
-                                     CeilDiv(shapes.filter.dim(1), division.taps));
+                                     DivideUp(shapes.filter.dim(1), division.taps));
   const int64_t positions = shapes.output.dim(0) * shapes.output.dim(layout.space[0]) *
                             shapes.output.dim(layout.space[1]);
   const int64_t max_parts =
-      CeilDiv(positions, grid.threads / division.lanes * kPositionsOfOneThread);
-  division.parts = CeilDiv(kEnoughBlocks, int64_t{grid.x} * grid.y);
+      DivideUp(positions, grid.threads / division.lanes * kPositionsOfOneThread);
+  division.parts = DivideUp(kEnoughBlocks, int64_t{grid.x} * grid.y);
   division.parts =
       std::clamp<int64_t>(division.parts, 1, std::clamp<int64_t>(max_parts, 1, kMaxParts));
   grid.z = static_cast<unsigned int>(division.parts);
@@ -93,7 +91,7 @@ KernelPlan MakeFilterGradient(const KernelContext& c, const ConvolutionShapes& s
   const CudaGrid grid;
   stages.push_back({.body = absl::StrCat("  depthwise::AddParts<", n, ", ", division.parts, ">(",
                                          parts, ", z0);"),
-                    .grid = {.x = static_cast<unsigned int>(CeilDiv(n, grid.threads / 32))}});
+                    .grid = {.x = static_cast<unsigned int>(DivideUp(n, grid.threads / 32))}});
   const int64_t value_size = dtype == DT_DOUBLE ? 8 : 4;
   return MakeCudaKernel(c, std::move(stages),
                         {.includes = {kCode}, .scratch_bytes = n * division.parts * value_size});

@@ -19,7 +19,7 @@ absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   int64_t num_written = 0;
   std::vector<CudaStage> stages;
   for (int k = n; k-- > 0;) {
-    MF_ASSIGN_OR_RETURN(std::vector<int64_t> rows, IntegersOf(c.constant(k)));
+    MF_ASSIGN_OR_RETURN(std::vector<int64_t> rows, c.integers(k));
     for (size_t i = rows.size(); i-- > 0;) {
       if (written[rows[i]]) {
         rows[i] = -1;

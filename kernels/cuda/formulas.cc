@@ -12,14 +12,10 @@
 namespace mirrorflow {
 namespace {
 
-std::vector<std::string> InputNames(int count) {
-  std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) names.push_back(absl::StrCat("x", i));
-  return names;
-}
-
 absl::StatusOr<KernelPlan> CreateByFormula(const KernelContext& c) {
-  return MakeElementwise(c, FormulaOf(c.node(), InputNames(c.node().num_inputs())));
+  std::vector<std::string> operands;
+  for (int i = 0; i < c.node().num_inputs(); ++i) operands.push_back(absl::StrCat("x", i));
+  return MakeElementwise(c, FormulaOf(c.node(), operands));
 }
 
 void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char*> ops) {
@@ -33,7 +29,7 @@ absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
     return MakeIndexed(c, equal ? "false" : "true");
   }
-  return MakeElementwise(c, FormulaOf(c.node(), {"x0", "x1"}));
+  return CreateByFormula(c);
 }
 
 // The condition has the output's shape, is a scalar, or has one bool per row.
@@ -89,46 +85,15 @@ void RegisterFormulasCuda(KernelRegistry& kernels) {
   RegisterByFormula(kernels, {"EluGrad", "GeluGrad", "LeakyReluGrad", "ReciprocalGrad", "ReluGrad",
                               "Relu6Grad", "RsqrtGrad", "SeluGrad", "SigmoidGrad", "SoftplusGrad",
                               "SoftsignGrad", "SqrtGrad", "TanhGrad"});
-  RegisterByFormula(kernels, {"AccumulateNV2",
-                              "Add",
-                              "AddN",
-                              "AddV2",
-                              "ApproximateEqual",
-                              "Atan2",
-                              "BitwiseAnd",
-                              "BitwiseOr",
-                              "BitwiseXor",
-                              "Cast",
-                              "ClipByValue",
-                              "Div",
-                              "DivNoNan",
-                              "FloorDiv",
-                              "FloorMod",
-                              "Greater",
-                              "GreaterEqual",
-                              "LeftShift",
-                              "Less",
-                              "LessEqual",
-                              "LogicalAnd",
-                              "LogicalOr",
-                              "Maximum",
-                              "Minimum",
-                              "Mod",
-                              "Mul",
-                              "MulNoNan",
-                              "NextAfter",
-                              "Polygamma",
-                              "Pow",
-                              "RealDiv",
-                              "RightShift",
-                              "SelectV2",
-                              "SquaredDifference",
-                              "Sub",
-                              "TruncateDiv",
-                              "TruncateMod",
-                              "Xdivy",
-                              "Xlog1py",
-                              "Xlogy"});
+  RegisterByFormula(kernels, {"ApproximateEqual", "Greater", "GreaterEqual", "Less", "LessEqual",
+                              "LogicalAnd", "LogicalOr", "Maximum", "Minimum"});
+  RegisterByFormula(kernels, {"AccumulateNV2", "Add", "AddN", "AddV2", "Mul", "MulNoNan",
+                              "SquaredDifference", "Sub"});
+  RegisterByFormula(kernels, {"Div", "DivNoNan", "FloorDiv", "FloorMod", "Mod", "RealDiv",
+                              "TruncateDiv", "TruncateMod", "Xdivy"});
+  RegisterByFormula(kernels, {"BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift"});
+  RegisterByFormula(kernels, {"Atan2", "Cast", "ClipByValue", "NextAfter", "Polygamma", "Pow",
+                              "SelectV2", "Xlog1py", "Xlogy"});
   kernels.Register("Equal", kGpu, CreateEqual);
   kernels.Register("NotEqual", kGpu, CreateEqual);
   kernels.Register("Select", kGpu, CreateSelect);

@@ -4,9 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/moves.h"
 
 namespace mirrorflow {
@@ -52,8 +50,7 @@ absl::StatusOr<KernelPlan> Gather(const KernelContext& c, int axis, int batch_di
 }
 
 absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(2)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], c.input_shape(0).rank()));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(2, c.input_shape(0).rank()));
   const int64_t given_batch = c.attr<int64_t>("batch_dims");
   return Gather(
       c, axis,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // IdentityN and Bitcast. Identity and related ops are views, which need no kernel.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce_stages.h"
 
 namespace mirrorflow {
@@ -61,8 +60,7 @@ TeamShape GradientTeam(int64_t columns) {
 unsigned int GradientBlocks(int64_t rows, const TeamShape& team) {
   constexpr int64_t kMinRows = 8, kManyBlocks = 512;
   const int64_t rows_of_block = std::max<int64_t>(kMinRows, team.across);
-  return static_cast<unsigned int>(
-      std::min((rows + rows_of_block - 1) / rows_of_block, kManyBlocks));
+  return static_cast<unsigned int>(std::min(DivideUp(rows, rows_of_block), kManyBlocks));
 }
 
 absl::StatusOr<KernelPlan> CreateLayerNormGrad(const KernelContext& c) {

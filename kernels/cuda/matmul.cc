@@ -5,7 +5,6 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,11 +22,6 @@
 
 namespace mirrorflow {
 namespace {
-
-// Returns the batch dimensions: all but the last two.
-Shape BatchDims(const Shape& matrices) {
-  return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
-}
 
 Epilogue EpilogueOf(const KernelContext& c) {
   const Node& node = c.node();
@@ -54,21 +48,12 @@ int64_t FlopsOf(const KernelContext& c, const CublasProduct& p) {
 }
 
 // Runs two kernels one after the other. They share the scratch memory.
-class InSequence final : public Kernel {
- public:
-  InSequence(std::unique_ptr<const Kernel> first, std::unique_ptr<const Kernel> second)
-      : first_(std::move(first)), second_(std::move(second)) {}
-  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
-    MF_RETURN_IF_ERROR(first_->Run(args, lane));
-    return second_->Run(args, lane);
-  }
-
- private:
-  const std::unique_ptr<const Kernel> first_, second_;
-};
-
 KernelPlan Sequence(KernelPlan first, KernelPlan second) {
-  return {.kernel = std::make_unique<InSequence>(std::move(first.kernel), std::move(second.kernel)),
+  return {.kernel = MakeKernel([first = std::move(first.kernel), second = std::move(second.kernel)](
+                                   const KernelArgs& args, Lane& lane) -> absl::Status {
+            MF_RETURN_IF_ERROR(first->Run(args, lane));
+            return second->Run(args, lane);
+          }),
           .scratch_bytes = std::max(first.scratch_bytes, second.scratch_bytes)};
 }
 
@@ -103,7 +88,7 @@ absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProdu
   alone.epilogue = Epilogue::kNone;
   absl::StatusOr<KernelPlan> product = MakeCublasProduct(c, alone);
   if (absl::IsUnimplemented(product.status())) {
-    product = MakePlainProduct(c, PlainProductOf(c, p.transpose_a, p.transpose_b));
+    product = MakePlainProduct(c, p.transpose_a, p.transpose_b);
   }
   MF_RETURN_IF_ERROR(product.status());
   if (p.epilogue == Epilogue::kNone) return product;
@@ -146,7 +131,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   if (simple || p.batch == 1) {
     plan = MakeProduct(c, p);
   } else {
-    plan = MakePlainProduct(c, PlainProductOf(c, transpose_a, transpose_b));
+    plan = MakePlainProduct(c, transpose_a, transpose_b);
   }
   if (plan.ok()) plan->flops = FlopsOf(c, p);
   return plan;

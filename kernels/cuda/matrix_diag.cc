@@ -34,7 +34,7 @@ absl::StatusOr<Band> BandOf(const KernelContext& c, const Matrices& m, int k) {
   std::string align = "RIGHT_LEFT";
   if (c.node().has_attr("align")) {
     align = c.attr<std::string>("align");
-    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntegersOf(c.constant(k)));
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, c.integers(k));
     MF_ASSIGN_OR_RETURN(band.band, ReadBand(numbers));
   }
   band.length = band.band.MaxLength(m.rows, m.columns);
@@ -86,8 +86,8 @@ absl::StatusOr<KernelPlan> CreatePart(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateBandPart(const KernelContext& c) {
   const Matrices m = MatricesOf(c.output_shape(0));
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> lower, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> upper, IntegersOf(c.constant(2)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> lower, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> upper, c.integers(2));
   const std::vector<std::string> at = CoordinateTexts("i", {m.batch, m.rows, m.columns});
   std::string inside = "true";
   if (lower[0] >= 0) {

@@ -17,7 +17,7 @@ struct Mirrors {
 };
 
 absl::StatusOr<Mirrors> MirrorsOf(const KernelContext& c, const Shape& padded, const Shape& inner) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, c.integers(1));
   std::vector<WindowDim> dims;
   for (int d = 0; d < padded.rank(); ++d) {
     dims.push_back({.size = padded.dim(d), .count = inner.dim(d), .first = paddings[2 * d]});

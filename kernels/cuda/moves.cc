@@ -12,11 +12,19 @@
 namespace mirrorflow {
 namespace {
 
+// Returns a stage that sets output `output` to the bits of `value`, whose elements have the size of
+// Bits. `type` is the device code's name for Bits.
 template <typename Bits>
-std::string BitsText(const Tensor& value) {
-  const auto* bits = reinterpret_cast<const Bits*>(value.raw());
-  return absl::StrJoin(absl::MakeConstSpan(bits, value.num_elements()), ", ",
-                       [](std::string* out, Bits b) { absl::StrAppend(out, uint64_t{b}, "u"); });
+CudaStage BitsStage(int output, const Tensor& value, absl::string_view type) {
+  const int64_t n = value.num_elements();
+  const auto* first = reinterpret_cast<const Bits*>(value.raw());
+  const std::string bits =
+      absl::StrJoin(absl::MakeConstSpan(first, n), ", ",
+                    [](std::string* out, Bits b) { absl::StrAppend(out, uint64_t{b}, "u"); });
+  return {.body = absl::StrCat("  static constexpr ", type, " bits[] = {", bits,
+                               "};\n  Elementwise<", n, ">(reinterpret_cast<", type, "*>(z", output,
+                               "), [&](auto i) { return bits[i]; });"),
+          .grid = ElementwiseGrid(n)};
 }
 
 }  // namespace
@@ -85,29 +93,16 @@ std::string WindowText(absl::string_view index, absl::Span<const WindowDim> dims
 }
 
 CudaStage ConstantStage(int output, const Tensor& value) {
-  const int64_t n = value.num_elements();
-  std::string type, bits;
   switch (DataTypeSize(value.dtype())) {
     case 1:
-      type = "uint8";
-      bits = BitsText<uint8_t>(value);
-      break;
+      return BitsStage<uint8_t>(output, value, "uint8");
     case 2:
-      type = "unsigned short";
-      bits = BitsText<uint16_t>(value);
-      break;
+      return BitsStage<uint16_t>(output, value, "unsigned short");
     case 4:
-      type = "uint32";
-      bits = BitsText<uint32_t>(value);
-      break;
+      return BitsStage<uint32_t>(output, value, "uint32");
     default:
-      type = "uint64";
-      bits = BitsText<uint64_t>(value);
+      return BitsStage<uint64_t>(output, value, "uint64");
   }
-  return {.body = absl::StrCat("  static constexpr ", type, " bits[] = {", bits,
-                               "};\n  Elementwise<", n, ">(reinterpret_cast<", type, "*>(z", output,
-                               "), [&](auto i) { return bits[i]; });"),
-          .grid = ElementwiseGrid(n)};
 }
 
 CudaStage IntegersStage(const KernelContext& c, int output, absl::Span<const int64_t> values) {

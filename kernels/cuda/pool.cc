@@ -34,7 +34,7 @@ absl::StatusOr<KernelPlan> MakePool(const KernelContext& c, absl::string_view fu
       {{.body = absl::StrCat("  ", function, "<Pool<", count, ", ", channels, ",\n      ",
                              WindowText(c.node(), attrs, 0, images, pooled), ", ",
                              WindowText(c.node(), attrs, 1, images, pooled), ">>(", operands, ");"),
-        .grid = {.x = static_cast<unsigned int>((n + kThreads - 1) / kThreads)}}},
+        .grid = {.x = static_cast<unsigned int>(DivideUp(n, kThreads))}}},
       {.includes = {"pool.cuh"}});
 }
 

@@ -3,8 +3,8 @@
 // Random ops, both stateful (from the session's seed and step) and stateless. They draw the same
 // numbers as the CPU kernels.
 #include <algorithm>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/hash.h"
 #include "kernels/cuda/device/cuda_device.h"
@@ -29,7 +29,7 @@ struct Shard {
     const int64_t groups = (length + group - 2) / group + 1;
     const CudaGrid grid;
     return {.x = static_cast<unsigned int>(
-                std::max<int64_t>(1, (runs * groups + grid.threads - 1) / grid.threads))};
+                std::max<int64_t>(1, DivideUp(runs * groups, grid.threads)))};
   }
 };
 
@@ -50,8 +50,9 @@ constexpr char kNormal[] = "Normal", kUniform[] = "Uniform", kTruncated[] = "Tru
 
 // ---- Stateful ops ----
 
-// Makes a kernel that draws from `distribution`, which is defined in code/random.cuh.
-absl::StatusOr<KernelPlan> MakeRandom(const KernelContext& c, absl::string_view distribution) {
+// Creates a kernel that draws from a distribution of code/random.cuh.
+template <const char* kDistribution>
+absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
@@ -63,7 +64,7 @@ absl::StatusOr<KernelPlan> MakeRandom(const KernelContext& c, absl::string_view 
   const DataType dtype = c.output_dtype(0);
   return MakeCudaKernel(
       c,
-      {{.body = absl::StrCat("  stateful::Draw<stateful::", distribution, "<", CudaType(dtype),
+      {{.body = absl::StrCat("  stateful::Draw<stateful::", kDistribution, "<", CudaType(dtype),
                              ">>(", root, ", ", StableHash(c.node().name()),
                              "ull, *params,\n      ", shard.ToString(), ", z0);"),
         .grid = shard.Grid(dtype)}},
@@ -144,12 +145,7 @@ absl::StatusOr<KernelPlan> CreateGetAlg(const KernelContext& c) {
   return MakeIndexed(c, "1");  // Philox
 }
 
-struct Row {
-  const char* op;
-  KernelFactory create;
-};
-
-constexpr Row kStateless[] = {
+constexpr std::pair<const char*, KernelFactory> kStateless[] = {
     {"StatelessRandomNormal", CreateFloating<kNormal>},
     {"StatelessRandomUniform", CreateFloating<kUniform>},
     {"StatelessRandomUniformFullInt", CreateFullInt},
@@ -160,15 +156,12 @@ constexpr Row kStateless[] = {
 }  // namespace
 
 void RegisterRandomCuda(KernelRegistry& kernels) {
-  kernels.Register("RandomStandardNormal", kGpu,
-                   [](const KernelContext& c) { return MakeRandom(c, kNormal); });
-  kernels.Register("RandomUniform", kGpu,
-                   [](const KernelContext& c) { return MakeRandom(c, kUniform); });
-  kernels.Register("TruncatedNormal", kGpu,
-                   [](const KernelContext& c) { return MakeRandom(c, kTruncated); });
-  for (const Row& row : kStateless) {
-    kernels.Register(row.op, kGpu, row.create);
-    kernels.Register(absl::StrCat(row.op, "V2"), kGpu, row.create);
+  kernels.Register("RandomStandardNormal", kGpu, CreateRandom<kNormal>);
+  kernels.Register("RandomUniform", kGpu, CreateRandom<kUniform>);
+  kernels.Register("TruncatedNormal", kGpu, CreateRandom<kTruncated>);
+  for (const auto& [op, create] : kStateless) {
+    kernels.Register(op, kGpu, create);
+    kernels.Register(absl::StrCat(op, "V2"), kGpu, create);
   }
   kernels.Register("StatelessRandomGetAlg", kGpu, CreateGetAlg);
   kernels.Register("StatelessRandomGetKeyCounter", kGpu, CreateGetKeyCounter);

@@ -19,8 +19,6 @@ int64_t CountOf(const std::vector<IndexDim>& dims) {
   return count;
 }
 
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Returns how many results are adjacent in memory, or 0 if the elements of one result are adjacent.
 int64_t KeptRun(const ReducedDims& dims) {
   int64_t run = 1;

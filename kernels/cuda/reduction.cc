@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/reduce_stages.h"
 #include "ops/shape_values.h"
@@ -16,7 +15,7 @@ namespace {
 
 absl::StatusOr<ReducedDims> DimsOf(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDimsMask(in.rank(), axes));
   return ReduceDims(in, reduced);
 }
@@ -44,15 +43,11 @@ DataType OrderedType(DataType dtype) {
   return dtype == DT_BOOL ? DT_UINT32 : DT_INT32;
 }
 
-template <const char* op>
-absl::StatusOr<KernelPlan> CreateSum(const KernelContext& c) {
+// `type_of` returns the dtype that is used to compute.
+template <const char* op, DataType (*type_of)(DataType)>
+absl::StatusOr<KernelPlan> CreateSimple(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
-  return MakeReduction(c, dims, Simple(c, op, SumType(c.output_dtype(0))));
-}
-template <const char* op>
-absl::StatusOr<KernelPlan> CreateOrdered(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
-  return MakeReduction(c, dims, Simple(c, op, OrderedType(c.output_dtype(0))));
+  return MakeReduction(c, dims, Simple(c, op, type_of(c.output_dtype(0))));
 }
 
 // The mean of no elements is 0/0, which is NaN, or 0 for integers, which have no NaN.
@@ -95,8 +90,7 @@ absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
 template <const char* op>
 absl::StatusOr<KernelPlan> CreateArg(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "dimension"));
+  MF_ASSIGN_OR_RETURN(const int axis, c.axis(1, in.rank(), "dimension"));
   std::vector<bool> reduced(in.rank(), false);
   reduced[axis] = true;
   const DataType type = OrderedType(c.input_dtype(0));
@@ -115,18 +109,18 @@ constexpr char kSum[] = "Sum", kProduct[] = "Product", kLargest[] = "Largest",
 }  // namespace
 
 void RegisterReductionCuda(KernelRegistry& kernels) {
-  kernels.Register("All", kGpu, CreateOrdered<kSmallest>);
-  kernels.Register("Any", kGpu, CreateOrdered<kLargest>);
+  kernels.Register("All", kGpu, CreateSimple<kSmallest, OrderedType>);
+  kernels.Register("Any", kGpu, CreateSimple<kLargest, OrderedType>);
   kernels.Register("ArgMax", kGpu, CreateArg<kFirstLargest>);
   kernels.Register("ArgMin", kGpu, CreateArg<kFirstSmallest>);
   kernels.Register("BiasAddGrad", kGpu, CreateBiasAddGrad);
   kernels.Register("EuclideanNorm", kGpu, CreateEuclideanNorm);
   kernels.Register("L2Loss", kGpu, CreateL2Loss);
-  kernels.Register("Max", kGpu, CreateOrdered<kLargest>);
+  kernels.Register("Max", kGpu, CreateSimple<kLargest, OrderedType>);
   kernels.Register("Mean", kGpu, CreateMean);
-  kernels.Register("Min", kGpu, CreateOrdered<kSmallest>);
-  kernels.Register("Prod", kGpu, CreateSum<kProduct>);
-  kernels.Register("Sum", kGpu, CreateSum<kSum>);
+  kernels.Register("Min", kGpu, CreateSimple<kSmallest, OrderedType>);
+  kernels.Register("Prod", kGpu, CreateSimple<kProduct, SumType>);
+  kernels.Register("Sum", kGpu, CreateSimple<kSum, SumType>);
 }
 
 }  // namespace mirrorflow

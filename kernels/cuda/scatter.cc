@@ -70,7 +70,7 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
                       .grid = ElementwiseGrid(s.positions * s.size)});
   } else {
     constexpr int64_t kThreads = 256, kMaxPositions = 4096;  // if more, blocks process several
-    const int64_t split = (s.size + kThreads - 1) / kThreads;
+    const int64_t split = DivideUp(s.size, kThreads);
     const int64_t blocks = split * std::min(s.positions, kMaxPositions);
     if (blocks > std::numeric_limits<int32_t>::max()) {
       return absl::UnimplementedError(
@@ -130,7 +130,8 @@ absl::StatusOr<KernelPlan> CreateTensorScatterUpdate(const KernelContext& c) {
 }
 
 // Leaves the variable unchanged if an index is out of range.
-absl::StatusOr<KernelPlan> ScatterIntoVariable(const KernelContext& c, std::string fold) {
+template <const char* kFold>
+absl::StatusOr<KernelPlan> CreateResourceScatter(const KernelContext& c) {
   const Shape& whole = VariableOf(c.node().input(0)).attr<Shape>("shape");
   if (!whole.IsFullyDefined() || whole.rank() == 0) {
     return absl::InvalidArgumentError(
@@ -145,12 +146,7 @@ absl::StatusOr<KernelPlan> ScatterIntoVariable(const KernelContext& c, std::stri
                            .positions = c.input_shape(1).num_elements(),
                            .size = whole.num_elements_from(1),
                            .one = c.input_shape(2).rank() == 0,
-                           .fold = std::move(fold)});
-}
-
-template <const char* kFold>
-absl::StatusOr<KernelPlan> CreateResourceScatter(const KernelContext& c) {
-  return ScatterIntoVariable(c, kFold);
+                           .fold = kFold});
 }
 
 constexpr char kAdd[] = "op::Add(x, y)", kSub[] = "op::Sub(x, y)", kMul[] = "op::Mul(x, y)",

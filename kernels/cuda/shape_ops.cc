@@ -44,22 +44,17 @@ absl::StatusOr<KernelPlan> CreateListDiff(const KernelContext& c) {
   return MakeCudaKernel(c, {ConstantStage(0, difference.out), ConstantStage(1, difference.idx)});
 }
 
-absl::StatusOr<Shape> ConstantShape(const KernelContext& c, int i) {
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, IntegersOf(c.constant(i)));
-  return Shape(dims);
-}
-
 absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
-  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
-  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(s0, s1));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s0, c.integers(0));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s1, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(Shape(s0), Shape(s1)));
   return MakeCudaKernel(c, {IntegersStage(c, 0, both.dims())});
 }
 
 absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(const Shape s0, ConstantShape(c, 0));
-  MF_ASSIGN_OR_RETURN(const Shape s1, ConstantShape(c, 1));
-  const auto axes = BroadcastAxes(s0, s1);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s0, c.integers(0));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> s1, c.integers(1));
+  const auto axes = BroadcastAxes(Shape(s0), Shape(s1));
   return MakeCudaKernel(c, {IntegersStage(c, 0, axes[0]), IntegersStage(c, 1, axes[1])});
 }
 

@@ -19,7 +19,7 @@ absl::StatusOr<KernelPlan> Strided(const KernelContext& c, std::vector<IndexDim>
 
 absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, c.integers(1));
   const std::vector<int64_t> strides = c.input_shape(0).Strides();
   std::vector<IndexDim> dims;
   int64_t first = 0;
@@ -30,20 +30,9 @@ absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
   return Strided(c, std::move(dims), first);
 }
 
-// Returns the slice that the node takes from a value of shape `whole`.
-absl::StatusOr<StridedSliceSpec> SpecOf(const KernelContext& c, const Shape& whole,
-                                        int first_input) {
-  std::vector<int64_t> values[3];
-  for (int i = 0; i < 3; ++i) {
-    MF_ASSIGN_OR_RETURN(values[i], IntegersOf(c.constant(first_input + i)));
-  }
-  return ReadStridedSlice(whole, static_cast<int>(values[0].size()), values[0], values[1],
-                          values[2], StridedSliceMasks::Of(c.node()));
-}
-
 absl::StatusOr<KernelPlan> CreateStridedSlice(const KernelContext& c) {
   const Shape& whole = c.input_shape(0);
-  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec, SpecOf(c, whole, 1));
+  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec, ReadStridedSlice(c, whole));
   const std::vector<int64_t> strides = whole.Strides();
   std::vector<IndexDim> dims;
   int64_t first = 0;
@@ -56,7 +45,7 @@ absl::StatusOr<KernelPlan> CreateStridedSlice(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateStridedSliceGrad(const KernelContext& c) {
   const Shape& whole = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec, SpecOf(c, whole, 1));
+  MF_ASSIGN_OR_RETURN(const StridedSliceSpec spec, ReadStridedSlice(c, whole));
   std::vector<WindowDim> dims;
   for (int d = 0; d < whole.rank(); ++d) {
     const StridedSliceSpec::Dim& dim = spec.dims[d];
@@ -68,7 +57,7 @@ absl::StatusOr<KernelPlan> CreateStridedSliceGrad(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
   const Shape &in = c.input_shape(0), &out = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, c.integers(1));
   std::vector<WindowDim> dims;
   for (int d = 0; d < out.rank(); ++d) {
     dims.push_back({.size = out.dim(d), .count = in.dim(d), .first = paddings[2 * d]});
@@ -80,7 +69,7 @@ absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateReverse(const KernelContext& c) {
   const Shape& shape = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   const std::vector<int64_t> strides = shape.Strides();
   std::vector<IndexDim> dims;
   for (int d = 0; d < shape.rank(); ++d) dims.push_back({shape.dim(d), strides[d]});

@@ -18,8 +18,8 @@ struct Blocks {
 
 absl::StatusOr<Blocks> BlocksOf(const KernelContext& c) {
   Blocks blocks;
-  MF_ASSIGN_OR_RETURN(blocks.sizes, IntegersOf(c.constant(1)));
-  MF_ASSIGN_OR_RETURN(blocks.margins, IntegersOf(c.constant(2)));
+  MF_ASSIGN_OR_RETURN(blocks.sizes, c.integers(1));
+  MF_ASSIGN_OR_RETURN(blocks.margins, c.integers(2));
   return blocks;
 }
 

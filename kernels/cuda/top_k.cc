@@ -22,7 +22,7 @@ absl::StatusOr<KernelPlan> CreateTopK(const KernelContext& c) {
   const int64_t rows = in.num_elements_before(last), n = in.dim(last),
                 k = c.output_shape(0).dim(last);
   const bool selects = Selects(rows, n, k);
-  const int64_t blocks_of_row = selects ? 1 : (n + 255) / 256;
+  const int64_t blocks_of_row = selects ? 1 : DivideUp(n, 256);
   const int64_t blocks = k == 0 ? 0 : rows * blocks_of_row;
   constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();
   if (n >= kLimit - 256 || blocks > kLimit) {

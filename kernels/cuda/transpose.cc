@@ -39,11 +39,9 @@ std::string MatrixText(absl::Span<const Dim> outer, int64_t Dim::*stride) {
   return OffsetText("matrix", std::move(dims));
 }
 
-int64_t NumTiles(int64_t size) { return (size + 31) / 32; }  // kTile of move.cuh
-
 absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, c.integers(1));
   std::vector<Dim> dims = Collapse(c.input_shape(0), c.output_shape(0), perm);
   // Transposes matrices in tiles if reads and writes are contiguous along different dimensions
   // that are both long.
@@ -52,7 +50,9 @@ absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
       std::find_if(dims.begin(), dims.end(), [](const Dim& d) { return d.in_stride == 1; });
   const bool has_matrices = read != dims.end() && read + 1 != dims.end() && read->size >= kLong &&
                             dims.back().size >= kLong;
-  const int64_t tiles = has_matrices ? NumTiles(dims.back().size) * NumTiles(read->size) : 0;
+  constexpr int64_t kTile = 32;  // as in move.cuh
+  const int64_t tiles =
+      has_matrices ? DivideUp(dims.back().size, kTile) * DivideUp(read->size, kTile) : 0;
   const int64_t blocks =
       has_matrices ? c.output_shape(0).num_elements() / (dims.back().size * read->size) * tiles : 0;
   if (blocks == 0 || blocks > std::numeric_limits<int32_t>::max()) {

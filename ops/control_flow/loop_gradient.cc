@@ -2,7 +2,6 @@
 #include "ops/control_flow/loop_gradient.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -33,10 +32,8 @@ Output Integer(const Scope& scope, int32_t value) {
 }
 
 Output Zeros(const Scope& scope, DataType dtype, const Shape& shape) {
-  const std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
-  const Output zero = dtype == DT_BOOL ? ops::Const(scope, Tensor::Scalar<bool>(false))
-                                       : ops::ScalarConst(scope, dtype, 0);
-  return ops::Fill(scope, ops::VectorConst(scope, dims), zero);
+  const Output zero = ops::ScalarConst(scope, dtype, 0);
+  return ops::Fill(scope, ops::VectorConst(scope, shape.dims()), zero);
 }
 
 class LoopDifferentiator {

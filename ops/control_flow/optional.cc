@@ -77,14 +77,10 @@ absl::Status GetValueShape(ShapeContext& c) {
         "the optional can hold several tensors of ", DataTypeName(said.dtype),
         "; expected output_shapes that only one of them matches, got ", said.element.ToString()));
   }
-  if (found < 0) {
-    c.set_output(0, said.element);
-  } else if (kinds[found].common.has_value()) {
-    c.set_constant(0, kinds[found].common);
-  } else {
-    MF_ASSIGN_OR_RETURN(Shape merged, said.element.MergeWith(kinds[found].element));
-    c.set_output(0, std::move(merged));
-  }
+  if (found < 0) return SetOutput(c, said.element);
+  const Tensor& common = kinds[found].common;
+  if (!common.has_value()) return SetOutput(c, said.element.MergeWith(kinds[found].element));
+  c.set_constant(0, common);
   return absl::OkStatus();
 }
 

@@ -7,8 +7,6 @@
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_
 
-#include "framework/graph/op_registry.h"
-
 namespace mirrorflow::ops {
 
 inline constexpr char kOptionalFromValue[] = "OptionalFromValue";

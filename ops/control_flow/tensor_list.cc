@@ -2,9 +2,7 @@
 #include "ops/control_flow/tensor_list.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -14,7 +12,6 @@
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
-#include "ops/slice.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
@@ -51,13 +48,9 @@ absl::StatusOr<Shape> ElementShapeInput(const ShapeContext& c, int i) {
 }
 
 absl::Status Merge(ListInfo* list, const Shape& element) {
-  const absl::StatusOr<Shape> merged = list->element.MergeWith(element);
-  if (!merged.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("the list has elements of shape ",
-                                                   list->element.ToString(), ", got one of shape ",
-                                                   element.ToString()));
-  }
-  list->element = *merged;
+  MF_ASSIGN_OR_RETURN(
+      list->element,
+      MergeShapes(list->element, element, "all elements of a list must have the same shape"));
   return list->element.Validate(list->dtype);
 }
 
@@ -128,11 +121,7 @@ absl::Status EmptyShape(ShapeContext& c) {
 absl::Status ReserveShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(ListInfo list, NewListOfTensors(c));
   MF_ASSIGN_OR_RETURN(list.element, ElementShapeInput(c, 0));
-  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> count, IntegerInput(c, 1));
-  if (count.value_or(0) < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_elements must be at least 0, got ", *count));
-  }
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> count, CountInput(c, 1));
   list.length = list.max_length = count.value_or(ListInfo::kUnknown);
   SetList(c, 0, list);
   return absl::OkStatus();
@@ -252,10 +241,7 @@ absl::Status ResizeShape(ShapeContext& c) {
     return absl::UnimplementedError(
         "a list of lists cannot be resized; expected a list of tensors");
   }
-  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> size, IntegerInput(c, 1));
-  if (size.value_or(0) < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("size must be at least 0, got ", *size));
-  }
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> size, CountInput(c, 1));
   list.length = list.max_length = size.value_or(ListInfo::kUnknown);
   list.common = Tensor();
   SetList(c, 0, list);

@@ -2,7 +2,6 @@
 #include "ops/passes/mixed_precision.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/shard_pieces.h"
 #include "distribute/collective/team.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"

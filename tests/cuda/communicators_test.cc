@@ -142,7 +142,7 @@ const ConformanceCase kNcclTwoWorkers = {"NcclTwoWorkers", ConnectTwoWorkers};
 const ConformanceCase kDeviceCopy = {
     "DeviceCopy", [](int world_size, absl::Duration timeout) {
       Reset(world_size);
-      return OnDevices(CreateDeviceCopyCommunicators(world_size, 0, {.timeout = timeout}));
+      return OnDevices(CreateDeviceCopyCommunicators(world_size, 0, timeout));
     }};
 
 INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance, testing::ValuesIn(AtEveryWorldSize(kNccl)),

@@ -16,11 +16,10 @@ namespace mirrorflow {
 namespace {
 
 absl::StatusOr<KernelPlan> CreateMatMul(const KernelContext& c) {
-  return MakePlainProduct(
-      c, PlainProductOf(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b")));
+  return MakePlainProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
 }
 absl::StatusOr<KernelPlan> CreateBatchMatMul(const KernelContext& c) {
-  return MakePlainProduct(c, PlainProductOf(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y")));
+  return MakePlainProduct(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y"));
 }
 
 TEST(PlainProductTest, MatchesTensorFlow) {

@@ -378,7 +378,7 @@ TEST(GpuSessionTest, MissingLogicalGpuFailsOthersAtDeadline) {
   Reset();
   const auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
-  auto ranks = CreateDeviceCopyCommunicators(2, 0, {.timeout = absl::Milliseconds(50)});
+  auto ranks = CreateDeviceCopyCommunicators(2, 0, absl::Milliseconds(50));
   ASSERT_TRUE(ranks.ok()) << ranks.status();
   Lane& lane = (*device)->lane(LaneKind::kCommunicate);
   const absl::Status alone = (*ranks)[0]->Start({.name = "alone"}, &lane);

@@ -445,7 +445,7 @@ TEST(ConcurrentRunsTest, WorkersEvictingDifferentStepsAreDetected) {
         workers->session(1).layout().variables().size());
     for (auto& state : states) state = VariableStore::State::kSet;
     EXPECT_TRUE(const_cast<StepCache&>(workers->session(1).cache())
-                    .Get(*steps[1].prepared(), {Shape({2, SmallModel::kIn})}, {}, states)
+                    .Get({*steps[1].prepared(), {Shape({2, SmallModel::kIn})}, {}, states})
                     .ok());
     const absl::Status status = RunOnWorkers(*workers, steps, {6});
     EXPECT_THAT(status, IsError(absl::StatusCode::kInvalidArgument, "evicted"));
@@ -465,11 +465,11 @@ TEST(ConcurrentRunsTest, LeakedEvictedStepIsDetected) {
     const Tensor batch = SmallModel::Batch(0, rows);
     EXPECT_TRUE(SessionParts::Run(*parts.runner, *step, {batch}).ok());
     const std::shared_ptr<CompiledStep> compiled =
-        *parts.cache->Get(*step, {batch.shape()}, {}, parts.variables->states());
+        *parts.cache->Get({*step, {batch.shape()}, {}, parts.variables->states()});
     const std::weak_ptr<CompiledStep> seen = compiled;
     EXPECT_TRUE(
         parts.cache
-            ->Get(*step, {Shape({99 + rows, SmallModel::kIn})}, {}, parts.variables->states())
+            ->Get({*step, {Shape({99 + rows, SmallModel::kIn})}, {}, parts.variables->states()})
             .ok());
     EXPECT_TRUE(compiled->evicted);
     if (plant) compiled->evicted = false;  // hides the eviction from the runner

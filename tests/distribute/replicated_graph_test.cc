@@ -53,7 +53,8 @@ absl::StatusOr<std::string> CompareVariables(Session& want, Session& got, Interp
 absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
                                     const Setting& setting) {
   for (const Tensor& value : setting.values) step.feed_shapes.push_back(value.shape());
-  MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ReplicatedGraphDef(graph, step));
+  MF_ASSIGN_OR_RETURN(const Graph exported, ReplicatedGraph(graph, step));
+  MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(exported));
   MF_ASSIGN_OR_RETURN(const Graph written_out, FromGraphDef(def, AllOps()));
 
   MF_ASSIGN_OR_RETURN(const auto session,

@@ -224,7 +224,7 @@ TEST_F(TensorListTest, FetchedListAndMixedElementShapesAreRejected) {
   const Output pair = ops::TensorListFromTensor(root, rows);
   ops::TensorListSetItem(root, pair, Integer(root, 0), ops::Placeholder(root, DT_DOUBLE, {3}));
   EXPECT_THAT(graph.status(),
-              IsError(absl::StatusCode::kInvalidArgument, "shape [2]", "shape [3]"));
+              IsError(absl::StatusCode::kInvalidArgument, "expected [2]", "got [3]"));
 }
 
 // --- In place --------------------------------------------------------------------------------

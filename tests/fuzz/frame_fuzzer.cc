@@ -82,7 +82,7 @@ void Run(FuzzInput& input) {
   std::string sent;
   std::map<int, std::unique_ptr<Stream>> peers;
   peers.emplace(1, std::make_unique<Wire>(&sent));
-  auto transport = CreateTcpTransport({.rank = 0, .incarnation = kIncarnation}, std::move(peers));
+  auto transport = CreateTcpTransport(/*rank=*/0, kIncarnation, std::move(peers));
   MF_CHECK(transport.ok());
   std::deque<std::vector<std::byte>> expected;  // exactly sized, so ASan detects overruns
   std::set<std::pair<int, int>> keys;

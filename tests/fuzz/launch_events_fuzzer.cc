@@ -66,9 +66,9 @@ class Launcher {
     if (event.has_ports()) {
       MF_CHECK(std::exchange(finds_ports_, false));
       const std::vector<int> ports(event.ports().ports().begin(), event.ports().ports().end());
-      const LaunchHost host = {.name = "a", .address = "::1"};
-      const std::vector<Placement> workers = RankOnHosts({kNumWorkers, host});
-      MF_CHECK(!VariablesOfWorker(workers, 1, ports).empty());
+      const LaunchHost host = {.name = "a", .address = "::1", .slots = kNumWorkers};
+      const auto workers = PlaceWorkers({host}, kNumWorkers);
+      MF_CHECK(!VariablesOfWorker(*workers, 1, ports).empty());
     }
     MF_CHECK(event.slot() >= 0 && event.slot() < kNumWorkers);
     if (!event.has_ready() && !event.has_ports()) Take(event, workers_[event.slot()]);

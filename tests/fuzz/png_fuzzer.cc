@@ -70,10 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   AppendChunk("IHDR", BigEndian(width) + BigEndian(height) + input.TakeBytes(5), &png);
   constexpr size_t kMaxBytes = size_t{16} << 20;
   while (!input.empty() && png.size() < kMaxBytes) AppendChunks(input, &png);
-  const auto header = ImageSize(png);
   const auto image = DecodeImage(png, {.max_pixels = 1 << 16});
-  MF_CHECK(header.status().code() != absl::StatusCode::kInternal);
   MF_CHECK(image.status().code() != absl::StatusCode::kInternal);
-  if (image.ok()) MF_CHECK(header.ok());
   return 0;
 }

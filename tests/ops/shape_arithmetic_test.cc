@@ -252,7 +252,7 @@ const ErrorRow kErrors[] = {
      [](const Scope& s) {
        ops::Pack(s, {Of(s, {2}), Of(s, {3})});
      },
-     "equal shapes", "for input 1, [3]"},
+     "input 1", "expected [2], got [3]"},
     {"UnpackIntoWrongNumber",
      [](const Scope& s) {
        ops::Unpack(s, Of(s, {2, 3}), 3);
@@ -347,7 +347,7 @@ const ErrorRow kErrors[] = {
      [](const Scope& s) {
        ops::DynamicStitch(s, {Ints(s, {0}), Ints(s, {1})}, {Of(s, {1, 2}), Of(s, {1, 3})});
      },
-     "all data", "in data 1, [3]"},
+     "data 1", "expected [2], got [3]"},
     {"StitchAtNegativeIndex",
      [](const Scope& s) { ops::DynamicStitch(s, {Ints(s, {-1})}, {Of(s, {1})}); }, "indices",
      "got -1"},

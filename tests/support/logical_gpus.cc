@@ -20,7 +20,7 @@ absl::Status SetLogicalGpus(const TestSessionOptions& options, SessionBackend* b
   backend->connect = [timeout = options.collective_timeout](const Topology& topology,
                                                             absl::Span<const int>, WorkerGroup*,
                                                             uint64_t, MonotonicTime) {
-    return CreateDeviceCopyCommunicators(topology.world_size(), /*gpu=*/0, {.timeout = timeout});
+    return CreateDeviceCopyCommunicators(topology.world_size(), /*gpu=*/0, timeout);
   };
   return absl::OkStatus();
 }

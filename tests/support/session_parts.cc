@@ -32,8 +32,8 @@ SessionParts::SessionParts(const Graph& of, const SessionPartsOptions& options)
     : graph(of.Clone()) {
   const Topology topology =
       Topology::OneWorker(std::vector<std::string>(options.replicas), /*one_domain=*/true);
-  auto layout = std::make_unique<const VariableLayout>(
-      ValueOf(VariableLayout::Create(graph, /*bucket_bytes=*/64, options.replicas)));
+  VariableLayout layout =
+      ValueOf(VariableLayout::Create(graph, /*bucket_bytes=*/64, options.replicas));
   CompileOptions compile;
   compile.verify = compile.check_plan = true;
   compiler = std::make_unique<StepCompiler>(
@@ -46,9 +46,9 @@ SessionParts::SessionParts(const Graph& of, const SessionPartsOptions& options)
   for (int r = 0; r < options.replicas; ++r) devices.push_back(CreateCpuDevice(r));
   std::vector<int> ranks(options.replicas);
   std::iota(ranks.begin(), ranks.end(), 0);
-  const std::vector<std::shared_ptr<std::byte>> own(layout->regions().size());
+  const std::vector<std::shared_ptr<std::byte>> own(layout.regions().size());
   replicas = ValueOf(
-      LocalReplicas::Create(std::move(devices), ranks, *layout, own, {.pin_threads = false}));
+      LocalReplicas::Create(std::move(devices), ranks, layout, own, {.pin_threads = false}));
   connection = std::make_unique<Connection>(
       topology, nullptr,
       [](const Topology& world, absl::Span<const int>, WorkerGroup*, uint64_t, MonotonicTime) {

@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/collective/tcp/frame.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 

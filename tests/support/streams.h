@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 

@@ -32,14 +32,14 @@ TEST(PeerProcessTest, StartReadsVersionAndLosses) {
   const auto peer =
       Start("echo version 1.2; echo loss 0.5; echo a warning; echo loss 0.25; echo ready; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
-  EXPECT_EQ((*peer)->version(), "1.2");
-  EXPECT_THAT((*peer)->losses(), ElementsAre(0.5, 0.25));
+  EXPECT_EQ((*peer)->start().version, "1.2");
+  EXPECT_THAT((*peer)->start().losses, ElementsAre(0.5, 0.25));
 }
 
 TEST(PeerProcessTest, ReportsFirstStepTimeAndPeakMemory) {
   const auto peer = Start("echo version 1; sleep 0.05; echo loss 1; echo ready; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
-  EXPECT_GE((*peer)->first_step_ms(), 50);
+  EXPECT_GE((*peer)->start().first_step_ms, 50);
   const auto bytes = (*peer)->PeakBytes();
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_GT(*bytes, 100 << 10);
@@ -59,15 +59,15 @@ TEST(PeerProcessTest, StartReadsSettingsAndDifferences) {
       "echo settings xla=on; echo difference y:0 2e-7; echo difference z:0 nan; echo difference; "
       "echo ready; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
-  EXPECT_EQ((*peer)->settings(), "xla=on");
-  EXPECT_THAT((*peer)->differences(), ElementsAre(Pair("y:0", 2e-7), Pair("z:0", IsNan())));
+  EXPECT_EQ((*peer)->start().settings, "xla=on");
+  EXPECT_THAT((*peer)->start().differences, ElementsAre(Pair("y:0", 2e-7), Pair("z:0", IsNan())));
 }
 
 TEST(PeerProcessTest, StartReadsLogitsAndTimeOfEmptyCall) {
   const auto peer = Start("echo logit 0.5; echo logit -2; echo call 1500; echo ready; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
-  EXPECT_THAT((*peer)->logits(), ElementsAre(0.5, -2));
-  EXPECT_DOUBLE_EQ((*peer)->empty_call_ms(), 0.0015);
+  EXPECT_THAT((*peer)->start().logits, ElementsAre(0.5, -2));
+  EXPECT_DOUBLE_EQ((*peer)->start().empty_call_ms, 0.0015);
 }
 
 TEST(PeerProcessTest, ServeReturnsRateAndLatencies) {
@@ -151,8 +151,8 @@ TEST(PeerProcessTest, OtherWorkersAreSilentAndEndWithTheFirst) {
       absl::Seconds(60));
   unlink(fifo.c_str());
   ASSERT_TRUE(peer.ok()) << peer.status();
-  ASSERT_EQ((*peer)->losses().size(), 1);
-  const auto other = static_cast<pid_t>((*peer)->losses()[0]);
+  ASSERT_EQ((*peer)->start().losses.size(), 1);
+  const auto other = static_cast<pid_t>((*peer)->start().losses[0]);
   EXPECT_EQ(kill(other, 0), 0);
   peer->reset();
   EXPECT_EQ(kill(other, 0), -1);

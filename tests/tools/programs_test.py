@@ -231,7 +231,7 @@ class ProgramsTest(ProgramTest):
             (["run", "--graph=noop.txt", "--compute_dtype=int8"], "--compute_dtype", "got 'int8'"),
             (["devices", "all"], "devices", "unexpected argument 'all'"),
             (["bench"], "bench", "expected one of step, inference, gates, allreduce, hooks, overhead, trainer, data, serving, compile"),
-            (["bench", "gates", "--only=C9,Q1"], "--only", "expected any of C1, C2, C3"),
+            (["bench", "gates", "--only=C9,Q1"], "--only", "expected one of C1, C2, C3"),
             (["bench", "speed"], "bench", "got 'speed'"),
             (["bench", "step", "--model=rnn"], "--model", "expected one of"),
             (["bench", "step", "--optimizer=sdg"], "--optimizer", "expected one of sgd,"),
@@ -257,7 +257,7 @@ class ProgramsTest(ProgramTest):
             (["bench", "world_sizes", "--max_workers=65"], "--max_workers", "got 65"),
             (["bench", "serving", "--threads=2,many"], "--threads", "got 'many'"),
             (["bench", "serving", "--threads=0"], "--threads", "got 0"),
-            (["bench", "serving", "--peers=torch"], "--peers", "expected any of onnxruntime, tensorflow"),
+            (["bench", "serving", "--peers=torch"], "--peers", "expected one of onnxruntime, tensorflow"),
             (["bench", "compile", "--json=good/"], "--json=good/", "expected the name of a file"),
         ]:
             self.check_fails(MIRRORFLOW, args, USAGE, "INVALID_ARGUMENT", where, what)

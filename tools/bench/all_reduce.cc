@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "tools/bench/benchmarks.h"
-#include "tools/bench/machine.h"
 #include "tools/bench/start_peers.h"
 #include "tools/bench/statistics.h"
 #include "tools/bench/temporary_directory.h"
@@ -109,7 +108,7 @@ absl::Status BenchAllReduceOver(const AllReduceCase& c, Report* report) {
         missing = peer.status();
         continue;
       }
-      names.push_back({absl::StrCat("gloo ", algorithm), (*peer)->version()});
+      names.push_back({absl::StrCat("gloo ", algorithm), (*peer)->start().version});
       sides.push_back(MakeSide(*std::move(peer)));
     }
     TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2};

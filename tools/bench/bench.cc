@@ -8,7 +8,6 @@
 #include "tools/bench/bench_report.h"
 #include "tools/bench/benchmarks.h"
 #include "tools/bench/graph_case.h"
-#include "tools/bench/training_case.h"
 #include "tools/flags/graph_flags.h"
 #include "tools/flags/step_flags.h"
 
@@ -19,11 +18,8 @@ constexpr struct {
   const char* name;
   absl::Status (*run)(Report*);
   absl::Status (*check)() = nullptr;  // checks flags whose valid values depend on the benchmark
-  // Measure the graph file --graph instead, and check the flags for that.
-  absl::Status (*run_graph)(Report*, ExitCode*) = nullptr;
-  absl::Status (*check_graph)() = nullptr;
 } kBenches[] = {
-    {"step", BenchStep, CheckStepSides, BenchGraphStep, CheckGraphStepFlags},
+    {"step", BenchStep, CheckStepSides},
     {"inference", BenchInference, CheckInferenceFlags},
     {"gates", BenchGates},
     {"allreduce", BenchAllReduce, CheckAllReduceWorkers},
@@ -56,15 +52,15 @@ absl::Status CheckFlags() {
   return Annotate(strategy, "--replicas");
 }
 
-template <typename Benchmark>
-absl::Status RunOnGraph(const Benchmark& bench, ExitCode* code) {
-  if (bench.run_graph == nullptr) {
+// Measures the graph file --graph.
+absl::Status RunOnGraph(absl::string_view bench, ExitCode* code) {
+  if (bench != "step") {
     return absl::InvalidArgumentError(
-        absl::StrCat("--graph: not supported by bench ", bench.name, "; expected bench step"));
+        absl::StrCat("--graph: not supported by bench ", bench, "; expected bench step"));
   }
-  MF_RETURN_IF_ERROR(bench.check_graph());
+  MF_RETURN_IF_ERROR(CheckGraphStepFlags());
   Report report;
-  MF_RETURN_IF_ERROR(bench.run_graph(&report, code));
+  MF_RETURN_IF_ERROR(BenchGraphStep(&report, code));
   return report.Write();
 }
 
@@ -78,7 +74,7 @@ absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
   for (const auto& bench : kBenches) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", bench.name);
     if (what != bench.name) continue;
-    if (!absl::GetFlag(FLAGS_graph).empty()) return RunOnGraph(bench, code);
+    if (!absl::GetFlag(FLAGS_graph).empty()) return RunOnGraph(what, code);
     MF_RETURN_IF_ERROR(CheckNoGraphStepFlags());
     if (bench.check != nullptr) MF_RETURN_IF_ERROR(bench.check());
     *code = kExitBadInput;

@@ -120,7 +120,7 @@ class Pipeline {
 absl::Status CheckEqual(const Task& task, const std::vector<double>& ours, const PeerProcess& peer,
                         absl::string_view name) {
   for (int step = 0; step < kCheckedSteps; ++step) {
-    const double theirs = peer.losses()[step];
+    const double theirs = peer.start().losses[step];
     if (std::abs(theirs - ours[step]) <= 1e-5 * std::max(1.0, std::abs(theirs))) continue;
     return absl::InternalError(absl::StrFormat("%s: step %d of %s differs; expected %.9g, got %.9g",
                                                task.name, step, name, theirs, ours[step]));

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -54,50 +54,42 @@ struct StepCase {
 
 constexpr const Link* kLinks[] = {&kVirtualEthernet, &k8Gbit, &k2Gbit};
 
-const std::vector<StepCase>& StepCases() {
-  static const auto* const cases = [] {
-    auto* const all = new std::vector<StepCase>{
-        {"chain", 1, 1, {{"C1", "tensorflow", 20}, {"C1", "torch", 50}}},
-        {"mlp", 64, 1, {{"C5", nullptr, 1.08}}},
-        {"mlp", 256, 1, {{"C5", nullptr, 1.03}}},
-        {"big", 64, 1, {{"C5", nullptr, 1.05}}},
-        {"big", 16, 1, {{"C5", nullptr, 1.15}}},
-        {"cnn", 64, 1, {{"C7", nullptr, 1.10}}},
-        {"lstm", 1, 1, {{"C22", "jax", 1.2}, {"C22", "tensorflow", 10}}},
-        {"mlp", 64, 2, {{"C9", "tensorflow", 1.6}, {"C9b", "torch", 3.3}}},
-        {"mlp", 256, 2, {{"C9", "tensorflow", 1.1}, {"C9b", "torch", 1.6}}},
-        {"cnn", 64, 2, {{"C9", "tensorflow", 1.18}, {"C9b", "torch", 2.0}}},
-        {"big", 64, 2, {{"C9", "tensorflow", 1.5}, {"C9b", "torch", 1.8}}},
-        {"big", 16, 2, {{"C9", "tensorflow", 2.2}, {"C9b", "torch", 2.8}}},
-        {"mlp", 64, 2, {{"C13b", nullptr, 2.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-        {"mlp", 256, 2, {{"C13b", nullptr, 1.4}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-        {"cnn", 64, 2, {{"C13b", nullptr, 1.25}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-        {"big", 64, 2, {{"C13b", nullptr, 1.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-        {"big", 16, 2, {{"C13b", nullptr, 2.2}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
-    };
-    for (const Link* link : kLinks) {
-      all->push_back({"mlp", 64, 2, {{"C14b", nullptr, 2}}, 2, link});
-      all->push_back({"mlp", 256, 2, {{"C14b", nullptr, 1.25}}, 2, link});
-      all->push_back({"cnn", 64, 2, {{"C14b", nullptr, 1.25}}, 2, link});
-      all->push_back({"big", 64, 2, {{"C14b", nullptr, 1.25}}, 2, link});
-      all->push_back({"big", 16, 2, {{"C14b", nullptr, 1.8}}, 2, link});
-    }
-    return all;
-  }();
-  return *cases;
-}
-
-std::string CaseName(absl::string_view model, int64_t batch_size, int replicas, int workers = 1,
-                     const Link* link = nullptr) {
-  return absl::StrCat(model, " ", batch_size, ", ", workers > 1 ? workers : replicas,
-                      workers > 1     ? " workers"
-                      : replicas == 1 ? " replica"
-                                      : " replicas",
-                      link == nullptr ? "" : ", ", link == nullptr ? "" : link->name);
+std::vector<StepCase> StepCases() {
+  std::vector<StepCase> cases = {
+      {"chain", 1, 1, {{"C1", "tensorflow", 20}, {"C1", "torch", 50}}},
+      {"mlp", 64, 1, {{"C5", nullptr, 1.08}}},
+      {"mlp", 256, 1, {{"C5", nullptr, 1.03}}},
+      {"big", 64, 1, {{"C5", nullptr, 1.05}}},
+      {"big", 16, 1, {{"C5", nullptr, 1.15}}},
+      {"cnn", 64, 1, {{"C7", nullptr, 1.10}}},
+      {"lstm", 1, 1, {{"C22", "jax", 1.2}, {"C22", "tensorflow", 10}}},
+      {"mlp", 64, 2, {{"C9", "tensorflow", 1.6}, {"C9b", "torch", 3.3}}},
+      {"mlp", 256, 2, {{"C9", "tensorflow", 1.1}, {"C9b", "torch", 1.6}}},
+      {"cnn", 64, 2, {{"C9", "tensorflow", 1.18}, {"C9b", "torch", 2.0}}},
+      {"big", 64, 2, {{"C9", "tensorflow", 1.5}, {"C9b", "torch", 1.8}}},
+      {"big", 16, 2, {{"C9", "tensorflow", 2.2}, {"C9b", "torch", 2.8}}},
+      {"mlp", 64, 2, {{"C13b", nullptr, 2.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+      {"mlp", 256, 2, {{"C13b", nullptr, 1.4}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+      {"cnn", 64, 2, {{"C13b", nullptr, 1.25}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+      {"big", 64, 2, {{"C13b", nullptr, 1.5}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+      {"big", 16, 2, {{"C13b", nullptr, 2.2}, {"C13b", kOneProcess, kAsOneProcess}}, 2},
+  };
+  for (const Link* link : kLinks) {
+    cases.push_back({"mlp", 64, 2, {{"C14b", nullptr, 2}}, 2, link});
+    cases.push_back({"mlp", 256, 2, {{"C14b", nullptr, 1.25}}, 2, link});
+    cases.push_back({"cnn", 64, 2, {{"C14b", nullptr, 1.25}}, 2, link});
+    cases.push_back({"big", 64, 2, {{"C14b", nullptr, 1.25}}, 2, link});
+    cases.push_back({"big", 16, 2, {{"C14b", nullptr, 1.8}}, 2, link});
+  }
+  return cases;
 }
 
 std::string CaseName(const StepCase& c) {
-  return CaseName(c.model, c.batch_size, c.replicas, c.workers, c.link);
+  return absl::StrCat(c.model, " ", c.batch_size, ", ", c.workers > 1 ? c.workers : c.replicas,
+                      c.workers > 1     ? " workers"
+                      : c.replicas == 1 ? " replica"
+                                        : " replicas",
+                      c.link == nullptr ? "" : ", ", c.link == nullptr ? "" : c.link->name);
 }
 
 // Measures one case in turns with all peers, and adds a row for each of its bounds.
@@ -199,13 +191,13 @@ std::vector<GateCase> GateCases() {
     for (const StepCase& step : StepCases()) {
       if (step.bounds[0].gate != gate) continue;
       add(step.bounds[0].gate, CaseName(step),
-          [&step](Report* report) { return MeasureAgainst(step, report); });
+          [step](Report* report) { return MeasureAgainst(step, report); });
       for (size_t i = 1; i < step.bounds.size(); ++i) {
         if (step.bounds[i].gate != gate) cases.back().gates.emplace_back(step.bounds[i].gate);
       }
     }
   };
-  const std::vector<TrainingCase> replicated = {
+  const std::vector<StepCase> replicated = {
       {"mlp", 64, 2}, {"mlp", 256, 2}, {"cnn", 64, 2}, {"big", 64, 2}, {"big", 16, 2}};
   add("C1", "dispatch", BenchDispatch);
   add_steps("C1");
@@ -215,8 +207,8 @@ std::vector<GateCase> GateCases() {
   add_steps("C5");
   add_steps("C7");
   add_steps("C9");
-  for (const TrainingCase& c : replicated) {
-    add("C10", CaseName(c.model, c.batch_size, c.replicas),
+  for (const StepCase& c : replicated) {
+    add("C10", CaseName(c),
         [c](Report* report) { return MeasureScaling(c.model, c.batch_size, report); });
   }
   add("C11", "all-reduce", BenchAllReduceOfThreads);
@@ -229,9 +221,10 @@ std::vector<GateCase> GateCases() {
         [link](Report* report) { return BenchAllReduceOverTcp(*link, report); });
   }
   add_steps("C14b");
-  for (const TrainingCase& c : replicated) {
-    add("C15", CaseName(c.model, c.batch_size, c.replicas),
-        [c](Report* report) { return BenchExposed(c, report); });
+  for (const StepCase& c : replicated) {
+    add("C15", CaseName(c), [c](Report* report) {
+      return BenchExposed({c.model, c.batch_size, c.replicas}, report);
+    });
   }
   for (const Link* link : kLinks) {
     add("C15b", absl::StrCat("exposed communication, big 64, ", link->name),
@@ -280,9 +273,7 @@ Report GatesReport() { return Report::Table(absl::GetFlag(FLAGS_only)); }
 absl::Status BenchGates(Report* report) {
   PrintPreamble();
   for (const GateCase& c : GateCases()) {
-    const bool wanted = std::any_of(c.gates.begin(), c.gates.end(),
-                                    [&](const std::string& gate) { return report->Wants(gate); });
-    if (!wanted) continue;
+    if (absl::c_none_of(c.gates, [&](auto& gate) { return report->Wants(gate); })) continue;
     const absl::Status status = c.measure(report);
     if (status.ok()) continue;
     for (const std::string& gate : c.gates) {
@@ -294,17 +285,15 @@ absl::Status BenchGates(Report* report) {
 }
 
 absl::Status CheckGatesFlags() {
-  std::vector<std::string> known;
-  for (const GateCase& c : GateCases()) {
+  const std::vector<GateCase> cases = GateCases();
+  std::vector<absl::string_view> known;
+  for (const GateCase& c : cases) {
     for (const std::string& gate : c.gates) {
-      if (std::find(known.begin(), known.end(), gate) == known.end()) known.push_back(gate);
+      if (!absl::c_linear_search(known, gate)) known.push_back(gate);
     }
   }
   for (const std::string& gate : absl::GetFlag(FLAGS_only)) {
-    if (std::find(known.begin(), known.end(), gate) != known.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--only: unknown gate; expected any of ",
-                                                   absl::StrJoin(known, ", "), ", got '", gate,
-                                                   "'"));
+    MF_RETURN_IF_ERROR(CheckChoice("only", gate, known));
   }
   return absl::OkStatus();
 }

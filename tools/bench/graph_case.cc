@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
 #include "ops/registry.h"
@@ -46,19 +44,7 @@ absl::StatusOr<ReadyStep> PrepareGraph(const GraphCase& of, std::unique_ptr<Stra
 }
 
 absl::Status CheckNoGraphStepFlags() {
-  const struct {
-    const char* name;
-    bool given;
-  } flags[] = {{"feed", !absl::GetFlag(FLAGS_feed).empty()},
-               {"fetch", !absl::GetFlag(FLAGS_fetch).empty()},
-               {"target", !absl::GetFlag(FLAGS_target).empty()},
-               {"variables", !absl::GetFlag(FLAGS_variables).empty()}};
-  for (const auto& flag : flags) {
-    if (!flag.given) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", flag.name, ": given without a graph file; expected both or neither"));
-  }
-  return absl::OkStatus();
+  return CheckDefaults({"feed", "fetch", "target", "variables"}, "given without a graph file");
 }
 
 }  // namespace mirrorflow

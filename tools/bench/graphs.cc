@@ -12,8 +12,6 @@
 #include "framework/core/file.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
-#include "framework/graph/graph_def.h"
-#include "framework/graph/validate_graph_def.h"
 #include "framework/proto/graph.pb.h"
 #include "mirrorflow_debug.h"
 #include "nlohmann/json.hpp"

@@ -13,7 +13,6 @@
 #include "tools/bench/start_peers.h"
 #include "tools/bench/statistics.h"
 #include "tools/bench/training_case.h"
-#include "tools/bench/worker_hosts.h"
 #include "tools/flags/step_flags.h"
 #include "tools/launch/launch.h"
 

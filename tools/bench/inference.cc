@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -32,8 +30,6 @@ ABSL_FLAG(std::string, models, "",
 ABSL_FLAG(std::vector<std::string>, batch_sizes, {},
           "bench inference: batch sizes to measure; default: 1,4,32");
 ABSL_DECLARE_FLAG(std::vector<std::string>, peers);
-ABSL_DECLARE_FLAG(std::vector<std::string>, hosts);
-ABSL_DECLARE_FLAG(std::string, svg);
 
 namespace mirrorflow {
 namespace {
@@ -67,8 +63,8 @@ absl::StatusOr<std::unique_ptr<CaseFile>> WriteCase(const GraphCase& of, Session
 absl::Status CheckDifferences(const StepSelection& step, const PeerProcess& peer) {
   for (const Output& fetch : step.fetches) {
     const std::string name = TensorName(fetch);
-    const auto found = peer.differences().find(name);
-    const double difference = found != peer.differences().end()
+    const auto found = peer.start().differences.find(name);
+    const double difference = found != peer.start().differences.end()
                                   ? found->second
                                   : std::numeric_limits<double>::quiet_NaN();
     if (difference <= kTolerance) continue;
@@ -127,28 +123,6 @@ std::string ModelName(const std::string& path) { return std::filesystem::path(pa
 
 std::string CaseName(const std::string& path) {
   return absl::StrCat("inference/", ModelName(path));
-}
-
-// Returns InvalidArgument if a flag is set that belongs to training steps.
-absl::Status CheckNoTrainingFlags() {
-  const struct {
-    const char* name;
-    bool given;
-  } flags[] = {{"model", absl::GetFlag(FLAGS_model) != "mlp"},
-               {"replicas", absl::GetFlag(FLAGS_replicas).value_or(1) != 1},
-               {"workers", absl::GetFlag(FLAGS_workers) != 1},
-               {"optimizer", absl::GetFlag(FLAGS_optimizer) != "sgd"},
-               {"hook", absl::GetFlag(FLAGS_hook) != "none"},
-               {"trace", !absl::GetFlag(FLAGS_trace).empty()},
-               {"svg", !absl::GetFlag(FLAGS_svg).empty()},
-               {"hosts", !absl::GetFlag(FLAGS_hosts).empty()}};
-  for (const auto& flag : flags) {
-    if (!flag.given) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--", flag.name, ": not supported for graph files, which run on one core; expected the ",
-        "default"));
-  }
-  return CheckGraphFlags();
 }
 
 absl::StatusOr<std::vector<int64_t>> BatchSizesFromFlags() {
@@ -248,7 +222,11 @@ absl::Status BenchGraphStep(Report* report, ExitCode* code) {
 
 absl::Status CheckGraphStepFlags() {
   MF_RETURN_IF_ERROR(CheckPeersFlag({"onnxruntime", "tensorflow"}));
-  return CheckNoTrainingFlags();
+  constexpr char kWhat[] = "not supported for graph files, which run on one core";
+  if (absl::GetFlag(FLAGS_replicas) != 1) MF_RETURN_IF_ERROR(CheckDefaults({"replicas"}, kWhat));
+  MF_RETURN_IF_ERROR(
+      CheckDefaults({"model", "workers", "optimizer", "hook", "trace", "svg", "hosts"}, kWhat));
+  return CheckGraphFlags();
 }
 
 absl::Status BenchInference(Report* report) {

@@ -76,7 +76,7 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
       report->AddUnmeasured(goal, peer.status().message());
       continue;
     }
-    const std::vector<double>& theirs = (*peer)->losses();
+    const std::vector<double>& theirs = (*peer)->start().losses;
     if (rival.same_result &&
         (theirs.empty() || !(std::abs(theirs[0] - squares) <= kSameResult * squares))) {
       report->AddUnmeasured(goal, absl::StrCat("wrong sum of squares of its results; expected ",

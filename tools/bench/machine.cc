@@ -2,7 +2,6 @@
 #include "tools/bench/machine.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -65,16 +64,13 @@ std::string OneDnnVersion() {
 }
 
 PinnedTo::PinnedTo(int core, int count) {
-  static_assert(sizeof(before_) == sizeof(cpu_set_t));
-  sched_getaffinity(0, sizeof(before_), reinterpret_cast<cpu_set_t*>(before_));
+  sched_getaffinity(0, sizeof(before_), &before_);
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (int i = 0; i < count; ++i) CPU_SET(core + i, &cores);
   sched_setaffinity(0, sizeof(cores), &cores);
 }
 
-PinnedTo::~PinnedTo() {
-  sched_setaffinity(0, sizeof(before_), reinterpret_cast<cpu_set_t*>(before_));
-}
+PinnedTo::~PinnedTo() { sched_setaffinity(0, sizeof(before_), &before_); }
 
 }  // namespace mirrorflow

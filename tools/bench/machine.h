@@ -2,6 +2,8 @@
 #ifndef MIRRORFLOW_TOOLS_BENCH_MACHINE_H_
 #define MIRRORFLOW_TOOLS_BENCH_MACHINE_H_
 
+#include <sched.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,7 +33,7 @@ class PinnedTo {
   PinnedTo& operator=(const PinnedTo&) = delete;
 
  private:
-  unsigned char before_[128];  // a cpu_set_t
+  cpu_set_t before_;
 };
 
 }  // namespace mirrorflow

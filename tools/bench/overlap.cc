@@ -56,8 +56,7 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
   for (TraceWriter& trace : traces) {
     MF_RETURN_IF_ERROR(t.session->TraceTo(&trace));
     MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
-    const std::vector<TraceEvent>& events = trace.events();
-    if (std::none_of(events.begin(), events.end(), IsStep)) {
+    if (std::ranges::none_of(trace.events(), IsStep)) {
       return absl::InternalError("the step's trace lacks the span of the whole step");
     }
   }

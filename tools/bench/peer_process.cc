@@ -15,7 +15,6 @@
 #include <fstream>
 #include <set>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -42,10 +41,11 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
                       WorkerOutput::Create({.num_workers = static_cast<int>(commands.size())}));
   std::unique_ptr<PeerProcess> peer(
       new PeerProcess(commands[0].front(), timeout, std::move(errors)));
-  const MonotonicTime start = MonotonicTime::Now();
+  const MonotonicTime begin = MonotonicTime::Now();
   for (const std::vector<std::string>& command : commands) {
     MF_RETURN_IF_ERROR(peer->Launch(command, /*talks=*/peer->children_.empty()));
   }
+  Start& start = peer->start_;
   size_t output = 0;
   for (;;) {
     MF_ASSIGN_OR_RETURN(const std::string line, peer->ReadLine());
@@ -61,20 +61,20 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::StartWorkers(
     const bool has_number = words.size() == 2 && is_number;
     if (words[0] == "ready") return peer;
     if (words[0] == "version" && words.size() == 2) {
-      peer->version_ = words[1];
+      start.version = words[1];
     } else if (words[0] == "loss" && has_number) {
-      if (peer->losses_.empty()) {
-        peer->first_step_ms_ = absl::ToDoubleMilliseconds(MonotonicTime::Now() - start);
+      if (start.losses.empty()) {
+        start.first_step_ms = absl::ToDoubleMilliseconds(MonotonicTime::Now() - begin);
       }
-      peer->losses_.push_back(number);
+      start.losses.push_back(number);
     } else if (words[0] == "settings" && words.size() == 2) {
-      peer->settings_ = words[1];
+      start.settings = words[1];
     } else if (words[0] == "difference" && words.size() == 3 && is_number) {
-      peer->differences_[words[1]] = number;
+      start.differences[words[1]] = number;
     } else if (words[0] == "logit" && has_number) {
-      peer->logits_.push_back(number);
+      start.logits.push_back(number);
     } else if (words[0] == "call" && has_number) {
-      peer->empty_call_ms_ = number * 1e-6;
+      start.empty_call_ms = number * 1e-6;
     }
   }
 }

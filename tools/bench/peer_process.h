@@ -38,21 +38,18 @@ class PeerProcess {
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
-  const std::string& version() const { return version_; }
-  // Returns the losses of the first steps.
-  const std::vector<double>& losses() const { return losses_; }
-  // Returns the settings that the peer chose, as one word.
-  const std::string& settings() const { return settings_; }
-  // For a process that runs a graph, returns the relative difference of each fetch from
-  // Mirrorflow's.
-  const std::map<std::string, double>& differences() const { return differences_; }
-  // For a serving process, returns its answer to the example.
-  const std::vector<double>& logits() const { return logits_; }
-  // For processes that serve or run a graph, returns the time of an empty call.
-  double empty_call_ms() const { return empty_call_ms_; }
-
-  // Returns the time from the start of the processes to the end of the first step.
-  double first_step_ms() const { return first_step_ms_; }
+  // The start of the processes, as worker 0 reports it before it is ready.
+  struct Start {
+    std::string version;
+    std::string settings;        // that the peer chose, as one word
+    std::vector<double> losses;  // of the first steps
+    double first_step_ms = 0;    // from the start of the processes to the end of the first step
+    // For a process that runs a graph, the relative difference of each fetch from Mirrorflow's.
+    std::map<std::string, double> differences;
+    std::vector<double> logits;  // for a serving process, its answer to the example
+    double empty_call_ms = 0;    // for processes that serve or run a graph
+  };
+  const Start& start() const { return start_; }
   // Returns the peak resident memory of a worker so far.
   absl::StatusOr<int64_t> PeakBytes(int worker = 0) const;
   // Returns a worker's TCP connection count.
@@ -89,13 +86,7 @@ class PeerProcess {
   WorkerOutput errors_;
   std::vector<Child> children_;  // by worker
   std::string unread_;
-  std::string version_;
-  std::string settings_;
-  std::vector<double> losses_;
-  std::map<std::string, double> differences_;  // by fetch
-  std::vector<double> logits_;
-  double empty_call_ms_ = 0;
-  double first_step_ms_ = 0;
+  Start start_;
 };
 
 // Returns a benchmark side that runs `process` and keeps it alive.

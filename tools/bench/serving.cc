@@ -38,7 +38,6 @@ constexpr int kMaxThreads = 64;
 struct Server {
   Implementation of;
   std::function<absl::StatusOr<LoadTiming>(double round_ms)> serve;
-  double empty_call_ms = 0;
   std::vector<LoadTiming> turns = {};  // the first is the warm-up
 };
 
@@ -103,9 +102,9 @@ void ReportServer(absl::string_view model, int threads, const Server& server, co
     absl::StrAppend(&text, " ", latency.name, "=", Text(ms, FormatMs));
     AddTo(&json, absl::StrCat(latency.name, "_ms"), ms);
   }
-  if (server.empty_call_ms > 0) {
-    absl::StrAppend(&text, " empty_call=", FormatMs(server.empty_call_ms));
-    json["empty_call_ms"] = server.empty_call_ms;
+  if (server.of.empty_call_ms > 0) {
+    absl::StrAppend(&text, " empty_call=", FormatMs(server.of.empty_call_ms));
+    json["empty_call_ms"] = server.of.empty_call_ms;
   }
   absl::StrAppend(&text, " rounds=", rounds.kept.size(), " discarded=", rounds.discarded);
   json["rounds"] = rounds.kept.size();
@@ -142,12 +141,13 @@ absl::Status MeasureServing(const std::string& model, int threads, Report* repor
   for (const std::string& name : absl::GetFlag(FLAGS_peers)) {
     MF_ASSIGN_OR_RETURN(auto process, StartPeer(absl::StrCat("serving_", name),
                                                 {model, absl::StrCat(threads), file->path()}));
-    MF_RETURN_IF_ERROR(
-        Annotate(CompareLogits(logits[0], process->logits()), absl::StrCat(model, ", ", name)));
+    MF_RETURN_IF_ERROR(Annotate(CompareLogits(logits[0], process->start().logits),
+                                absl::StrCat(model, ", ", name)));
     const std::shared_ptr<PeerProcess> peer = std::move(process);
-    servers.push_back({.of = {.name = name, .version = peer->version()},
-                       .serve = [peer](double ms) { return peer->Serve(ms); },
-                       .empty_call_ms = peer->empty_call_ms()});
+    servers.push_back({.of = {.name = name,
+                              .version = peer->start().version,
+                              .empty_call_ms = peer->start().empty_call_ms},
+                       .serve = [peer](double ms) { return peer->Serve(ms); }});
   }
   std::vector<Side> sides;
   for (Server& server : servers) {

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -13,8 +12,8 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/join_options.h"
 #include "framework/core/status.h"
-#include "tools/bench/training_case.h"
-#include "tools/launch/placement.h"
+#include "tools/bench/worker_hosts.h"
+#include "tools/flags/command_line.h"
 
 ABSL_FLAG(std::vector<std::string>, peers, {},
           "bench step: frameworks to compare with: tensorflow, torch, jax; bench serving, bench "
@@ -84,12 +83,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
       /*workers=*/2, hosts);
 }
 
-absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known) {
+absl::Status CheckPeersFlag(absl::Span<const absl::string_view> known) {
   for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
-    if (std::find(known.begin(), known.end(), peer) != known.end()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--peers: unknown peer; expected any of ",
-                                                   absl::StrJoin(known, ", "), ", got '", peer,
-                                                   "'"));
+    MF_RETURN_IF_ERROR(CheckChoice("peers", peer, known));
   }
   return absl::OkStatus();
 }
@@ -109,13 +105,8 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
                                                        int workers, const WorkerHosts& hosts) {
   const std::string python = PeersPython();
   const std::string script = absl::StrCat(absl::GetFlag(FLAGS_peers_dir), "/", name, "_peer.py");
-  const std::string compiled = absl::StrCat(DirectoryOf(python), "/", name, "_peer");
-  std::vector<std::string> command;
-  if (access(script.c_str(), R_OK) == 0) {
-    command = {python, script};
-  } else {
-    command = {compiled};
-  }
+  std::vector<std::string> command = {absl::StrCat(DirectoryOf(python), "/", name, "_peer")};
+  if (access(script.c_str(), R_OK) == 0) command = {python, script};
   if (access(command[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(absl::StrCat(
         name, ": not found in ", absl::GetFlag(FLAGS_peers_dir), " or ", DirectoryOf(python),

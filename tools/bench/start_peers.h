@@ -7,7 +7,6 @@
 #define MIRRORFLOW_TOOLS_BENCH_START_PEERS_H_
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "tools/bench/peer_process.h"
 #include "tools/bench/training_case.h"
-#include "tools/bench/worker_hosts.h"
+#include "tools/launch/placement.h"
 
 namespace mirrorflow {
 
@@ -37,7 +36,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
                                                        const WorkerHosts& hosts = {});
 
 // Returns InvalidArgument, which names --peers, unless the flag lists only `known` peers.
-absl::Status CheckPeersFlag(std::initializer_list<absl::string_view> known);
+absl::Status CheckPeersFlag(absl::Span<const absl::string_view> known);
 
 // Returns the versions that `setup` installed: `tensorflow-cpu==2.21.0, …`.
 std::string PeersVersions();

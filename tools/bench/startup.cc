@@ -22,7 +22,9 @@ constexpr int kStartedWorkers = 4;
 // Returns a figure of a training process.
 using Figure = absl::StatusOr<double> (*)(const PeerProcess& process);
 
-absl::StatusOr<double> FirstStepMs(const PeerProcess& process) { return process.first_step_ms(); }
+absl::StatusOr<double> FirstStepMs(const PeerProcess& process) {
+  return process.start().first_step_ms;
+}
 
 absl::StatusOr<double> PeakMegabytes(const PeerProcess& process) {
   MF_ASSIGN_OR_RETURN(const int64_t bytes, process.PeakBytes());
@@ -116,7 +118,7 @@ absl::Status BenchWorkersStartup(Report* report) {
   for (int round = -1; round < kStartupRounds; ++round) {  // the first round reads files from disk
     MF_ASSIGN_OR_RETURN(const auto process,
                         StartTraining({.model = "mlp", .workers = kStartedWorkers}));
-    if (round >= 0) times.push_back(process->first_step_ms());
+    if (round >= 0) times.push_back(process->start().first_step_ms);
   }
   report->Add({.gate = "C13b",
                .what = absl::StrCat("mlp 64, process start to end of first step, ", kStartedWorkers,

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdint>
 #include <latch>
 #include <limits>
 #include <numeric>
@@ -122,12 +121,6 @@ Timing TimingOf(const Rounds& rounds, size_t side) {
           .iqr_ms = Quantile(ms, 0.75) - Quantile(ms, 0.25),
           .rounds = static_cast<int>(ms.size()),
           .discarded = rounds.discarded};
-}
-
-absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
-                               const TimingOptions& options) {
-  MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns({MakeSide(work)}, options));
-  return TimingOf(rounds, 0);
 }
 
 absl::StatusOr<LoadTiming> RunClosedLoop(int clients, absl::Duration time,

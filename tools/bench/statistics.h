@@ -48,9 +48,6 @@ absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const Timing
 
 Timing TimingOf(const Rounds& rounds, size_t side);
 
-// Measures repeated calls to `work` as the only side.
-absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
-                               const TimingOptions& options = {});
 // Repeats `work` until `round_ms` milliseconds have passed, and returns the mean time per call.
 absl::StatusOr<double> MeanCallMs(double round_ms, const std::function<absl::Status()>& work);
 // Makes a side from `work`: warms it up, then calls it as often as fits in a round.

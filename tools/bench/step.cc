@@ -36,8 +36,8 @@ constexpr double kLossTolerance = 1e-3;
 
 absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& peer) {
   for (size_t i = 0; i < ours.size(); ++i) {
-    const double theirs =
-        i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
+    const double theirs = i < peer.start().losses.size() ? peer.start().losses[i]
+                                                         : std::numeric_limits<double>::quiet_NaN();
     if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
     return absl::FailedPreconditionError(absl::StrCat("the loss of step ", i + 1,
                                                       " differs; expected Mirrorflow's loss, ",
@@ -145,11 +145,8 @@ absl::Status BenchStep(Report* report) {
 
 absl::Status CheckStepWorkers() {
   const int workers = absl::GetFlag(FLAGS_workers);
-  const std::string trace = absl::GetFlag(FLAGS_trace);
-  if (workers == 1 && !trace.empty()) {
-    return absl::InvalidArgumentError("--trace: given without --workers; expected both or neither");
-  }
-  MF_RETURN_IF_ERROR(CheckOutputFlag("trace", trace));
+  if (workers == 1) MF_RETURN_IF_ERROR(CheckDefaults({"trace"}, "given without --workers"));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace)));
   MF_RETURN_IF_ERROR(
       Annotate(ParseCollectiveKind(absl::GetFlag(FLAGS_collective)).status(), "--collective"));
   return CheckHostsFlags(workers);
@@ -174,21 +171,11 @@ absl::Status CheckStepFlags() {
       CheckFlagRange("replicas", absl::GetFlag(FLAGS_replicas).value_or(2), 1, 1024));
   MF_RETURN_IF_ERROR(CheckFlagRange("workers", absl::GetFlag(FLAGS_workers), 1, 64));
   MF_RETURN_IF_ERROR(CheckOutputFlag("svg", absl::GetFlag(FLAGS_svg)));
-  const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
-  MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
-  if (!absl::GetFlag(FLAGS_peers).empty() && optimizer != "sgd") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--optimizer: not supported with --peers; expected sgd, got '", optimizer, "'"));
-  }
-  const std::string hook = absl::GetFlag(FLAGS_hook);
-  MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
-  if (!absl::GetFlag(FLAGS_peers).empty() && hook != "none") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--hook: not supported with --peers; expected none, got '", hook, "'"));
-  }
-  auto strategy = OneDeviceStrategy::Create();
-  MF_RETURN_IF_ERROR(strategy.status());
-  return Annotate(BuildTraining(**strategy, absl::GetFlag(FLAGS_model)).status(), "--model");
+  MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create());
+  MF_RETURN_IF_ERROR(CheckTraining(*strategy, absl::GetFlag(FLAGS_model),
+                                   absl::GetFlag(FLAGS_optimizer), absl::GetFlag(FLAGS_hook)));
+  if (absl::GetFlag(FLAGS_peers).empty()) return absl::OkStatus();
+  return CheckDefaults({"optimizer", "hook"}, "not supported with --peers");
 }
 
 }  // namespace mirrorflow

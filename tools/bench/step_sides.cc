@@ -6,11 +6,6 @@
 #include "framework/core/status.h"
 
 namespace mirrorflow {
-namespace {
-
-constexpr double kProcessRoundMs = 300;
-
-}  // namespace
 
 void StepSides::Add(const Implementation& of, Side side) {
   result_.sides.push_back(of);
@@ -18,6 +13,7 @@ void StepSides::Add(const Implementation& of, Side side) {
 }
 
 void StepSides::Add(const Implementation& of, std::unique_ptr<PeerProcess> process) {
+  constexpr double kProcessRoundMs = 300;
   options_.round_ms = kProcessRoundMs;
   Add(of, MakeSide(std::move(process)));
 }
@@ -31,9 +27,9 @@ void StepSides::AddPeer(const std::string& name,
     return;
   }
   const Implementation of = {.name = name,
-                             .version = (*started)->version(),
-                             .settings = (*started)->settings(),
-                             .empty_call_ms = (*started)->empty_call_ms()};
+                             .version = (*started)->start().version,
+                             .settings = (*started)->start().settings,
+                             .empty_call_ms = (*started)->start().empty_call_ms};
   Add(of, *std::move(started));
 }
 

@@ -126,18 +126,15 @@ constexpr struct {
                    {"momentum", MakeOptimizer<Momentum>},
                    {"adam", MakeOptimizer<Adam>}};
 
-GradientReducer NoHook() { return nullptr; }
-GradientReducer Bf16() { return hooks::Bf16Compress(); }
-GradientReducer Fp16() { return hooks::Fp16Compress(); }
 GradientReducer PowerSGD() {
   return hooks::PowerSGD({.matrix_approximation_rank = 4, .start_powersgd_iter = 0});
 }
 constexpr struct {
   absl::string_view name;
   GradientReducer (*make)();
-} kHooks[] = {{"none", NoHook},
-              {"bf16", Bf16},
-              {"fp16", Fp16},
+} kHooks[] = {{"none", [] { return GradientReducer(); }},
+              {"bf16", [] { return hooks::Bf16Compress(); }},
+              {"fp16", [] { return hooks::Fp16Compress(); }},
               {"powersgd", PowerSGD},
               {"adasum", hooks::Adasum}};
 
@@ -146,8 +143,7 @@ constexpr struct {
 template <typename Table>
 auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
     -> absl::StatusOr<decltype(std::begin(table))> {
-  const auto row = std::find_if(std::begin(table), std::end(table),
-                                [&](const auto& r) { return r.name == name; });
+  const auto row = absl::c_find_if(table, [&](const auto& r) { return r.name == name; });
   if (row != std::end(table)) return row;
   std::vector<absl::string_view> names;
   for (const auto& r : table) names.push_back(r.name);
@@ -177,11 +173,13 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
   return t;
 }
 
-absl::Status CheckOptimizer(absl::string_view optimizer) {
-  return FindRow(kOptimizers, "optimizer", optimizer).status();
+absl::Status CheckTraining(const Strategy& strategy, absl::string_view model,
+                           absl::string_view optimizer, absl::string_view hook) {
+  const absl::Status known = FindRow(kOptimizers, "optimizer", optimizer).status();
+  MF_RETURN_IF_ERROR(Annotate(known, "--optimizer"));
+  MF_RETURN_IF_ERROR(Annotate(FindRow(kHooks, "hook", hook).status(), "--hook"));
+  return Annotate(BuildTraining(strategy, model).status(), "--model");
 }
-
-absl::Status CheckHook(absl::string_view hook) { return FindRow(kHooks, "hook", hook).status(); }
 
 absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape) {
   MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(dtype, shape));

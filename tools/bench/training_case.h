@@ -73,9 +73,9 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
                                             absl::string_view optimizer = "",
                                             absl::string_view hook = "none");
 
-// Return InvalidArgument unless BuildTraining supports the optimizer or hook.
-absl::Status CheckOptimizer(absl::string_view optimizer);
-absl::Status CheckHook(absl::string_view hook);
+// Returns InvalidArgument, naming the flag, unless BuildTraining supports the arguments.
+absl::Status CheckTraining(const Strategy& strategy, absl::string_view model,
+                           absl::string_view optimizer, absl::string_view hook);
 
 // Returns pseudo-random floats in [0, 1), equal in every run. For other dtypes, returns zeros,
 // which are valid labels and indices everywhere.

@@ -46,7 +46,7 @@ absl::StatusOr<Figures> MeasureJob(int workers) {
                                                      .batch_size = kGlobalBatch / workers,
                                                      .workers = workers,
                                                      .collective = CollectiveKind::kTcp}));
-  Figures figures = {.first_step_ms = job->first_step_ms()};
+  Figures figures = {.first_step_ms = job->start().first_step_ms};
   for (int worker = 0; worker < workers; ++worker) {
     MF_ASSIGN_OR_RETURN(const int64_t bytes, job->PeakBytes(worker));
     MF_ASSIGN_OR_RETURN(const int connections, job->NumConnections(worker));

@@ -14,10 +14,7 @@ namespace mirrorflow {
 
 absl::Status ListAndCheckCheckpoints(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
-  if (args.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "checkpoint: wrong number of arguments; expected one directory, got ", args.size()));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("checkpoint", args, 1, 1, "one directory"));
   *code = kExitBadInput;
   if (!std::filesystem::exists(args[0])) {
     return absl::NotFoundError(absl::StrCat(args[0], ": no such directory"));

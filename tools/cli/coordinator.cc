@@ -80,10 +80,7 @@ class StopRelay {
 
 absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
-  if (!args.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("coordinator: unexpected argument; expected only flags, got '", args[0], "'"));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("coordinator", args, 0, 0, "only flags"));
   const int num_workers = absl::GetFlag(FLAGS_num_workers);
   MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
   MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <type_traits>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -30,7 +32,7 @@ constexpr int64_t kBatch = 64;
 constexpr absl::Duration kMeasured = absl::Seconds(2);
 
 bool HasEnding(absl::string_view path, std::initializer_list<absl::string_view> endings) {
-  return std::any_of(endings.begin(), endings.end(), [&](absl::string_view ending) {
+  return absl::c_any_of(endings, [&](absl::string_view ending) {
     return absl::EndsWithIgnoreCase(path, ending) ||
            absl::EndsWithIgnoreCase(path, absl::StrCat(ending, ".gz"));
   });
@@ -63,8 +65,7 @@ struct Opened {
 absl::StatusOr<Opened> Open(const std::vector<std::string>& paths) {
   const std::string& path = paths[0];
   const auto all_have = [&](std::initializer_list<absl::string_view> endings) {
-    return std::all_of(paths.begin(), paths.end(),
-                       [&](const std::string& p) { return HasEnding(p, endings); });
+    return absl::c_all_of(paths, [&](auto& p) { return HasEnding(p, endings); });
   };
   std::error_code error;
   if (paths.size() == 1 && std::filesystem::is_directory(path, error)) {
@@ -93,22 +94,14 @@ absl::StatusOr<Opened> Open(const std::vector<std::string>& paths) {
 }
 
 std::string NumberAt(const Tensor& t, int64_t i) {
-  switch (t.dtype()) {
-    case DT_FLOAT:
-      return absl::StrCat(t.flat<float>()[i]);
-    case DT_DOUBLE:
-      return absl::StrCat(t.flat<double>()[i]);
-    case DT_INT32:
-      return absl::StrCat(t.flat<int32_t>()[i]);
-    case DT_INT64:
-      return absl::StrCat(t.flat<int64_t>()[i]);
-    case DT_UINT8:
-      return absl::StrCat(t.flat<uint8_t>()[i]);
-    case DT_BOOL:
+  const auto text = [&]<typename T>(TypeTag<T>) -> std::string {
+    if constexpr (std::is_same_v<T, bool>) {
       return t.flat<bool>()[i] ? "true" : "false";
-    default:
-      return "?";
-  }
+    } else {
+      return absl::StrCat(t.flat<T>()[i]);
+    }
+  };
+  return DispatchDataType(t.dtype(), text, std::string("?"));
 }
 
 // Formats a batch of one row, such as `float[784] {0, 0.5, …}`.

@@ -37,10 +37,7 @@ void PrintGpu(int ordinal) {
 
 absl::Status Devices(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
-  if (!args.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("devices: unexpected argument '", args[0], "'; expected no arguments"));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("devices", args, 0, 0, "no arguments"));
   *code = kExitInternal;
   PrintDevice("CPU:0 …",
               absl::StrCat(DescribeMachine(), "; usable by this process: ", NumUsableCores()));

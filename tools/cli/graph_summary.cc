@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "framework/graph/shape_inference.h"
-#include "framework/graph/variable_handle.h"
 #include "framework/runtime/variable_layout.h"
 #include "train/variable.h"
 
@@ -23,7 +23,7 @@ bool IsAdded(absl::string_view part) {
   constexpr absl::string_view kScopes[] = {
       "gradients", "train",           "gate",     "clip_by_global_norm",
       "inference", "moving_averages", "optimizer"};
-  return std::any_of(std::begin(kScopes), std::end(kScopes), [&](absl::string_view scope) {
+  return absl::c_any_of(kScopes, [&](absl::string_view scope) {
     return part == scope || absl::StartsWith(part, absl::StrCat(scope, "_"));
   });
 }

@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -183,11 +182,8 @@ class RecordPass final : public PassObserver {
   }
 
   absl::Status Print() const {
-    if (passes_.count(pass_) == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("--pass: unknown pass; expected one of ",
-                                                     absl::StrJoin(passes_, ", "), ", got '", pass_,
-                                                     "'"));
-    }
+    const std::vector<absl::string_view> known(passes_.begin(), passes_.end());
+    MF_RETURN_IF_ERROR(CheckChoice("pass", pass_, known));
     PrintLines(absl::StrCat("before ", pass_, ":\n", before_, "\nafter ", pass_, ":\n", after_));
     return absl::OkStatus();
   }
@@ -274,10 +270,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   if (observer.is_asked_for()) options.compile.observer = &observer;
   MF_ASSIGN_OR_RETURN(const auto strategy,
                       Annotate(MirroredStrategy::Create(options), "--replicas"));
-  if (args.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "inspect: wrong number of arguments; expected one graph file, got ", args.size()));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("inspect", args, 1, 1, "one graph file"));
   const std::string output = absl::GetFlag(FLAGS_output);
   MF_RETURN_IF_ERROR(CheckOutputFlag("output", output));
   *code = kExitBadInput;

@@ -47,8 +47,7 @@ std::vector<Page> AllPages() {
     pages.push_back(std::move(page));
   }
   pages.push_back({.name = kFusedPage, .stem = kFusedPage, .ops = FusedOps().All()});
-  std::sort(pages.begin(), pages.end(),
-            [](const Page& a, const Page& b) { return a.name < b.name; });
+  std::ranges::sort(pages, {}, &Page::name);
   return pages;
 }
 
@@ -105,7 +104,7 @@ std::string Signature(const OpDef& op) {
 }
 
 bool FollowsFromInputs(const OpDef& op, const AttrDef& attr) {
-  return std::any_of(op.inputs.begin(), op.inputs.end(), [&](const ArgDef& arg) {
+  return std::ranges::any_of(op.inputs, [&](const ArgDef& arg) {
     return arg.type_attr == attr.name || arg.number_attr == attr.name ||
            arg.type_list_attr == attr.name;
   });
@@ -143,6 +142,7 @@ std::string ShardingText(const OpDef& op, absl::string_view stem) {
       {JointlyLinearSharding, "element by element; a sum of partial sums stays partial"},
       {MultilinearSharding, "element by element; one operand may be a partial sum"},
       {LinearInFirstSharding, "element by element; the first operand may be a partial sum"},
+      {ReplicatedSharding, "every replica computes the whole result from replicated operands"},
   };
   for (const auto& [rule, text] : shared) {
     if (op.sharding == rule) return std::string(text);

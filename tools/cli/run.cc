@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/flags/flag.h"
@@ -193,10 +192,7 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
 
 absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
-  if (!args.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("run: unexpected argument '", args[0], "'; expected only flags (see --help)"));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("run", args, 0, 0, "only flags (see --help)"));
   const std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
   MF_RETURN_IF_ERROR(CheckFlags(fetches));
   MF_ASSIGN_OR_RETURN(const std::vector<NamedFile> feeds, FeedsFromFlags());

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/cluster_status.h"
 #include "distribute/cluster/coordination/coordination_client.h"
@@ -14,20 +13,11 @@
 #include "tools/flags/cluster_flags.h"
 
 namespace mirrorflow {
-namespace {
-
-constexpr absl::Duration kTimeout = absl::Seconds(10);
-
-}  // namespace
 
 absl::Status ShowStatus(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
-  if (args.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("status: wrong number of arguments; expected one, the coordination service's "
-                     "HOST:PORT, got ",
-                     args.size()));
-  }
+  MF_RETURN_IF_ERROR(
+      CheckArguments("status", args, 1, 1, "one, the coordination service's HOST:PORT"));
   MF_ASSIGN_OR_RETURN(const HostPort service, Annotate(ParseHostPort(args[0]), "status"));
   MF_ASSIGN_OR_RETURN(const JoinOptions flags, JoinOptionsOfFlags());
   const CoordinationClient::Options options = {.coordinator = service.ToString(),
@@ -36,6 +26,7 @@ absl::Status ShowStatus(const std::vector<std::string>& args, ExitCode* code) {
                                                .tls = flags.tls,
                                                .member = {}};
   *code = kExitCluster;
+  constexpr absl::Duration kTimeout = absl::Seconds(10);
   MF_ASSIGN_OR_RETURN(const coordination::ClusterStatus status,
                       CoordinationClient::GetStatus(options, MonotonicTime::Now() + kTimeout));
   PrintLine(SummaryOf(status));

@@ -90,7 +90,7 @@ constexpr Net kNets[] = {{48, 8, 8, 40},
 constexpr int kWarmUpSteps = 2;
 constexpr int kMinTracedSteps = 4;
 constexpr int kMaxTracedSteps = 100;
-constexpr absl::Duration kBudget = absl::Milliseconds(200);  // per network
+constexpr absl::Duration kBudget = absl::Milliseconds(75);  // per step
 
 // The fraction of a core's multiply-add rate that matrix products are assumed to reach.
 constexpr double kShareOfFma = 0.8;

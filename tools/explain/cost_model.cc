@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "ops/gather.h"
 #include "ops/gather_nd.h"
@@ -62,20 +60,10 @@ double ShareBeyond(int64_t distance, int64_t cache_bytes) {
   return std::clamp(octaves + 0.5, 0.0, 1.0);
 }
 
-// Returns whether the instruction touches memory. If lanes run inline, a collective touches memory
-// only when it finishes.
-bool TouchesMemory(const Instruction& instruction) {
-  return instruction.kind != InstructionKind::kStart;
-}
-
-double Sum(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
 }  // namespace
 
 double CostOf(const Amounts& demands, const Amounts& prices) {
-  return std::inner_product(demands.begin(), demands.end(), prices.begin(), 0.0);
+  return absl::c_inner_product(demands, prices, 0.0);
 }
 
 std::string PricedAs(const Plan& plan, size_t i) {
@@ -138,8 +126,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
   // A write hits the cache if the same instruction has read the memory.
   auto was_read = [&](size_t i, const MemoryAccess& access) {
     if (!access.is_write) return false;
-    const std::vector<MemoryAccess>& all = plan.accesses[i];
-    return std::any_of(all.begin(), all.end(), [&](const MemoryAccess& other) {
+    return absl::c_any_of(plan.accesses[i], [&](const MemoryAccess& other) {
       return !other.is_write && other.operand.region == access.operand.region &&
              other.operand.offset == access.operand.offset && other.bytes >= access.bytes;
     });
@@ -152,7 +139,8 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       demands[i] = {};
       if (instruction.node >= 0) demands[i][kCalls] = 1;
       demands[i][kFlops] = static_cast<double>(FlopsOf(plan, instruction));
-      if (!TouchesMemory(instruction)) continue;
+      // If lanes run inline, a collective touches memory only when it finishes.
+      if (instruction.kind == InstructionKind::kStart) continue;
       for (const MemoryAccess& access : plan.accesses[i]) {
         if (!was_read(i, access)) touch(i, access);
       }
@@ -172,8 +160,8 @@ std::vector<double> CostsOf(const Plan& plan, const CostTable& table) {
     const bool branches = instruction.kind == InstructionKind::kBranch;
     if (!branches && instruction.kind != InstructionKind::kLoop) continue;
     const PlannedControl& control = plan.controls[instruction.index];
-    const double first = Sum(CostsOf(*control.plans[0], table));
-    const double second = Sum(CostsOf(*control.plans[1], table));
+    const double first = absl::c_accumulate(CostsOf(*control.plans[0], table), 0.0);
+    const double second = absl::c_accumulate(CostsOf(*control.plans[1], table), 0.0);
     costs.back() += branches ? std::max(first, second) : first + second;
   }
   return costs;
@@ -214,7 +202,7 @@ std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs) 
         after_all(past.reads);
         for (std::vector<Use>* uses : {&past.reads, &past.writes}) {
           const auto hidden = [&](const Use& u) { return first <= u.first && u.limit <= limit; };
-          uses->erase(std::remove_if(uses->begin(), uses->end(), hidden), uses->end());
+          std::erase_if(*uses, hidden);
         }
       }
       (access.is_write ? past.writes : past.reads).push_back({first, limit, i});

@@ -2,11 +2,9 @@
 #include "tools/explain/explain.h"
 
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/choose_transport.h"
 #include "framework/core/file.h"
@@ -48,9 +46,8 @@ absl::Status Report(Explanation e, const VariableLayout& layout) {
 }
 
 // Compiles the step for a cluster, predicts its time, and prints the report.
-absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
-  std::vector<Shape> shapes;
-  for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
+absl::Status ExplainStepOfWorkers(const ReadyStep& ready, std::vector<Shape> shapes,
+                                  Explanation e) {
   const Topology topology = TopologyOf(e);
   const LinkCosts link = LinkCostsOf(*ParseCollectiveKind(e.transport));
   MF_ASSIGN_OR_RETURN(const PlanElsewhere there,
@@ -67,27 +64,27 @@ absl::Status ExplainStepOfWorkers(const ReadyStep& ready, Explanation e) {
 
 // Compiles the step, predicts its time, runs it, and prints the report.
 absl::Status ExplainStep(ReadyStep ready, Explanation e) {
-  if (e.workers > 1) return ExplainStepOfWorkers(ready, std::move(e));
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
+  if (e.workers > 1) return ExplainStepOfWorkers(ready, std::move(shapes), std::move(e));
   MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(ready.step, shapes));
   e.plan = plans.plans[0].get();
   MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
   e.predicted_ns = CostsOf(*e.plan, e.machine.table);
 
   auto run = [&] { return ready.step.Run(ready.feeds).status(); };
-  const absl::StatusOr<Timing> timing =
-      Measure(run, {.rounds = kRounds, .round_ms = kRoundMs, .canary_threads = e.replicas});
+  const absl::StatusOr<Rounds> rounds = MeasureInTurns(
+      {MakeSide(run)}, {.rounds = kRounds, .round_ms = kRoundMs, .canary_threads = e.replicas});
   TraceWriter trace;
-  if (timing.ok()) {
-    e.measured = *timing;
+  if (rounds.ok()) {
+    e.measured = TimingOf(*rounds, 0);
     MF_ASSIGN_OR_RETURN(e.fastest_ns, FastestInstructions(*ready.session, ready.step, ready.feeds,
                                                           *e.plan, kTraceBudget));
     MF_RETURN_IF_ERROR(ready.session->TraceTo(&trace));
     for (int i = 0; i < kShownSteps; ++i) MF_RETURN_IF_ERROR(run());
     MF_RETURN_IF_ERROR(ready.session->TraceTo(nullptr));
   } else {
-    e.not_run = std::string(timing.status().message());
+    e.not_run = std::string(rounds.status().message());
   }
   MF_RETURN_IF_ERROR(Report(std::move(e), ready.session->layout()));
   const std::string path = absl::GetFlag(FLAGS_trace);
@@ -98,10 +95,7 @@ absl::Status ExplainStep(ReadyStep ready, Explanation e) {
 
 absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
-  if (args.size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "explain: too many arguments; expected at most one graph file, got ", args.size()));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("explain", args, 0, 1, "at most one graph file"));
   Explanation e{.replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
                 .workers = absl::GetFlag(FLAGS_workers),
                 .batch_size = absl::GetFlag(FLAGS_batch_size)};
@@ -126,9 +120,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
     e.name = absl::GetFlag(FLAGS_model);
     const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
     const std::string hook = absl::GetFlag(FLAGS_hook);
-    MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
-    MF_RETURN_IF_ERROR(Annotate(CheckHook(hook), "--hook"));
-    MF_RETURN_IF_ERROR(Annotate(BuildTraining(*strategy, e.name).status(), "--model"));
+    MF_RETURN_IF_ERROR(CheckTraining(*strategy, e.name, optimizer, hook));
     *code = kExitBadInput;
     MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining({.model = e.name,
                                                       .batch_size = e.batch_size,

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/json.h"
@@ -18,10 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kPrintedRows = 15;
-
-double Sum(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
 
 // Returns true for the starts and finishes of collectives, except for finishes with an update that
 // computes a matrix product, because arithmetic dominates them.
@@ -74,37 +70,31 @@ Breakdown BreakDown(const Explanation& e) {
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& instruction = plan.instructions[i];
     if (instruction.node < 0) continue;
-    const double measured_ns = e.fastest_ns.empty() ? 0 : e.fastest_ns[i];
-    OpRow row = {.op = PricedAs(plan, i), .count = 1};
-    row.predicted_ns = e.predicted_ns[i];
-    row.measured_ns = measured_ns;
-    row.flops = static_cast<double>(FlopsOf(plan, instruction));
-    if (Communicates(plan, instruction)) {
-      t.exposed_ns += e.predicted_ns[i];
-      t.measured_exposed_ns += measured_ns;
+    OpRow row = {.op = PricedAs(plan, i),
+                 .count = 1,
+                 .flops = static_cast<double>(FlopsOf(plan, instruction)),
+                 .predicted_ns = e.predicted_ns[i],
+                 .measured_ns = e.fastest_ns.empty() ? 0 : e.fastest_ns[i]};
+    const bool communicates = Communicates(plan, instruction);
+    if (communicates) {
+      t.exposed_ns += row.predicted_ns;
+      t.measured_exposed_ns += row.measured_ns;
     }
     for (const MemoryAccess& access : plan.accesses[i]) {
       const int64_t bytes = TouchedBytes(plan, i, access);
-      if (instruction.kind != InstructionKind::kStart) {
-        row.bytes += static_cast<double>(bytes);
-      }
-      if (!Communicates(plan, instruction)) {
-        (access.is_write ? t.written_bytes : t.read_bytes) += bytes;
-      }
+      if (instruction.kind != InstructionKind::kStart) row.bytes += static_cast<double>(bytes);
+      if (!communicates) (access.is_write ? t.written_bytes : t.read_bytes) += bytes;
     }
     OpRow& of_op = by_op[row.op];
     of_op.op = row.op;
     of_op.Add(row);
   }
-  for (const PlannedCollective& c : plan.collectives) {
-    t.collective_bytes += c.bytes();
-  }
+  for (const PlannedCollective& c : plan.collectives) t.collective_bytes += c.bytes();
   for (auto& [op, row] : by_op) breakdown.ops.push_back(row);
-  std::stable_sort(breakdown.ops.begin(), breakdown.ops.end(),
-                   [](const OpRow& a, const OpRow& b) { return a.predicted_ns > b.predicted_ns; });
+  std::ranges::stable_sort(breakdown.ops, std::ranges::greater(), &OpRow::predicted_ns);
   breakdown.path = CriticalPath(plan, e.predicted_ns);
   for (const int i : breakdown.path) t.path_ns += e.predicted_ns[i];
-  t.predicted_ns = Sum(e.predicted_ns);
+  t.predicted_ns = absl::c_accumulate(e.predicted_ns, 0.0);
   t.limit_ns = static_cast<double>(plan.flops) / e.machine.fma_flops_per_ns;
   return breakdown;
 }
@@ -155,9 +145,9 @@ void PrintTotals(const Explanation& e, const Totals& t) {
                         "%.3f",
                         e.measured.rounds, e.measured.median_ms, t.predicted_ns / measured_ns));
     PrintFigure(
-        "undisturbed", Sum(e.fastest_ns),
+        "undisturbed", absl::c_accumulate(e.fastest_ns, 0.0),
         absl::StrFormat("the fastest run of each instruction; predicted / undisturbed = %.3f",
-                        t.predicted_ns / Sum(e.fastest_ns)));
+                        t.predicted_ns / absl::c_accumulate(e.fastest_ns, 0.0)));
   }
   if (e.exchange.has_value()) {
     PrintFigure("with others", e.exchange->step_ns,
@@ -185,22 +175,15 @@ void PrintOps(const std::vector<OpRow>& ops, double whole_ns) {
                               row.flops * 1e-9, row.bytes * 1e-6, row.predicted_ns * 1e-6,
                               Percent(row.predicted_ns, whole_ns), row.measured_ns * 1e-6));
   };
-  OpRow others;
-  for (size_t i = 0; i < ops.size(); ++i) {
-    if (i < kPrintedRows) {
-      print(ops[i]);
-    } else {
-      others.Add(ops[i]);
-    }
-  }
-  others.op = "others";
+  for (size_t i = 0; i < std::min(ops.size(), kPrintedRows); ++i) print(ops[i]);
+  OpRow others = {.op = "others"};
+  for (size_t i = kPrintedRows; i < ops.size(); ++i) others.Add(ops[i]);
   if (others.count > 0) print(others);
 }
 
 void PrintPath(const Explanation& e, const Breakdown& breakdown) {
   std::vector<int> path = breakdown.path;
-  std::stable_sort(path.begin(), path.end(),
-                   [&](int a, int b) { return e.predicted_ns[a] > e.predicted_ns[b]; });
+  std::ranges::stable_sort(path, std::ranges::greater(), [&](int i) { return e.predicted_ns[i]; });
   path.resize(std::min(path.size(), kPrintedRows));
   std::sort(path.begin(), path.end());
   const std::string title = path.size() < breakdown.path.size()
@@ -279,7 +262,7 @@ std::string ExplanationJson(const Explanation& e) {
     json.update({{"min_ms", e.measured.min_ms},
                  {"median_ms", e.measured.median_ms},
                  {"rounds", e.measured.rounds},
-                 {"undisturbed_ms", Sum(e.fastest_ns) * 1e-6}});
+                 {"undisturbed_ms", absl::c_accumulate(e.fastest_ns, 0.0) * 1e-6}});
   }
   if (e.exchange.has_value()) {
     json.update({{"workers", e.workers},

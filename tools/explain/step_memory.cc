@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/types/span.h"
 #include "framework/session/session_memory.h"
 
@@ -13,8 +14,7 @@ namespace {
 // inputs and outputs, and the last memory that the instruction accesses.
 int64_t ScratchOf(const Plan& plan, size_t i) {
   const Instruction& instruction = plan.instructions[i];
-  if (instruction.kind != InstructionKind::kKernel &&
-      instruction.kind != InstructionKind::kBranch && instruction.kind != InstructionKind::kLoop) {
+  if (instruction.kind != InstructionKind::kKernel && !RunsPlans(instruction.kind)) {
     return 0;
   }
   if (plan.accesses[i].empty()) return 0;
@@ -26,7 +26,7 @@ int64_t ScratchOf(const Plan& plan, size_t i) {
       absl::MakeConstSpan(plan.operands)
           .subspan(instruction.first_operand, instruction.num_inputs + instruction.num_outputs);
   const bool is_scratch = last.is_write && last.operand.region == Plan::kArenaRegion &&
-                          std::none_of(values.begin(), values.end(), is_last);
+                          absl::c_none_of(values, is_last);
   return is_scratch ? last.bytes : 0;
 }
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/flags/cluster_flags.h"
 
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/tls_files.h"
@@ -122,32 +121,19 @@ absl::Status CheckTimeouts() {
                            absl::ZeroDuration());
 }
 
-// Returns kExitCluster if the error carries a worker's index, otherwise `code`.
-ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
+// Returns kExitCluster if the error has one of these codes or carries a worker's index, otherwise
+// `code`.
+ExitCode CodeOfWorkers(const absl::Status& status, absl::Span<const absl::StatusCode> of_cluster,
+                       ExitCode code) {
   const std::optional<Failure> failure = FailureOf(status);
-  return failure.has_value() && failure->worker >= 0 ? kExitCluster : code;
-}
-
-// Returns the exit code for an error from joining the cluster. Errors that are not listed here are
-// about this worker's settings, unless they carry a worker's index.
-ExitCode CodeOfJoining(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kCancelled:
-      return kExitCluster;
-    default:
-      return CodeOfWorkers(status, kExitUsage);
-  }
+  const bool names_worker = failure.has_value() && failure->worker >= 0;
+  return names_worker || absl::c_linear_search(of_cluster, status.code()) ? kExitCluster : code;
 }
 
 absl::Status ChooseDevicesOfFlags(const LocalWorker& worker, MirroredStrategy::Options* options) {
-  auto devices = ChooseDevices(options->devices, options->num_cpu_replicas, worker);
-  if (!devices.ok()) {
-    return Annotate(devices.status(), options->devices.empty() ? "--replicas" : "--devices");
-  }
-  options->devices = *std::move(devices);
+  MF_ASSIGN_OR_RETURN(options->devices,
+                      Annotate(ChooseDevices(options->devices, options->num_cpu_replicas, worker),
+                               options->devices.empty() ? "--replicas" : "--devices"));
   return absl::OkStatus();
 }
 
@@ -232,9 +218,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfCluster(Cluster cluster,
   MF_ASSIGN_OR_RETURN(join.exchange, ExchangeOfFlags());
   auto strategy = MultiWorkerMirroredStrategy::Create(
       {.cluster = std::move(cluster), .replicas = std::move(options), .join = std::move(join)});
-  if (strategy.ok()) return *std::move(strategy);
-  *code = CodeOfJoining(strategy.status());
-  return strategy.status();
+  using enum absl::StatusCode;  // other codes are about this worker's settings
+  if (!strategy.ok()) {
+    *code =
+        CodeOfWorkers(strategy.status(),
+                      {kDeadlineExceeded, kPermissionDenied, kAlreadyExists, kCancelled}, *code);
+  }
+  return strategy;
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(std::optional<Cluster> cluster,
@@ -245,8 +235,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(std::optional<Cluster>
   *code = kExitUsage;
   if (cluster.has_value()) return StrategyOfCluster(*std::move(cluster), std::move(options), code);
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags({}, &options));
-  MF_ASSIGN_OR_RETURN(auto mirrored, MirroredStrategy::Create(options));
-  return mirrored;
+  return MirroredStrategy::Create(options);
 }
 
 std::string PathOfWorker(const std::string& path, const Strategy& strategy) {
@@ -302,15 +291,8 @@ void CleanupWatchdog::Stop() {
 
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code) {
   if (strategy.topology().num_workers() == 1) return code;
-  switch (status.code()) {
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kCancelled:
-      return kExitCluster;
-    default:
-      return CodeOfWorkers(status, code);
-  }
+  using enum absl::StatusCode;
+  return CodeOfWorkers(status, {kDeadlineExceeded, kUnavailable, kAborted, kCancelled}, code);
 }
 
 }  // namespace mirrorflow

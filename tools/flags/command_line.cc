@@ -14,6 +14,7 @@
 #include <optional>
 #include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -26,18 +27,13 @@
 #include "framework/core/log_line.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
+#include "framework/core/system_error.h"
 #include "framework/core/thread.h"
-#include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
 #include "train/checkpoint/directory_lock.h"
 
 namespace mirrorflow {
 namespace {
-
-bool HasLimit(__rlimit_resource_t resource) {
-  rlimit limit;
-  return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
 
 // Returns the error line of a process that cannot allocate memory. Does not allocate.
 const char* MemoryError() {
@@ -219,9 +215,32 @@ std::string FlagHelp(absl::string_view which) {
   return text;
 }
 
+absl::Status CheckArguments(absl::string_view command, const std::vector<std::string>& args,
+                            size_t least, size_t most, absl::string_view expected) {
+  if (args.size() >= least && args.size() <= most) return absl::OkStatus();
+  const std::string what = args.size() > most
+                               ? absl::StrCat("unexpected argument '", args[most], "'")
+                               : "missing argument";
+  return absl::InvalidArgumentError(
+      absl::StrCat(command, ": ", what, "; expected ", expected, ", got ", args.size()));
+}
+
+absl::Status CheckDefaults(absl::Span<const absl::string_view> flags, absl::string_view what) {
+  for (const absl::string_view name : flags) {
+    const absl::CommandLineFlag& flag = *absl::FindCommandLineFlag(name);
+    if (flag.CurrentValue() == flag.DefaultValue()) continue;
+    const std::string by_default = flag.DefaultValue();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": ", what, "; expected ",
+                     by_default.empty() ? "no value" : absl::StrCat("'", by_default, "'"),
+                     ", got '", flag.CurrentValue(), "'"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
-                         std::initializer_list<absl::string_view> choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+                         absl::Span<const absl::string_view> choices) {
+  if (absl::c_linear_search(choices, value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--", flag, ": unknown value; expected one of ",
                                                  absl::StrJoin(choices, ", "), ", got '", value,
                                                  "'"));

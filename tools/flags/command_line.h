@@ -6,7 +6,6 @@
 #define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "framework/runtime/error_report.h"
 
 namespace mirrorflow {
@@ -58,6 +58,10 @@ bool IsOneOf(absl::string_view flag, absl::string_view flags);
 // Returns the name, default and help text of each flag in `flags` (see IsOneOf).
 std::string FlagHelp(absl::string_view flags);
 
+// Returns InvalidArgument, naming the command, unless it has `least` to `most` arguments.
+// `expected` describes them.
+absl::Status CheckArguments(absl::string_view command, const std::vector<std::string>& args,
+                            size_t least, size_t most, absl::string_view expected);
 // Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,
                             int64_t most = std::numeric_limits<int64_t>::max());
@@ -68,9 +72,12 @@ absl::StatusOr<std::vector<int64_t>> ParseFlagIntegers(
     int64_t most = std::numeric_limits<int64_t>::max());
 // Returns InvalidArgument, naming the flag, if `value` is less than `least`.
 absl::Status CheckFlagDuration(absl::string_view flag, absl::Duration value, absl::Duration least);
+// Returns InvalidArgument with `what`, naming the flag, if one of `flags` does not have its default
+// value.
+absl::Status CheckDefaults(absl::Span<const absl::string_view> flags, absl::string_view what);
 // Returns InvalidArgument, naming the flag, if `value` is not one of `choices`.
 absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
-                         std::initializer_list<absl::string_view> choices);
+                         absl::Span<const absl::string_view> choices);
 // Returns an error that names the flag if `path` cannot be written. An empty path means no output.
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/flags/declare.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -16,9 +15,6 @@
 #include "framework/graph/graph.h"
 #include "framework/session/session.h"
 #include "tools/flags/step_selection.h"
-
-ABSL_DECLARE_FLAG(std::vector<std::string>, feed);
-ABSL_DECLARE_FLAG(std::string, variables);
 
 namespace mirrorflow {
 

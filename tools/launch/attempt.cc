@@ -9,18 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distribute/cluster/connections/authentication.h"
-#include "framework/core/log_line.h"
-#include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "tools/flags/command_line.h"
@@ -73,13 +70,12 @@ std::string LastLineText(absl::string_view text) {
 // ---- conditions ---------------------------------------------------------------------------------
 
 bool Attempt::is_over() const {
-  return !gathering_ &&
-         std::all_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.ended; });
+  return !gathering_ && absl::c_all_of(hosts_, [](const Host& host) { return host.ended; });
 }
 
 bool Attempt::is_starting() const {
   const auto waits = [](const Worker& w) { return !w.started && !w.ended && !w.starts_again; };
-  return !ending_ && (gathering_ || std::any_of(workers_.begin(), workers_.end(), waits));
+  return !ending_ && (gathering_ || absl::c_any_of(workers_, waits));
 }
 
 int Attempt::num_ready() const {
@@ -91,8 +87,7 @@ int Attempt::num_ready() const {
 }
 
 bool Attempt::has_heard_all() const {
-  return std::all_of(hosts_.begin(), hosts_.end(),
-                     [](const Host& host) { return host.ready || host.ended; });
+  return absl::c_all_of(hosts_, [](const Host& host) { return host.ready || host.ended; });
 }
 
 bool Attempt::is_awaited(const Host& host, MonotonicTime now) {
@@ -144,8 +139,7 @@ void Attempt::AddWorkers(Host& host) {
 
 // Asks the hosts that have not been asked yet, up to the limit on hosts asked at the same time.
 absl::Status Attempt::AskHosts(MonotonicTime now) {
-  auto asked = std::count_if(hosts_.begin(), hosts_.end(),
-                             [now](const Host& host) { return is_awaited(host, now); });
+  auto asked = absl::c_count_if(hosts_, [now](const Host& host) { return is_awaited(host, now); });
   for (Host& host : hosts_) {
     if (host.supervisor != nullptr || host.ended || asked == kMaxAsked) continue;
     MF_ASSIGN_OR_RETURN(host.supervisor, SupervisorProcess::Spawn(host.host, host.num_workers,
@@ -163,7 +157,7 @@ absl::Status Attempt::Gather() {
   MF_RETURN_IF_ERROR(AskHosts(now));
   if (num_ready() >= options_.min_workers) {
     const auto waits = [now](const Host& host) { return is_awaited(host, now); };
-    if (std::none_of(hosts_.begin(), hosts_.end(), waits)) Begin();
+    if (absl::c_none_of(hosts_, waits)) Begin();
   } else if (has_heard_all() && now >= ask_again_at_) {
     ask_again_at_ = MonotonicTime::InfiniteFuture();
     for (Host& host : hosts_) {
@@ -331,9 +325,8 @@ void Attempt::MissStartDeadline() {
   exit_code_ = kExitStartTimeout;
   EndAll(SIGTERM);
   for (const Host& host : hosts_) {
-    const absl::Span<const Worker> workers = WorkersOf(host);
     const auto runs = [](const Worker& worker) { return worker.started && !worker.ended; };
-    if (!host.ended && std::none_of(workers.begin(), workers.end(), runs)) host.supervisor->Kill();
+    if (!host.ended && absl::c_none_of(WorkersOf(host), runs)) host.supervisor->Kill();
   }
 }
 
@@ -519,9 +512,8 @@ int Attempt::Release(Host& host) {
 }
 
 bool Attempt::is_done(const Host& host) {
-  const absl::Span<const Worker> workers = WorkersOf(host);
-  return std::all_of(workers.begin(), workers.end(),
-                     [](const Worker& w) { return w.ended && !w.is_pausing(); });
+  return absl::c_all_of(WorkersOf(host),
+                        [](const Worker& w) { return w.ended && !w.is_pausing(); });
 }
 
 void Attempt::End(Host& host, Worker& worker, int exit_code) {
@@ -556,10 +548,9 @@ bool Attempt::MaybeScheduleRestart(const Host& host, Worker& worker) {
   // given up on another worker, or a worker that has succeeded.
   const bool is_lost = worker.started && !end.asked_to_end && !end.is_victim &&
                        end.exit_code != 0 && end.exit_code != kExitPreempted;
-  const bool others_wait =
-      options_.rejoin_timeout > absl::ZeroDuration() && !ending_ &&
-      end_all_at_ == MonotonicTime::InfiniteFuture() && ends_.empty() &&
-      std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.ended; });
+  const bool others_wait = options_.rejoin_timeout > absl::ZeroDuration() && !ending_ &&
+                           end_all_at_ == MonotonicTime::InfiniteFuture() && ends_.empty() &&
+                           absl::c_any_of(workers_, [](const Worker& w) { return !w.ended; });
   // If a host is lost, its workers may still be running there.
   if (!is_lost || !others_wait || host.ended) return false;
   const MonotonicTime now = MonotonicTime::Now();
@@ -594,17 +585,15 @@ void Attempt::AwaitLastWorkers() {
   const auto is_last = [](const Worker& w) {
     return w.starts_again && (!w.ended || w.is_pausing());
   };
-  if (std::any_of(workers_.begin(), workers_.end(), runs)) return;
-  if (std::none_of(workers_.begin(), workers_.end(), is_last)) return;
+  if (absl::c_any_of(workers_, runs) || absl::c_none_of(workers_, is_last)) return;
   awaits_last_ = true;
   end_all_at_ = std::min(end_all_at_, MonotonicTime::Now() + kLastWorkersTimeout);
 }
 
 int Attempt::ExitCodeOfJob() {
-  const bool have_succeeded =
-      !ends_.empty() && std::all_of(ends_.begin(), ends_.end(),
-                                    [](const WorkerEnd& end) { return end.exit_code == 0; });
-  if (have_succeeded) return 0;  // even if a signal has arrived in the meantime
+  const auto has_succeeded = [](const WorkerEnd& end) { return end.exit_code == 0; };
+  // Even if a signal has arrived in the meantime.
+  if (!ends_.empty() && absl::c_all_of(ends_, has_succeeded)) return 0;
   const absl::Duration after = MonotonicTime::Now() - begin_;
   const WorkerEnd* const first = FirstFailure(ends_);
   // A scheduler that sends SIGTERM to all processes may signal the launcher last, so take its

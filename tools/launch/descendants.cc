@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,8 +18,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
@@ -80,6 +81,16 @@ std::vector<Process> Descendants(absl::Span<const pid_t> kept = {}) {
 }
 
 }  // namespace
+
+absl::StatusOr<int> BlockSignals(absl::Span<const int> signals) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (const int signal : signals) sigaddset(&blocked, signal);
+  sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  const int fd = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) return SystemError(errno, "signalfd");
+  return fd;
+}
 
 void BecomeSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 

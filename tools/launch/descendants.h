@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals and kills the descendants of this process. As a subreaper, this process becomes the
-// parent of descendants whose own parent ends, so it can always find them.
+// Receives signals as input, and signals and kills the descendants of this process. As a subreaper,
+// this process becomes the parent of descendants whose own parent ends, so it can always find them.
 #ifndef MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
 #define MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
 
 #include <sys/types.h>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace mirrorflow {
+
+// Blocks the signals. Returns a signalfd for them.
+absl::StatusOr<int> BlockSignals(absl::Span<const int> signals);
 
 void BecomeSubreaper();
 void SignalDescendants(int signal);

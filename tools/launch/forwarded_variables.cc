@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/forwarded_variables.h"
 
-#include <algorithm>
-#include <iterator>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 
 namespace mirrorflow {
 namespace {
@@ -29,29 +29,21 @@ constexpr absl::string_view kSecretEndings[] = {"CREDENTIAL", "CREDENTIALS", "PA
                                                 "SECRET",     "SECRETS",     "TOKEN"};
 constexpr absl::string_view kSecretPrefixes[] = {"AWS_", "AZURE_", "GPG_", "VAULT_"};
 
-template <typename Range>
-bool IsIn(const Range& range, absl::string_view text) {
-  return std::find(std::begin(range), std::end(range), text) != std::end(range);
-}
-
-template <typename Range>
-bool HasPrefixOf(const Range& prefixes, absl::string_view text) {
-  return std::any_of(std::begin(prefixes), std::end(prefixes),
-                     [&](absl::string_view prefix) { return absl::StartsWith(text, prefix); });
+bool HasPrefixOf(absl::Span<const absl::string_view> prefixes, absl::string_view text) {
+  return absl::c_any_of(prefixes, [&](auto prefix) { return absl::StartsWith(text, prefix); });
 }
 
 }  // namespace
 
 Forwarding ForwardingOf(absl::string_view name) {
-  if (IsIn(kHostSpecific, name) || HasPrefixOf(kHostSpecificPrefixes, name)) {
+  if (absl::c_linear_search(kHostSpecific, name) || HasPrefixOf(kHostSpecificPrefixes, name)) {
     return Forwarding::kHostSpecific;
   }
   const std::string upper = absl::AsciiStrToUpper(name);
   const std::vector<absl::string_view> words = absl::StrSplit(upper, '_');
-  const bool has_word = std::any_of(words.begin(), words.end(), [](absl::string_view word) {
-    return IsIn(kSecretWords, word) ||
-           std::any_of(std::begin(kSecretEndings), std::end(kSecretEndings),
-                       [&](absl::string_view ending) { return absl::EndsWith(word, ending); });
+  const bool has_word = absl::c_any_of(words, [](absl::string_view word) {
+    return absl::c_linear_search(kSecretWords, word) ||
+           absl::c_any_of(kSecretEndings, [&](auto end) { return absl::EndsWith(word, end); });
   });
   return has_word || HasPrefixOf(kSecretPrefixes, upper) ? Forwarding::kSecret
                                                          : Forwarding::kForwarded;

@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -39,12 +39,7 @@ class HostSupervisor {
 
   absl::Status Run() {
     BecomeSubreaper();
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&blocked, signal);
-    sigprocmask(SIG_BLOCK, &blocked, nullptr);
-    signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) return SystemError(errno, "signalfd");
+    MF_ASSIGN_OR_RETURN(signals_, BlockSignals({SIGINT, SIGTERM, SIGHUP, SIGUSR1}));
     launch::Event ready;
     ready.mutable_ready();
     MF_RETURN_IF_ERROR(WriteMessage(STDOUT_FILENO, ready));
@@ -65,8 +60,8 @@ class HostSupervisor {
   // Never true while the launcher's orders are open, because the launcher can still restart a
   // worker.
   bool is_over() const {
-    return !has_launcher_ && std::all_of(slots_.begin(), slots_.end(),
-                                         [](const Slot& slot) { return slot.channel < 0; });
+    return !has_launcher_ &&
+           absl::c_all_of(slots_, [](const Slot& slot) { return slot.channel < 0; });
   }
 
   // Waits for an event and handles it.

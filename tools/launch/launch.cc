@@ -7,12 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -29,6 +28,7 @@
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "tools/launch/attempt.h"
+#include "tools/launch/descendants.h"
 #include "tools/launch/forwarded_variables.h"
 #include "tools/launch/worker_output.h"
 
@@ -76,24 +76,11 @@ namespace {
 
 // ---- the job ------------------------------------------------------------------------------------
 
-// Returns a signalfd for `signals`, which must be blocked.
-absl::StatusOr<int> OpenSignals(const sigset_t& signals) {
-  const int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (fd < 0) return SystemError(errno, "signalfd");
-  return fd;
-}
-
 // Returns the signals that ask the launcher to end.
-sigset_t EndSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
-  // `nohup` ignores SIGHUP.
-  struct sigaction hang_up;
-  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
-    sigaddset(&signals, SIGHUP);
-  }
-  return signals;
+std::vector<int> EndSignals() {
+  struct sigaction hang_up;  // `nohup` ignores SIGHUP
+  const bool hangs_up = sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN;
+  return hangs_up ? std::vector<int>{SIGINT, SIGTERM, SIGHUP} : std::vector<int>{SIGINT, SIGTERM};
 }
 
 // Waits for `pause` or until a signal asks the launcher to end. Returns that signal, or 0.
@@ -148,14 +135,12 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
                                             .show = options.show,
                                             .log_dir = options.log_dir}));
   // SIGUSR1 asks for a report, and must not end the wait for the readers of the output.
-  const sigset_t end_signals = EndSignals();
-  sigset_t all_signals = end_signals;
-  sigaddset(&all_signals, SIGUSR1);
-  sigprocmask(SIG_BLOCK, &all_signals, nullptr);
-  MF_ASSIGN_OR_RETURN(const int ends, OpenSignals(end_signals));  // polled but never read
+  std::vector<int> all_signals = EndSignals();
+  MF_ASSIGN_OR_RETURN(const int ends, BlockSignals(all_signals));  // polled but never read
   const absl::Cleanup close_ends = [ends] { close(ends); };
   output.StopWaitingOn(ends);
-  MF_ASSIGN_OR_RETURN(const int signals, OpenSignals(all_signals));
+  all_signals.push_back(SIGUSR1);
+  MF_ASSIGN_OR_RETURN(const int signals, BlockSignals(all_signals));
   const absl::Cleanup close_signals = [signals] { close(signals); };
   RestartPolicy policy(options.restarts);
   for (Attempt::Restart restart;; ++restart.count) {
@@ -186,13 +171,6 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
 }
 
 // ---- the flags ----------------------------------------------------------------------------------
-
-// Returns the directory where the launcher and its workers run.
-absl::StatusOr<std::string> WorkingDirectory() {
-  const std::unique_ptr<char, decltype(&std::free)> path(getcwd(nullptr, 0), &std::free);
-  if (path != nullptr) return std::string(path.get());
-  return SystemError(errno, "launch: cannot determine the working directory");
-}
 
 // Returns the variables that --env names, which must be set.
 absl::StatusOr<std::set<std::string>> AddedVariables() {
@@ -260,7 +238,9 @@ absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckFlagDuration("grace", options.grace, absl::ZeroDuration()));
   MF_RETURN_IF_ERROR(
       CheckFlagDuration("start_timeout", options.start_timeout, absl::Milliseconds(100)));
-  MF_ASSIGN_OR_RETURN(options.directory, WorkingDirectory());
+  std::error_code error;
+  options.directory = std::filesystem::current_path(error);
+  if (error) return SystemError(error.value(), "launch: cannot determine the working directory");
   for (const std::string& text : absl::GetFlag(FLAGS_show)) {
     if (!absl::SimpleAtoi(text, &options.show.emplace_back())) {
       return absl::InvalidArgumentError(

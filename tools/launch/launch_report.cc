@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -56,18 +57,16 @@ std::string MessageText(absl::string_view message) {
 }  // namespace
 
 void TakeErrorFile(const std::string& text, WorkerEnd* end) {
-  const absl::StatusOr<nlohmann::json> parsed = ParseJson(text);
-  if (!parsed.ok() || !parsed->is_object()) return;
-  const nlohmann::json& error = *parsed;
+  const absl::StatusOr<nlohmann::json> error = ParseJson(text);
+  if (!error.ok() || !error->is_object()) return;
   const auto field = [&](const char* name) -> std::string {
-    const auto found = error.find(name);
-    return found != error.end() && found->is_string() ? found->get<std::string>() : "";
+    const auto found = error->find(name);
+    return found != error->end() && found->is_string() ? found->get<std::string>() : "";
   };
   const std::string code = field("code"), message = field("message");
   if (message.empty()) return;
   end->message = code.empty() ? message : absl::StrCat(code, ": ", message);
-  const auto cause = error.find("cause");
-  end->is_victim = cause != error.end() && cause->is_string() && *cause == "another worker";
+  end->is_victim = field("cause") == "another worker";
 }
 
 const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends) {
@@ -123,14 +122,11 @@ bool HasStopped(absl::Span<const WorkerEnd> ends, bool launcher_was_asked) {
     return end.exit_code == 0 || is_stopped(end) || (may_have_victims && end.is_victim);
   };
   if (ends.empty()) return launcher_was_asked;
-  return std::all_of(ends.begin(), ends.end(), fits) &&
-         std::any_of(ends.begin(), ends.end(), is_stopped);
+  return absl::c_all_of(ends, fits) && absl::c_any_of(ends, is_stopped);
 }
 
 std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after) {
-  const auto first = std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) {
-    return end.exit_code == kExitPreempted;
-  });
+  const auto first = std::ranges::find(ends, kExitPreempted, &WorkerEnd::exit_code);
   const std::string who = first == ends.end()
                               ? ""
                               : absl::StrCat(", first worker ", first->worker, WhereItRan(*first),
@@ -145,8 +141,7 @@ std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> en
   absl::StrAppend(&report, "  first failure : worker ", first.worker, WhereItRan(first), " ",
                   HowItEnded(first), " at ",
                   absl::FormatTime("%H:%M:%E3S", first.time, absl::LocalTimeZone()), "\n");
-  const auto victim =
-      std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) { return end.is_victim; });
+  const auto victim = absl::c_find_if(ends, [](const WorkerEnd& end) { return end.is_victim; });
   if (!first.message.empty()) {
     absl::StrAppend(&report, "  message       : ", MessageText(first.message), "\n");
   } else if (victim != ends.end()) {

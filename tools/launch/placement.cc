@@ -137,22 +137,11 @@ absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> host
     return absl::InvalidArgumentError(absl::StrCat("-n: out of range; expected 1 to ",
                                                    std::min(slots, kMaxWorkers), ", got ", wanted));
   }
-  std::vector<LaunchHost> host_of_worker;
-  for (const LaunchHost& host : hosts) {
-    const int left = wanted - static_cast<int>(host_of_worker.size());
-    host_of_worker.insert(host_of_worker.end(), std::min(host.slots, left), host);
-  }
-  return RankOnHosts(std::move(host_of_worker));
-}
-
-std::vector<Placement> RankOnHosts(std::vector<LaunchHost> host_of_worker) {
-  std::map<std::string, int> size;  // by host name
   std::vector<Placement> workers;
-  for (LaunchHost& host : host_of_worker) {
-    const int local_rank = size[host.name]++;
-    workers.push_back({std::move(host), local_rank});
+  for (const LaunchHost& host : hosts) {
+    const int size = std::min(host.slots, wanted - static_cast<int>(workers.size()));
+    for (int rank = 0; rank < size; ++rank) workers.push_back({host, rank, size});
   }
-  for (Placement& worker : workers) worker.local_size = size[worker.host.name];
   return workers;
 }
 

@@ -66,10 +66,6 @@ absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text);
 absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> hosts,
                                                     std::optional<int> num_workers);
 
-// Returns the placements of workers on these hosts, in this order. `host_of_worker` lists a host
-// once for each of its workers.
-std::vector<Placement> RankOnHosts(std::vector<LaunchHost> host_of_worker);
-
 // Returns the variables that tell worker `index` about its cluster, for Mirrorflow, PyTorch and
 // TensorFlow programs. `ports` are free on the host of worker 0: one for the coordination service,
 // one for MASTER_PORT, and one for each worker.

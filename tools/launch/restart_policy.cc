@@ -5,23 +5,17 @@
 #include <cmath>
 #include <csignal>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "tools/flags/command_line.h"
 
 namespace mirrorflow {
-namespace {
-
-// Returns whether a worker that exited with this code might succeed if it is restarted.
-bool CanSucceedAgain(int exit_code) {
-  constexpr int kFinal[] = {0,           kExitUsage, kExitBadInput, kExitResources, kExitNumeric,
-                            128 + SIGINT};
-  return std::find(std::begin(kFinal), std::end(kFinal), exit_code) == std::end(kFinal);
-}
-
-}  // namespace
 
 std::optional<absl::Duration> RestartPolicy::PauseAfter(const Ending& ending) {
-  if (!CanSucceedAgain(ending.exit_code)) return std::nullopt;
+  // Unless the worker has succeeded or was interrupted, it would fail again with these codes.
+  constexpr int kFinal[] = {0,           kExitUsage, kExitBadInput, kExitResources, kExitNumeric,
+                            128 + SIGINT};
+  if (absl::c_linear_search(kFinal, ending.exit_code)) return std::nullopt;
   if (ending.is_counted) return last_pause_;
   if (ending.saved_step > saved_step_) {
     saved_step_ = ending.saved_step;

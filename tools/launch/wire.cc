@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <utility>
 
 #include "framework/core/system_error.h"
@@ -13,12 +12,6 @@
 #include "google/protobuf/util/delimited_message_util.h"
 
 namespace mirrorflow {
-namespace {
-
-// Large enough for an order with an environment, and for an event with a part of the output.
-constexpr uint32_t kMaxMessageBytes = uint32_t{8} << 20;
-
-}  // namespace
 
 absl::Status WriteAll(int fd, absl::string_view bytes) {
   while (!bytes.empty()) {
@@ -59,6 +52,8 @@ void MessageReader::Add(absl::string_view bytes) {
 }
 
 absl::StatusOr<bool> MessageReader::Next(google::protobuf::MessageLite* message) {
+  // Large enough for an order with an environment, and for an event with a part of the output.
+  constexpr uint32_t kMaxMessageBytes = uint32_t{8} << 20;
   const absl::string_view bytes = unread();
   google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
                                                static_cast<int>(bytes.size()));

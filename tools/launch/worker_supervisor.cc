@@ -174,13 +174,7 @@ class WorkerSupervisor {
     MF_RETURN_IF_ERROR(error_file_.status());
     MF_RETURN_IF_ERROR(progress_file_.status());
     BecomeSubreaper();
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1})
-      sigaddset(&blocked, signal);
-    sigprocmask(SIG_BLOCK, &blocked, nullptr);
-    signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) return SystemError(errno, "signalfd");
+    MF_ASSIGN_OR_RETURN(signals_, BlockSignals({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}));
     grace_ = absl::Milliseconds(start.grace_ms());
     MF_RETURN_IF_ERROR(secret_file_.Write(start.secret()));
     MF_ASSIGN_OR_RETURN(const Pipe output, MakePipe());

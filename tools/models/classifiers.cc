@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/models/classifiers.h"
 
-#include <algorithm>
 #include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
@@ -108,8 +108,7 @@ Classifier Classify(const Scope& scope, const Shape& images, const Build& build)
 }  // namespace
 
 absl::StatusOr<Classifier> BuildClassifier(const Scope& scope, absl::string_view model) {
-  const auto* const known = std::find_if(std::begin(kModels), std::end(kModels),
-                                         [&](const auto& m) { return m.name == model; });
+  const auto* const known = absl::c_find_if(kModels, [&](auto& m) { return m.name == model; });
   if (known == std::end(kModels)) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown model; expected mlp, cnn or resnet, got '", model, "'"));

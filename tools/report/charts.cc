@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,10 +22,9 @@ namespace {
 
 // Returns whether the word names the data that a series is measured on.
 bool IsSplit(absl::string_view word) {
-  for (const char* split : {"train", "training", "valid", "validation", "val", "test", "eval"}) {
-    if (word == split) return true;
-  }
-  return false;
+  constexpr absl::string_view kSplits[] = {"train", "training", "valid", "validation",
+                                           "val",   "test",     "eval"};
+  return absl::c_linear_search(kSplits, word);
 }
 
 struct ChartAndLine {
@@ -48,8 +48,7 @@ ChartAndLine SplitName(absl::string_view name) {
 Chart::Section SectionOf(absl::string_view chart) {
   const std::string name = absl::AsciiStrToLower(chart);
   auto has = [&](std::initializer_list<const char*> words) {
-    return std::any_of(words.begin(), words.end(),
-                       [&](const char* word) { return absl::StrContains(name, word); });
+    return absl::c_any_of(words, [&](auto* word) { return absl::StrContains(name, word); });
   };
   if (has({"learning_rate", "learning rate"}) || name == "lr" || absl::EndsWith(name, "/lr") ||
       absl::StartsWith(name, "lr/") || absl::StartsWith(name, "lr-")) {
@@ -250,9 +249,8 @@ std::vector<Chart> ChartsOf(const std::map<std::string, std::vector<Point>>& ser
       if (line.name.empty()) line.name = chart.lines.size() > 1 ? "training" : chart.title;
     }
   }
-  std::stable_sort(charts.begin(), charts.end(), [](const Chart& a, const Chart& b) {
-    return std::tie(a.section, a.title) < std::tie(b.section, b.title);
-  });
+  std::ranges::stable_sort(charts, {},
+                           [](const Chart& chart) { return std::tie(chart.section, chart.title); });
   return charts;
 }
 
@@ -260,8 +258,7 @@ std::vector<Point> StepsPerSecond(const std::map<std::string, std::vector<Point>
   constexpr size_t kIntervals = 100;
   const std::vector<Point>* longest = nullptr;
   for (const auto& [name, points] : series) {
-    const bool has_times =
-        std::all_of(points.begin(), points.end(), [](const Point& p) { return p.time > 0; });
+    const bool has_times = std::ranges::all_of(points, [](const Point& p) { return p.time > 0; });
     if (has_times && (longest == nullptr || points.size() > longest->size())) longest = &points;
   }
   std::vector<Point> rates;

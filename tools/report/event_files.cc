@@ -194,8 +194,7 @@ class EventReader {
 }  // namespace
 
 void ReadEventFiles(std::vector<EventFile> files, RunData* run, const EventFileLimits& limits) {
-  std::stable_sort(files.begin(), files.end(),
-                   [](const EventFile& a, const EventFile& b) { return a.prefix < b.prefix; });
+  std::ranges::stable_sort(files, {}, &EventFile::prefix);
   EventReader reader(run, limits);
   for (size_t i = 0; i < files.size(); ++i) {
     reader.Read(files[i]);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -25,9 +26,10 @@ std::string TextOf(const Json& value) {
   return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
-int64_t IntOr(const Json& line, const char* field, int64_t otherwise) {
+// Returns a field's value, or 0 if it is missing or not an integer.
+int64_t Integer(const Json& line, const char* field) {
   const auto found = line.find(field);
-  return found != line.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
+  return found != line.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
 std::string FieldsText(const Json& line) {
@@ -45,14 +47,13 @@ class LogReader {
 
   // Returns whether the line is a log line.
   bool Add(const Json& line) {
-    const bool has_time = line.contains("time") && line["time"].is_string();
-    if (!has_time) return false;
+    if (!line.contains("time") || !line["time"].is_string()) return false;
     if (line.contains("event") && line["event"].is_string()) {
       AddEvent(line, line["event"].get<std::string>());
     } else if (line.contains("warning")) {
       run_.events.push_back({TextOf(line["time"]), "warning", TextOf(line["warning"])});
     } else if (line.contains("epoch") && line.contains("step")) {
-      if (IntOr(line, "worker", 0) == 0) AddMetrics(line);
+      if (Integer(line, "worker") == 0) AddMetrics(line);
     } else if (line.contains("severity") && line.contains("message")) {
       AddMessage(line);
     } else if (line.contains("message")) {
@@ -65,20 +66,18 @@ class LogReader {
 
  private:
   void AddEvent(const Json& line, const std::string& event) {
-    const bool is_progress = event == "start" || event == "end";
-    if (!is_progress) {
+    if (event != "start" && event != "end") {
       run_.events.push_back({TextOf(line["time"]), event, FieldsText(line)});
       return;
     }
-    if (IntOr(line, "worker", 0) != 0) return;
+    if (Integer(line, "worker") != 0) return;
     run_.finished = event == "end";
     if (event == "start") {
       run_.facts.clear();
       epoch_ = first_step_ = last_step_ = 0;
     }
     for (const auto& [key, value] : line.items()) {
-      const bool is_about_the_log = key == "worker" || key == "event" || key == "ex_per_s";
-      if (is_about_the_log) continue;
+      if (key == "worker" || key == "event" || key == "ex_per_s") continue;  // about the log
       const std::string name = key != "time" ? key : event == "start" ? "started" : "ended";
       run_.facts.emplace_back(name, TextOf(value));
     }
@@ -93,8 +92,8 @@ class LogReader {
   }
 
   void AddMetrics(const Json& line) {
-    const int64_t epoch = IntOr(line, "epoch", 0), step = IntOr(line, "step", 0);
-    const int64_t steps = IntOr(line, "steps", 0);
+    const int64_t epoch = Integer(line, "epoch"), step = Integer(line, "step");
+    const int64_t steps = Integer(line, "steps");
     if (epoch != epoch_) first_step_ = last_step_;
     // Count the steps of earlier epochs, even if this log does not contain them.
     constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
@@ -106,10 +105,9 @@ class LogReader {
     absl::Time time;
     const bool has_time = absl::ParseTime(absl::RFC3339_full, TextOf(line["time"]), &time, nullptr);
     for (const auto& [key, value] : line.items()) {
-      const bool is_metric =
-          std::find(std::begin(kNotMetrics), std::end(kNotMetrics), key) == std::end(kNotMetrics);
       // Logs contain null for non-finite metrics.
-      if (!is_metric || !(value.is_number() || value.is_null())) continue;
+      if (!value.is_number() && !value.is_null()) continue;
+      if (absl::c_linear_search(kNotMetrics, key)) continue;
       run_.AddPoint(
           key, {last_step_,
                 value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>(),

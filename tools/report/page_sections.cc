@@ -5,7 +5,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -21,11 +20,12 @@ namespace {
 
 // ---- head ---------------------------------------------------------------------------------------
 
-std::string FactOr(const RunData& run, absl::string_view name, absl::string_view otherwise) {
+// Returns the value of a fact, or an empty string.
+std::string Fact(const RunData& run, absl::string_view name) {
   for (const auto& [key, value] : run.facts) {
     if (key == name) return value;
   }
-  return std::string(otherwise);
+  return "";
 }
 
 std::string Tile(absl::string_view what, absl::string_view value, absl::string_view css = "") {
@@ -51,7 +51,7 @@ Times TimesOf(const RunData& run) {
   }
   for (const char* name : {"started", "ended"}) {
     absl::Time time;
-    if (absl::ParseTime(absl::RFC3339_full, FactOr(run, name, ""), &time, nullptr)) {
+    if (absl::ParseTime(absl::RFC3339_full, Fact(run, name), &time, nullptr)) {
       add(absl::ToDoubleSeconds(time - absl::UnixEpoch()));
     }
   }
@@ -95,7 +95,7 @@ std::string LastValues(const Chart& chart) {
 }
 
 std::string ReplicasOf(const RunData& run) {
-  const std::string replicas = FactOr(run, "replicas", "");
+  const std::string replicas = Fact(run, "replicas");
   if (!replicas.empty()) return replicas;
   if (!run.checkpoints.empty()) return absl::StrCat(run.checkpoints.back().replicas);
   return run.timeline ? absl::StrCat(run.timeline->processes.size()) : "";
@@ -178,7 +178,7 @@ std::string NamesTable(absl::string_view title, const RunData::Names& names) {
 std::string Subtitle(const RunData& run) {
   std::vector<std::string> parts;
   for (const char* name : {"strategy", "devices", "precision"}) {
-    const std::string fact = FactOr(run, name, "");
+    const std::string fact = Fact(run, name);
     if (!fact.empty()) parts.push_back(HtmlText(fact));
   }
   const Times times = TimesOf(run);
@@ -214,12 +214,12 @@ std::string Tiles(const RunData& run, const std::vector<Chart>& charts) {
   const std::string replicas = ReplicasOf(run);
   if (!replicas.empty()) html += Tile("replicas", replicas);
   int64_t parameters;
-  if (absl::SimpleAtoi(FactOr(run, "parameters", ""), &parameters)) {
+  if (absl::SimpleAtoi(Fact(run, "parameters"), &parameters)) {
     html += Tile("parameters", FormatCount(static_cast<double>(parameters)));
   }
   double seconds = 0;
   const Times times = TimesOf(run);
-  if (!absl::SimpleAtod(FactOr(run, "total_s", ""), &seconds) && times.known()) {
+  if (!absl::SimpleAtod(Fact(run, "total_s"), &seconds) && times.known()) {
     seconds = times.end - times.begin;
   }
   constexpr double kMaxSeconds = 1e9;
@@ -250,8 +250,8 @@ std::string OpTable(const StepTimeline& timeline) {
 
 std::string MemorySection(const RunData& run) {
   Table table("Variables", {"", "#"});
-  for (const auto& [name, value] : run.facts) {
-    if (name == "parameters") table.Add({"parameters", value});
+  if (const std::string count = Fact(run, "parameters"); !count.empty()) {
+    table.Add({"parameters", count});
   }
   if (!run.checkpoints.empty()) {
     table.Add(

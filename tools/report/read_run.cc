@@ -7,7 +7,6 @@
 #include <system_error>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,13 +26,7 @@ constexpr size_t kMaxFiles = 10'000;
 constexpr uint64_t kMaxTextBytes = uint64_t{256} << 20;
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  if (file.size() > kMaxTextBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, ": too large; expected at most ",
-                                                     kMaxTextBytes, " bytes, got ", file.size()));
-  }
-  std::string text(file.size(), '\0');
-  MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
+  MF_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path, kMaxTextBytes));
   // A machine crash can leave zero bytes in a log. Still read the other lines.
   return PlainText(text).value_or(text);
 }
@@ -117,8 +110,7 @@ void ReadCheckpoints(const std::string& directory, RunData* run) {
 }
 
 void SortEvents(std::vector<RunEvent>* events) {
-  std::stable_sort(events->begin(), events->end(),
-                   [](const RunEvent& a, const RunEvent& b) { return a.time < b.time; });
+  std::ranges::stable_sort(*events, {}, &RunEvent::time);
   // Remove duplicates: the launcher stores each line twice.
   std::set<std::tuple<std::string, std::string, std::string>> seen;
   std::erase_if(*events, [&](const RunEvent& event) {

@@ -121,10 +121,7 @@ std::string Files(const RunData& run) {
 std::string ReportPage(absl::string_view title, const RunData& run) {
   std::map<std::string, std::vector<Point>> series = run.series;
   std::vector<Chart> charts = ChartsOf(series);
-  const bool has_throughput = std::any_of(charts.begin(), charts.end(), [](const Chart& chart) {
-    return chart.section == Chart::kThroughput;
-  });
-  if (!has_throughput) {
+  if (std::ranges::find(charts, Chart::kThroughput, &Chart::section) == charts.end()) {
     std::vector<Point> rates = StepsPerSecond(series);
     if (!rates.empty()) {
       series["steps_per_s"] = std::move(rates);
@@ -147,11 +144,7 @@ std::string ReportPage(absl::string_view title, const RunData& run) {
 
 absl::Status WriteReport(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
-  if (args.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("report: wrong number of arguments; expected one run's directory, got ",
-                     args.size(), " arguments"));
-  }
+  MF_RETURN_IF_ERROR(CheckArguments("report", args, 1, 1, "one run's directory"));
   MF_RETURN_IF_ERROR(CheckOutputFlag("html", absl::GetFlag(FLAGS_html)));
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const RunData run, ReadRun(args[0]));

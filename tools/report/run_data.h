@@ -71,11 +71,8 @@ struct RunData {
   // from a checkpoint repeats steps.
   void AddPoint(const std::string& name, const Point& point) { AddPoint(series[name], point); }
   static void AddPoint(std::vector<Point>& points, const Point& point) {
-    DropFrom(point.step, points);
+    while (!points.empty() && points.back().step >= point.step) points.pop_back();
     points.push_back(point);
-  }
-  static void DropFrom(int64_t step, std::vector<Point>& points) {
-    while (!points.empty() && points.back().step >= step) points.pop_back();
   }
 };
 

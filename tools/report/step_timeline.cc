@@ -23,14 +23,14 @@ constexpr size_t kMaxOps = 12;
 // The order determines the colours in the picture.
 const std::vector<std::string> kKinds = {"kernel", "copy", "wait", "collective", "update"};
 
-double NumberOr(const Json& event, const char* field, double otherwise) {
+// Return a field's value, or 0 or an empty string if it is missing or has another type.
+double Number(const Json& event, const char* field) {
   const auto found = event.find(field);
-  return found != event.end() && found->is_number() ? found->get<double>() : otherwise;
+  return found != event.end() && found->is_number() ? found->get<double>() : 0;
 }
-
-std::string TextOr(const Json& event, const char* field, const std::string& otherwise) {
+std::string Text(const Json& event, const char* field) {
   const auto found = event.find(field);
-  return found != event.end() && found->is_string() ? found->get<std::string>() : otherwise;
+  return found != event.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 struct Span {
@@ -48,12 +48,12 @@ struct Trace {
 
 int Id(const Json& event, const char* field) {
   constexpr double kMax = 1e9;
-  return static_cast<int>(std::clamp(NumberOr(event, field, 0), -kMax, kMax));
+  return static_cast<int>(std::clamp(Number(event, field), -kMax, kMax));
 }
 
 void AddMetadata(const Json& event, const std::string& name, Trace* trace) {
   if (!event.contains("args") || !event["args"].is_object()) return;
-  const std::string text = TextOr(event["args"], "name", "");
+  const std::string text = Text(event["args"], "name");
   const int pid = Id(event, "pid");
   if (name == "process_name") trace->processes[pid] = text;
   if (name == "thread_name") trace->threads[{pid, Id(event, "tid")}] = text;
@@ -68,19 +68,19 @@ absl::StatusOr<Trace> ParseTrace(const std::string& text) {
   std::map<std::tuple<int, std::string, std::string>, Span> open;
   for (const Json& event : json["traceEvents"]) {
     if (!event.is_object()) continue;
-    const std::string phase = TextOr(event, "ph", ""), name = TextOr(event, "name", "");
-    const double ts = NumberOr(event, "ts", 0) / 1e3;
-    Span span = {name, TextOr(event, "cat", ""), "", Id(event, "pid"), Id(event, "tid"), ts, ts};
+    const std::string phase = Text(event, "ph"), name = Text(event, "name");
+    const double ts = Number(event, "ts") / 1e3;
+    Span span = {name, Text(event, "cat"), "", Id(event, "pid"), Id(event, "tid"), ts, ts};
     if (phase == "M") {
       AddMetadata(event, name, &trace);
     } else if (phase == "X") {
-      span.end += NumberOr(event, "dur", 0) / 1e3;
+      span.end += Number(event, "dur") / 1e3;
       if (event.contains("args") && event["args"].is_object()) {
-        span.op = TextOr(event["args"], "op", "");
+        span.op = Text(event["args"], "op");
       }
       trace.spans.push_back(std::move(span));
     } else if (phase == "b" || phase == "e") {
-      const std::tuple key(span.pid, name, TextOr(event, "id", ""));
+      const std::tuple key(span.pid, name, Text(event, "id"));
       if (phase == "b") {
         open.insert_or_assign(key, std::move(span));
       } else if (auto begin = open.extract(key); !begin.empty()) {
@@ -118,8 +118,7 @@ std::map<std::string, Range> StepsOf(const Trace& trace) {
 
 // Returns the total time that at least one of the ranges covers.
 double Covered(std::vector<Range> ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::ranges::sort(ranges, {}, &Range::begin);
   double covered = 0, until = 0;
   for (const Range& range : ranges) {
     covered += std::max(0.0, range.end - std::max(range.begin, until));
@@ -148,8 +147,7 @@ class Builder {
     }
     for (const auto& [lane, spans] : lanes_) AddLane(lane, spans, lane.second == kLast);
     for (auto& [op, ms] : by_op_) out_.ms_by_op.emplace_back(op, ms);
-    std::sort(out_.ms_by_op.begin(), out_.ms_by_op.end(),
-              [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::ranges::sort(out_.ms_by_op, std::ranges::greater(), [](auto& op) { return op.second; });
     if (out_.ms_by_op.size() > kMaxOps) out_.ms_by_op.resize(kMaxOps);
     if (out_.spans.size() > kMaxSpans) {
       std::nth_element(out_.spans.begin(), out_.spans.begin() + kMaxSpans, out_.spans.end(),
@@ -219,8 +217,7 @@ absl::StatusOr<StepTimeline> ReadStepTimeline(const std::string& json) {
   for (auto& [name, range] : StepsOf(trace)) steps.emplace_back(name, range);
   if (steps.empty()) return absl::InvalidArgumentError("the trace has no steps");
   StepTimeline timeline;
-  std::sort(steps.begin(), steps.end(),
-            [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });
+  std::ranges::sort(steps, {}, [](const auto& step) { return step.second.begin; });
   for (const auto& [name, range] : steps) timeline.step_ms.push_back(range.end - range.begin);
   const auto median = steps.begin() + static_cast<ptrdiff_t>((steps.size() - 1) / 2);
   std::nth_element(steps.begin(), median, steps.end(), [](const auto& a, const auto& b) {

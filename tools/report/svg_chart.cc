@@ -70,14 +70,13 @@ struct SpanPosition {
 std::vector<SpanPosition> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t num_rows) {
   std::vector<size_t> order(spans.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return spans[a].begin < spans[b].begin; });
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return spans[i].begin; });
   std::vector<std::vector<double>> ends(num_rows);  // the end of each level's last span
   std::vector<SpanPosition> positions(spans.size());
   for (const size_t i : order) {
     std::vector<double>& levels = ends[spans[i].row];
-    const auto free = std::find_if(levels.begin(), levels.end(),
-                                   [&](double end) { return end <= spans[i].begin; });
+    const auto free =
+        std::ranges::find_if(levels, [&](double end) { return end <= spans[i].begin; });
     positions[i].level = static_cast<int>(free - levels.begin());
     if (free == levels.end()) {
       levels.push_back(spans[i].end);

@@ -35,6 +35,7 @@
 #include "train/checkpoint/event_log.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/variables_file.h"
+#include "train/numeric_options.h"
 
 namespace mirrorflow {
 namespace {
@@ -292,15 +293,9 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
   if (options.directory.empty()) {
     return absl::InvalidArgumentError("checkpoints: expected a directory path, got ''");
   }
-  if (options.keep < kMinKeep) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "checkpoints: keep out of range; expected at least ", kMinKeep, ", got ", options.keep));
-  }
-  if (options.max_failed_saves < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("checkpoints: max_failed_saves out of range; expected at least 1, got ",
-                     options.max_failed_saves));
-  }
+  MF_RETURN_IF_ERROR(
+      CheckNumbers("checkpoints", {{"keep", options.keep, {.min = kMinKeep}},
+                                   {"max_failed_saves", options.max_failed_saves, kAtLeastOne}}));
   for (const auto& [name, timeout] :
        {std::pair("timeout", options.timeout), std::pair("lock_timeout", options.lock_timeout)}) {
     if (timeout > absl::ZeroDuration()) continue;

@@ -31,8 +31,9 @@ constexpr size_t kCrcDigits = 8;
 
 std::string Hex(uint32_t crc) { return absl::StrFormat("%08x", crc); }
 
-absl::Status Damaged(absl::string_view field, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat(field, ": ", what));
+template <typename... Parts>
+absl::Status Damaged(absl::string_view field, const Parts&... what) {
+  return absl::DataLossError(absl::StrCat(field, ": ", what...));
 }
 
 // Reads the fields of a JSON object. Keeps the first error, which status() returns.
@@ -185,7 +186,7 @@ absl::Status ReadTensors(const Json& array, absl::string_view field,
     tensor.dtype = *parsed;
     tensor.shape = Shape(dims);
     if (!tensors->emplace(name, std::move(tensor)).second) {
-      return Damaged(element, absl::StrCat("a second tensor '", Printable(name), "'"));
+      return Damaged(element, "a second tensor '", Printable(name), "'");
     }
   }
   return absl::OkStatus();
@@ -204,9 +205,8 @@ absl::Status ReadFile(Reader& manifest, const char* data, const char* tensors,
   MF_RETURN_IF_ERROR(reader.status());
   if (!IsPlainFileName(file->name)) {
     return Damaged(absl::StrCat(data, ".file"),
-                   absl::StrCat("illegal file name; expected letters, digits, '.', '-' and '_', "
-                                "got '",
-                                Printable(file->name), "'"));
+                   "illegal file name; expected letters, digits, '.', '-' and '_', got '",
+                   Printable(file->name), "'");
   }
   return ReadTensors(array, tensors, &file->tensors);
 }
@@ -220,9 +220,8 @@ absl::StatusOr<CheckpointManifest> FromJson(const Json& json) {
   reader.Read("version", &version);
   MF_RETURN_IF_ERROR(reader.status());
   if (format != kFormat || version < kFirstVersion || version > kVersion) {
-    return Damaged("format",
-                   absl::StrCat("expected '", kFormat, "', version ", kFirstVersion, " to ",
-                                kVersion, ", got '", Printable(format), "', version ", version));
+    return Damaged("format", "expected '", kFormat, "', version ", kFirstVersion, " to ", kVersion,
+                   ", got '", Printable(format), "', version ", version);
   }
   reader.Read("step", &m.step);
   reader.Read("epoch", &m.epoch);
@@ -259,12 +258,12 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
                          absl::SimpleHexAtoi(body.substr(0, kCrcDigits), &expected);
   if (is_framed) body.remove_prefix(kCrcDigits);
   if (!is_framed || !absl::ConsumePrefix(&body, kMiddle) || !absl::ConsumeSuffix(&body, kSuffix)) {
-    return Damaged("manifest", absl::StrCat("damaged; expected {\"crc32c\":…,\"manifest\":…}, got ",
-                                            text.size(), " bytes in another form"));
+    return Damaged("manifest", "damaged; expected {\"crc32c\":…,\"manifest\":…}, got ", text.size(),
+                   " bytes in another form");
   }
   if (const uint32_t crc = Crc32c(body); crc != expected) {
-    return Damaged("manifest", absl::StrCat("damaged; expected a checksum of ", Hex(expected),
-                                            ", got ", Hex(crc)));
+    return Damaged("manifest", "damaged; expected a checksum of ", Hex(expected), ", got ",
+                   Hex(crc));
   }
   const absl::StatusOr<Json> json = ParseJson(body);
   if (!json.ok()) return Damaged("manifest", json.status().message());

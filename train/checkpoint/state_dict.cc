@@ -54,27 +54,24 @@ bool StateDict::Has(absl::string_view name) const {
   return values_.contains(std::string(name)) || tensors_.contains(std::string(name));
 }
 
-absl::Status StateDict::Find(absl::string_view name, const std::string** text) const {
+absl::StatusOr<std::string> StateDict::Find(absl::string_view name) const {
   const auto it = values_.find(std::string(name));
   if (it == values_.end()) return Missing(name);
-  *text = &it->second;
-  return absl::OkStatus();
+  return it->second;
 }
 
 absl::Status StateDict::Get(absl::string_view name, double* value) const {
-  const std::string* text = nullptr;
-  MF_RETURN_IF_ERROR(Find(name, &text));
+  MF_ASSIGN_OR_RETURN(const std::string text, Find(name));
   double parsed;
-  if (!absl::SimpleAtod(*text, &parsed)) return WrongType(name, "a number", *text);
+  if (!absl::SimpleAtod(text, &parsed)) return WrongType(name, "a number", text);
   *value = parsed;
   return absl::OkStatus();
 }
 
 absl::Status StateDict::Get(absl::string_view name, int64_t* value) const {
-  const std::string* text = nullptr;
-  MF_RETURN_IF_ERROR(Find(name, &text));
+  MF_ASSIGN_OR_RETURN(const std::string text, Find(name));
   int64_t parsed;
-  if (!absl::SimpleAtoi(*text, &parsed)) return WrongType(name, "an integer", *text);
+  if (!absl::SimpleAtoi(text, &parsed)) return WrongType(name, "an integer", text);
   *value = parsed;
   return absl::OkStatus();
 }
@@ -87,10 +84,9 @@ absl::Status StateDict::Get(absl::string_view name, bool* value) const {
 }
 
 absl::Status StateDict::Get(absl::string_view name, std::string* text) const {
-  const std::string* escaped = nullptr;
-  MF_RETURN_IF_ERROR(Find(name, &escaped));
+  MF_ASSIGN_OR_RETURN(const std::string escaped, Find(name));
   std::string parsed;
-  if (!absl::CUnescape(*escaped, &parsed)) return WrongType(name, "a text", *escaped);
+  if (!absl::CUnescape(escaped, &parsed)) return WrongType(name, "a text", escaped);
   *text = std::move(parsed);
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/tensor.h"
 
@@ -66,8 +67,8 @@ class StateDict {
  private:
   void SetNumber(absl::string_view name, double value);
   void SetInteger(absl::string_view name, int64_t value);
-  // Finds the serialised form of a value. Returns NotFound if there is none.
-  absl::Status Find(absl::string_view name, const std::string** text) const;
+  // Returns the serialised form of a value, or NotFound.
+  absl::StatusOr<std::string> Find(absl::string_view name) const;
 
   std::map<std::string, std::string> values_;
   std::map<std::string, Tensor> tensors_;

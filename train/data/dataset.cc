@@ -35,23 +35,28 @@ class FailedSource final : public BatchSource {
   const absl::Status status_;
 };
 
+template <typename... Parts>
+absl::Status Error(const Parts&... what) {
+  return absl::InvalidArgumentError(absl::StrCat("dataset: ", what...));
+}
+
+absl::Status CheckCount(absl::string_view what, int64_t count) {
+  if (count >= 0) return absl::OkStatus();
+  return Error(what, " out of range; expected 0 or more, got ", count);
+}
+
 absl::Status CheckComponents(const std::vector<Tensor>& components) {
-  if (components.empty()) {
-    return absl::InvalidArgumentError(
-        "dataset: no components; expected at least one tensor, got none");
-  }
+  if (components.empty()) return Error("no components; expected at least one tensor, got none");
   for (size_t i = 0; i < components.size(); ++i) {
     const Tensor& t = components[i];
     if (!t.has_value() || t.shape().rank() == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "dataset: component ", i, " has no rows; expected a tensor of rank 1 or more, got ",
-          t.has_value() ? absl::StrCat("a scalar ", DataTypeName(t.dtype())) : "no value"));
+      return Error("component ", i, " has no rows; expected a tensor of rank 1 or more, got ",
+                   t.has_value() ? absl::StrCat("a scalar ", DataTypeName(t.dtype())) : "no value");
     }
     if (t.shape().dim(0) != components[0].shape().dim(0)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "dataset: components have different row counts; expected ", components[0].shape().dim(0),
-          " as in component 0 ", components[0].shape().ToString(), ", got ", t.shape().dim(0),
-          " in component ", i, " ", t.shape().ToString()));
+      return Error("components have different row counts; expected ", components[0].shape().dim(0),
+                   " as in component 0 ", components[0].shape().ToString(), ", got ",
+                   t.shape().dim(0), " in component ", i, " ", t.shape().ToString());
     }
   }
   return absl::OkStatus();
@@ -74,22 +79,18 @@ class GeneratorSource final : public RowSource {
   const Generator next_;
 };
 
-absl::Status Error(absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat("dataset: ", message));
-}
-
 // Returns how many rows of a batch come from one worker's files.
 absl::StatusOr<int64_t> RowsOfBatch(const FileShard& shard, int64_t rows) {
   const auto& [first_rank, num_ranks, world_size] = shard.batch;
   // A worker without rows would never read its files.
   if (rows > 0 && rows < world_size) {
-    return Error(absl::StrCat("Batch() has fewer rows than replicas; expected at least ",
-                              world_size, " with AutoShardPolicy FILE, got ", rows));
+    return Error("Batch() has fewer rows than replicas; expected at least ", world_size,
+                 " with AutoShardPolicy FILE, got ", rows);
   }
   const int64_t own = FirstRowOf(first_rank + num_ranks, rows, world_size) -
                       FirstRowOf(first_rank, rows, world_size);
   if (own > 0) return own;
-  return Error(absl::StrCat("Batch() size out of range; expected at least 1, got ", own));
+  return Error("Batch() size out of range; expected at least 1, got ", own);
 }
 
 // Wraps `function` so that row indices differ between workers. Otherwise, random changes that
@@ -99,6 +100,11 @@ RowFunction WithNumbersOf(const FileShard& shard, RowFunction function) {
   return [shard, function = std::move(function)](const RowId& id, Row* row) {
     return function({id.epoch, id.row * shard.num_workers + shard.worker}, row);
   };
+}
+
+absl::Status AppendCache(RowPipeline& rows, RowTransform cache) {
+  if (rows.is_endless) return Error("Cache(): expected a finite dataset, got an endless Repeat()");
+  return rows.AppendToValues("Cache()", std::move(cache), rows.size);
 }
 
 std::unique_ptr<BatchSource> Iterate(const absl::StatusOr<RowPipeline>& rows, int64_t epoch,
@@ -138,8 +144,8 @@ Dataset Dataset::FromTensors(std::vector<Tensor> components) {
 
 Dataset Dataset::FromRandomAccess(int64_t rows, std::function<absl::Status(int64_t, Row*)> read) {
   if (rows < 0 || read == nullptr) {
-    return Of(Error(absl::StrCat("FromRandomAccess(): expected 0 or more rows and a function, ",
-                                 "got ", rows, " and ", read == nullptr ? "null" : "a function")));
+    return Of(Error("FromRandomAccess(): expected 0 or more rows and a function, got ", rows,
+                    " and ", read == nullptr ? "null" : "a function"));
   }
   RowPipeline all;
   all.description = absl::StrCat("FromRandomAccess(", rows, ")");
@@ -149,9 +155,7 @@ Dataset Dataset::FromRandomAccess(int64_t rows, std::function<absl::Status(int64
 
 Dataset Dataset::FromSource(OpenSource open, std::optional<int64_t> rows) {
   if (open == nullptr) return Of(Error("FromSource(): expected a function, got null"));
-  if (rows.value_or(0) < 0) {
-    return Of(Error(absl::StrCat("row count out of range; expected 0 or more, got ", *rows)));
-  }
+  if (absl::Status valid = CheckCount("row count", rows.value_or(0)); !valid.ok()) return Of(valid);
   RowPipeline all;
   all.description = absl::StrCat("FromSource(", rows ? absl::StrCat(*rows) : "", ")");
   all.reader = ValueRows();
@@ -166,8 +170,7 @@ Dataset Dataset::FromGenerator(std::function<Generator(int64_t epoch)> make,
       [make = std::move(make)](int64_t epoch) -> absl::StatusOr<std::unique_ptr<RowSource>> {
         Generator generator = make ? make(epoch) : nullptr;
         if (generator == nullptr) {
-          return absl::InvalidArgumentError(
-              "dataset: FromGenerator(): expected a generator for the pass, got null");
+          return Error("FromGenerator(): expected a generator for the pass, got null");
         }
         return std::make_unique<GeneratorSource>(std::move(generator));
       },
@@ -237,26 +240,23 @@ Dataset Dataset::Zip(std::vector<Dataset> datasets) {
 
 Dataset Dataset::Map(RowFunction function, const MapOptions& options) const {
   const int threads = options.num_parallel_calls;
-  return Then("Map()", [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+  return Then("Map()", [=](RowPipeline& rows) -> absl::Status {
     constexpr int kMaxThreads = 1024;
     if (threads != kAutotune && (threads < 1 || threads > kMaxThreads)) {
-      return Error(absl::StrCat("Map() num_parallel_calls out of range; expected 1 to ",
-                                kMaxThreads, " or kAutotune, got ", threads));
+      return Error("Map() num_parallel_calls out of range; expected 1 to ", kMaxThreads,
+                   " or kAutotune, got ", threads);
     }
     MF_RETURN_IF_ERROR(rows.CheckRows("Map()"));
     rows.reader = MappedRows(rows.reader, WithNumbersOf(rows.shard, function));
     rows.num_threads =
         std::max<int>(rows.num_threads, threads == kAutotune ? NumUsableCpus() : threads);
-    return rows;
+    return absl::OkStatus();
   });
 }
 
 Dataset Dataset::Filter(RowPredicate keep) const {
-  return Then("Filter()", [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    return std::move(rows).AppendToValues(
-        "Filter()",
-        [keep](std::unique_ptr<RowStream> input) { return FilterRows(std::move(input), keep); },
-        std::nullopt);
+  return Then("Filter()", [=](RowPipeline& rows) {
+    return rows.AppendToValues("Filter()", FilterRows(keep), std::nullopt);
   });
 }
 
@@ -268,26 +268,21 @@ Dataset Dataset::Interleave(std::function<absl::StatusOr<Dataset>(const Row&)> o
     MF_RETURN_IF_ERROR(dataset.status());
     const RowPipeline& rows = *dataset.Rows();
     if (rows.batched) {
-      return absl::InvalidArgumentError(
-          "dataset: Interleave() opened a batched dataset; expected rows, got batches");
+      return Error("Interleave() opened a batched dataset; expected rows, got batches");
     }
     return rows.Values()();
   };
   const std::string name =
       absl::StrCat("Interleave(", options.cycle_length, ", ", options.block_length, ")");
-  return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+  return Then(name, [=](RowPipeline& rows) -> absl::Status {
     constexpr int64_t kMaxOpen = 1 << 16;
     if (options.cycle_length < 1 || options.cycle_length > kMaxOpen || options.block_length < 1) {
-      return Error(absl::StrCat("Interleave() out of range; expected a cycle_length of 1 to ",
-                                kMaxOpen, " and a block_length of at least 1, got ",
-                                options.cycle_length, " and ", options.block_length));
+      return Error("Interleave() out of range; expected a cycle_length of 1 to ", kMaxOpen,
+                   " and a block_length of at least 1, got ", options.cycle_length, " and ",
+                   options.block_length);
     }
-    return std::move(rows).AppendToValues(
-        "Interleave()",
-        [=](std::unique_ptr<RowStream> input) {
-          return InterleaveRows(std::move(input), open_rows, options.cycle_length,
-                                options.block_length);
-        },
+    return rows.AppendToValues(
+        "Interleave()", InterleaveRows(open_rows, options.cycle_length, options.block_length),
         std::nullopt);
   });
 }
@@ -330,13 +325,12 @@ Dataset Dataset::Concatenate(const Dataset& other) const {
 Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
   const std::string name =
       absl::StrCat("Window(", size, ", ", options.shift, ", ", options.stride, ")");
-  return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+  return Then(name, [=](RowPipeline& rows) -> absl::Status {
     constexpr int64_t kMax = int64_t{1} << 31;  // keeps a window's span from overflowing
     const auto is_in_range = [](int64_t n) { return n >= 1 && n <= kMax; };
     if (!is_in_range(size) || !is_in_range(options.shift) || !is_in_range(options.stride)) {
-      return Error(absl::StrCat("Window() out of range; expected a size, a shift and a stride of ",
-                                "1 to ", kMax, ", got ", size, ", ", options.shift, " and ",
-                                options.stride));
+      return Error("Window() out of range; expected a size, a shift and a stride of 1 to ", kMax,
+                   ", got ", size, ", ", options.shift, " and ", options.stride);
     }
     const WindowRange range = {.size = size, .shift = options.shift, .stride = options.stride};
     std::optional<int64_t> windows;
@@ -344,58 +338,35 @@ Dataset Dataset::Window(int64_t size, const WindowOptions& options) const {
       windows = *rows.size < range.span() ? 0 : (*rows.size - range.span()) / range.shift + 1;
     if (rows.in_order) {
       rows.ReadInOrder(WindowedRows(rows.reader, range), *windows);
-      return rows;
+      return absl::OkStatus();
     }
-    return std::move(rows).AppendToValues(
-        "Window()",
-        [range](std::unique_ptr<RowStream> input) { return WindowRows(std::move(input), range); },
-        windows);
+    return rows.AppendToValues("Window()", WindowRows(range), windows);
   });
 }
 
 Dataset Dataset::Cache() const {
-  return Then("", [](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (rows.is_endless)
-      return Error("Cache(): expected a finite dataset, got an endless Repeat()");
-    const std::optional<int64_t> size = rows.size;
-    return std::move(rows).AppendToValues(
-        "Cache()",
-        [cache = CreateRowCache()](std::unique_ptr<RowStream> input) {
-          return CacheRows(std::move(input), cache);
-        },
-        size);
-  });
+  return Then("", [](RowPipeline& rows) { return AppendCache(rows, CacheRows()); });
 }
 
 Dataset Dataset::Cache(const std::string& path) const {
-  return Then("", [path](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (rows.is_endless)
-      return Error("Cache(): expected a finite dataset, got an endless Repeat()");
+  return Then("", [path](RowPipeline& rows) {
     const auto& [worker, num_workers, batch] = rows.shard;
     const std::string of_shard = absl::StrCat(".", worker, "-of-", num_workers);
-    const std::optional<int64_t> size = rows.size;
-    return std::move(rows).AppendToValues(
-        "Cache()",
-        [cache = CreateFileCache(absl::StrCat(path, num_workers > 1 ? of_shard : ""))](
-            std::unique_ptr<RowStream> input) { return CacheRowsInFile(std::move(input), cache); },
-        size);
+    return AppendCache(rows, CacheRowsInFile(absl::StrCat(path, num_workers > 1 ? of_shard : "")));
   });
 }
 
 Dataset Dataset::IgnoreErrors(int64_t limit) const {
   const std::string name = limit == 0 ? "" : absl::StrCat("IgnoreErrors(", limit, ")");
-  return Then(name, [limit](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (limit < 0) {
-      return Error(
-          absl::StrCat("IgnoreErrors() limit out of range; expected 0 or more, got ", limit));
-    }
+  return Then(name, [limit](RowPipeline& rows) -> absl::Status {
+    MF_RETURN_IF_ERROR(CheckCount("IgnoreErrors() limit", limit));
     MF_RETURN_IF_ERROR(rows.CheckRows("IgnoreErrors()"));
-    if (limit == 0) return rows;
+    if (limit == 0) return absl::OkStatus();
     rows.stream = rows.Values(limit);
     rows.reader = ValueRows();
     rows.size = std::nullopt;
     rows.in_order = false;
-    return rows;
+    return absl::OkStatus();
   });
 }
 
@@ -403,19 +374,12 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
   const int64_t buffer = options.buffer_size;
   const std::string name =
       absl::StrCat("Shuffle(seed ", seed, buffer > 0 ? absl::StrCat(", buffer ", buffer) : "", ")");
-  return Then(name, [seed, buffer](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (buffer < 0) {
-      return Error(
-          absl::StrCat("Shuffle() buffer_size out of range; expected 0 or more, got ", buffer));
-    }
+  return Then(name, [seed, buffer](RowPipeline& rows) -> absl::Status {
+    MF_RETURN_IF_ERROR(CheckCount("Shuffle() buffer_size", buffer));
     if (buffer > 0) {
       rows.skips_fast = false;
-      const std::optional<int64_t> size = rows.size;
-      return std::move(rows).Append(
-          [seed, buffer](std::unique_ptr<RowStream> input) {
-            return ShuffleInBuffer(std::move(input), seed, buffer);
-          },
-          size);
+      rows.Append(ShuffleInBuffer(seed, buffer), rows.size);
+      return absl::OkStatus();
     }
     if (rows.is_endless) {
       return Error(
@@ -432,20 +396,18 @@ Dataset Dataset::Shuffle(uint64_t seed, const ShuffleOptions& options) const {
     constexpr int64_t kBytesOfElement = sizeof(RowRef) + 2 * sizeof(int64_t);
     const int64_t most = static_cast<int64_t>(UsableMemory()) / kBytesOfElement;
     if (*rows.size > most) {
-      return Error(absl::StrCat("Shuffle() has more elements than fit in memory; expected at most ",
-                                most, " elements, got ", *rows.size));
+      return Error("Shuffle() has more elements than fit in memory; expected at most ", most,
+                   " elements, got ", *rows.size);
     }
-    const std::optional<int64_t> size = rows.size;
-    return std::move(rows).Append(
-        [seed](std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
-        size);
+    rows.Append(ShuffleRows(seed), rows.size);
+    return absl::OkStatus();
   });
 }
 
 Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
   const std::string name =
       absl::StrCat("Batch(", rows, options.drop_remainder ? ", drop_remainder" : "", ")");
-  const auto group = [=](RowPipeline elements) -> absl::StatusOr<RowPipeline> {
+  const auto group = [=](RowPipeline& elements) -> absl::Status {
     MF_ASSIGN_OR_RETURN(const int64_t own, RowsOfBatch(elements.shard, rows));
     MF_RETURN_IF_ERROR(elements.CheckRows("Batch()"));
     // A batch is never larger than the dataset, but a preceding Repeat() can make the dataset any
@@ -454,42 +416,36 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
     const int64_t most = static_cast<int64_t>(UsableMemory()) /
                          (elements.reader->row_bytes() + int64_t{sizeof(RowRef)});
     if (largest > most) {
-      return Error(absl::StrCat("Batch() has more rows than fit in memory; expected at most ", most,
-                                " rows, got ", largest));
+      return Error("Batch() has more rows than fit in memory; expected at most ", most,
+                   " rows, got ", largest);
     }
     std::optional<int64_t> size = elements.size;
     if (size) size = *size / own + (!options.drop_remainder && *size % own != 0 ? 1 : 0);
     elements.drop_remainder = options.drop_remainder;
-    return std::move(elements).Append(
-        [own, options](std::unique_ptr<RowStream> input) {
-          return BatchRows(std::move(input), own, options.drop_remainder);
-        },
-        size);
+    elements.Append(BatchRows(own, options.drop_remainder), size);
+    return absl::OkStatus();
   };
   return Then(name, group, /*makes_batches=*/true);
 }
 
 Dataset Dataset::PaddedBatch(int64_t rows, const Padding& padding, BatchOptions options) const {
-  return Batch(rows, options)
-      .Then("", [padding](RowPipeline batches) -> absl::StatusOr<RowPipeline> {
-        if (batches.shard.num_workers > 1 && !padding.has_fixed_shapes()) {
-          // The batch's longest row may be on another worker.
-          return Error(
-              "PaddedBatch() cannot pad to the longest row with AutoShardPolicy FILE; expected "
-              "padded_shapes without unknown dimensions");
-        }
-        batches.padding = padding;
-        return batches;
-      });
+  return Batch(rows, options).Then("", [padding](RowPipeline& batches) -> absl::Status {
+    if (batches.shard.num_workers > 1 && !padding.has_fixed_shapes()) {
+      // The batch's longest row may be on another worker.
+      return Error(
+          "PaddedBatch() cannot pad to the longest row with AutoShardPolicy FILE; expected "
+          "padded_shapes without unknown dimensions");
+    }
+    batches.padding = padding;
+    return absl::OkStatus();
+  });
 }
 
 Dataset Dataset::Repeat(int64_t count) const {
   const std::string name =
       absl::StrCat("Repeat(", count == kForever ? "" : absl::StrCat(count), ")");
-  return Then(name, [count](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-    if (count < 0 && count != kForever) {
-      return Error(absl::StrCat("Repeat() count out of range; expected 0 or more, got ", count));
-    }
+  return Then(name, [count](RowPipeline& rows) -> absl::Status {
+    if (count != kForever) MF_RETURN_IF_ERROR(CheckCount("Repeat() count", count));
     std::optional<int64_t> size = rows.size;
     if (size && *size > 0) {
       const absl::StatusOr<int64_t> total = CheckedMultiply(*size, std::max<int64_t>(count, 0));
@@ -499,72 +455,58 @@ Dataset Dataset::Repeat(int64_t count) const {
       size = 0;
     }
     rows.is_endless |= count == kForever && rows.size != 0;
-    return std::move(rows).Append(
-        [count](std::unique_ptr<RowStream> input) { return RepeatRows(std::move(input), count); },
-        size);
+    rows.Append(RepeatRows(count), size);
+    return absl::OkStatus();
   });
 }
 
 Dataset Dataset::Take(int64_t count) const {
-  return Then(
-      absl::StrCat("Take(", count, ")"), [count](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-        if (count < 0) {
-          return Error(absl::StrCat("Take() count out of range; expected 0 or more, got ", count));
-        }
-        std::optional<int64_t> size;
-        if (rows.size || rows.is_endless) size = std::min(rows.size.value_or(count), count);
-        if (rows.in_order) {
-          rows.ReadInOrder(rows.reader, *size);
-          return rows;
-        }
-        rows.is_endless = false;
-        return std::move(rows).Append(
-            [count](std::unique_ptr<RowStream> input) { return TakeRows(std::move(input), count); },
-            size);
-      });
+  return Then(absl::StrCat("Take(", count, ")"), [count](RowPipeline& rows) -> absl::Status {
+    MF_RETURN_IF_ERROR(CheckCount("Take() count", count));
+    std::optional<int64_t> size;
+    if (rows.size || rows.is_endless) size = std::min(rows.size.value_or(count), count);
+    if (rows.in_order) {
+      rows.ReadInOrder(rows.reader, *size);
+      return absl::OkStatus();
+    }
+    rows.is_endless = false;
+    rows.Append(TakeRows(count), size);
+    return absl::OkStatus();
+  });
 }
 
 Dataset Dataset::Skip(int64_t count) const {
-  return Then(
-      absl::StrCat("Skip(", count, ")"), [count](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
-        if (count < 0) {
-          return Error(absl::StrCat("Skip() count out of range; expected 0 or more, got ", count));
-        }
-        std::optional<int64_t> size = rows.size;
-        if (size) size = std::max<int64_t>(*size - count, 0);
-        return std::move(rows).Append(
-            [count](std::unique_ptr<RowStream> input) { return SkipRows(std::move(input), count); },
-            size);
-      });
+  return Then(absl::StrCat("Skip(", count, ")"), [count](RowPipeline& rows) -> absl::Status {
+    MF_RETURN_IF_ERROR(CheckCount("Skip() count", count));
+    std::optional<int64_t> size = rows.size;
+    if (size) size = std::max<int64_t>(*size - count, 0);
+    rows.Append(SkipRows(count), size);
+    return absl::OkStatus();
+  });
 }
 
 Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
   const std::string name = absl::StrCat("Shard(", num_shards, ", ", index, ")");
-  return Then(name, [=](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+  return Then(name, [=](RowPipeline& rows) -> absl::Status {
     if (num_shards < 1 || index < 0 || index >= num_shards) {
-      return Error(absl::StrCat("Shard() out of range; expected an index from 0 to ",
-                                num_shards - 1, " and at least 1 shard, got ", index, " of ",
-                                num_shards));
+      return Error("Shard() out of range; expected an index from 0 to ", num_shards - 1,
+                   " and at least 1 shard, got ", index, " of ", num_shards);
     }
     std::optional<int64_t> size = rows.size;
     if (size) size = *size / num_shards + (index < *size % num_shards ? 1 : 0);
-    return std::move(rows).Append(
-        [=](std::unique_ptr<RowStream> input) {
-          return ShardRows(std::move(input), num_shards, index);
-        },
-        size);
+    rows.Append(ShardRows(num_shards, index), size);
+    return absl::OkStatus();
   });
 }
 
 Dataset Dataset::Prefetch(int batches) const {
-  return Then("", [batches](RowPipeline rows) -> absl::StatusOr<RowPipeline> {
+  return Then("", [batches](RowPipeline& rows) -> absl::Status {
     constexpr int kMax = 1 << 16;
     if (batches < 0 || batches > kMax) {
-      return Error(
-          absl::StrCat("Prefetch() out of range; expected 0 to ", kMax, " batches, got ", batches));
+      return Error("Prefetch() out of range; expected 0 to ", kMax, " batches, got ", batches);
     }
     rows.prefetch = batches;
-    return rows;
+    return absl::OkStatus();
   });
 }
 
@@ -602,8 +544,7 @@ absl::StatusOr<FileBatches> Dataset::OpenFiles(int64_t epoch, const FileShard& s
   return base_->OpenFiles(epoch, shard);
 }
 
-Dataset Dataset::Then(std::string name,
-                      std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply,
+Dataset Dataset::Then(std::string name, std::function<absl::Status(RowPipeline&)> apply,
                       bool makes_batches) const {
   return Dataset(base_->Then({std::move(name), std::move(apply), makes_batches}));
 }
@@ -617,9 +558,9 @@ Dataset Dataset::ReadFromNames(const std::vector<std::string>& names) const {
 }
 
 Dataset Dataset::WithIdentity(const std::string& files) const {
-  return Then("", [files](RowPipeline rows) {
+  return Then("", [files](RowPipeline& rows) {
     rows.files = files;
-    return rows;
+    return absl::OkStatus();
   });
 }
 

@@ -227,7 +227,7 @@ class Dataset final : public BatchProvider {
   // `named`: the paths as the user passed them, which can be patterns.
   static Dataset FromFiles(std::vector<std::string> named, ListFiles list, ReadFiles read);
   // Appends a stage (row_pipeline.h).
-  Dataset Then(std::string name, std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply,
+  Dataset Then(std::string name, std::function<absl::Status(RowPipeline&)> apply,
                bool makes_batches = false) const;
   // Records a source's files, with their sizes, for the fingerprint.
   Dataset ReadFrom(const std::vector<std::string>& paths) const;

@@ -26,20 +26,12 @@ constexpr absl::string_view kEnd = "mirrorflow rows end ";  // followed by the r
 
 // A record holds one row, in the machine's byte order:
 //   row: int64 | components: int32, each: dtype, rank: int32 | dimensions: int64 | the elements
-class RecordWriter {
- public:
-  template <typename T>
-  void Put(T value) {
-    record_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void Put(const void* bytes, size_t size) {
-    if (size > 0) record_.append(static_cast<const char*>(bytes), size);
-  }
-  std::string& record() { return record_; }
-
- private:
-  std::string record_;
-};
+//
+// Appends a number to a record.
+template <typename T>
+void Append(std::string* record, T value) {
+  record->append(reinterpret_cast<const char*>(&value), sizeof value);
+}
 
 class RecordParser {
  public:
@@ -62,20 +54,21 @@ class RecordParser {
 };
 
 absl::Status Encode(const RowRef& ref, std::string* record) {
-  RecordWriter writer;
-  writer.Put(ref.id.row);
-  writer.Put(static_cast<int32_t>(ref.value->size()));
+  record->clear();
+  Append(record, ref.id.row);
+  Append(record, static_cast<int32_t>(ref.value->size()));
   for (const Tensor& component : *ref.value) {
     if (DataTypeSize(component.dtype()) == 0) {
       return absl::UnimplementedError(absl::StrCat(
           "dataset: Cache(): expected numeric components, got ", component.TypeString()));
     }
-    writer.Put(static_cast<int32_t>(component.dtype()));
-    writer.Put(static_cast<int32_t>(component.shape().rank()));
-    for (const int64_t dim : component.shape().dims()) writer.Put(dim);
-    writer.Put(component.raw(), component.bytes());
+    Append(record, static_cast<int32_t>(component.dtype()));
+    Append(record, static_cast<int32_t>(component.shape().rank()));
+    for (const int64_t dim : component.shape().dims()) Append(record, dim);
+    if (component.bytes() > 0) {
+      record->append(reinterpret_cast<const char*>(component.raw()), component.bytes());
+    }
   }
-  *record = std::move(writer.record());
   return absl::OkStatus();
 }
 
@@ -109,8 +102,7 @@ std::optional<RowRef> Decode(absl::string_view record, int64_t epoch) {
   return NewRow(epoch, number, std::move(row));
 }
 
-}  // namespace
-
+// The file of a cached dataset, which the streams of a transform share.
 class FileCache {
  public:
   explicit FileCache(std::string path) : path_(std::move(path)) {}
@@ -144,8 +136,6 @@ class FileCache {
   Mutex mu_;
   std::shared_ptr<const TfRecordIndex> index_ ABSL_GUARDED_BY(mu_);
 };
-
-namespace {
 
 // A file that is written under a temporary name, and renamed when it is complete. Other iterators
 // and processes never see a partial file.
@@ -250,13 +240,8 @@ class CachedInFile final : public RowStream {
 
 }  // namespace
 
-std::shared_ptr<FileCache> CreateFileCache(std::string path) {
-  return std::make_shared<FileCache>(std::move(path));
-}
-
-std::unique_ptr<RowStream> CacheRowsInFile(std::unique_ptr<RowStream> input,
-                                           std::shared_ptr<FileCache> cache) {
-  return std::make_unique<CachedInFile>(std::move(input), std::move(cache));
+RowTransform CacheRowsInFile(std::string path) {
+  return TransformOf<CachedInFile>(std::make_shared<FileCache>(std::move(path)));
 }
 
 }  // namespace mirrorflow

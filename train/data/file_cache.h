@@ -6,22 +6,16 @@
 #ifndef MIRRORFLOW_TRAIN_DATA_FILE_CACHE_H_
 #define MIRRORFLOW_TRAIN_DATA_FILE_CACHE_H_
 
-#include <memory>
 #include <string>
 
 #include "train/data/row_stream.h"
 
 namespace mirrorflow {
 
-// A cached dataset's file, which the dataset's iterators share.
-class FileCache;
-std::shared_ptr<FileCache> CreateFileCache(std::string path);
-
 // Returns the file's rows, in order. If the file does not exist, returns the rows of `input`, and
 // the first complete pass writes the file. The stream's functions return DataLoss, naming the file
 // and the record, if the file is damaged or not a cache.
-std::unique_ptr<RowStream> CacheRowsInFile(std::unique_ptr<RowStream> input,
-                                           std::shared_ptr<FileCache> cache);
+RowTransform CacheRowsInFile(std::string path);
 
 }  // namespace mirrorflow
 

@@ -197,9 +197,8 @@ absl::StatusOr<ImageFolderFiles> List(const std::string& directory,
 
 absl::StatusOr<ImageFolderFiles> ListImageFolder(const std::string& directory,
                                                  const std::vector<std::string>& classes) {
-  absl::StatusOr<ImageFolderFiles> files = List(directory, classes);
-  if (files.ok()) return files;
-  return ExplainFile(files.status(), directory, {"a folder of images", FileReader::Use::kData, {}});
+  return ExplainFile(List(directory, classes), directory,
+                     {"a folder of images", FileReader::Use::kData, {}});
 }
 
 namespace {

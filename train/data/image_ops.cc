@@ -87,6 +87,16 @@ absl::StatusOr<Tensor> NewImage(DataType dtype, const Shape& shape) {
   return Tensor::View(dtype, shape, place->data(), place);
 }
 
+// Calls use(Pixels<T>(image)) with T = uint8_t or float.
+template <typename Use>
+void WithPixels(const Tensor& image, Use use) {
+  if (image.dtype() == DT_UINT8) {
+    use(Pixels<uint8_t>(image));
+  } else {
+    use(Pixels<float>(image));
+  }
+}
+
 // Creates an image of this height and width, with the dtype and channels of `image`, and calls
 // fill(from, to) with both images as Pixels<T>. If `fills_all` is set, `fill` must set every value,
 // and the result must not be larger than `image`; otherwise, all values are 0 before the call.
@@ -98,11 +108,7 @@ absl::StatusOr<Tensor> Make(const Tensor& image, int64_t height, int64_t width, 
   const Shape shape({height, width, image.shape().dim(2)});
   MF_ASSIGN_OR_RETURN(Tensor made, fills_all ? NewImage(image.dtype(), shape)
                                              : Tensor::Allocate(image.dtype(), shape));
-  if (image.dtype() == DT_UINT8) {
-    fill(Pixels<uint8_t>(image), Pixels<uint8_t>(made));
-  } else {
-    fill(Pixels<float>(image), Pixels<float>(made));
-  }
+  WithPixels(image, [&](auto from) { fill(from, decltype(from)(made)); });
   return made;
 }
 
@@ -110,16 +116,6 @@ template <typename Fill>
 absl::StatusOr<Tensor> MakeOfSameSize(const Tensor& image, Fill fill) {
   MF_RETURN_IF_ERROR(CheckImage(image));
   return Make(image, image.shape().dim(0), image.shape().dim(1), fill, /*fills_all=*/true);
-}
-
-// Calls use(Pixels<T>(image)) with T = uint8_t or float.
-template <typename Use>
-void WithPixels(const Tensor& image, Use use) {
-  if (image.dtype() == DT_UINT8) {
-    use(Pixels<uint8_t>(image));
-  } else {
-    use(Pixels<float>(image));
-  }
 }
 
 template <typename T, typename Channels>

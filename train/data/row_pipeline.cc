@@ -18,22 +18,21 @@ void RowPipeline::ReadInOrder(RowReaderPtr new_reader, int64_t rows) {
   in_order = true;
 }
 
-RowPipeline RowPipeline::Append(Transform transform, std::optional<int64_t> new_size) && {
+void RowPipeline::Append(RowTransform transform, std::optional<int64_t> new_size) {
   stream = [input = std::move(stream), transform = std::move(transform)] {
     return transform(input());
   };
   size = new_size;
   in_order = false;
-  return std::move(*this);
 }
 
-absl::StatusOr<RowPipeline> RowPipeline::AppendToValues(absl::string_view stage,
-                                                        Transform transform,
-                                                        std::optional<int64_t> new_size) && {
+absl::Status RowPipeline::AppendToValues(absl::string_view stage, RowTransform transform,
+                                         std::optional<int64_t> new_size) {
   MF_RETURN_IF_ERROR(CheckRows(stage));
   stream = Values();
   reader = ValueRows();
-  return std::move(*this).Append(std::move(transform), new_size);
+  Append(std::move(transform), new_size);
+  return absl::OkStatus();
 }
 
 absl::Status RowPipeline::CheckRows(absl::string_view stage) const {
@@ -69,7 +68,8 @@ std::string RowStage::Describe(absl::string_view input) const {
 
 absl::StatusOr<RowPipeline> RowStage::ApplyTo(const absl::StatusOr<RowPipeline>& input) const {
   MF_RETURN_IF_ERROR(input.status());
-  MF_ASSIGN_OR_RETURN(RowPipeline rows, apply(*input));
+  RowPipeline rows = *input;
+  MF_RETURN_IF_ERROR(apply(rows));
   rows.description = Describe(rows.description);
   rows.batched |= makes_batches;
   return rows;

@@ -24,7 +24,6 @@ namespace mirrorflow {
 
 struct RowPipeline {
   using MakeStream = std::function<std::unique_ptr<RowStream>()>;
-  using Transform = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
   std::string description;  // Dataset::ToString()
   std::string files;        // DatasetFingerprint::files of all sources
@@ -45,11 +44,11 @@ struct RowPipeline {
   // Replaces the source with the first `rows` rows of `new_reader`, which has random access.
   void ReadInOrder(RowReaderPtr new_reader, int64_t rows);
   // Appends a transform that chooses or reorders elements without using their values.
-  RowPipeline Append(Transform transform, std::optional<int64_t> new_size) &&;
+  void Append(RowTransform transform, std::optional<int64_t> new_size);
   // Appends a transform that uses row values. Returns InvalidArgument, naming the stage, if the
   // rows are already batched.
-  absl::StatusOr<RowPipeline> AppendToValues(absl::string_view stage, Transform transform,
-                                             std::optional<int64_t> new_size) &&;
+  absl::Status AppendToValues(absl::string_view stage, RowTransform transform,
+                              std::optional<int64_t> new_size);
   // Returns InvalidArgument, naming the stage, if the rows are already batched.
   absl::Status CheckRows(absl::string_view stage) const;
   // Returns a function that creates a stream of rows with values.
@@ -64,7 +63,7 @@ struct RowPipeline {
 struct RowStage {
   std::string
       name;  // shown in Dataset::ToString(); empty if the stage keeps the elements unchanged
-  std::function<absl::StatusOr<RowPipeline>(RowPipeline)> apply;
+  std::function<absl::Status(RowPipeline& rows)> apply;  // changes the pipeline in place
   bool makes_batches = false;
 
   // Returns the description of a dataset that ends with this stage.

@@ -168,11 +168,10 @@ absl::StatusOr<Row> StackRows(absl::Span<const Row> rows) {
     const Tensor& first = rows[0][c];
     std::vector<int64_t> dims = {std::ssize(rows)};
     for (const int64_t dim : first.shape().dims()) dims.push_back(dim);
-    absl::StatusOr<Tensor> allocated = Tensor::Allocate(first.dtype(), Shape(dims));
-    MF_RETURN_IF_ERROR(
-        Annotate(allocated.status(), absl::StrCat("component ", c, ": ", rows.size(), " rows of ",
-                                                  first.TypeString(), " in a window")));
-    Tensor all = *std::move(allocated);
+    MF_ASSIGN_OR_RETURN(Tensor all,
+                        Annotate(Tensor::Allocate(first.dtype(), Shape(dims)),
+                                 absl::StrCat("component ", c, ": ", rows.size(), " rows of ",
+                                              first.TypeString(), " in a window")));
     std::byte* to = all.raw();
     for (size_t i = 0; i < rows.size(); ++i, to += first.bytes()) {
       if (rows[i].size() != num_components || rows[i][c].dtype() != first.dtype() ||

@@ -303,35 +303,24 @@ absl::StatusOr<int64_t> SkipByReading(RowStream& stream, int64_t count) {
 
 std::unique_ptr<RowStream> AllRows(int64_t count) { return std::make_unique<All>(count); }
 
-std::unique_ptr<RowStream> ShuffleRows(std::unique_ptr<RowStream> input, uint64_t seed) {
-  return std::make_unique<Shuffle>(std::move(input), seed);
+RowTransform ShuffleRows(uint64_t seed) { return TransformOf<Shuffle>(seed); }
+
+RowTransform BatchRows(int64_t size, bool drop_remainder) {
+  return TransformOf<Batch>(size, drop_remainder);
 }
 
-std::unique_ptr<RowStream> BatchRows(std::unique_ptr<RowStream> input, int64_t size,
-                                     bool drop_remainder) {
-  return std::make_unique<Batch>(std::move(input), size, drop_remainder);
+RowTransform RepeatRows(int64_t count) { return TransformOf<Repeat>(count); }
+
+RowTransform TakeRows(int64_t count) { return TransformOf<Take>(count); }
+
+RowTransform SkipRows(int64_t count) { return TransformOf<SkipFirst>(count); }
+
+RowTransform ShardRows(int64_t num_shards, int64_t index) {
+  return TransformOf<Shard>(num_shards, index);
 }
 
-std::unique_ptr<RowStream> RepeatRows(std::unique_ptr<RowStream> input, int64_t count) {
-  return std::make_unique<Repeat>(std::move(input), count);
-}
-
-std::unique_ptr<RowStream> TakeRows(std::unique_ptr<RowStream> input, int64_t count) {
-  return std::make_unique<Take>(std::move(input), count);
-}
-
-std::unique_ptr<RowStream> SkipRows(std::unique_ptr<RowStream> input, int64_t count) {
-  return std::make_unique<SkipFirst>(std::move(input), count);
-}
-
-std::unique_ptr<RowStream> ShardRows(std::unique_ptr<RowStream> input, int64_t num_shards,
-                                     int64_t index) {
-  return std::make_unique<Shard>(std::move(input), num_shards, index);
-}
-
-std::unique_ptr<RowStream> ShuffleInBuffer(std::unique_ptr<RowStream> input, uint64_t seed,
-                                           int64_t size) {
-  return std::make_unique<BufferShuffle>(std::move(input), seed, size);
+RowTransform ShuffleInBuffer(uint64_t seed, int64_t size) {
+  return TransformOf<BufferShuffle>(seed, size);
 }
 
 }  // namespace mirrorflow

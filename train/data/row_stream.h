@@ -7,7 +7,9 @@
 #define MIRRORFLOW_TRAIN_DATA_ROW_STREAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,26 +34,37 @@ absl::StatusOr<int64_t> SkipByReading(RowStream& stream, int64_t count);
 
 // Returns rows 0, 1, …, count - 1.
 std::unique_ptr<RowStream> AllRows(int64_t count);
+
+// Creates a stage of a pipeline from the stream before it.
+using RowTransform = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream> input)>;
+
+// Returns a transform that creates a Stream from its input and `arguments`.
+template <typename Stream, typename... Arguments>
+RowTransform TransformOf(Arguments... arguments) {
+  return [=](std::unique_ptr<RowStream> input) {
+    return std::make_unique<Stream>(std::move(input), arguments...);
+  };
+}
+
+// The functions below return transforms. Their comments say what the resulting stream returns.
+//
 // Returns every element of `input` once, in an order that depends only on the seed and the epoch,
 // so it is the same on every machine. All orders are equally likely. `input` must be finite.
-std::unique_ptr<RowStream> ShuffleRows(std::unique_ptr<RowStream> input, uint64_t seed);
+RowTransform ShuffleRows(uint64_t seed);
 // Chooses each element at random from a buffer of `size` elements (tf.data's shuffle).
-std::unique_ptr<RowStream> ShuffleInBuffer(std::unique_ptr<RowStream> input, uint64_t seed,
-                                           int64_t size);
+RowTransform ShuffleInBuffer(uint64_t seed, int64_t size);
 // Groups every `size` elements of `input` into one. If the last group is smaller, it is dropped if
 // `drop_remainder` is true, and kept otherwise.
-std::unique_ptr<RowStream> BatchRows(std::unique_ptr<RowStream> input, int64_t size,
-                                     bool drop_remainder);
+RowTransform BatchRows(int64_t size, bool drop_remainder);
 // Returns `count` passes over `input`. In epoch e, pass i is epoch e * count + i of `input`. If
 // `count` is negative, the stream ends only after an empty pass, and pass i is epoch e + i.
-std::unique_ptr<RowStream> RepeatRows(std::unique_ptr<RowStream> input, int64_t count);
+RowTransform RepeatRows(int64_t count);
 // Returns the first `count` elements of `input`.
-std::unique_ptr<RowStream> TakeRows(std::unique_ptr<RowStream> input, int64_t count);
+RowTransform TakeRows(int64_t count);
 // Returns all elements of `input` except the first `count` of each pass.
-std::unique_ptr<RowStream> SkipRows(std::unique_ptr<RowStream> input, int64_t count);
+RowTransform SkipRows(int64_t count);
 // Returns element `index` of each group of `num_shards` elements of `input`.
-std::unique_ptr<RowStream> ShardRows(std::unique_ptr<RowStream> input, int64_t num_shards,
-                                     int64_t index);
+RowTransform ShardRows(int64_t num_shards, int64_t index);
 
 }  // namespace mirrorflow
 

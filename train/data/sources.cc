@@ -72,30 +72,14 @@ absl::StatusOr<Tensor> JoinColumns(absl::Span<const Tensor> columns, int64_t row
   MF_ASSIGN_OR_RETURN(Tensor matrix, Tensor::Allocate(DT_FLOAT, {rows, width}));
   float* const to = matrix.data<float>();
   for (int64_t c = 0; c < width; ++c) {
-    const auto copy = [&](auto values) {
+    const auto copy = [&](auto tag) {
+      const auto values = columns[c].flat<typename decltype(tag)::type>();
       for (int64_t i = 0; i < rows; ++i) to[i * width + c] = static_cast<float>(values[i]);
+      return true;
     };
-    const Tensor& column = columns[c];
-    switch (column.dtype()) {
-      case DT_FLOAT:
-        copy(column.flat<float>());
-        break;
-      case DT_DOUBLE:
-        copy(column.flat<double>());
-        break;
-      case DT_INT32:
-        copy(column.flat<int32_t>());
-        break;
-      case DT_INT64:
-        copy(column.flat<int64_t>());
-        break;
-      case DT_BOOL:
-        copy(column.flat<bool>());
-        break;
-      default:
-        return absl::InternalError(
-            absl::StrCat("csv: unexpected column type ", column.TypeString()));
-    }
+    if (DispatchDataType(columns[c].dtype(), copy, false)) continue;
+    return absl::InternalError(
+        absl::StrCat("csv: unexpected column type ", columns[c].TypeString()));
   }
   return matrix;
 }
@@ -181,39 +165,32 @@ absl::StatusOr<Dataset> OpenNpz(const std::string& path, const std::vector<std::
   return Dataset::FromTensors(std::move(components));
 }
 
-// Converts records to rows.
-class RecordParser {
- public:
-  static absl::StatusOr<RecordParser> Create(const std::vector<ExampleFeature>& features) {
-    RecordParser parser;
-    if (!features.empty()) {
-      MF_ASSIGN_OR_RETURN(ExampleParser examples, ExampleParser::Create(features));
-      parser.examples_ = std::make_shared<const ExampleParser>(std::move(examples));
-    }
-    return parser;
-  }
+// Converts a record to a row.
+using ParseRecord = std::function<absl::Status(absl::string_view record, Row* row)>;
 
-  absl::Status Parse(absl::string_view record, Row* row) const {
-    if (examples_ != nullptr) {
-      MF_ASSIGN_OR_RETURN(*row, examples_->Parse(record));
+// Returns a function that parses examples or, without features, returns the bytes of the record.
+absl::StatusOr<ParseRecord> ParserOf(const std::vector<ExampleFeature>& features) {
+  if (features.empty()) {
+    return [](absl::string_view record, Row* row) -> absl::Status {
+      const auto size = static_cast<int64_t>(record.size());
+      MF_ASSIGN_OR_RETURN(Tensor bytes, Tensor::Allocate(DT_UINT8, {size}));
+      if (size > 0) std::memcpy(bytes.raw(), record.data(), record.size());
+      *row = {std::move(bytes)};
       return absl::OkStatus();
-    }
-    const auto size = static_cast<int64_t>(record.size());
-    MF_ASSIGN_OR_RETURN(Tensor bytes, Tensor::Allocate(DT_UINT8, {size}));
-    if (size > 0) std::memcpy(bytes.raw(), record.data(), record.size());
-    *row = {std::move(bytes)};
-    return absl::OkStatus();
+    };
   }
-
- private:
-  std::shared_ptr<const ExampleParser> examples_;  // null if a row is the bytes of a record
-};
+  MF_ASSIGN_OR_RETURN(ExampleParser examples, ExampleParser::Create(features));
+  return [examples = std::move(examples)](absl::string_view record, Row* row) -> absl::Status {
+    MF_ASSIGN_OR_RETURN(*row, examples.Parse(record));
+    return absl::OkStatus();
+  };
+}
 
 // Reads the records of files, one file after another.
 class RecordSource final : public RowSource {
  public:
-  RecordSource(std::vector<std::string> paths, RecordParser parser)
-      : paths_(std::move(paths)), parser_(std::move(parser)) {}
+  RecordSource(std::vector<std::string> paths, ParseRecord parse)
+      : paths_(std::move(paths)), parse_(std::move(parse)) {}
 
   absl::StatusOr<bool> Next(Row* row) override {
     while (true) {
@@ -224,8 +201,8 @@ class RecordSource final : public RowSource {
       const int64_t number = reader_->record();
       MF_ASSIGN_OR_RETURN(const bool more, reader_->Next(&record_));
       if (more) {
-        MF_RETURN_IF_ERROR(Annotate(parser_.Parse(record_, row),
-                                    absl::StrCat(paths_[next_], ": record ", number)));
+        MF_RETURN_IF_ERROR(
+            Annotate(parse_(record_, row), absl::StrCat(paths_[next_], ": record ", number)));
         return true;
       }
       reader_ = nullptr;
@@ -251,7 +228,7 @@ class RecordSource final : public RowSource {
 
  private:
   const std::vector<std::string> paths_;
-  const RecordParser parser_;
+  const ParseRecord parse_;
   size_t next_ = 0;  // index of reader_'s file or, if reader_ is null, of the next file
   std::unique_ptr<TfRecordReader> reader_;
   std::string record_;
@@ -274,15 +251,15 @@ struct IndexedFile {
 
 absl::StatusOr<Dataset> OpenTFRecords(const std::vector<std::string>& paths,
                                       const TFRecordSource& source) {
-  MF_ASSIGN_OR_RETURN(const RecordParser parser, RecordParser::Create(source.features));
+  MF_ASSIGN_OR_RETURN(const ParseRecord parse, ParserOf(source.features));
   bool random_access = source.random_access;
   for (const std::string& path : paths) {
     random_access = random_access && !IsCompressed(path);
   }
   if (!random_access) {
     return Dataset::FromSource(
-        [paths, parser](int64_t) -> absl::StatusOr<std::unique_ptr<RowSource>> {
-          return std::make_unique<RecordSource>(paths, parser);
+        [paths, parse](int64_t) -> absl::StatusOr<std::unique_ptr<RowSource>> {
+          return std::make_unique<RecordSource>(paths, parse);
         });
   }
   const auto files = std::make_shared<std::vector<IndexedFile>>();
@@ -293,15 +270,14 @@ absl::StatusOr<Dataset> OpenTFRecords(const std::vector<std::string>& paths,
     files->push_back({path, std::move(index), rows});
     rows += of_file;
   }
-  return Dataset::FromRandomAccess(rows, [files, parser](int64_t i, Row* row) -> absl::Status {
+  return Dataset::FromRandomAccess(rows, [files, parse](int64_t i, Row* row) -> absl::Status {
     const auto after =
         std::upper_bound(files->begin(), files->end(), i,
                          [](int64_t row, const IndexedFile& f) { return row < f.first_row; });
     const IndexedFile& file = *(after - 1);
     std::string record;
     MF_RETURN_IF_ERROR(file.index.ReadAt(i - file.first_row, &record));
-    return Annotate(parser.Parse(record, row),
-                    absl::StrCat(file.path, ": record ", i - file.first_row));
+    return Annotate(parse(record, row), absl::StrCat(file.path, ": record ", i - file.first_row));
   });
 }
 

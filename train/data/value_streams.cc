@@ -223,8 +223,7 @@ class Interleave final : public RowStream {
   int64_t next_ = 0;
 };
 
-}  // namespace
-
+// The rows of a complete pass, which the streams of a transform share.
 class RowCache {
  public:
   // Returns the rows of a complete pass, or null before the first complete pass.
@@ -241,8 +240,6 @@ class RowCache {
   mutable Mutex mu_;
   std::shared_ptr<const std::vector<RowRef>> rows_ ABSL_GUARDED_BY(mu_);
 };
-
-namespace {
 
 class Cached final : public RowStream {
  public:
@@ -294,20 +291,11 @@ class Cached final : public RowStream {
 
 }  // namespace
 
-std::unique_ptr<RowStream> FilterRows(std::unique_ptr<RowStream> input, RowPredicate keep) {
-  return std::make_unique<Filter>(std::move(input), std::move(keep));
-}
+RowTransform FilterRows(RowPredicate keep) { return TransformOf<Filter>(std::move(keep)); }
 
-std::unique_ptr<RowStream> WindowRows(std::unique_ptr<RowStream> input, const WindowRange& range) {
-  return std::make_unique<Window>(std::move(input), range);
-}
+RowTransform WindowRows(const WindowRange& range) { return TransformOf<Window>(range); }
 
-std::shared_ptr<RowCache> CreateRowCache() { return std::make_shared<RowCache>(); }
-
-std::unique_ptr<RowStream> CacheRows(std::unique_ptr<RowStream> input,
-                                     std::shared_ptr<RowCache> cache) {
-  return std::make_unique<Cached>(std::move(input), std::move(cache));
-}
+RowTransform CacheRows() { return TransformOf<Cached>(std::make_shared<RowCache>()); }
 
 std::unique_ptr<RowStream> ZipRows(std::vector<std::unique_ptr<RowStream>> inputs) {
   return std::make_unique<Zip>(std::move(inputs));
@@ -317,10 +305,8 @@ std::unique_ptr<RowStream> ConcatenateRows(std::vector<std::unique_ptr<RowStream
   return std::make_unique<Concatenate>(std::move(inputs));
 }
 
-std::unique_ptr<RowStream> InterleaveRows(std::unique_ptr<RowStream> input, OpenRows open,
-                                          int64_t cycle_length, int64_t block_length) {
-  return std::make_unique<Interleave>(std::move(input), std::move(open), cycle_length,
-                                      block_length);
+RowTransform InterleaveRows(OpenRows open, int64_t cycle_length, int64_t block_length) {
+  return TransformOf<Interleave>(std::move(open), cycle_length, block_length);
 }
 
 }  // namespace mirrorflow

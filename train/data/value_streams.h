@@ -18,19 +18,15 @@
 namespace mirrorflow {
 
 // Returns the rows for which `keep` returns true.
-std::unique_ptr<RowStream> FilterRows(std::unique_ptr<RowStream> input, RowPredicate keep);
+RowTransform FilterRows(RowPredicate keep);
 
 // Returns windows of rows, stacked along a new leading dimension. Drops windows that the end of the
 // input cuts short. Numbers the windows from 0 in each pass.
-std::unique_ptr<RowStream> WindowRows(std::unique_ptr<RowStream> input, const WindowRange& range);
+RowTransform WindowRows(const WindowRange& range);
 
-// The rows of a complete pass, which the dataset's iterators share.
-class RowCache;
-std::shared_ptr<RowCache> CreateRowCache();
-// Returns the rows of `input`, from `cache` once a pass has been completed. Later passes return the
-// same values as that pass.
-std::unique_ptr<RowStream> CacheRows(std::unique_ptr<RowStream> input,
-                                     std::shared_ptr<RowCache> cache);
+// Returns the rows of `input`. Once a pass is complete, all streams of the same transform return
+// the rows of that pass, which they keep in memory.
+RowTransform CacheRows();
 
 // The stages below number their rows from 0 in each pass.
 //
@@ -44,8 +40,7 @@ std::unique_ptr<RowStream> ConcatenateRows(std::vector<std::unique_ptr<RowStream
 // Returns the rows of the streams that `open` opens for the rows of `input`. `cycle_length` streams
 // are open at a time, and return `block_length` rows each in turn (tf.data's interleave).
 using OpenRows = std::function<absl::StatusOr<std::unique_ptr<RowStream>>(const Row&)>;
-std::unique_ptr<RowStream> InterleaveRows(std::unique_ptr<RowStream> input, OpenRows open,
-                                          int64_t cycle_length, int64_t block_length);
+RowTransform InterleaveRows(OpenRows open, int64_t cycle_length, int64_t block_length);
 
 }  // namespace mirrorflow
 

@@ -360,11 +360,8 @@ absl::StatusOr<CsvTable> CsvReader::Finish() {
 
 absl::StatusOr<CsvTable> ReadCsv(absl::string_view path, const CsvOptions& options) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<CsvTable> {
-    absl::StatusOr<std::unique_ptr<TextReader>> file = TextReader::Open(path);
-    if (!file.ok()) return ExplainFile(file.status(), path, CsvFile());
-    absl::StatusOr<CsvTable> table = CsvReader(*std::move(file), options).Read();
-    if (!table.ok()) return ExplainFile(table.status(), path, CsvFile());
-    return table;
+    MF_ASSIGN_OR_RETURN(auto file, ExplainFile(TextReader::Open(path), path, CsvFile()));
+    return ExplainFile(CsvReader(std::move(file), options).Read(), path, CsvFile());
   });
 }
 

@@ -14,24 +14,27 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
+template <typename... Parts>
+absl::Status Invalid(const Parts&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(what...));
+}
 
 absl::StatusOr<size_t> Find(const CsvColumn& column, const std::vector<std::string>& names) {
   if (column.name.empty()) {
     if (column.index >= 0 && column.index < static_cast<int64_t>(names.size())) return column.index;
-    return Invalid(absl::StrCat("no such column; expected a name, or an index below ", names.size(),
-                                ", got index ", column.index));
+    return Invalid("no such column; expected a name, or an index below ", names.size(),
+                   ", got index ", column.index);
   }
   const auto found = std::find(names.begin(), names.end(), column.name);
   if (found == names.end()) {
-    return Invalid(absl::StrCat("no such column; expected one of ", names.size(), " names, got '",
-                                Printable(column.name), "'", DidYouMean(column.name, names)));
+    return Invalid("no such column; expected one of ", names.size(), " names, got '",
+                   Printable(column.name), "'", DidYouMean(column.name, names));
   }
   if (std::find(found + 1, names.end(), column.name) != names.end()) {
     return Invalid(
-        absl::StrCat("several columns have the same name; select the column by its index; "
-                     "expected a unique name, got '",
-                     Printable(column.name), "'"));
+        "several columns have the same name; select the column by its index; expected a unique "
+        "name, got '",
+        Printable(column.name), "'");
   }
   return found - names.begin();
 }
@@ -40,7 +43,7 @@ absl::Status Add(const CsvColumn& column, const CsvOptions& options, size_t posi
   CsvColumnPlan& plan = to->columns[position];
   const std::string where = absl::StrCat("column '", Printable(plan.name), "': ");
   if (plan.dtype != DT_INVALID) {
-    return Invalid(absl::StrCat(where, "requested twice; expected each column once"));
+    return Invalid(where, "requested twice; expected each column once");
   }
   const bool text = !column.vocabulary.empty();
   plan.inferred = column.dtype == DT_INVALID && !text;
@@ -49,15 +52,14 @@ absl::Status Add(const CsvColumn& column, const CsvOptions& options, size_t posi
   const bool integer = plan.dtype == DT_INT32 || plan.dtype == DT_INT64;
   if (!integer &&
       (text || (plan.dtype != DT_FLOAT && plan.dtype != DT_DOUBLE && plan.dtype != DT_BOOL))) {
-    return Invalid(absl::StrCat(
-        where, "unsupported dtype; expected ",
-        text ? "int32 or int64 for a vocabulary" : "float, double, int32, int64 or bool", ", got ",
-        DataTypeName(plan.dtype)));
+    return Invalid(where, "unsupported dtype; expected ",
+                   text ? "int32 or int64 for a vocabulary" : "float, double, int32, int64 or bool",
+                   ", got ", DataTypeName(plan.dtype));
   }
   for (size_t i = 0; i < column.vocabulary.size(); ++i) {
     if (!plan.vocabulary.emplace(column.vocabulary[i], static_cast<int32_t>(i)).second) {
-      return Invalid(absl::StrCat(where, "the vocabulary repeats a word; expected different ",
-                                  "words, got '", Printable(column.vocabulary[i]), "' twice"));
+      return Invalid(where, "the vocabulary repeats a word; expected different words, got '",
+                     Printable(column.vocabulary[i]), "' twice");
     }
   }
   plan.unknown = column.unknown;
@@ -68,8 +70,8 @@ absl::Status Add(const CsvColumn& column, const CsvOptions& options, size_t posi
     const double value = *plan.missing;
     if (!(std::trunc(value) == value && value >= least && value < limit)) {
       if (column.missing.has_value()) {
-        return Invalid(absl::StrCat(where, "invalid value for missing fields; expected a value of ",
-                                    DataTypeName(plan.dtype), ", got ", value));
+        return Invalid(where, "invalid value for missing fields; expected a value of ",
+                       DataTypeName(plan.dtype), ", got ", value);
       }
       plan.missing = std::nullopt;
     }
@@ -83,16 +85,15 @@ absl::Status Add(const CsvColumn& column, const CsvOptions& options, size_t posi
 absl::Status CheckCsvOptions(const CsvOptions& options) {
   const char d = options.delimiter;
   if (absl::ascii_isalnum(d) || absl::string_view("\"\r\n\0+-.", 7).find(d) != std::string::npos) {
-    return Invalid(absl::StrCat("invalid delimiter; expected a character like ',' or ';', got '",
-                                Printable(absl::string_view(&d, 1)), "'"));
+    return Invalid("invalid delimiter; expected a character like ',' or ';', got '",
+                   Printable(absl::string_view(&d, 1)), "'");
   }
   if (options.num_threads < 1 || options.num_threads > kMaxThreads) {
-    return Invalid(absl::StrCat("invalid num_threads; expected 1 to ", kMaxThreads, ", got ",
-                                options.num_threads));
+    return Invalid("invalid num_threads; expected 1 to ", kMaxThreads, ", got ",
+                   options.num_threads);
   }
   if (options.skip_bad_records < 0) {
-    return Invalid(absl::StrCat("invalid skip_bad_records; expected at least 0, got ",
-                                options.skip_bad_records));
+    return Invalid("invalid skip_bad_records; expected at least 0, got ", options.skip_bad_records);
   }
   return absl::OkStatus();
 }

@@ -80,8 +80,7 @@ inline const char* ScanDecimal(const char* p, Decimal* out) {
     }
     return p - begin;
   };
-  const auto before_point = take_digits();
-  auto count = before_point;
+  auto count = take_digits();
   out->exponent = 0;
   if (*p == '.') {
     ++p;

@@ -30,8 +30,7 @@ uint32_t Number(absl::string_view bytes, size_t offset, size_t size, bool big_en
   return value;
 }
 
-}  // namespace
-
+// `tiff` is the contents of an EXIF segment: a TIFF header with its first directory.
 Orientation OrientationOfExif(absl::string_view tiff) {
   const bool big = absl::StartsWith(tiff, absl::string_view("MM\0*", 4));
   if (!big && !absl::StartsWith(tiff, absl::string_view("II*\0", 4))) return Orientation::kTopLeft;
@@ -48,6 +47,8 @@ Orientation OrientationOfExif(absl::string_view tiff) {
   }
   return Orientation::kTopLeft;
 }
+
+}  // namespace
 
 Orientation OrientationOfJpeg(absl::string_view bytes) {
   constexpr uint32_t kStartOfScan = 0xda, kEndOfImage = 0xd9, kApp1 = 0xe1;
@@ -90,7 +91,8 @@ absl::StatusOr<Tensor> TurnUpright(const Tensor& image, Orientation orientation)
   if (orientation == Orientation::kTopLeft) return image;
   const int64_t rows = image.shape().dim(0), columns = image.shape().dim(1);
   const int64_t pixel = image.shape().dim(2);
-  const bool swaps = SwapsSides(orientation);
+  // Whether the file's rows are the columns of the upright image.
+  const bool swaps = orientation >= Orientation::kLeftTop;
   const int64_t height = swaps ? columns : rows, width = swaps ? rows : columns;
   const bool is_mirrored_down =
       orientation == Orientation::kBottomRight || orientation == Orientation::kBottomLeft ||

@@ -24,16 +24,10 @@ enum class Orientation {
   kLeftBottom = 8,
 };
 
-// Returns whether the file's rows are the columns of the upright image.
-constexpr bool SwapsSides(Orientation orientation) { return orientation >= Orientation::kLeftTop; }
-
 // These functions return the orientation of an image file in memory: kTopLeft for an image without
 // an orientation, and for damaged EXIF data.
 Orientation OrientationOfJpeg(absl::string_view bytes);
 Orientation OrientationOfPng(absl::string_view bytes);
-// Like the functions above. `tiff` is the contents of an EXIF segment: a TIFF header with its first
-// directory.
-Orientation OrientationOfExif(absl::string_view tiff);
 
 // Turns an image upright. `image` is uint8 [height, width, channels].
 absl::StatusOr<Tensor> TurnUpright(const Tensor& image, Orientation orientation);

@@ -24,14 +24,15 @@ constexpr ElementType kElementTypes[] = {
     {0x0C, DT_INT32}, {0x0D, DT_FLOAT}, {0x0E, DT_DOUBLE},
 };
 
-absl::Status Bad(const GzipReader& file, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat(file.path(), ": ", what));
+template <typename... Parts>
+absl::Status Bad(const GzipReader& file, const Parts&... what) {
+  return absl::DataLossError(absl::StrCat(file.path(), ": ", what...));
 }
 
 absl::Status ReadExactly(GzipReader& file, size_t size, void* out, absl::string_view what) {
   MF_ASSIGN_OR_RETURN(const size_t got, file.Read(size, out));
   if (got == size) return absl::OkStatus();
-  return Bad(file, absl::StrCat(what, " is cut short; expected ", size, " bytes, got ", got));
+  return Bad(file, what, " is cut short; expected ", size, " bytes, got ", got);
 }
 
 struct Header {
@@ -57,8 +58,7 @@ absl::StatusOr<Header> ReadHeader(GzipReader& file) {
                                      magic[2]));
   }
   if (magic[3] > kMaxRank) {
-    return Bad(
-        file, absl::StrCat("too many dimensions; expected at most ", kMaxRank, ", got ", magic[3]));
+    return Bad(file, "too many dimensions; expected at most ", kMaxRank, ", got ", magic[3]);
   }
   unsigned char dims[4 * kMaxRank];
   MF_RETURN_IF_ERROR(ReadExactly(file, 4 * magic[3], dims, "the list of IDX dimensions"));
@@ -67,7 +67,7 @@ absl::StatusOr<Header> ReadHeader(GzipReader& file) {
     header.shape.AddDim(int64_t{d[0]} << 24 | d[1] << 16 | d[2] << 8 | d[3]);
   }
   const absl::Status valid = header.shape.Validate(header.dtype);
-  if (!valid.ok()) return Bad(file, absl::StrCat("bad IDX dimensions: ", valid.message()));
+  if (!valid.ok()) return Bad(file, "bad IDX dimensions: ", valid.message());
   return header;
 }
 
@@ -78,19 +78,17 @@ absl::StatusOr<Tensor> Read(absl::string_view path) {
   const uint64_t bytes = header.shape.num_elements() * element_bytes;
   const std::string contents = absl::StrCat(DataTypeName(header.dtype), header.shape.ToString());
   if (bytes > file->max_bytes()) {
-    return Bad(*file, absl::StrCat(contents, " is cut short; expected ", bytes,
-                                   " bytes, got a file that holds at most ", file->max_bytes()));
+    return Bad(*file, contents, " is cut short; expected ", bytes,
+               " bytes, got a file that holds at most ", file->max_bytes());
   }
-  absl::StatusOr<Tensor> allocated = Tensor::Allocate(header.dtype, header.shape);
-  if (!allocated.ok()) return Annotate(allocated.status(), path);
-  Tensor tensor = *std::move(allocated);
+  MF_ASSIGN_OR_RETURN(Tensor tensor, Annotate(Tensor::Allocate(header.dtype, header.shape), path));
   MF_RETURN_IF_ERROR(ReadExactly(*file, bytes, tensor.raw(), contents));
   // Reading beyond the data also makes zlib verify the checksum at the end of the stream.
   std::byte beyond;
   MF_ASSIGN_OR_RETURN(const size_t more, file->Read(1, &beyond));
   if (more > 0) {
-    return Bad(*file, absl::StrCat("bytes after the data; expected the file to end after ",
-                                   contents, " of ", bytes, " bytes"));
+    return Bad(*file, "bytes after the data; expected the file to end after ", contents, " of ",
+               bytes, " bytes");
   }
   for (std::byte* p = tensor.raw(); element_bytes > 1 && p != tensor.raw() + bytes;
        p += element_bytes) {
@@ -103,9 +101,7 @@ absl::StatusOr<Tensor> Read(absl::string_view path) {
 
 absl::StatusOr<Tensor> ReadIdx(absl::string_view path) {
   static constexpr FileKind kKinds[] = {FileKind::kIdx, FileKind::kGzip};
-  absl::StatusOr<Tensor> tensor = Read(path);
-  if (tensor.ok()) return tensor;
-  return ExplainFile(tensor.status(), path, {"an IDX file", FileReader::Use::kData, kKinds});
+  return ExplainFile(Read(path), path, {"an IDX file", FileReader::Use::kData, kKinds});
 }
 
 }  // namespace mirrorflow

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/formats/image.h"
 
-#include <cstddef>
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/file_kind.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "train/formats/exif.h"
 #include "train/formats/image_internal.h"
 
 namespace mirrorflow {
@@ -31,12 +27,12 @@ absl::Status CheckImageOptions(const ImageOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPixels(const ImageHeader& header, const ImageOptions& options) {
+absl::Status CheckPixels(int64_t height, int64_t width, const ImageOptions& options) {
   // Both formats limit height and width to less than 2^31, so the product does not overflow.
-  if (header.height * header.width <= options.max_pixels) return absl::OkStatus();
+  if (height * width <= options.max_pixels) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the image is too large; expected at most ",
-                                                   options.max_pixels, " pixels, got ",
-                                                   header.height, " x ", header.width));
+                                                   options.max_pixels, " pixels, got ", height,
+                                                   " x ", width));
 }
 
 absl::Status DamagedImage(absl::string_view format, absl::string_view message) {
@@ -58,36 +54,15 @@ absl::StatusOr<Tensor> ToGrey(const Tensor& rgb) {
 
 }  // namespace internal
 
-namespace {
-
-bool IsPng(absl::string_view bytes) { return absl::StartsWith(bytes, "\x89PNG\r\n\x1a\n"); }
-bool IsJpeg(absl::string_view bytes) { return absl::StartsWith(bytes, "\xff\xd8\xff"); }
-
-absl::Status UnknownFormat(absl::string_view bytes) {
+absl::StatusOr<Tensor> DecodeImage(absl::string_view bytes, const ImageOptions& options) {
+  if (absl::StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return DecodePng(bytes, options);
+  if (absl::StartsWith(bytes, "\xff\xd8\xff")) return DecodeJpeg(bytes, options);
   static constexpr FileKind kKinds[] = {FileKind::kPng, FileKind::kJpeg};
   MF_RETURN_IF_ERROR(CheckFileKind(KindOfBytes(bytes.substr(0, kFileKindBytes), bytes.size()),
                                    {"a PNG or JPEG image", FileReader::Use::kData, kKinds}));
   return absl::InvalidArgumentError(
       absl::StrCat("unknown image format; expected PNG or JPEG, got bytes that begin with '",
                    Printable(bytes.substr(0, 8)), "'"));
-}
-
-}  // namespace
-
-absl::StatusOr<Tensor> DecodeImage(absl::string_view bytes, const ImageOptions& options) {
-  if (IsPng(bytes)) return DecodePng(bytes, options);
-  if (IsJpeg(bytes)) return DecodeJpeg(bytes, options);
-  return UnknownFormat(bytes);
-}
-
-absl::StatusOr<ImageHeader> ImageSize(absl::string_view bytes) {
-  if (!IsPng(bytes) && !IsJpeg(bytes)) return UnknownFormat(bytes);
-  MF_ASSIGN_OR_RETURN(ImageHeader header,
-                      IsPng(bytes) ? internal::PngHeader(bytes) : internal::JpegHeader(bytes));
-  if (SwapsSides(IsPng(bytes) ? OrientationOfPng(bytes) : OrientationOfJpeg(bytes))) {
-    std::swap(header.height, header.width);
-  }
-  return header;
 }
 
 }  // namespace mirrorflow

@@ -23,13 +23,9 @@ struct ImageOptions {
   // An image with more pixels (width times height in the file) is an error, detected before memory
   // is allocated.
   int64_t max_pixels = int64_t{1} << 28;
-  // If false, a photo is turned upright according to its EXIF data, and has the height and width
-  // that ImageSize() returns. If true, its pixels keep the file's order.
+  // If false, a photo is turned upright according to its EXIF data. If true, its pixels keep the
+  // file's order.
   bool ignore_orientation = false;
-};
-
-struct ImageHeader {
-  int64_t height = 0, width = 0, channels = 0;  // the size if decoded with default options
 };
 
 // These functions decode an image file in memory. They return DataLoss for bytes that are not such
@@ -42,9 +38,6 @@ absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& o
 // Decodes an image that its first bytes identify as PNG or JPEG. Returns InvalidArgument for other
 // formats.
 absl::StatusOr<Tensor> DecodeImage(absl::string_view bytes, const ImageOptions& options = {});
-
-// Returns the upright size of a PNG or JPEG image without decoding pixels.
-absl::StatusOr<ImageHeader> ImageSize(absl::string_view bytes);
 
 }  // namespace mirrorflow
 

@@ -15,12 +15,9 @@
 namespace mirrorflow {
 namespace internal {
 
-absl::StatusOr<ImageHeader> PngHeader(absl::string_view bytes);
-absl::StatusOr<ImageHeader> JpegHeader(absl::string_view bytes);
-
 absl::Status CheckImageOptions(const ImageOptions& options);
 // Returns ResourceExhausted if the image has more pixels than the options allow.
-absl::Status CheckPixels(const ImageHeader& header, const ImageOptions& options);
+absl::Status CheckPixels(int64_t height, int64_t width, const ImageOptions& options);
 // Returns DataLoss with the decoding library's message.
 absl::Status DamagedImage(absl::string_view format, absl::string_view message);
 // Converts RGB to grey: 0.299 R + 0.587 G + 0.114 B, rounded (ITU-R BT.601).

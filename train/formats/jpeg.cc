@@ -106,20 +106,6 @@ bool ReadRows(Decoder* decoder, unsigned char* out, size_t row_bytes) {
   return jpeg_finish_decompress(jpeg);
 }
 
-absl::Status Open(absl::string_view bytes, Decoder* decoder) {
-  // The library treats empty input as a mistake in the calling code.
-  if (bytes.empty()) return internal::DamagedImage("JPEG", "no bytes");
-  if (!ReadHeader(decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
-    return internal::DamagedImage("JPEG", decoder->message);
-  }
-  return absl::OkStatus();
-}
-
-ImageHeader HeaderOf(const Decoder& decoder) {
-  const bool grey = decoder.jpeg.num_components == 1;
-  return {decoder.jpeg.image_height, decoder.jpeg.image_width, grey ? 1 : 3};
-}
-
 // Converts CMYK to RGB. If `inverted` is true, the values are inverted, as in files from Adobe
 // programs.
 absl::StatusOr<Tensor> ToRgb(const Tensor& cmyk, bool inverted) {
@@ -137,18 +123,22 @@ absl::StatusOr<Tensor> ToRgb(const Tensor& cmyk, bool inverted) {
 
 absl::StatusOr<Tensor> Decode(absl::string_view bytes, const ImageOptions& options) {
   MF_RETURN_IF_ERROR(internal::CheckImageOptions(options));
+  // The library treats empty input as a mistake in the calling code.
+  if (bytes.empty()) return internal::DamagedImage("JPEG", "no bytes");
   Decoder decoder;
-  MF_RETURN_IF_ERROR(Open(bytes, &decoder));
-  const ImageHeader header = HeaderOf(decoder);
-  MF_RETURN_IF_ERROR(internal::CheckPixels(header, options));
-  const int64_t needed = header.height * header.width / kMaxPixelsPerByte;
+  if (!ReadHeader(&decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size())) {
+    return internal::DamagedImage("JPEG", decoder.message);
+  }
+  const int64_t file_height = decoder.jpeg.image_height, file_width = decoder.jpeg.image_width;
+  MF_RETURN_IF_ERROR(internal::CheckPixels(file_height, file_width, options));
+  const int64_t needed = file_height * file_width / kMaxPixelsPerByte;
   if (needed > static_cast<int64_t>(bytes.size())) {
     return absl::DataLossError(absl::StrCat("the image is cut short; expected at least ", needed,
-                                            " bytes of JPEG for ", header.height, " x ",
-                                            header.width, " pixels, got ", bytes.size()));
+                                            " bytes of JPEG for ", file_height, " x ", file_width,
+                                            " pixels, got ", bytes.size()));
   }
-  const bool cmyk = decoder.jpeg.num_components == 4;
-  const int wanted = options.channels != 0 ? options.channels : static_cast<int>(header.channels);
+  const bool cmyk = decoder.jpeg.num_components == 4, grey = decoder.jpeg.num_components == 1;
+  const int wanted = options.channels != 0 ? options.channels : grey ? 1 : 3;
   const J_COLOR_SPACE colors = cmyk ? JCS_CMYK : wanted == 1 ? JCS_GRAYSCALE : JCS_RGB;
   if (!Start(&decoder, colors, options.ratio)) {
     return internal::DamagedImage("JPEG", decoder.message);
@@ -167,12 +157,6 @@ absl::StatusOr<Tensor> Decode(absl::string_view bytes, const ImageOptions& optio
 }
 
 }  // namespace
-
-absl::StatusOr<ImageHeader> internal::JpegHeader(absl::string_view bytes) {
-  Decoder decoder;
-  MF_RETURN_IF_ERROR(Open(bytes, &decoder));
-  return HeaderOf(decoder);
-}
 
 absl::StatusOr<Tensor> DecodeJpeg(absl::string_view bytes, const ImageOptions& options) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<Tensor> {

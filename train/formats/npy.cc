@@ -58,11 +58,8 @@ absl::StatusOr<Tensor> Explained(
     absl::string_view path, absl::FunctionRef<absl::StatusOr<Tensor>(const InputFile& file)> read) {
   static constexpr FileKind kKinds[] = {FileKind::kNpy};
   const FileReader reader = {"an npy file", FileReader::Use::kData, kKinds};
-  const absl::StatusOr<InputFile> file = InputFile::Open(path);
-  if (!file.ok()) return ExplainFile(file.status(), path, reader);
-  absl::StatusOr<Tensor> tensor = read(*file);
-  if (!tensor.ok()) return ExplainFile(Annotate(tensor.status(), path), path, reader);
-  return tensor;
+  MF_ASSIGN_OR_RETURN(const InputFile file, ExplainFile(InputFile::Open(path), path, reader));
+  return ExplainFile(Annotate(read(file), path), path, reader);
 }
 
 }  // namespace
@@ -120,11 +117,10 @@ absl::StatusOr<Tensor> MapNpy(absl::string_view path) {
 }
 
 absl::Status WriteNpy(absl::string_view path, const Tensor& tensor) {
-  const absl::StatusOr<std::string> header = NpyHeader(tensor);
-  if (!header.ok()) return Annotate(header.status(), path);
+  MF_ASSIGN_OR_RETURN(const std::string header, Annotate(NpyHeader(tensor), path));
   return WriteFileAtomically(
       path,
-      {*header, absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes())});
+      {header, absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes())});
 }
 
 }  // namespace mirrorflow

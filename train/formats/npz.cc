@@ -37,18 +37,17 @@ class Archive {
  public:
   static absl::StatusOr<Archive> Open(absl::string_view path) {
     MF_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
-    absl::StatusOr<std::vector<ZipEntry>> entries = ReadZipDirectory(file);
-    if (!entries.ok()) return Annotate(entries.status(), path);
+    MF_ASSIGN_OR_RETURN(std::vector<ZipEntry> entries, Annotate(ReadZipDirectory(file), path));
     Archive archive(std::move(file));
-    for (ZipEntry& entry : *entries) {
+    for (ZipEntry& entry : entries) {
       absl::string_view name = entry.name;
       if (!absl::ConsumeSuffix(&name, kSuffix) || name.empty()) continue;
       std::string key(name);
       archive.arrays_.emplace(std::move(key), std::move(entry));
     }
-    if (archive.arrays_.empty() && !entries->empty()) {
+    if (archive.arrays_.empty() && !entries.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": no array; expected a member ",
-                                                     "NAME.npy, got ", entries->size(),
+                                                     "NAME.npy, got ", entries.size(),
                                                      " other members"));
     }
     return archive;
@@ -73,8 +72,8 @@ class Archive {
   explicit Archive(InputFile file) : file_(std::move(file)) {}
 
   absl::StatusOr<Tensor> Named(const ZipEntry& entry, absl::StatusOr<Tensor> tensor) const {
-    if (tensor.ok()) return tensor;
-    return Annotate(tensor.status(), absl::StrCat(file_.path(), ": '", Printable(entry.name), "'"));
+    return Annotate(std::move(tensor),
+                    absl::StrCat(file_.path(), ": '", Printable(entry.name), "'"));
   }
 
   InputFile file_;
@@ -146,9 +145,8 @@ absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor
   std::vector<ZipMember> members;
   headers.reserve(arrays.size());  // `members` refer to the elements, so they must not move
   for (const auto& [name, tensor] : arrays) {
-    absl::StatusOr<std::string> header = NpyHeader(tensor);
-    if (!header.ok()) return Annotate(header.status(), absl::StrCat(path, ": '", name, "'"));
-    headers.push_back(*std::move(header));
+    MF_ASSIGN_OR_RETURN(headers.emplace_back(),
+                        Annotate(NpyHeader(tensor), absl::StrCat(path, ": '", name, "'")));
     members.push_back(
         {absl::StrCat(name, kSuffix),
          {headers.back(),

@@ -92,15 +92,6 @@ absl::Status Open(Decoder* decoder) {
   return absl::OkStatus();
 }
 
-ImageHeader HeaderOf(const Decoder& decoder) {
-  const int type = png_get_color_type(decoder.png, decoder.info);
-  const bool alpha = (type & PNG_COLOR_MASK_ALPHA) != 0 ||
-                     png_get_valid(decoder.png, decoder.info, PNG_INFO_tRNS) != 0;
-  return {png_get_image_height(decoder.png, decoder.info),
-          png_get_image_width(decoder.png, decoder.info),
-          ((type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1) + (alpha ? 1 : 0)};
-}
-
 absl::StatusOr<Tensor> Decode(absl::string_view bytes, const ImageOptions& options) {
   MF_RETURN_IF_ERROR(internal::CheckImageOptions(options));
   if (options.ratio != 1) {
@@ -109,23 +100,23 @@ absl::StatusOr<Tensor> Decode(absl::string_view bytes, const ImageOptions& optio
   }
   Decoder decoder(bytes);
   MF_RETURN_IF_ERROR(Open(&decoder));
-  const ImageHeader header = HeaderOf(decoder);
-  MF_RETURN_IF_ERROR(internal::CheckPixels(header, options));
-  const uint64_t needed = png_get_rowbytes(decoder.png, decoder.info) * header.height;
+  const int64_t height = png_get_image_height(decoder.png, decoder.info);
+  const int64_t width = png_get_image_width(decoder.png, decoder.info);
+  MF_RETURN_IF_ERROR(internal::CheckPixels(height, width, options));
+  const uint64_t needed = png_get_rowbytes(decoder.png, decoder.info) * height;
   if (needed / kMaxDeflateRatio > bytes.size()) {
-    return absl::DataLossError(absl::StrCat(
-        "the image is cut short; expected at least ", needed / kMaxDeflateRatio,
-        " bytes of PNG for ", header.height, " x ", header.width, " pixels, got ", bytes.size()));
+    return absl::DataLossError(absl::StrCat("the image is cut short; expected at least ",
+                                            needed / kMaxDeflateRatio, " bytes of PNG for ", height,
+                                            " x ", width, " pixels, got ", bytes.size()));
   }
   if (!SetOutput(&decoder, options.channels)) {
     return internal::DamagedImage("PNG", decoder.message);
   }
   const int64_t channels = png_get_channels(decoder.png, decoder.info);
   const size_t row_bytes = png_get_rowbytes(decoder.png, decoder.info);
-  MF_CHECK(row_bytes == static_cast<size_t>(header.width * channels));
-  MF_ASSIGN_OR_RETURN(Tensor image,
-                      Tensor::Allocate(DT_UINT8, {header.height, header.width, channels}));
-  std::vector<png_bytep> rows(header.height);
+  MF_CHECK(row_bytes == static_cast<size_t>(width * channels));
+  MF_ASSIGN_OR_RETURN(Tensor image, Tensor::Allocate(DT_UINT8, {height, width, channels}));
+  std::vector<png_bytep> rows(height);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = image.data<uint8_t>() + i * row_bytes;
   if (!ReadRows(&decoder, rows.data())) return internal::DamagedImage("PNG", decoder.message);
   if (options.channels == 1 && channels == 3) return internal::ToGrey(image);
@@ -133,12 +124,6 @@ absl::StatusOr<Tensor> Decode(absl::string_view bytes, const ImageOptions& optio
 }
 
 }  // namespace
-
-absl::StatusOr<ImageHeader> internal::PngHeader(absl::string_view bytes) {
-  Decoder decoder(bytes);
-  MF_RETURN_IF_ERROR(Open(&decoder));
-  return HeaderOf(decoder);
-}
 
 absl::StatusOr<Tensor> DecodePng(absl::string_view bytes, const ImageOptions& options) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<Tensor> {

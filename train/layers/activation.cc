@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
@@ -19,16 +18,14 @@ namespace layers {
 
 Output ReLU(const Scope& scope, Output x, const ReLUOptions& options) {
   const Scope s = scope.SubScope("relu");
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, "relu",
                     {{"negative_slope", options.negative_slope, kAnyNumber},
                      {"threshold", options.threshold, kAnyNumber}})) {
     return Output();
   }
   if (options.max_value && !(*options.max_value >= options.threshold)) {
-    return Fail(s,
-                absl::StrCat("relu: max_value out of range; expected at least the threshold, got ",
-                             *options.max_value, " and threshold ", options.threshold));
+    return Fail(s, "relu: max_value out of range; expected at least the threshold, got ",
+                *options.max_value, " and threshold ", options.threshold);
   }
   const auto number = [&](double value) { return ops::ScalarConst(s, x.dtype(), value); };
   Output y;
@@ -69,8 +66,8 @@ Output PReLU(const Scope& scope, Output x, const PReLUOptions& options) {
   std::vector<int64_t> dims(shape.dims().begin() + 1, shape.dims().end());
   for (const int64_t axis : options.shared_axes) {
     if (axis < 1 || axis >= rank) {
-      return Fail(s, absl::StrCat(options.name, ": shared_axes out of range; expected 1 to ",
-                                  rank - 1, ", got ", axis));
+      return Fail(s, options.name, ": shared_axes out of range; expected 1 to ", rank - 1, ", got ",
+                  axis);
     }
     dims[axis - 1] = 1;
   }
@@ -86,10 +83,9 @@ Output Softmax(const Scope& scope, Output x, int64_t axis) {
   const int rank = s.shape(x).unknown_rank() ? 0 : s.shape(x).rank();
   const int64_t dim = axis < 0 ? axis + rank : axis;
   if (dim < 1 || dim >= rank) {
-    return Fail(
-        s, absl::StrCat(
-               "softmax: axis out of range; expected a dimension other than the batch of shape ",
-               s.shape(x).ToString(), ", got ", axis));
+    return Fail(s,
+                "softmax: axis out of range; expected a dimension other than the batch of shape ",
+                s.shape(x).ToString(), ", got ", axis);
   }
   std::vector<int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);

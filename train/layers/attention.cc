@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/attention.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
@@ -71,9 +70,8 @@ Output FromHeads(const Scope& s, Output y, const Heads& heads, const Options& op
       s, "kernel", {heads.queries, heads.value_dim, heads.output}, options.kernel_initializer);
   const Output product = ops::MatMul(s, ops::Reshape(s, y, Shape({kUnknownDim, width})),
                                      ops::Reshape(s, kernel.value, Shape({width, heads.output})));
-  return ops::Reshape(
-      s, AddBias(s, product, heads.output, options.use_bias, options.bias_initializer, nullptr),
-      Shape({kUnknownDim, n, heads.output}));
+  return ops::Reshape(s, AddBias(s, product, heads.output, options, nullptr),
+                      Shape({kUnknownDim, n, heads.output}));
 }
 
 // Repeats each head of x [batch, m, heads, dim] `times` times.
@@ -105,18 +103,18 @@ bool CheckInputs(const Scope& s, Output query, Output value, Output key, const H
     if (!CheckSize(s, layer, "head count or width", size)) return false;
   }
   if (heads.queries % heads.keys != 0) {
-    Fail(s, absl::StrCat(layer, ": num_query_heads out of range; expected a multiple of ",
-                         heads.keys, ", got ", heads.queries));
+    Fail(s, layer, ": num_query_heads out of range; expected a multiple of ", heads.keys, ", got ",
+         heads.queries);
     return false;
   }
   if (s.shape(key).dim(1) != s.shape(value).dim(1)) {
-    Fail(s, absl::StrCat(layer, ": expected keys and values of the same length, got shapes ",
-                         s.shape(key).ToString(), " and ", s.shape(value).ToString()));
+    Fail(s, layer, ": expected keys and values of the same length, got shapes ",
+         s.shape(key).ToString(), " and ", s.shape(value).ToString());
     return false;
   }
   const Shape& shape = s.shape(mask.mask);
   if (mask.mask.valid() && (shape.unknown_rank() || (shape.rank() != 3 && shape.rank() != 4))) {
-    Fail(s, absl::StrCat(layer, ": expected a mask of rank 3 or 4, got shape ", shape.ToString()));
+    Fail(s, layer, ": expected a mask of rank 3 or 4, got shape ", shape.ToString());
     return false;
   }
   return true;
@@ -184,12 +182,11 @@ Rotations RotationsFor(const Scope& s, Output x, const RotaryEmbeddingOptions& o
 
 Output MaskedSoftmax(const Scope& scope, Output logits, double scale, const MaskOptions& options) {
   const Scope s = scope.SubScope("softmax");
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, "softmax", {{"scale", scale, kAnyNumber}})) return Output();
   if (options.causal && !EndsKnown(s, logits, 2, 2)) {
-    return Fail(s, absl::StrCat(
-                       "softmax: causal mask of unknown size; expected known last two dimensions, ",
-                       "got shape ", s.shape(logits).ToString()));
+    return Fail(
+        s, "softmax: causal mask of unknown size; expected known last two dimensions, got shape ",
+        s.shape(logits).ToString());
   }
   const DataType dtype = logits.dtype();
   const Shape shape = s.shape(logits);
@@ -208,9 +205,9 @@ Output SelfAttention(const Scope& scope, Output x, int64_t heads,
   if (!s.ok()) return Output();
   const Shape shape = s.shape(x);
   if (!EndsKnown(s, x, 3, 2) || shape.rank() != 3 || heads < 1 || shape.dim(2) % heads != 0) {
-    return Fail(
-        s, absl::StrCat(options.name, ": expected [batch, n, width] with a known n and a width ",
-                        "divisible by ", heads, " heads, got shape ", shape.ToString()));
+    return Fail(s, options.name,
+                ": expected [batch, n, width] with a known n and a width divisible by ", heads,
+                " heads, got shape ", shape.ToString());
   }
   const int64_t n = shape.dim(1), width = shape.dim(2), depth = width / heads;
   const auto dense = [&](Output in, const char* name) {
@@ -266,8 +263,8 @@ Output RotaryEmbedding(const Scope& scope, Output x, const RotaryEmbeddingOption
     return Output();
   }
   if (d % 2 != 0) {
-    return Fail(s, absl::StrCat("rotary_embedding: expected an even last dimension, got shape ",
-                                shape.ToString()));
+    return Fail(s, "rotary_embedding: expected an even last dimension, got shape ",
+                shape.ToString());
   }
   Shape pairs = shape;  // used if pairs are interleaved
   pairs.set_dim(0, kUnknownDim);

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/conv2d.h"
@@ -80,7 +79,7 @@ bool CheckTransposed(const Scope& s, absl::string_view layer, Output x, int rank
                      absl::string_view padding, Size2D strides) {
   if (!CheckSize(s, layer, "strides", strides)) return false;
   if (padding != "VALID" && padding != "SAME") {
-    Fail(s, absl::StrCat(layer, ": unknown padding; expected VALID or SAME, got ", padding));
+    Fail(s, layer, ": unknown padding; expected VALID or SAME, got ", padding);
     return false;
   }
   return CheckExamples(s, x, rank, layer);
@@ -137,7 +136,7 @@ Output Conv1D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size
                                      causal ? "EXPLICIT" : options.padding, conv);
   const Output y =
       AddBias(s, UnlessEmpty(s, image, product, {1, kernel_size}, {1, options.dilation_rate}),
-              filters, options.use_bias, options.bias_initializer, nullptr);
+              filters, options, nullptr);
   return activation(s, ops::Squeeze(s, y, {.axis = {1}}));
 }
 
@@ -155,8 +154,8 @@ Output Conv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
                      options.kernel_initializer);
   const Output y = ops::Conv2D(s, x, kernel.value, OfImages(options.strides), options.padding,
                                {.dilations = OfImages(options.dilation_rate)});
-  return AddBias(s, UnlessEmpty(s, x, y, kernel_size, options.dilation_rate), filters,
-                 options.use_bias, options.bias_initializer, activation);
+  return AddBias(s, UnlessEmpty(s, x, y, kernel_size, options.dilation_rate), filters, options,
+                 activation);
 }
 
 Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
@@ -168,9 +167,8 @@ Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
   const DepthWindow window = DepthWindowOf(shape.dim(1), depth, options.strides.depth,
                                            options.dilation_rate.depth, options.padding == "SAME");
   if (window.positions < 1) {
-    return Fail(s, absl::StrCat(options.name, ": the kernel is deeper than the input; expected at ",
-                                "most ", shape.dim(1), ", got ",
-                                (depth - 1) * options.dilation_rate.depth + 1));
+    return Fail(s, options.name, ": the kernel is deeper than the input; expected at most ",
+                shape.dim(1), ", got ", (depth - 1) * options.dilation_rate.depth + 1);
   }
   const Variable kernel =
       CreateVariable(s, "kernel", {depth, kernel_size.height, kernel_size.width, in, filters},
@@ -198,7 +196,7 @@ Output Conv3D(const Scope& scope, Output x, int64_t filters, Size3D kernel_size,
                   options.padding, {.dilations = OfImages(dilation)});
   const Output y =
       AddBias(s, UnlessEmpty(s, images, product, {kernel_size.height, kernel_size.width}, dilation),
-              filters, options.use_bias, options.bias_initializer, nullptr);
+              filters, options, nullptr);
   if (!y.valid()) return Output();
   const Shape& made = s.shape(y);
   return activation(
@@ -212,8 +210,7 @@ Output DepthwiseConv2D(const Scope& scope, Output x, Size2D kernel_size,
   if (!s.ok()) return Output();
   const Output y = Depthwise(s, x, kernel_size, "kernel", options);
   if (!y.valid()) return Output();
-  return AddBias(s, y, s.shape(x).dim(3) * options.depth_multiplier, options.use_bias,
-                 options.bias_initializer, activation);
+  return AddBias(s, y, s.shape(x).dim(3) * options.depth_multiplier, options, activation);
 }
 
 Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D kernel_size,
@@ -225,8 +222,8 @@ Output SeparableConv2D(const Scope& scope, Output x, int64_t filters, Size2D ker
   const Variable pointwise = CreateVariable(
       s, "pointwise_kernel", {1, 1, s.shape(x).dim(3) * options.depth_multiplier, filters},
       options.pointwise_initializer);
-  return AddBias(s, ops::Conv2D(s, each, pointwise.value, OfImages(1), "VALID"), filters,
-                 options.use_bias, options.bias_initializer, activation);
+  return AddBias(s, ops::Conv2D(s, each, pointwise.value, OfImages(1), "VALID"), filters, options,
+                 activation);
 }
 
 Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
@@ -242,7 +239,7 @@ Output Conv1DTranspose(const Scope& scope, Output x, int64_t filters, int64_t ke
   // Convolve as an image of height 1.
   const Output y = Transposed(s, ops::ExpandDims(s, x, 1), ops::ExpandDims(s, kernel.value, 0),
                               filters, {1, kernel_size}, {1, options.strides}, options.padding, {});
-  const Output biased = AddBias(s, y, filters, options.use_bias, options.bias_initializer, nullptr);
+  const Output biased = AddBias(s, y, filters, options, nullptr);
   return activation(s, ops::Squeeze(s, biased, {.axis = {1}}));
 }
 
@@ -259,7 +256,7 @@ Output Conv2DTranspose(const Scope& scope, Output x, int64_t filters, Size2D ker
       options.kernel_initializer);
   const Output y = Transposed(s, x, kernel.value, filters, kernel_size, options.strides,
                               options.padding, options.output_padding);
-  return AddBias(s, y, filters, options.use_bias, options.bias_initializer, activation);
+  return AddBias(s, y, filters, options, activation);
 }
 
 }  // namespace layers

@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "absl/strings/str_cat.h"
 #include "ops/matmul.h"
 #include "ops/reshape.h"
 #include "train/layers/layer_support.h"
@@ -22,13 +21,12 @@ Output Dense(const Scope& scope, Output x, int64_t units, const Activation& acti
   if (!in) return Output();
   const Variable kernel = CreateVariable(s, "kernel", {*in, units}, options.kernel_initializer);
   if (is_sequence) x = ops::Reshape(s, x, Shape({kUnknownDim, *in}));
-  const Output y = AddBias(s, ops::MatMul(s, x, kernel.value), units, options.use_bias,
-                           options.bias_initializer, activation);
+  const Output y = AddBias(s, ops::MatMul(s, x, kernel.value), units, options, activation);
   if (!is_sequence) return y;
   rows.set_dim(rows.rank() - 1, units);
   if (ops::IsReshapeTarget(rows)) return ops::Reshape(s, y, rows);
-  return Fail(s, absl::StrCat(options.name, ": expected at most one unknown dimension, got shape ",
-                              rows.ToString()));
+  return Fail(s, options.name, ": expected at most one unknown dimension, got shape ",
+              rows.ToString());
 }
 
 }  // namespace layers

@@ -60,7 +60,6 @@ Output SpatialDropout3D(const Scope& scope, Output x, double rate) {
 
 Output GaussianNoise(const Scope& scope, Output x, double stddev) {
   const Scope s = scope.SubScope("gaussian_noise");
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, "gaussian_noise", {{"stddev", stddev, kNotNegative}})) return Output();
   if (stddev == 0) return Unchanged(s, x);
   return InTraining(s, x, ops::AddV2(s, x, NormalLike(s, x, stddev)));
@@ -68,7 +67,6 @@ Output GaussianNoise(const Scope& scope, Output x, double stddev) {
 
 Output GaussianDropout(const Scope& scope, Output x, double rate) {
   const Scope s = scope.SubScope("gaussian_dropout");
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, "gaussian_dropout", {{"rate", rate, kBelowOne}})) return Output();
   if (rate == 0) return Unchanged(s, x);
   const Output noise = NormalLike(s, x, std::sqrt(rate / (1 - rate)));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers/embedding.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/constant.h"
 #include "ops/gather.h"
 #include "train/layers/layer_support.h"
@@ -14,9 +13,8 @@ Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t wid
   const Scope s = scope.SubScope(options.name);
   if (!s.ok()) return Output();
   if (vocabulary < 1 || width < 1) {
-    return Fail(
-        s, absl::StrCat(options.name, ": vocabulary or width out of range; expected at least 1, ",
-                        "got ", vocabulary, " and ", width));
+    return Fail(s, options.name, ": vocabulary or width out of range; expected at least 1, got ",
+                vocabulary, " and ", width);
   }
   return Embedding(
       s, ids, CreateVariable(s, "embeddings", {vocabulary, width}, options.embeddings_initializer));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers/layer_support.h"
 
-#include "absl/strings/str_cat.h"
-#include "ops/bias_add.h"
 #include "ops/cast.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
@@ -15,16 +13,16 @@ namespace layers {
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, int rank, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
   if (EndsKnown(scope, x, rank, 1) && shape.rank() == rank) return shape.dim(rank - 1);
-  Fail(scope, absl::StrCat(layer, ": expected an input of rank ", rank,
-                           " with a known last dimension, got shape ", shape.ToString()));
+  Fail(scope, layer, ": expected an input of rank ", rank,
+       " with a known last dimension, got shape ", shape.ToString());
   return std::nullopt;
 }
 
 std::optional<int64_t> InputDepth(const Scope& scope, Output x, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
   if (EndsKnown(scope, x, 1, 1)) return shape.dim(shape.rank() - 1);
-  Fail(scope, absl::StrCat(layer, ": expected an input with a known last dimension, got shape ",
-                           shape.ToString()));
+  Fail(scope, layer, ": expected an input with a known last dimension, got shape ",
+       shape.ToString());
   return std::nullopt;
 }
 
@@ -34,14 +32,14 @@ std::optional<int64_t> GroupDepth(const Scope& scope, Output x, int rank, int64_
   const std::optional<int64_t> in = InputDepth(scope, x, rank, layer);
   if (!in) return std::nullopt;
   if (*in % groups == 0) return *in / groups;
-  Fail(scope, absl::StrCat(layer, ": expected channels divisible by ", groups,
-                           " groups, got shape ", scope.shape(x).ToString()));
+  Fail(scope, layer, ": expected channels divisible by ", groups, " groups, got shape ",
+       scope.shape(x).ToString());
   return std::nullopt;
 }
 
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value) {
   if (value >= 1) return true;
-  Fail(scope, absl::StrCat(layer, ": ", what, " out of range; expected at least 1, got ", value));
+  Fail(scope, layer, ": ", what, " out of range; expected at least 1, got ", value);
   return false;
 }
 
@@ -52,8 +50,7 @@ bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view wh
 bool CheckRank(const Scope& scope, Output x, int rank, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
   if (!shape.unknown_rank() && shape.rank() == rank) return true;
-  Fail(scope,
-       absl::StrCat(layer, ": expected an input of rank ", rank, ", got shape ", shape.ToString()));
+  Fail(scope, layer, ": expected an input of rank ", rank, ", got shape ", shape.ToString());
   return false;
 }
 
@@ -69,8 +66,8 @@ bool EndsKnown(const Scope& scope, Output x, int rank, int known) {
 bool CheckExamples(const Scope& scope, Output x, int rank, absl::string_view layer) {
   const Shape& shape = scope.shape(x);
   if (EndsKnown(scope, x, rank, rank - 1) && shape.rank() == rank) return true;
-  Fail(scope, absl::StrCat(layer, ": expected an input of rank ", rank,
-                           " with known dimensions after the first, got shape ", shape.ToString()));
+  Fail(scope, layer, ": expected an input of rank ", rank,
+       " with known dimensions after the first, got shape ", shape.ToString());
   return false;
 }
 
@@ -80,9 +77,9 @@ Output UnlessEmpty(const Scope& scope, Output x, Output y, Size2D window, Size2D
                            (window.width - 1) * dilation.width + 1};
   for (int i = 0; i < 2; ++i) {
     if (scope.shape(y).dim(1 + i) != 0) continue;
-    return Fail(scope, absl::StrCat(y.node->op().name, "(", y.node->name(),
-                                    "): the window is larger than the image; expected at most ",
-                                    scope.shape(x).dim(1 + i), ", got ", reach[i]));
+    return Fail(scope, y.node->op().name, "(", y.node->name(),
+                "): the window is larger than the image; expected at most ",
+                scope.shape(x).dim(1 + i), ", got ", reach[i]);
   }
   return y;
 }
@@ -108,19 +105,6 @@ Output FloatConst(const Scope& scope, const Shape& shape, absl::Span<const float
 }
 
 std::vector<int64_t> OfImages(Size2D size) { return {1, size.height, size.width, 1}; }
-
-Output Fail(const Scope& scope, absl::string_view what) {
-  scope.Fail(absl::InvalidArgumentError(what));
-  return Output();
-}
-
-Output AddBias(const Scope& scope, Output y, int64_t units, bool use_bias,
-               const Initializer& bias_initializer, const Activation& activation) {
-  if (use_bias) {
-    y = ops::BiasAdd(scope, y, CreateVariable(scope, "bias", {units}, bias_initializer).value);
-  }
-  return activation(scope, y);
-}
 
 }  // namespace layers
 }  // namespace mirrorflow

@@ -8,9 +8,11 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
+#include "ops/bias_add.h"
 #include "train/layers/activation.h"
 #include "train/layers/sizes.h"
 #include "train/variable.h"
@@ -59,12 +61,25 @@ Output FloatConst(const Scope& scope, const Shape& shape, absl::Span<const float
 // Returns {1, height, width, 1}, the form of sizes that image ops take.
 std::vector<int64_t> OfImages(Size2D size);
 
-// Fails the scope with InvalidArgument. Returns an invalid output.
-Output Fail(const Scope& scope, absl::string_view what);
+// Fails the scope with InvalidArgument, whose message consists of these parts. Returns an invalid
+// output.
+template <typename... Parts>
+Output Fail(const Scope& scope, const Parts&... what) {
+  scope.Fail(absl::InvalidArgumentError(absl::StrCat(what...)));
+  return Output();
+}
 
-// Adds a variable `bias` of size `units` to y if `use_bias` is set, then applies the activation.
-Output AddBias(const Scope& scope, Output y, int64_t units, bool use_bias,
-               const Initializer& bias_initializer, const Activation& activation);
+// Adds a variable `bias` of size `units` to y if options.use_bias is set, then applies the
+// activation.
+template <typename Options>
+Output AddBias(const Scope& scope, Output y, int64_t units, const Options& options,
+               const Activation& activation) {
+  if (options.use_bias) {
+    const Variable bias = CreateVariable(scope, "bias", {units}, options.bias_initializer);
+    y = ops::BiasAdd(scope, y, bias.value);
+  }
+  return activation(scope, y);
+}
 
 }  // namespace layers
 }  // namespace mirrorflow

@@ -30,7 +30,6 @@ Output DivideByRoot(const Scope& s, Output x, Output square, double epsilon) {
 Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
                  const BatchNormOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name,
                     {{"momentum", options.momentum, kFraction},
                      {"epsilon", options.epsilon, kNotNegative}})) {
@@ -70,7 +69,6 @@ Output BatchNorm(const Scope& scope, Output x, const Activation& activation,
 
 Output LayerNormalization(const Scope& scope, Output x, const LayerNormalizationOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
   const std::optional<int64_t> width = InputDepth(s, x, options.name);
   if (!width) return Output();
@@ -83,7 +81,6 @@ Output LayerNormalization(const Scope& scope, Output x, const LayerNormalization
 
 Output GroupNormalization(const Scope& scope, Output x, const GroupNormalizationOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
   const Shape shape = s.shape(x);
   const int rank = shape.unknown_rank() ? 2 : shape.rank();
@@ -91,10 +88,9 @@ Output GroupNormalization(const Scope& scope, Output x, const GroupNormalization
   const int64_t channels = shape.dim(rank - 1);
   const int64_t groups = options.groups == -1 ? channels : options.groups;
   if (groups < 1 || channels % groups != 0) {
-    return Fail(s, absl::StrCat(
-                       options.name,
-                       ": groups out of range; expected -1 or a divisor of the channel count, got ",
-                       options.groups, " for shape ", shape.ToString()));
+    return Fail(s, options.name,
+                ": groups out of range; expected -1 or a divisor of the channel count, got ",
+                options.groups, " for shape ", shape.ToString());
   }
   int64_t pixels = 1;
   for (int d = 1; d < rank - 1; ++d) pixels *= shape.dim(d);
@@ -119,7 +115,6 @@ Output GroupNormalization(const Scope& scope, Output x, const GroupNormalization
 
 Output RMSNormalization(const Scope& scope, Output x, const RMSNormalizationOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok()) return Output();
   if (!CheckNumbers(s, options.name, {{"epsilon", options.epsilon, kNotNegative}})) return Output();
   const std::optional<int64_t> width = InputDepth(s, x, options.name);
   if (!width) return Output();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers/recurrent.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
 #include "ops/concat.h"
@@ -27,8 +26,8 @@ bool CheckMask(const Scope& s, Output x, Output mask, absl::string_view layer) {
   if (!mask.valid() || (mask.dtype() == DT_BOOL && s.shape(mask).IsCompatibleWith(expected))) {
     return true;
   }
-  Fail(s, absl::StrCat(layer, ": wrong mask; expected bool", expected.ToString(), ", got ",
-                       DataTypeName(mask.dtype()), s.shape(mask).ToString()));
+  Fail(s, layer, ": wrong mask; expected bool", expected.ToString(), ", got ",
+       DataTypeName(mask.dtype()), s.shape(mask).ToString());
   return false;
 }
 
@@ -44,15 +43,15 @@ bool CheckRecurrent(const Scope& s, Output x, int64_t units, const Options& opti
     return false;
   }
   if (!initial_state.empty() && initial_state.size() != num_states) {
-    Fail(s, absl::StrCat(layer, ": wrong number of initial states; expected ", num_states, ", got ",
-                         initial_state.size()));
+    Fail(s, layer, ": wrong number of initial states; expected ", num_states, ", got ",
+         initial_state.size());
     return false;
   }
   const Shape expected({s.shape(x).dim(0), units});
   for (const Output& state : initial_state) {
     if (s.shape(state).IsCompatibleWith(expected)) continue;
-    Fail(s, absl::StrCat(layer, ": wrong shape of an initial state; expected ", expected.ToString(),
-                         ", got ", s.shape(state).ToString()));
+    Fail(s, layer, ": wrong shape of an initial state; expected ", expected.ToString(), ", got ",
+         s.shape(state).ToString());
     return false;
   }
   return true;
@@ -269,9 +268,8 @@ Output internal::MergeDirections(const Scope& scope, Output forward, Output back
     const Output sum = ops::AddV2(scope, forward, backward);
     return ops::Mul(scope, sum, ops::ScalarConst(scope, sum.dtype(), 0.5));
   }
-  return Fail(scope, absl::StrCat(options.name,
-                                  ": unknown merge_mode; expected concat, sum, mul or ave, got ",
-                                  options.merge_mode));
+  return Fail(scope, options.name, ": unknown merge_mode; expected concat, sum, mul or ave, got ",
+              options.merge_mode);
 }
 
 }  // namespace layers

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/constant.h"
 #include "ops/einsum.h"
@@ -24,15 +23,9 @@ namespace {
 // unknown.
 std::optional<int64_t> ElementsPerExample(const Scope& s, Output x, const char* layer) {
   const Shape& shape = s.shape(x);
-  bool known = !shape.unknown_rank() && shape.rank() >= 1;
-  int64_t size = 1;
-  for (int d = 1; known && d < shape.rank(); ++d) {
-    known = shape.dim(d) != kUnknownDim;
-    size *= shape.dim(d);
-  }
-  if (known) return size;
-  Fail(s, absl::StrCat(layer, ": expected an input with known dimensions after the first, ",
-                       "got shape ", shape.ToString()));
+  if (EndsKnown(s, x, 1, shape.rank() - 1)) return shape.num_elements_from(1);
+  Fail(s, layer, ": expected an input with known dimensions after the first, got shape ",
+       shape.ToString());
   return std::nullopt;
 }
 
@@ -43,8 +36,8 @@ bool CheckBorders(const Scope& s, Output x, absl::Span<const Border> borders, co
   if (!CheckRank(s, x, static_cast<int>(borders.size()) + 2, layer)) return false;
   for (const Border& border : borders) {
     if (border.before >= 0 && border.after >= 0) continue;
-    Fail(s, absl::StrCat(layer, ": expected element counts of at least 0, got ", border.before,
-                         " and ", border.after));
+    Fail(s, layer, ": expected element counts of at least 0, got ", border.before, " and ",
+         border.after);
     return false;
   }
   return true;
@@ -71,9 +64,8 @@ Output Cropped(const Scope& s, Output x, std::vector<Border> borders, const char
     const auto d = static_cast<int>(i) + 1;
     const int64_t cropped = borders[i].before + borders[i].after;
     if (shape.dim(d) != kUnknownDim && shape.dim(d) <= cropped) {
-      return Fail(s,
-                  absl::StrCat(layer, ": cropping would remove all elements; expected fewer than ",
-                               shape.dim(d), ", got ", cropped, " for shape ", shape.ToString()));
+      return Fail(s, layer, ": cropping would remove all elements; expected fewer than ",
+                  shape.dim(d), ", got ", cropped, " for shape ", shape.ToString());
     }
     begin.push_back(borders[i].before);
     end.push_back(-borders[i].after);
@@ -126,9 +118,8 @@ Output Reshape(const Scope& scope, Output x, const Shape& target_shape) {
   }
   const bool fits = unknown == 0 ? others == *size : others > 0 && *size % others == 0;
   if (unknown > 1 || !fits) {
-    return Fail(scope,
-                absl::StrCat("reshape: target shape ", target_shape.ToString(),
-                             " does not fit the examples in shape ", scope.shape(x).ToString()));
+    return Fail(scope, "reshape: target shape ", target_shape.ToString(),
+                " does not fit the examples in shape ", scope.shape(x).ToString());
   }
   if (unknown == 1) std::replace(dims.begin() + 1, dims.end(), kUnknownDim, *size / others);
   return ops::Reshape(scope, x, Shape(dims));
@@ -144,9 +135,8 @@ Output Permute(const Scope& scope, Output x, absl::Span<const int64_t> dims) {
   bool valid = !shape.unknown_rank() && shape.rank() == static_cast<int>(perm.size());
   for (size_t i = 0; i < sorted.size(); ++i) valid &= sorted[i] == static_cast<int64_t>(i);
   if (!valid) {
-    return Fail(scope,
-                absl::StrCat("permute: expected a permutation of dimensions 1 and up of ", "shape ",
-                             shape.ToString(), ", got (", absl::StrJoin(dims, ","), ")"));
+    return Fail(scope, "permute: expected a permutation of dimensions 1 and up of shape ",
+                shape.ToString(), ", got (", absl::StrJoin(dims, ","), ")");
   }
   return ops::Transpose(scope, x, perm);
 }
@@ -196,9 +186,8 @@ Output UpSampling2D(const Scope& scope, Output x, Size2D size, const UpSampling2
     return ops::Einsum(s, {high, BilinearWeights(s, w, size.width, x.dtype())}, "nywc,wx->nyxc");
   }
   if (options.interpolation != "nearest") {
-    return Fail(
-        s, absl::StrCat("up_sampling2d: unknown interpolation; expected nearest or bilinear, got ",
-                        options.interpolation));
+    return Fail(s, "up_sampling2d: unknown interpolation; expected nearest or bilinear, got ",
+                options.interpolation);
   }
   const Output spread = ops::Reshape(s, x, Shape({kUnknownDim, h, 1, w, 1, channels}));
   const Output repeated =

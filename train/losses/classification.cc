@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/losses/classification.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
 #include "ops/clip_by_value.h"
@@ -30,13 +29,6 @@ Output Clip(const Scope& s, Output x, double low, double high) {
 
 Output OneMinus(const Scope& s, Output x) { return ops::Sub(s, Number(s, x, 1), x); }
 
-// Returns whether predictions [batch, …, classes] and labels have the same shape. If not, fails
-// the scope.
-bool CheckDistributions(const Scope& s, absl::string_view what, const Output& predictions,
-                        const Output& labels) {
-  return CheckMinRank(s, what, predictions, 2) && CheckEqualShapes(s, what, predictions, labels);
-}
-
 bool CheckSmoothing(const Scope& s, absl::string_view what, double label_smoothing) {
   return CheckNumbers(s, what, {{"label_smoothing", label_smoothing, kFraction}});
 }
@@ -57,9 +49,9 @@ Output ClassLabels(const Scope& s, absl::string_view what, const Output& predict
   const int64_t classes = shape.dim(shape.rank() - 1);
   if (classes < 1) {
     return FailLoss(s, what,
-                    absl::StrCat("label_smoothing requires a known number of classes; expected "
-                                 "predictions with a known last dimension, got ",
-                                 shape.ToString()));
+                    "label_smoothing requires a known number of classes; expected predictions with "
+                    "a known last dimension, got ",
+                    shape.ToString());
   }
   return Smooth(s, y, smoothing, 1.0 / static_cast<double>(classes));
 }
@@ -117,10 +109,8 @@ Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output label
     const int64_t classes = shape.dim(shape.rank() - 1);
     if (classes < 1) {
       return FailLoss(
-          s, kWhat,
-          absl::StrCat(
-              "unknown number of classes; expected logits with a known last dimension, got ",
-              shape.ToString()));
+          s, kWhat, "unknown number of classes; expected logits with a known last dimension, got ",
+          shape.ToString());
     }
     logits = ops::Reshape(s, logits, Shape({kUnknownDim, classes}));
     targets = ops::Reshape(s, targets, Shape({kUnknownDim}));
@@ -137,7 +127,7 @@ Output CategoricalCrossentropy(const Scope& scope, Output predictions, Output la
                                const CrossentropyOptions& options) {
   const Scope s = scope.SubScope(options.name);
   constexpr absl::string_view kWhat = "categorical_crossentropy";
-  if (!CheckDistributions(s, kWhat, predictions, labels) ||
+  if (!CheckEqualShapes(s, kWhat, predictions, labels, 2) ||
       !CheckSmoothing(s, kWhat, options.label_smoothing)) {
     return Output();
   }
@@ -193,7 +183,7 @@ Output CategoricalFocalCrossentropy(const Scope& scope, Output predictions, Outp
                                     const CategoricalFocalOptions& options) {
   const Scope s = scope.SubScope(options.name);
   constexpr absl::string_view kWhat = "categorical_focal_crossentropy";
-  if (!CheckDistributions(s, kWhat, predictions, labels) ||
+  if (!CheckEqualShapes(s, kWhat, predictions, labels, 2) ||
       !CheckSmoothing(s, kWhat, options.label_smoothing) ||
       !CheckNumbers(
           s, kWhat,
@@ -213,7 +203,7 @@ Output KLDivergence(const Scope& scope, Output predictions, Output labels,
                     const LossOptions& options) {
   const Scope s = scope.SubScope(options.name);
   constexpr absl::string_view kWhat = "kl_divergence";
-  if (!CheckDistributions(s, kWhat, predictions, labels)) return Output();
+  if (!CheckEqualShapes(s, kWhat, predictions, labels, 2)) return Output();
   const Output y = Clip(s, AsType(s, labels, predictions.dtype()), kEpsilon, 1);
   const Output p = Clip(s, predictions, kEpsilon, 1);
   const Output terms = ops::Mul(s, y, ops::Log(s, ops::RealDiv(s, y, p)));
@@ -237,8 +227,7 @@ Output CategoricalHinge(const Scope& scope, Output predictions, Output labels,
                         const LossOptions& options) {
   const Scope s = scope.SubScope(options.name);
   constexpr absl::string_view kWhat = "categorical_hinge";
-  if (!CheckMinRank(s, kWhat, predictions, 2)) return Output();
-  if (!CheckEqualShapes(s, kWhat, predictions, labels)) return Output();
+  if (!CheckEqualShapes(s, kWhat, predictions, labels, 2)) return Output();
   const DataType dtype = predictions.dtype();
   const Output one = ops::ScalarConst(s, dtype, 1), y = AsType(s, labels, dtype);
   const Output right = ops::Sum(s, ops::Mul(s, y, predictions), {-1});

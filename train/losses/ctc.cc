@@ -5,7 +5,6 @@
 #include <numeric>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/constant.h"
@@ -81,9 +80,9 @@ bool CheckShapes(const Scope& s, const Shape& logits, const Shape& labels) {
     return true;
   }
   FailLoss(s, "ctc",
-           absl::StrCat("expected logits [batch, time, classes] and labels [batch, length], "
-                        "with all dimensions except the batch known, got ",
-                        logits.ToString(), " and ", labels.ToString()));
+           "expected logits [batch, time, classes] and labels [batch, length], with all dimensions "
+           "except the batch known, got ",
+           logits.ToString(), " and ", labels.ToString());
   return false;
 }
 

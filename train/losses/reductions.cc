@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/losses/reductions.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/reduction.h"
@@ -24,22 +23,17 @@ bool CheckLabels(const Scope& scope, absl::string_view what, const Shape& expect
     }
   }
   if (equal) return true;
-  FailLoss(scope, what,
-           absl::StrCat("labels '", labels.ToString(),
-                        "' do not match the shape of the predictions; expected ",
-                        expected.ToString(), ", got ", got.ToString()));
+  FailLoss(scope, what, "labels '", labels.ToString(),
+           "' do not match the shape of the predictions; expected ", expected.ToString(), ", got ",
+           got.ToString());
   return false;
 }
 
 }  // namespace
 
-Output FailLoss(const Scope& scope, absl::string_view what, absl::string_view why) {
-  scope.Fail(absl::InvalidArgumentError(absl::StrCat(what, ": ", why)));
-  return Output();
-}
-
 bool CheckEqualShapes(const Scope& scope, absl::string_view what, const Output& predictions,
-                      const Output& labels) {
+                      const Output& labels, int min_rank) {
+  if (min_rank > 0 && !CheckMinRank(scope, what, predictions, min_rank)) return false;
   return CheckLabels(scope, what, scope.shape(predictions), labels);
 }
 
@@ -54,9 +48,8 @@ bool CheckMinRank(const Scope& scope, absl::string_view what, const Output& x, i
   const Shape shape = scope.shape(x);
   if (!scope.ok()) return false;
   if (!shape.unknown_rank() && shape.rank() >= rank) return true;
-  FailLoss(scope, what,
-           absl::StrCat("expected '", x.ToString(), "' to have at least ", rank,
-                        rank == 1 ? " dimension" : " dimensions", ", got ", shape.ToString()));
+  FailLoss(scope, what, "expected '", x.ToString(), "' to have at least ", rank,
+           rank == 1 ? " dimension" : " dimensions", ", got ", shape.ToString());
   return false;
 }
 
@@ -74,10 +67,9 @@ Output AlignWeights(const Scope& scope, absl::string_view what, Output weights,
     fits = have == need || have == 1 || (need != 1 && (have == -1 || need == -1));
   }
   if (!fits) {
-    return FailLoss(
-        scope, what,
-        absl::StrCat("the sample weights do not match the losses; expected leading dimensions of ",
-                     expected.ToString(), ", got ", got.ToString()));
+    return FailLoss(scope, what,
+                    "the sample weights do not match the losses; expected leading dimensions of ",
+                    expected.ToString(), ", got ", got.ToString());
   }
   for (int d = got.rank(); d < expected.rank(); ++d) weights = ops::ExpandDims(scope, weights, -1);
   return AsType(scope, weights, values.dtype());

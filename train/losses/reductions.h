@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "framework/graph/scope.h"
 
@@ -32,12 +33,16 @@ struct LossOptions {
 }  // namespace losses
 
 // Fails the scope with InvalidArgument. Returns an invalid output.
-Output FailLoss(const Scope& scope, absl::string_view what, absl::string_view why);
+template <typename... Parts>
+Output FailLoss(const Scope& scope, absl::string_view what, const Parts&... why) {
+  scope.Fail(absl::InvalidArgumentError(absl::StrCat(what, ": ", why...)));
+  return Output();
+}
 
-// Returns whether the known dimensions of both shapes are equal. If not, fails the scope;
-// otherwise, the values might be broadcast.
+// Returns whether the known dimensions of both shapes are equal, and there are at least `min_rank`
+// dimensions. If not, fails the scope; otherwise, the values might be broadcast.
 bool CheckEqualShapes(const Scope& scope, absl::string_view what, const Output& predictions,
-                      const Output& labels);
+                      const Output& labels, int min_rank = 0);
 // Does the same for labels without the last dimension of the predictions, [batch, …, classes].
 bool CheckSparseLabels(const Scope& scope, absl::string_view what, const Output& predictions,
                        const Output& labels);

@@ -116,8 +116,7 @@ Output CosineSimilarity(const Scope& scope, Output predictions, Output labels,
                         const LossOptions& options) {
   const Scope s = scope.SubScope(options.name);
   constexpr absl::string_view kWhat = "cosine_similarity";
-  if (!CheckMinRank(s, kWhat, predictions, 2)) return Output();
-  if (!CheckEqualShapes(s, kWhat, predictions, labels)) return Output();
+  if (!CheckEqualShapes(s, kWhat, predictions, labels, 2)) return Output();
   const Output y = AsType(s, labels, predictions.dtype());
   const Output products = ops::Mul(s, Normalize(s, predictions), Normalize(s, y));
   return ReduceLosses(s, kWhat, ops::Neg(s, ops::Sum(s, products, {-1})), options);

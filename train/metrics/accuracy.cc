@@ -3,7 +3,6 @@
 
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "ops/arg_max.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
@@ -30,9 +29,7 @@ bool CheckClasses(const Scope& s, absl::string_view what, const Output& predicti
   if (!CheckMinRank(s, what, predictions, 1)) return false;
   const Shape shape = s.shape(predictions);
   if (shape.dim(shape.rank() - 1) >= 1) return true;
-  FailLoss(
-      s, what,
-      absl::StrCat("expected predictions with a known last dimension, got ", shape.ToString()));
+  FailLoss(s, what, "expected predictions with a known last dimension, got ", shape.ToString());
   return false;
 }
 
@@ -40,7 +37,7 @@ bool CheckClasses(const Scope& s, absl::string_view what, const Output& predicti
 Metric TopK(const Scope& s, absl::string_view what, Output predictions, Output labels,
             const std::vector<Output>& compared, const TopKAccuracyOptions& options) {
   if (options.k < 1) {
-    FailLoss(s, what, absl::StrCat("k out of range; expected at least 1, got ", options.k));
+    FailLoss(s, what, "k out of range; expected at least 1, got ", options.k);
     return {};
   }
   const Shape shape = s.shape(predictions);
@@ -80,8 +77,7 @@ Metric CategoricalAccuracy(const Scope& scope, Output predictions, Output labels
                            const MetricOptions& options) {
   constexpr absl::string_view kWhat = "categorical_accuracy";
   const Scope s = MetricScope(scope, options.name, kWhat);
-  if (!CheckMinRank(s, kWhat, predictions, 1)) return {};
-  if (!CheckEqualShapes(s, kWhat, predictions, labels)) return {};
+  if (!CheckEqualShapes(s, kWhat, predictions, labels, 1)) return {};
   const Output is_right = ops::Equal(s, ClassOf(s, predictions), ClassOf(s, labels));
   return WeightedMean(s, kWhat, ops::Cast(s, is_right, DT_DOUBLE), options.sample_weight,
                       {predictions, labels});

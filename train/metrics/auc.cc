@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/metrics/auc.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/clip_by_value.h"
@@ -110,11 +109,9 @@ Output Area(const Scope& s, const Counts& counts, const AUCOptions& options) {
 
 Metric AUC(const Scope& scope, Output predictions, Output labels, const AUCOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!CheckMinRank(s, "auc", predictions, 1)) return {};
-  if (!CheckEqualShapes(s, "auc", predictions, labels)) return {};
+  if (!CheckEqualShapes(s, "auc", predictions, labels, 1)) return {};
   if (options.num_thresholds < 2) {
-    FailLoss(s, "auc",
-             absl::StrCat("expected at least two thresholds, got ", options.num_thresholds));
+    FailLoss(s, "auc", "expected at least two thresholds, got ", options.num_thresholds);
     return {};
   }
   if (options.from_logits) predictions = ops::Sigmoid(s, predictions);

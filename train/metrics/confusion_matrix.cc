@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/metrics/confusion_matrix.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/constant.h"
@@ -38,12 +37,10 @@ struct MatrixOfBatch {
 
 MatrixOfBatch CountPairs(const Scope& s, absl::string_view what, Output predictions, Output labels,
                          int64_t num_classes, const ConfusionMatrixOptions& options) {
-  if (!CheckMinRank(s, what, predictions, 1)) return {};
-  if (!CheckEqualShapes(s, what, predictions, labels)) return {};
+  if (!CheckEqualShapes(s, what, predictions, labels, 1)) return {};
   if (num_classes < 1 || num_classes > kMaxClasses) {
-    FailLoss(s, what,
-             absl::StrCat("num_classes out of range; expected 1 to ", kMaxClasses, ", got ",
-                          num_classes));
+    FailLoss(s, what, "num_classes out of range; expected 1 to ", kMaxClasses, ", got ",
+             num_classes);
     return {};
   }
   const Output p = AsType(s, predictions, DT_INT64), y = AsType(s, labels, DT_INT64);

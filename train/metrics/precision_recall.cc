@@ -31,7 +31,7 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
                   const ThresholdOptions& options) {
   for (const double threshold : options.thresholds) {
     if (threshold >= 0 && threshold <= 1) continue;
-    FailLoss(s, what, absl::StrCat("thresholds out of range; expected 0 to 1, got ", threshold));
+    FailLoss(s, what, "thresholds out of range; expected 0 to 1, got ", threshold);
     return false;
   }
   if (!options.top_k.has_value() && !options.class_id.has_value()) return true;
@@ -39,9 +39,9 @@ bool CheckOptions(const Scope& s, absl::string_view what, const Shape& shape,
   const int64_t k = options.top_k.value_or(1), id = options.class_id.value_or(0);
   if (k >= 1 && k <= classes && id >= 0 && id < classes) return true;
   FailLoss(s, what,
-           absl::StrCat("top_k or class_id does not fit the predictions; expected a known last "
-                        "dimension, at least top_k and above class_id, for ",
-                        k, " and ", id, ", got ", shape.ToString()));
+           "top_k or class_id does not fit the predictions; expected a known last dimension, at "
+           "least top_k and above class_id, for ",
+           k, " and ", id, ", got ", shape.ToString());
   return false;
 }
 
@@ -63,8 +63,7 @@ Output AtClass(const Scope& s, Output x, int64_t id) {
 // negatives above the threshold; for recall, the positives that are not above it.
 Metric TruePositiveFraction(const Scope& s, absl::string_view what, Output predictions,
                             Output labels, const ThresholdOptions& options, bool is_precision) {
-  if (!CheckMinRank(s, what, predictions, 1)) return {};
-  if (!CheckEqualShapes(s, what, predictions, labels)) return {};
+  if (!CheckEqualShapes(s, what, predictions, labels, 1)) return {};
   if (!CheckOptions(s, what, s.shape(predictions), options)) return {};
   const DataType dtype = predictions.dtype();
   Output is_positive = AsType(s, labels, DT_BOOL);

@@ -12,6 +12,15 @@
 #include "train/optimizers/term.h"
 
 namespace mirrorflow {
+namespace {
+
+std::vector<NumericOption> NumbersOf(const BetaOptions& o) {
+  return {{"beta1", o.beta1, kBelowOne},
+          {"beta2", o.beta2, kBelowOne},
+          {"epsilon", o.epsilon, kNotNegative}};
+}
+
+}  // namespace
 
 Adam::Adam(std::string name, const Options& options, double weight_decay,
            std::vector<NumericOption> numbers)
@@ -83,11 +92,7 @@ Operation Adam::Finish(const Scope& scope, const Shared& shared,
 }
 
 Adamax::Adamax(const Options& o)
-    : Optimizer("Adamax", o.learning_rate,
-                {{"beta1", o.beta1, kBelowOne},
-                 {"beta2", o.beta2, kBelowOne},
-                 {"epsilon", o.epsilon, kNotNegative}}),
-      options_(o) {}
+    : Optimizer("Adamax", o.learning_rate, NumbersOf(o)), options_(o) {}
 
 // Returns, in this order: learning_rate, 1 - beta1^step.
 Optimizer::Shared Adamax::Prepare(const Scope& scope, Output learning_rate, Output step) const {
@@ -103,12 +108,7 @@ void Adamax::Update(VariableUpdate& u, const Shared& shared) const {
   u.Subtract(rate / correction * m / (largest + options_.epsilon));
 }
 
-Nadam::Nadam(const Options& o)
-    : Optimizer("Nadam", o.learning_rate,
-                {{"beta1", o.beta1, kBelowOne},
-                 {"beta2", o.beta2, kBelowOne},
-                 {"epsilon", o.epsilon, kNotNegative}}),
-      options_(o) {}
+Nadam::Nadam(const Options& o) : Optimizer("Nadam", o.learning_rate, NumbersOf(o)), options_(o) {}
 
 // Returns, in this order: learning_rate; the factors of m and of the gradient in m_hat;
 // 1 - beta2^step; the product U before and after the step; and the handle of the variable that
@@ -141,12 +141,7 @@ Operation Nadam::Finish(const Scope& scope, const Shared& shared, absl::Span<con
   return ops::AssignVariableOp(scope, shared[6], product);
 }
 
-Lamb::Lamb(const Options& o)
-    : Optimizer("Lamb", o.learning_rate,
-                {{"beta1", o.beta1, kBelowOne},
-                 {"beta2", o.beta2, kBelowOne},
-                 {"epsilon", o.epsilon, kNotNegative}}),
-      options_(o) {}
+Lamb::Lamb(const Options& o) : Optimizer("Lamb", o.learning_rate, NumbersOf(o)), options_(o) {}
 
 // Returns, in this order: learning_rate, 1 - beta1^step, 1 - beta2^step.
 Optimizer::Shared Lamb::Prepare(const Scope& scope, Output learning_rate, Output step) const {

@@ -69,6 +69,14 @@ class AdamW final : public Adam {
       : Adam("AdamW", {o.learning_rate, o.beta1, o.beta2, o.epsilon, o.amsgrad}, o.weight_decay) {}
 };
 
+// The options of Adamax, Nadam and Lamb.
+struct BetaOptions {
+  LearningRate learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-7;
+};
+
 // Adam with the largest recent gradient of each element in place of the root mean square:
 //   m = beta1 * m + (1 - beta1) * gradient
 //   u = max(beta2 * u, |gradient|)
@@ -76,12 +84,7 @@ class AdamW final : public Adam {
 // Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2015, section 7.
 class Adamax final : public Optimizer {
  public:
-  struct Options {
-    LearningRate learning_rate = 0.001;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-7;
-  };
+  using Options = BetaOptions;
   Adamax() : Adamax(Options()) {}
   explicit Adamax(const Options& options);
 
@@ -101,12 +104,7 @@ class Adamax final : public Optimizer {
 // Source: Dozat, "Incorporating Nesterov momentum into Adam", 2016; Keras' form.
 class Nadam final : public Optimizer {
  public:
-  struct Options {
-    LearningRate learning_rate = 0.001;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-7;
-  };
+  using Options = BetaOptions;
   Nadam() : Nadam(Options()) {}
   explicit Nadam(const Options& options);
 
@@ -130,12 +128,7 @@ class Nadam final : public Optimizer {
 // 2020; Keras' form.
 class Lamb final : public Optimizer {
  public:
-  struct Options {
-    LearningRate learning_rate = 0.001;
-    double beta1 = 0.9;
-    double beta2 = 0.999;
-    double epsilon = 1e-7;
-  };
+  using Options = BetaOptions;
   Lamb() : Lamb(Options()) {}
   explicit Lamb(const Options& options);
 

@@ -34,8 +34,8 @@ GradientReducer Compress(DataType narrow, bool use_error_feedback) {
 
 // ---- PowerSGD -------------------------------------------------------------------------------
 
-absl::Status CheckOptions(const PowerSGDOptions& o) {
-  return CheckNumbers("powersgd",
+bool CheckOptions(const Scope& s, const PowerSGDOptions& o) {
+  return CheckNumbers(s, "powersgd",
                       {{"matrix_approximation_rank", o.matrix_approximation_rank, kAtLeastOne},
                        {"start_powersgd_iter", o.start_powersgd_iter, kNotNegative},
                        {"min_compression_rate", o.min_compression_rate, kNotNegative},
@@ -93,10 +93,7 @@ std::vector<Output> Approximate(const Scope& s, Output matrix, Output q, const L
 
 Output ReduceByPowerSGD(GradientReduction& r, const PowerSGDOptions& options) {
   const Scope& s = r.scope();
-  if (absl::Status status = CheckOptions(options); !status.ok()) {
-    s.Fail(std::move(status));
-    return Output();
-  }
+  if (!CheckOptions(s, options)) return Output();
   const Shape& shape = r.shape();
   const DataType dtype = r.gradient().dtype();
   const int64_t columns = shape.rank() > 0 ? shape.dim(shape.rank() - 1) : 1;

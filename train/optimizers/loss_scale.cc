@@ -43,11 +43,7 @@ std::vector<GradientAndVariable> LossScale::Unscale(
 Output LossScale::AllFinite(absl::Span<const GradientAndVariable> gradients) const {
   Output all;
   for (const GradientAndVariable& gv : gradients) {
-    const Output finite = ops::IsFinite(s_, gv.gradient);
-    if (!s_.ok()) return Output();
-    std::vector<int64_t> axes;
-    for (int d = 0; d < s_.shape(finite).rank(); ++d) axes.push_back(d);
-    const Output own = ops::All(s_, finite, axes);
+    const Output own = ops::All(s_, ops::IsFinite(s_, gv.gradient));
     all = all.valid() ? ops::LogicalAnd(s_, all, own) : own;
   }
   return all;

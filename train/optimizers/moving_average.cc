@@ -19,21 +19,7 @@ namespace {
 constexpr char kAverageAttr[] = "_moving_average";
 constexpr char kCountAttr[] = "_moving_average_count";
 
-Output FromAttr(const Graph& graph, const Node& node, const char* attr) {
-  return node.has_attr(attr) ? FindOutput(graph, node.attr<std::string>(attr)) : Output();
-}
-
-template <typename Value>
-Value AveragedForm(const Scope& scope, const Value& value) {
-  if (!scope.ok() || !value.valid() || !scope.Owns({value.node, 0})) return Value();
-  const Graph& graph = scope.graph();
-  auto average = [&](const Node& node) { return FromAttr(graph, node, kAverageAttr); };
-  absl::StatusOr<Value> result =
-      CopyWithChanges(scope, value, {.prefix = "averaged", .replacement = average});
-  if (result.ok()) return *result;
-  scope.Fail(result.status());
-  return Value();
-}
+CopyOptions AverageChanges() { return {.prefix = "averaged", .replacement_attr = kAverageAttr}; }
 
 }  // namespace
 
@@ -58,18 +44,20 @@ void AddMovingAverage(VariableUpdate& update, Output step, const MovingAverageOp
   update.AssignVariable(ops::SelectV2(s, is_due, next, value));
 }
 
-Output WithMovingAverages(const Scope& scope, Output output) { return AveragedForm(scope, output); }
+Output WithMovingAverages(const Scope& scope, Output output) {
+  return CopyWithChanges(scope, output, AverageChanges());
+}
 
 Operation WithMovingAverages(const Scope& scope, Operation operation) {
-  return AveragedForm(scope, operation);
+  return CopyWithChanges(scope, operation, AverageChanges());
 }
 
 Operation FinalizeVariableValues(const Scope& scope) {
   const Scope s = scope.SubScope("finalize");
   std::vector<Operation> assigns;
   for (Node* node : s.graph().Nodes()) {
-    const Output average = FromAttr(s.graph(), *node, kAverageAttr);
-    const Output count = FromAttr(s.graph(), *node, kCountAttr);
+    const Output average = OutputFromAttr(*node, kAverageAttr);
+    const Output count = OutputFromAttr(*node, kCountAttr);
     if (!s.ok() || !average.valid() || !count.valid()) continue;
     const Output handle = node->output(0);
     const Output has_average = ops::Greater(s, count, Term(s, count).Number(0));

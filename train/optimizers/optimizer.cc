@@ -33,9 +33,8 @@ std::vector<Operation> MoveVariables(const Scope& scope, absl::Span<const Output
   const std::vector<bool> ancestors = FindAncestors(s.graph(), results);
   std::vector<Operation> moves;
   for (Node* node : s.graph().Nodes()) {
-    if (!s.ok() || !node->has_attr(kNextValueAttr)) continue;
-    Output next = FindOutput(s.graph(), node->attr<std::string>(kNextValueAttr));
-    if (!next.valid() || next.node->id() >= static_cast<NodeId>(ancestors.size()) ||
+    Output next = OutputFromAttr(*node, kNextValueAttr);
+    if (!s.ok() || !next.valid() || next.node->id() >= static_cast<NodeId>(ancestors.size()) ||
         !ancestors[next.node->id()]) {
       continue;
     }
@@ -129,14 +128,11 @@ Operation Optimizer::UpdateVariables(const Scope& s,
 }
 
 bool Optimizer::Check(const Scope& scope, const MinimizeOptions& options) const {
-  absl::Status status = CheckMinimizeOptions(scope.graph(), options);
-  if (status.ok()) {
-    status = CheckNumbers(name_, {{"learning_rate", learning_rate_.value(), kNotNegative}});
+  if (absl::Status status = CheckMinimizeOptions(scope.graph(), options); !status.ok()) {
+    scope.Fail(std::move(status));
   }
-  if (status.ok()) status = CheckNumbers(name_, numbers_);
-  if (status.ok()) return true;
-  scope.Fail(std::move(status));
-  return false;
+  return CheckNumbers(scope, name_, {{"learning_rate", learning_rate_.value(), kNotNegative}}) &&
+         CheckNumbers(scope, name_, numbers_);
 }
 
 Operation Optimizer::ClipAndUpdate(const Scope& scope, GradientList gradients, Output gate,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,8 +20,6 @@
 
 namespace mirrorflow::schedules {
 namespace {
-
-constexpr double kPi = 3.14159265358979323846;
 
 // Returns the schedule `rate`, with its nodes in a scope named `scope_name`. The schedule fails the
 // graph if one of `numbers`, the options of `name`, is out of range.
@@ -44,7 +43,7 @@ Output Before(const Term& step, double limit, const Term& below, const Term& fro
 
 // Interpolates from `first` to `last` along half a cosine as `progress` goes from 0 to 1.
 Term CosineTo(double first, double last, const Term& progress) {
-  return (first + last) / 2 + (first - last) / 2 * Cos(progress * kPi);
+  return (first + last) / 2 + (first - last) / 2 * Cos(progress * std::numbers::pi);
 }
 
 // Returns the progress of the decay, in units of `decay_steps`. With `staircase`, rounds it down.
@@ -192,7 +191,7 @@ LearningRateSchedule CosineDecayRestarts(const CosineDecayRestartsOptions& o) {
       const Term length = Pow(o.t_mul, restarts);
       part = (done - (length - 1) / (o.t_mul - 1)) / length;
     }
-    const Term decayed = 0.5 * Pow(o.m_mul, restarts) * (1 + Cos(part * kPi));
+    const Term decayed = 0.5 * Pow(o.m_mul, restarts) * (1 + Cos(part * std::numbers::pi));
     return o.initial_learning_rate * ((1 - o.alpha) * decayed + o.alpha);
   };
   return Checked("cosine_decay_restarts", "CosineDecayRestarts",

@@ -19,27 +19,26 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "bytes are copied unchanged");
 constexpr uint64_t kLengthBytes = sizeof(uint64_t);
 
-absl::Status Broken(absl::string_view path, absl::string_view rule, absl::string_view text) {
-  return absl::DataLossError(absl::StrCat(path, ": ", rule, ": ", text));
+template <typename... Parts>
+absl::Status Broken(absl::string_view path, absl::string_view rule, const Parts&... text) {
+  return absl::DataLossError(absl::StrCat(path, ": ", rule, ": ", text...));
 }
 
 absl::StatusOr<std::string> ReadHeaderText(const InputFile& file) {
   if (file.size() < kLengthBytes) {
-    return Broken(file.path(), "HeaderTooSmall",
-                  absl::StrCat("the file is too short; expected at least ", kLengthBytes,
-                               " bytes, got ", file.size()));
+    return Broken(file.path(), "HeaderTooSmall", "the file is too short; expected at least ",
+                  kLengthBytes, " bytes, got ", file.size());
   }
   uint64_t length;
   MF_RETURN_IF_ERROR(file.Read(0, kLengthBytes, &length));
   if (length > kMaxSafetensorsHeaderBytes) {
     return Broken(file.path(), "HeaderTooLarge",
-                  absl::StrCat("the header's length is out of range; expected at most ",
-                               kMaxSafetensorsHeaderBytes, ", got ", length));
+                  "the header's length is out of range; expected at most ",
+                  kMaxSafetensorsHeaderBytes, ", got ", length);
   }
   if (length > file.size() - kLengthBytes) {
-    return Broken(file.path(), "InvalidHeaderLength",
-                  absl::StrCat("the file ends in the header; expected ", kLengthBytes + length,
-                               " bytes or more, got ", file.size()));
+    return Broken(file.path(), "InvalidHeaderLength", "the file ends in the header; expected ",
+                  kLengthBytes + length, " bytes or more, got ", file.size());
   }
   std::string header(length, '\0');
   MF_RETURN_IF_ERROR(file.Read(kLengthBytes, length, &header[0]));
@@ -62,15 +61,14 @@ absl::StatusOr<Safetensors> Read(absl::string_view path) {
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   MF_ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(file));
   const uint64_t data_begin = kLengthBytes + text.size();
-  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(text, file.size() - data_begin);
-  if (!header.ok()) return Annotate(header.status(), path);
-
+  MF_ASSIGN_OR_RETURN(SafetensorsHeader header,
+                      Annotate(ParseSafetensorsHeader(text, file.size() - data_begin), path));
   Safetensors contents;
-  contents.metadata = std::move(header->metadata);
-  for (auto& [name, status] : header->unreadable) {
+  contents.metadata = std::move(header.metadata);
+  for (auto& [name, status] : header.unreadable) {
     contents.unreadable.emplace(name, Annotate(status, path));
   }
-  for (SafetensorsEntry& entry : header->entries) {
+  for (SafetensorsEntry& entry : header.entries) {
     MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry.dtype, entry.shape));
     MF_RETURN_IF_ERROR(file.Read(data_begin + entry.begin, tensor.bytes(), tensor.raw()));
     if (entry.dtype == DT_BOOL) {
@@ -108,17 +106,14 @@ std::vector<absl::string_view> SafetensorsFile::pieces() const {
 }
 
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents) {
-  const absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Create(contents);
-  if (!file.ok()) return Annotate(file.status(), path);
-  return WriteFileAtomically(path, file->pieces());
+  MF_ASSIGN_OR_RETURN(const SafetensorsFile file,
+                      Annotate(SafetensorsFile::Create(contents), path));
+  return WriteFileAtomically(path, file.pieces());
 }
 
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path) {
   static constexpr FileKind kKinds[] = {FileKind::kSafetensors};
-  absl::StatusOr<Safetensors> contents = Read(path);
-  if (contents.ok()) return contents;
-  return ExplainFile(contents.status(), path,
-                     {"a safetensors file", FileReader::Use::kVariables, kKinds});
+  return ExplainFile(Read(path), path, {"a safetensors file", FileReader::Use::kVariables, kKinds});
 }
 
 }  // namespace mirrorflow

@@ -26,13 +26,11 @@ absl::StatusOr<uint64_t> BytesOf(const RawSafetensorsEntry& entry) {
   overflow |= __builtin_mul_overflow(elements, bits, &bits);
   const std::string what = absl::StrCat("tensor ", JsonQuote(entry.name), ": ", entry.dtype->name,
                                         "[", absl::StrJoin(entry.shape, ","), "]");
-  if (overflow)
-    return BrokenSafetensors("ValidationOverflow", absl::StrCat(what, " overflows 64 bits"));
+  if (overflow) return BrokenSafetensors("ValidationOverflow", what, " overflows 64 bits");
   if (bits % 8 != 0) {
-    return BrokenSafetensors(
-        "MisalignedSlice",
-        absl::StrCat(what, " does not fill whole bytes; expected a multiple of 8 bits, got ",
-                     bits));
+    return BrokenSafetensors("MisalignedSlice", what,
+                             " does not fill whole bytes; expected a multiple of 8 bits, got ",
+                             bits);
   }
   return bits / 8;
 }
@@ -49,32 +47,28 @@ absl::Status CheckOffsets(std::vector<RawSafetensorsEntry>& entries, uint64_t da
     const uint64_t begin = entry.offsets[0], end = entry.offsets[1];
     const std::string name = JsonQuote(entry.name);
     if (begin != expected) {
-      return BrokenSafetensors(
-          "InvalidOffset",
-          absl::StrCat("tensor ", name, begin < expected ? " overlaps " : " leaves a hole after ",
-                       previous, "; expected it to begin at ", expected, ", got ", begin));
+      return BrokenSafetensors("InvalidOffset", "tensor ", name,
+                               begin < expected ? " overlaps " : " leaves a hole after ", previous,
+                               "; expected it to begin at ", expected, ", got ", begin);
     }
     if (end < begin) {
-      return BrokenSafetensors("InvalidOffset",
-                               absl::StrCat("tensor ", name, " ends before it begins; ",
-                                            "expected at least ", begin, ", got ", end));
+      return BrokenSafetensors("InvalidOffset", "tensor ", name,
+                               " ends before it begins; expected at least ", begin, ", got ", end);
     }
     MF_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(entry));
     if (end - begin != bytes) {
-      return BrokenSafetensors("TensorInvalidInfo",
-                               absl::StrCat("tensor ", name, ": ", entry.dtype->name, "[",
-                                            absl::StrJoin(entry.shape, ","),
-                                            "] does not match its "
-                                            "data_offsets; expected ",
-                                            bytes, " bytes, got ", end - begin));
+      return BrokenSafetensors("TensorInvalidInfo", "tensor ", name, ": ", entry.dtype->name, "[",
+                               absl::StrJoin(entry.shape, ","),
+                               "] does not match its data_offsets; expected ", bytes,
+                               " bytes, got ", end - begin);
     }
     expected = end;
     previous = name;
   }
   if (expected != data_bytes) {
     return BrokenSafetensors("MetadataIncompleteBuffer",
-                             absl::StrCat("the tensors do not cover the data; expected ", expected,
-                                          " bytes after the header, got ", data_bytes));
+                             "the tensors do not cover the data; expected ", expected,
+                             " bytes after the header, got ", data_bytes);
   }
   return absl::OkStatus();
 }

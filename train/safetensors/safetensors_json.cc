@@ -51,7 +51,7 @@ class HeaderEvents {
 
   bool key(std::string& key) {
     if (!keys_.back().insert(key).second) {
-      return Fail("DuplicateKey", absl::StrCat("key ", JsonQuote(key), " appears twice"));
+      return Fail("DuplicateKey", "key ", JsonQuote(key), " appears twice");
     }
     key_ = key;
     return true;
@@ -106,10 +106,8 @@ class HeaderEvents {
         std::find_if(std::begin(kDtypes), std::end(kDtypes),
                      [&](const SafetensorsDtype& r) { return r.name == value; });
     if (row == std::end(kDtypes)) {
-      return Fail(
-          kInvalidJson,
-          absl::StrCat("unknown dtype of tensor ", JsonQuote(header.entries.back().name),
-                       "; expected one of BOOL, U8, …, F32, …, U64, got ", JsonQuote(value)));
+      return Fail(kInvalidJson, "unknown dtype of tensor ", JsonQuote(header.entries.back().name),
+                  "; expected one of BOOL, U8, …, F32, …, U64, got ", JsonQuote(value));
     }
     header.entries.back().dtype = row;
     return true;
@@ -132,8 +130,7 @@ class HeaderEvents {
   bool binary(nlohmann::json::binary_t&) { return Unexpected("binary data"); }
 
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
-    return Fail(kInvalidJson,
-                absl::StrCat("not JSON at byte ", position, " of the header: ", error.what()));
+    return Fail(kInvalidJson, "not JSON at byte ", position, " of the header: ", error.what());
   }
 
  private:
@@ -156,40 +153,36 @@ class HeaderEvents {
            (Here() == kTensor && key_ != "dtype" && key_ != "shape" && key_ != "data_offsets");
   }
 
-  bool Fail(absl::string_view rule, absl::string_view text) {
-    status = BrokenSafetensors(rule, text);
+  template <typename... Parts>
+  bool Fail(absl::string_view rule, const Parts&... text) {
+    status = BrokenSafetensors(rule, text...);
     return false;
   }
 
   bool Unexpected(absl::string_view got) {
     switch (Here()) {
       case kOutside:
-        return Fail(kInvalidJson, absl::StrCat("expected the header to be an object, got ", got));
+        return Fail(kInvalidJson, "expected the header to be an object, got ", got);
       case kTensors:
-        return Fail(kInvalidJson,
-                    absl::StrCat("expected ", JsonQuote(key_), " to be an object, got ", got));
+        return Fail(kInvalidJson, "expected ", JsonQuote(key_), " to be an object, got ", got);
       case kMetadata:
-        return Fail(kInvalidJson, absl::StrCat("expected entry ", JsonQuote(key_),
-                                               " of __metadata__ to be a string, got ", got));
+        return Fail(kInvalidJson, "expected entry ", JsonQuote(key_),
+                    " of __metadata__ to be a string, got ", got);
       case kTensor:
-        return Fail(
-            kInvalidJson,
-            absl::StrCat("tensor ", JsonQuote(header.entries.back().name), ": expected ", key_,
-                         " to be ", key_ == "dtype" ? "a string" : "an array", ", got ", got));
+        return Fail(kInvalidJson, "tensor ", JsonQuote(header.entries.back().name), ": expected ",
+                    key_, " to be ", key_ == "dtype" ? "a string" : "an array", ", got ", got);
       default:
-        return Fail(kInvalidJson,
-                    absl::StrCat("tensor ", JsonQuote(header.entries.back().name), ": expected ",
-                                 key_, " to hold integers from 0 to 2^64 - 1, got ", got));
+        return Fail(kInvalidJson, "tensor ", JsonQuote(header.entries.back().name), ": expected ",
+                    key_, " to hold integers from 0 to 2^64 - 1, got ", got);
     }
   }
 
   bool CheckComplete(const RawSafetensorsEntry& entry) {
     if (entry.dtype != nullptr && has_shape_ && entry.offsets.size() == 2) return true;
-    return Fail(kInvalidJson, absl::StrCat("tensor ", JsonQuote(entry.name),
-                                           ": expected dtype, shape and 2 data_offsets, got ",
-                                           entry.dtype != nullptr ? "a" : "no", " dtype, ",
-                                           has_shape_ ? "a" : "no", " shape and ",
-                                           entry.offsets.size(), " data_offsets"));
+    return Fail(kInvalidJson, "tensor ", JsonQuote(entry.name),
+                ": expected dtype, shape and 2 data_offsets, got ",
+                entry.dtype != nullptr ? "a" : "no", " dtype, ", has_shape_ ? "a" : "no",
+                " shape and ", entry.offsets.size(), " data_offsets");
   }
 
   std::string key_;
@@ -202,15 +195,10 @@ class HeaderEvents {
 
 absl::Span<const SafetensorsDtype> SafetensorsDtypes() { return kDtypes; }
 
-absl::Status BrokenSafetensors(absl::string_view rule, absl::string_view text) {
-  return absl::DataLossError(absl::StrCat(rule, ": ", text));
-}
-
 absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json) {
   if (json.empty() || json[0] != '{') {
-    return BrokenSafetensors("InvalidHeaderStart",
-                             absl::StrCat("expected the header to begin with {, got ",
-                                          json.empty() ? "nothing" : JsonQuote(json.substr(0, 1))));
+    return BrokenSafetensors("InvalidHeaderStart", "expected the header to begin with {, got ",
+                             json.empty() ? "nothing" : JsonQuote(json.substr(0, 1)));
   }
   if (!IsUtf8(json)) return BrokenSafetensors("InvalidHeader", "the header is not UTF-8");
   // Check this here, because the parser accepts other trailing white space, and treats a NUL as the

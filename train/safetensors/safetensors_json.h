@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/core/dtype.h"
@@ -44,8 +45,11 @@ struct RawSafetensorsHeader {
 // duplicate key.
 absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json);
 
-// Returns DataLoss, `rule: text`.
-absl::Status BrokenSafetensors(absl::string_view rule, absl::string_view text);
+// Returns DataLoss, `rule: text`, where the text consists of these parts.
+template <typename... Parts>
+absl::Status BrokenSafetensors(absl::string_view rule, const Parts&... text) {
+  return absl::DataLossError(absl::StrCat(rule, ": ", text...));
+}
 
 }  // namespace mirrorflow
 

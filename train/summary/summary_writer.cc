@@ -22,6 +22,14 @@ absl::Status CheckTag(absl::string_view tag) {
       absl::StrCat("summary: a tag must be UTF-8 and not empty, got '", Printable(tag), "'"));
 }
 
+// Returns a summary with one value, which has this tag.
+absl::StatusOr<proto::Summary> SummaryOf(absl::string_view tag) {
+  MF_RETURN_IF_ERROR(CheckTag(tag));
+  proto::Summary summary;
+  summary.add_value()->set_tag(std::string(tag));
+  return summary;
+}
+
 std::string OfTag(absl::string_view tag) { return absl::StrCat("summary '", Printable(tag), "'"); }
 
 void SetTime(const std::optional<absl::Time>& walltime, proto::Event* event) {
@@ -50,46 +58,35 @@ absl::Status SummaryWriter::AddSummary(const proto::Summary& summary, int64_t st
 
 absl::Status SummaryWriter::AddScalar(absl::string_view tag, double value, int64_t step,
                                       const AddOptions& options) {
-  MF_RETURN_IF_ERROR(CheckTag(tag));
-  proto::Summary summary;
-  summary.add_value()->set_tag(std::string(tag));
+  MF_ASSIGN_OR_RETURN(proto::Summary summary, SummaryOf(tag));
   summary.mutable_value(0)->set_simple_value(static_cast<float>(value));
   return AddSummary(summary, step, options.walltime);
 }
 
 absl::Status SummaryWriter::AddHistogram(absl::string_view tag, const Tensor& values, int64_t step,
                                          const AddHistogramOptions& options) {
-  MF_RETURN_IF_ERROR(CheckTag(tag));
-  absl::StatusOr<proto::HistogramProto> histogram = HistogramSummary(values, options.buckets);
-  if (!histogram.ok()) return Annotate(histogram.status(), OfTag(tag));
-  proto::Summary summary;
-  summary.add_value()->set_tag(std::string(tag));
-  *summary.mutable_value(0)->mutable_histo() = *std::move(histogram);
+  MF_ASSIGN_OR_RETURN(proto::Summary summary, SummaryOf(tag));
+  MF_ASSIGN_OR_RETURN(*summary.mutable_value(0)->mutable_histo(),
+                      Annotate(HistogramSummary(values, options.buckets), OfTag(tag)));
   return AddSummary(summary, step, options.walltime);
 }
 
 absl::Status SummaryWriter::AddImage(absl::string_view tag, const Tensor& image, int64_t step,
                                      const AddImageOptions& options) {
-  MF_RETURN_IF_ERROR(CheckTag(tag));
-  absl::StatusOr<proto::Summary::Image> encoded = ImageSummary(image, options.data_format);
-  if (!encoded.ok()) return Annotate(encoded.status(), OfTag(tag));
-  proto::Summary summary;
-  summary.add_value()->set_tag(std::string(tag));
-  *summary.mutable_value(0)->mutable_image() = *std::move(encoded);
+  MF_ASSIGN_OR_RETURN(proto::Summary summary, SummaryOf(tag));
+  MF_ASSIGN_OR_RETURN(*summary.mutable_value(0)->mutable_image(),
+                      Annotate(ImageSummary(image, options.data_format), OfTag(tag)));
   return AddSummary(summary, step, options.walltime);
 }
 
 absl::Status SummaryWriter::AddText(absl::string_view tag, absl::string_view text, int64_t step,
                                     const AddOptions& options) {
-  MF_RETURN_IF_ERROR(CheckTag(tag));
+  MF_ASSIGN_OR_RETURN(proto::Summary summary, SummaryOf(tag));
   if (!IsUtf8(text)) {
-    return Annotate(absl::InvalidArgumentError(
-                        absl::StrCat("the text must be UTF-8, got '", Printable(text), "'")),
-                    OfTag(tag));
+    return absl::InvalidArgumentError(
+        absl::StrCat(OfTag(tag), ": the text must be UTF-8, got '", Printable(text), "'"));
   }
-  proto::Summary summary;
-  proto::Summary::Value* const value = summary.add_value();
-  value->set_tag(std::string(tag));
+  proto::Summary::Value* const value = summary.mutable_value(0);
   value->mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
   value->mutable_tensor()->set_dtype(proto::DT_STRING);
   value->mutable_tensor()->mutable_tensor_shape();  // of rank 0

@@ -254,14 +254,8 @@ absl::Status CsvLog::Read(int64_t last) {
   columns_.clear();
   lines_.clear();
   if (access(path_.c_str(), F_OK) != 0) return absl::OkStatus();  // for example on a new host
-  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path_));
-  if (file.size() > kMaxLogBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(path_, ": the log is too large to continue; ",
-                                                     "expected at most ", kMaxLogBytes,
-                                                     " bytes, got ", file.size()));
-  }
-  std::string text(file.size(), '\0');
-  MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
+  MF_ASSIGN_OR_RETURN(std::string text,
+                      Annotate(ReadWholeFile(path_, kMaxLogBytes), "cannot continue the log"));
   // An editor on another system may have saved the file with different line endings. If the machine
   // crashed, zero bytes may follow the lines, and PlainText rejects the file.
   text = PlainText(text).value_or(text);

@@ -70,9 +70,7 @@ Trainer::Loop::Loop(Trainer& trainer, const Dataset& dataset, const FitOptions& 
              .position = options.start} {}
 
 absl::StatusOr<TrainResult> Trainer::Loop::Run() {
-  absl::StatusOr<CallbackList> callbacks = CallbackList::Create(options_.callbacks);
-  if (!callbacks.ok()) return Annotate(callbacks.status(), "Fit()");
-  callbacks_ = *std::move(callbacks);
+  MF_ASSIGN_OR_RETURN(callbacks_, Annotate(CallbackList::Create(options_.callbacks), "Fit()"));
   MF_RETURN_IF_ERROR(CheckStart(trainer_.strategy_.topology(), options_));
   state_.steps_per_epoch = StepsOf(dataset_, trainer_.strategy_, options_);
   MF_RETURN_IF_ERROR(Call(&Callback::OnTrainBegin));

@@ -119,9 +119,7 @@ void Progress::Step(int64_t examples, absl::Span<const NamedValue> metrics) {
     if (!last_shown_ || now_ - *last_shown_ >= options_.refresh_interval) DrawBar(false);
   } else if (format_ != LogFormat::kOff &&
              (!last_shown_ || now_ - *last_shown_ >= options_.line_interval)) {
-    std::vector<LogField> fields;
-    AddStepFields(&fields, /*epoch_done=*/false);
-    WriteLine(std::move(fields));
+    WriteLine(StepFields(/*epoch_done=*/false));
     last_shown_ = now_;
   }
 }
@@ -136,9 +134,7 @@ void Progress::EndEpoch(absl::Span<const NamedValue> metrics) {
     bar_is_open_ = false;
     return;
   }
-  std::vector<LogField> fields;
-  AddStepFields(&fields, /*epoch_done=*/true);
-  WriteLine(std::move(fields));
+  WriteLine(StepFields(/*epoch_done=*/true));
   last_shown_ = now_;
 }
 
@@ -215,22 +211,22 @@ void Progress::DrawBar(bool epoch_done) {
   last_shown_ = now_;
 }
 
-void Progress::AddStepFields(std::vector<LogField>* fields, bool epoch_done) const {
-  fields->push_back(LogField::Number("epoch", absl::StrCat(epoch_)));
-  fields->push_back({"step", absl::StrCat(step_, "/", steps_ ? absl::StrCat(*steps_) : "?"),
-                     absl::StrCat(step_)});
-  fields->push_back({"steps", "", steps_ ? absl::StrCat(*steps_) : "null"});
+std::vector<LogField> Progress::StepFields(bool epoch_done) const {
+  std::vector<LogField> fields = {
+      LogField::Number("epoch", absl::StrCat(epoch_)),
+      {"step", absl::StrCat(step_, "/", steps_ ? absl::StrCat(*steps_) : "?"), absl::StrCat(step_)},
+      {"steps", "", steps_ ? absl::StrCat(*steps_) : "null"}};
   if (timed_steps_ > 0) {
     const double seconds = absl::ToDoubleSeconds(TimedSpan());
-    fields->push_back(
+    fields.push_back(
         LogField::Number("ms_per_step", FormatThreeDigits(1e3 * seconds / timed_steps_)));
     if (seconds > 0) {
-      fields->push_back(
+      fields.push_back(
           LogField::Number("ex_per_s", absl::StrFormat("%.0f", timed_examples_ / seconds)));
     }
   }
   auto seconds_field = [&](absl::string_view key, absl::Duration d) {
-    fields->push_back(LogField::Number(key, absl::StrCat(absl::ToInt64Seconds(d))));
+    fields.push_back(LogField::Number(key, absl::StrCat(absl::ToInt64Seconds(d))));
   };
   if (epoch_done || !steps_) {
     seconds_field("elapsed_s", now_ - epoch_started_);
@@ -238,8 +234,9 @@ void Progress::AddStepFields(std::vector<LogField>* fields, bool epoch_done) con
     seconds_field("eta_s", TimedSpan() / timed_steps_ * std::max<int64_t>(*steps_ - step_, 0));
   }
   for (const Value& metric : metrics_) {
-    fields->push_back(LogField::Metric(metric.name, metric.value));
+    fields.push_back(LogField::Metric(metric.name, metric.value));
   }
+  return fields;
 }
 
 void Progress::WriteLine(std::vector<LogField> fields) {
@@ -255,8 +252,7 @@ void Progress::WriteLine(std::vector<LogField> fields) {
 void Progress::Warn(const std::string& warning) {
   if (format_ == LogFormat::kOff) return;
   if (format_ != LogFormat::kBar) {
-    std::vector<LogField> fields;
-    AddStepFields(&fields, /*epoch_done=*/false);
+    std::vector<LogField> fields = StepFields(/*epoch_done=*/false);
     fields.push_back(LogField::String("warning", warning));
     return WriteLine(std::move(fields));
   }

@@ -100,7 +100,7 @@ class Progress {
   void SetMetrics(absl::Span<const NamedValue> metrics);
   void DrawBar(bool epoch_done);
   void WriteLine(std::vector<LogField> fields);  // also adds the worker field
-  void AddStepFields(std::vector<LogField>* fields, bool epoch_done) const;
+  std::vector<LogField> StepFields(bool epoch_done) const;
   void Warn(const std::string& warning);
   void Above(absl::string_view text);  // writes lines above the bar
 

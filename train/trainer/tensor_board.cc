@@ -108,9 +108,7 @@ void TensorBoard::OnException(TrainingState&, const absl::Status&) { writer_ = n
 absl::Status TensorBoard::AddHistograms(TrainingState& state) {
   for (const std::string& name : state.session.VariableNames()) {
     MF_ASSIGN_OR_RETURN(const Tensor value, state.session.ReadVariable(name));
-    const bool is_floating = value.dtype() == DT_FLOAT || value.dtype() == DT_DOUBLE ||
-                             value.dtype() == DT_HALF || value.dtype() == DT_BFLOAT16;
-    if (writer_ == nullptr || !is_floating) continue;
+    if (writer_ == nullptr || !IsFloating(value.dtype())) continue;
     MF_RETURN_IF_ERROR(writer_->AddHistogram(name, value, state.position.step));
   }
   return absl::OkStatus();

@@ -98,18 +98,6 @@ absl::Status CheckFitNumbers(const FitOptions& o) {
                                 {"check_replicas", o.check_replicas, kNotNegative}});
 }
 
-// Restores the session's step count when it goes out of scope, because steps that only read or
-// write metric sums must not change the random numbers of later training steps.
-class KeepStep {
- public:
-  explicit KeepStep(Session& session) : session_(session), step_(session.step()) {}
-  ~KeepStep() { session_.SetStep(step_); }
-
- private:
-  Session& session_;
-  const uint64_t step_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Strategy& strategy, Graph& graph,
@@ -172,7 +160,8 @@ absl::StatusOr<float> Trainer::TrainStep(const DistributedBatch& batch) {
 
 absl::Status Trainer::TakeMetrics(Logs* logs) {
   if (metric_names_.empty()) return absl::OkStatus();
-  const KeepStep keep(*session_);
+  // Steps that only read metric sums must not change the random numbers of later training steps.
+  const absl::Cleanup keep_step = [this, step = session_->step()] { session_->SetStep(step); };
   MF_ASSIGN_OR_RETURN(const StepOutputs values, metric_results_.Run({}));
   for (size_t i = 0; i < metric_names_.size(); ++i) {
     (*logs)[metric_names_[i]] = NumberOf(values[i]);
@@ -192,7 +181,8 @@ DistributedDataset Trainer::DistributeForInference(const Dataset& dataset,
 
 absl::StatusOr<Logs> Trainer::Evaluate(const Dataset& dataset, const InferenceOptions& options) {
   MF_RETURN_IF_ERROR(dataset.CheckBatched());
-  const KeepStep keep(*session_);
+  // As in TakeMetrics, later training steps must have the same random numbers.
+  const absl::Cleanup keep_step = [this, step = session_->step()] { session_->SetStep(step); };
   if (!metric_names_.empty()) MF_RETURN_IF_ERROR(reset_metrics_.Run({}).status());
   MeanLoss mean;
   bool has_batches = false;

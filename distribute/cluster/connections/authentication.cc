@@ -49,9 +49,8 @@ bool EqualSecrets(absl::string_view a, absl::string_view b) {
 
 std::string RandomBytes(size_t count) {
   std::string bytes(count, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) != 1) {
-    internal::CheckFailed(__FILE__, __LINE__, "RAND_bytes");
-  }
+  auto* const data = reinterpret_cast<unsigned char*>(bytes.data());
+  MF_CHECK(RAND_bytes(data, static_cast<int>(count)) == 1);
   return bytes;
 }
 

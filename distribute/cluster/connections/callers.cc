@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/tcp_socket.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -68,9 +68,7 @@ absl::Duration Callers::Add(int fd, const std::string& peer) {
 
 void Callers::Serve(Waiting caller, Source* source, bool is_stranger) {
   const int fd = caller.socket.fd();
-  std::unique_ptr<Stream> stream =
-      tls_ == nullptr ? PlainStream(std::move(caller.socket))
-                      : TlsStream(std::move(caller.socket), tls_, TlsEnd::kAccepting);
+  std::unique_ptr<Stream> stream = TlsStream(std::move(caller.socket), tls_, TlsEnd::kAccepting);
   callers_.push_back({.peer = std::move(caller.peer),
                       .source = source,
                       .is_stranger = is_stranger,
@@ -130,9 +128,8 @@ void Callers::EvictStranger() {
   for (auto caller = callers_.begin(); caller != callers_.end(); ++caller) {
     if (caller->is_stranger) by_network[NetworkOf(caller->peer)].push_back(caller);
   }
-  auto& busiest = std::max_element(by_network.begin(), by_network.end(), [](auto& a, auto& b) {
-                    return a.second.size() < b.second.size();
-                  })->second;
+  const auto size_of = [](const auto& network) { return network.second.size(); };
+  auto& busiest = std::ranges::max_element(by_network, {}, size_of)->second;
   const auto has_heard = [](const auto& caller) {
     return caller->conversation.handshake().has_heard();
   };

@@ -28,10 +28,10 @@
 #include "distribute/cluster/connections/handshake.h"
 #include "distribute/cluster/connections/rejected_peer_log.h"
 #include "distribute/cluster/connections/tls_stream.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 

@@ -2,14 +2,12 @@
 #include "distribute/cluster/connections/connection_listener.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -68,18 +66,14 @@ int PortOf(int socket) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// Returns a listening socket. On failure, returns -1 and sets errno.
-int ListeningSocket(const addrinfo& address) {
-  const int fd =
-      socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
-  if (fd < 0) return -1;
+// Makes the socket listen on the address. On failure, returns false and sets errno.
+bool Listens(const OwnedSocket& made, const addrinfo& address) {
+  if (made.fd() < 0) return false;
+  // With this option, past connections do not keep the address in use; bind reports the rest.
   const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // ignores past connections
-  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, kBacklog) == 0) return fd;
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return -1;
+  setsockopt(made.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  return bind(made.fd(), address.ai_addr, address.ai_addrlen) == 0 &&
+         listen(made.fd(), kBacklog) == 0;
 }
 
 // Returns the address as a URI. Writes an IPv4-mapped IPv6 address as IPv4.
@@ -124,10 +118,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
   }
   const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
 
-  std::vector<int> sockets;
-  absl::Cleanup close_sockets = [&sockets] {
-    for (const int fd : sockets) close(fd);
-  };
+  std::vector<OwnedSocket> sockets;
   int error = 0;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     // All addresses of the name use the first address's port.
@@ -136,8 +127,9 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     } else if (one->ai_family == AF_INET6) {
       reinterpret_cast<sockaddr_in6*>(one->ai_addr)->sin6_port = htons(port);
     }
-    const int fd = ListeningSocket(*one);
-    if (fd < 0) {
+    OwnedSocket made(
+        socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, one->ai_protocol));
+    if (!Listens(made, *one)) {
       const int failed = errno;
       // Some addresses may be unusable, for example on a host without IPv6. But it is an error if
       // another process uses the port.
@@ -147,26 +139,20 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
       if (!MayPass(error)) error = failed;
       continue;
     }
-    sockets.push_back(fd);
-    port = PortOf(fd);
+    port = PortOf(made.fd());
+    sockets.push_back(std::move(made));
   }
   if (sockets.empty()) return CannotListen(address, error);
-  const int stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (stop < 0) return CannotListen(address, errno);
-  std::move(close_sockets).Cancel();
-  return std::unique_ptr<ConnectionListener>(new ConnectionListener(sockets, port, stop));
+  OwnedSocket stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (stop.fd() < 0) return CannotListen(address, errno);
+  return std::unique_ptr<ConnectionListener>(
+      new ConnectionListener(std::move(sockets), port, std::move(stop)));
 }
 
-ConnectionListener::ConnectionListener(std::vector<int> sockets, int port, int stop)
-    : sockets_(std::move(sockets)), port_(port), stop_(stop) {}
-
 ConnectionListener::~ConnectionListener() {
-  if (thread_.joinable()) {
-    eventfd_write(stop_, 1);
-    thread_.join();
-  }
-  for (const int fd : sockets_) close(fd);
-  close(stop_);
+  if (!thread_.joinable()) return;
+  eventfd_write(stop_.fd(), 1);
+  thread_.join();
 }
 
 absl::Status ConnectionListener::Start(OnConnection on_connection, OnError on_error) {
@@ -181,18 +167,20 @@ void ConnectionListener::Accept(const OnConnection& on_connection, const OnError
   // When accepting began to fail or, if later, when on_error was last called.
   MonotonicTime failing_since = MonotonicTime::InfiniteFuture();
   std::vector<pollfd> wanted;
-  for (const int fd : sockets_) wanted.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-  wanted.push_back({.fd = stop_, .events = POLLIN, .revents = 0});
+  for (const OwnedSocket& socket : sockets_) {
+    wanted.push_back({.fd = socket.fd(), .events = POLLIN, .revents = 0});
+  }
+  wanted.push_back({.fd = stop_.fd(), .events = POLLIN, .revents = 0});
   while (true) {
     poll(wanted.data(), wanted.size(), /*timeout=*/-1);
     if (wanted.back().revents != 0) return;
     int error = 0;
     absl::Duration pause;
-    for (const int listening : sockets_) {
+    for (const OwnedSocket& listening : sockets_) {
       for (int i = 0; i < kBatch; ++i) {
         sockaddr_storage address = {};
         socklen_t size = sizeof(address);
-        const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
+        const int fd = accept4(listening.fd(), reinterpret_cast<sockaddr*>(&address), &size,
                                SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
           if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) error = errno;

@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 
@@ -32,8 +34,6 @@ class ConnectionListener {
 
   // Stops accepting, and blocks until a call of OnConnection in progress returns.
   ~ConnectionListener();
-  ConnectionListener(const ConnectionListener&) = delete;
-  ConnectionListener& operator=(const ConnectionListener&) = delete;
 
   int port() const { return port_; }
 
@@ -44,12 +44,13 @@ class ConnectionListener {
   absl::Status Start(OnConnection on_connection, OnError on_error);
 
  private:
-  ConnectionListener(std::vector<int> sockets, int port, int stop);
+  ConnectionListener(std::vector<OwnedSocket> sockets, int port, OwnedSocket stop)
+      : sockets_(std::move(sockets)), port_(port), stop_(std::move(stop)) {}
   void Accept(const OnConnection& on_connection, const OnError& on_error) const;
 
-  const std::vector<int> sockets_;  // one per address of the host name
+  const std::vector<OwnedSocket> sockets_;  // one per address of the host name
   const int port_;
-  const int stop_;  // an eventfd
+  const OwnedSocket stop_;  // an eventfd
   std::thread thread_;
 };
 

@@ -25,10 +25,10 @@
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/collective/domain_partners.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 #include "framework/core/descriptors.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -77,9 +77,7 @@ class Connector {
   }
 
   absl::StatusOr<std::vector<std::map<int, std::unique_ptr<Stream>>>> Connect() {
-    if (!options_.tls.empty()) {
-      MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
-    }
+    MF_ASSIGN_OR_RETURN(tls_, CreateTlsContext(options_.tls));
     // The listener and its eventfd, the callers' eventfd, and one caller that was just accepted.
     constexpr int64_t kListening = 4;
     const int64_t callers_at_once =
@@ -229,13 +227,11 @@ class Connector {
         absl::StatusOr<OwnedSocket> socket = StartConnect(options_.address, worker.address);
         if (absl::IsResourceExhausted(socket.status())) return socket.status();
         if (!socket.ok()) return WithRank(socket.status(), ranks.accepting);
-        std::unique_ptr<Stream> stream =
-            tls_ == nullptr ? PlainStream(*std::move(socket))
-                            : TlsStream(*std::move(socket), tls_, TlsEnd::kConnecting);
-        calls_.push_back({.worker = worker,
-                          .ranks = ranks,
-                          .conversation = Conversation(
-                              std::move(stream), Handshake::Connecting(options_.cluster, ranks))});
+        calls_.push_back(
+            {.worker = worker,
+             .ranks = ranks,
+             .conversation = Conversation(TlsStream(*std::move(socket), tls_, TlsEnd::kConnecting),
+                                          Handshake::Connecting(options_.cluster, ranks))});
         worker.waiting.pop_front();
         ++worker.num_calls;
         started = true;

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 

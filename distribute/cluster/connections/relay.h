@@ -17,8 +17,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 

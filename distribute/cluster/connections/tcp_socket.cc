@@ -1,40 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/connections/tcp_socket.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/connections/host_port.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
 namespace mirrorflow {
 namespace {
-
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-// Returns the first TCP address of a host; port 0 means any port.
-absl::StatusOr<Addresses> Resolve(const HostPort& target) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int error =
-          getaddrinfo(target.host.c_str(), absl::StrCat(target.port).c_str(), &hints, &found)) {
-    return NameError(error, target.ToString());
-  }
-  return Addresses(found, &freeaddrinfo);
-}
 
 absl::StatusOr<std::string> HostText(const sockaddr* address, socklen_t size) {
   char text[NI_MAXHOST];
@@ -56,6 +36,17 @@ int TakeError(int fd) {
 }
 
 }  // namespace
+
+absl::StatusOr<Addresses> Resolve(const HostPort& target) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error =
+          getaddrinfo(target.host.c_str(), absl::StrCat(target.port).c_str(), &hints, &found)) {
+    return NameError(error, absl::StrCat(target.ToString(), ": cannot resolve the name"));
+  }
+  return Addresses(found, &freeaddrinfo);
+}
 
 absl::StatusOr<std::string> SourceOf(int fd) {
   sockaddr_storage address = {};
@@ -83,23 +74,10 @@ absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::str
   return made;
 }
 
-absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to) {
-  MF_ASSIGN_OR_RETURN(const HostPort target, ParseHostPort(to));
-  MF_ASSIGN_OR_RETURN(const Addresses found, Resolve(target));
-  std::vector<SocketAddress> all;
-  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
-    SocketAddress& next = all.emplace_back();
-    next.size = one->ai_addrlen;
-    std::memcpy(&next.address, one->ai_addr, one->ai_addrlen);
-  }
-  return all;
-}
-
-absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to) {
-  OwnedSocket made(socket(to.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+absl::StatusOr<OwnedSocket> StartConnect(const addrinfo& to) {
+  OwnedSocket made(socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made.fd() < 0 ||
-      (connect(made.fd(), reinterpret_cast<const sockaddr*>(&to.address), to.size) != 0 &&
-       errno != EINPROGRESS)) {
+      (connect(made.fd(), to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS)) {
     return ConnectError(errno);
   }
   return made;

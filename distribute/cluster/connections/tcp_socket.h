@@ -2,33 +2,34 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TCP_SOCKET_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECTIONS_TCP_SOCKET_H_
 
+#include <netdb.h>
 #include <sys/socket.h>
 
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "distribute/collective/tcp/owned_socket.h"
+#include "distribute/cluster/connections/host_port.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
+
+// A list of addresses, linked by ai_next.
+using Addresses = std::shared_ptr<const addrinfo>;
+// Returns all TCP addresses of a host; port 0 means any port. Try them all, because a service may
+// listen on only some of them. Returns Unavailable, with the resolver's reason, if there is none.
+absl::StatusOr<Addresses> Resolve(const HostPort& target);
 
 // Starts connecting from an address of this host to HOST:PORT, without blocking. The socket becomes
 // writable when the attempt succeeds or fails.
 absl::StatusOr<OwnedSocket> StartConnect(const std::string& from, const std::string& to);
 
-// Holds any kind of socket address.
-struct SocketAddress {
-  sockaddr_storage address = {};
-  socklen_t size = 0;
-};
-// Returns all addresses of HOST:PORT. Try them all, because a service may listen on only some of
-// them. Returns Unavailable, with the resolver's reason, if there is none.
-absl::StatusOr<std::vector<SocketAddress>> ResolveAll(const std::string& to);
-// Like StartConnect above, but connects from any address of this host. Returns FailedPrecondition
-// if the other host refuses the connection because nothing is listening on the port.
-absl::StatusOr<OwnedSocket> StartConnect(const SocketAddress& to);
+// Like StartConnect above, but connects to the first address of `to`, from any address of this
+// host. Returns FailedPrecondition if the other host refuses the connection because nothing is
+// listening on the port.
+absl::StatusOr<OwnedSocket> StartConnect(const addrinfo& to);
 // Returns OK if a socket that has become writable is connected. Otherwise, returns why not, with
 // the same codes as StartConnect.
 absl::Status CheckConnected(int fd);

@@ -9,7 +9,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "distribute/cluster/connections/authentication.h"
 #include "distribute/cluster/connections/private_file.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"

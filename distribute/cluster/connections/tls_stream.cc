@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -207,6 +207,7 @@ class TlsStreamOfSocket final : public Stream {
 }  // namespace
 
 absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
+  if (files.empty()) return nullptr;
   MF_ASSIGN_OR_RETURN(const TlsTexts texts, ReadTlsFiles(files));
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
@@ -243,6 +244,7 @@ absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files) {
 
 std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
                                   uint64_t bytes_per_key, const std::string& peer) {
+  if (context == nullptr) return PlainStream(std::move(socket));
   return std::make_unique<TlsStreamOfSocket>(std::move(socket), context, end, bytes_per_key, peer);
 }
 

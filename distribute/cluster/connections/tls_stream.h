@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "distribute/cluster/connections/tls_files.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
+#include "framework/core/owned_socket.h"
 
 struct ssl_ctx_st;
 
@@ -21,7 +21,7 @@ namespace mirrorflow {
 
 // The certificates and settings that all TLS connections of a process share.
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
-// Reads and checks the files. Returns the errors of ReadTlsFiles.
+// Reads and checks the files. Returns null if no file is given, and the errors of ReadTlsFiles.
 absl::StatusOr<TlsContext> CreateTlsContext(const TlsFiles& files);
 
 enum class TlsEnd { kConnecting, kAccepting };
@@ -34,7 +34,7 @@ inline constexpr uint64_t kTlsBytesPerKey = uint64_t{1} << 36;
 // non-blocking. The first Send or Receive begins the TLS handshake, so both of them may have to
 // wait for either event. The sending key changes after every `bytes_per_key` bytes. `peer`: the
 // host name or IP address that the other end's certificate must name; if empty, any certificate
-// that an authority has signed is accepted.
+// that an authority has signed is accepted. If `context` is null, the stream is a PlainStream.
 std::unique_ptr<Stream> TlsStream(OwnedSocket socket, const TlsContext& context, TlsEnd end,
                                   uint64_t bytes_per_key = kTlsBytesPerKey,
                                   const std::string& peer = "");

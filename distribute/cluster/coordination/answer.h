@@ -19,7 +19,9 @@ class Answer {
  public:
   // Implicit, like the constructors of absl::StatusOr.
   Answer(absl::StatusOr<std::string> result);
-  Answer(const absl::Status& error) : Answer(absl::StatusOr<std::string>(error)) {}
+  // If the status is OK, the value is empty.
+  Answer(const absl::Status& status)
+      : Answer(status.ok() ? absl::StatusOr<std::string>("") : status) {}
   Answer(std::string value) : Answer(absl::StatusOr<std::string>(std::move(value))) {}
   Answer(const char* value) : Answer(std::string(value)) {}
 

@@ -7,7 +7,6 @@
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/mutex.h"
-#include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
@@ -73,9 +72,8 @@ void ClientSessions::Disconnect(
 
 std::vector<WorkerProcess> ClientSessions::TakeLost(MonotonicTime now) {
   MutexLock lock(&mu_);
-  const auto count = std::count_if(sessions_.begin(), sessions_.end(), [](const auto& session) {
-    return session.second.connection.empty();
-  });
+  const auto count = std::ranges::count_if(
+      sessions_, [](const auto& session) { return session.second.connection.empty(); });
   const absl::Duration others = kTimeOfHandshake * (std::max<int64_t>(count, 1) - 1);
   std::vector<WorkerProcess> lost;
   for (auto it = sessions_.begin(); count > 0 && it != sessions_.end();) {

@@ -22,14 +22,12 @@ std::string Seconds(int64_t milliseconds) {
   return absl::StrFormat("%.1f s", 1e-3 * static_cast<double>(milliseconds));
 }
 
-RunProgress::Position PositionOf(const coordination::Heartbeat& heartbeat) {
-  return {.running = heartbeat.running(),
-          .step = heartbeat.step(),
-          .collective = heartbeat.collective()};
-}
-
 std::string WhereOf(const ClusterStatus::Worker& worker) {
-  const std::string position = PositionOf(worker.heartbeat()).ToString();
+  const coordination::Heartbeat& at = worker.heartbeat();
+  const std::string position =
+      RunProgress::Position{
+          .running = at.running(), .step = at.step(), .collective = at.collective()}
+          .ToString();
   switch (worker.state()) {
     case ClusterStatus::MISSING:
       return absl::StrCat("missing", worker.detail().empty() ? "" : "; expected at ",

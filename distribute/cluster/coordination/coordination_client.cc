@@ -239,19 +239,14 @@ class CoordinationClient::Connection {
   absl::StatusOr<std::vector<coordination::Member>> TryRegister(MonotonicTime deadline) {
     Request request;
     request.set_operation(Request::REGISTER);
-    *request.mutable_member() = options_.member;
-    if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
-      request.mutable_member()->set_heartbeat_timeout_ms(
-          absl::ToInt64Milliseconds(options_.heartbeat_timeout));
-    }
-    if (options_.progress_timeout < absl::InfiniteDuration()) {
-      request.mutable_member()->set_progress_timeout_ms(
-          absl::ToInt64Milliseconds(options_.progress_timeout));
-    }
-    if (options_.prepare_timeout < absl::InfiniteDuration()) {
-      request.mutable_member()->set_prepare_timeout_ms(
-          absl::ToInt64Milliseconds(options_.prepare_timeout));
-    }
+    coordination::Member& member = *request.mutable_member();
+    member = options_.member;
+    const auto ms = [](absl::Duration timeout) {  // 0 means infinite
+      return timeout == absl::InfiniteDuration() ? 0 : absl::ToInt64Milliseconds(timeout);
+    };
+    member.set_heartbeat_timeout_ms(ms(options_.heartbeat_timeout));
+    member.set_progress_timeout_ms(ms(options_.progress_timeout));
+    member.set_prepare_timeout_ms(ms(options_.prepare_timeout));
     MF_ASSIGN_OR_RETURN(const std::string text, Perform(std::move(request), deadline));
     coordination::Membership membership;
     if (!membership.ParseFromString(text)) {
@@ -475,17 +470,15 @@ class CoordinationClient::Group final : public WorkerGroup {
     return part == 0 ? std::string(key) : absl::StrCat(key, "\n", part);
   }
 
-  absl::StatusOr<std::string> GetPart(absl::string_view key, size_t part, MonotonicTime deadline,
-                                      bool in_background) {
-    Request request = NewRequest(Request::GET);
-    request.set_name(PartOf(key, part));
-    request.set_in_background(in_background);
-    return connection_->Perform(std::move(request), deadline);
-  }
-
   absl::StatusOr<std::string> GetParts(absl::string_view key, MonotonicTime deadline,
                                        bool in_background) {
-    MF_ASSIGN_OR_RETURN(std::string value, GetPart(key, 0, deadline, in_background));
+    const auto get = [&](size_t part) {
+      Request request = NewRequest(Request::GET);
+      request.set_name(PartOf(key, part));
+      request.set_in_background(in_background);
+      return connection_->Perform(std::move(request), deadline);
+    };
+    MF_ASSIGN_OR_RETURN(std::string value, get(0));
     const size_t space = value.find(' ');
     size_t parts = 0;
     if (space == std::string::npos || !absl::SimpleAtoi(value.substr(0, space), &parts)) {
@@ -493,7 +486,7 @@ class CoordinationClient::Group final : public WorkerGroup {
     }
     value.erase(0, space + 1);
     for (size_t i = 1; i < parts; ++i) {
-      MF_ASSIGN_OR_RETURN(const std::string part, GetPart(key, i, deadline, in_background));
+      MF_ASSIGN_OR_RETURN(const std::string part, get(i));
       value += part;
     }
     return value;
@@ -537,10 +530,6 @@ class CoordinationClient::Group final : public WorkerGroup {
 };
 
 // ---- CoordinationClient -----------------------------------------------------------------------
-
-CoordinationClient::CoordinationClient(std::shared_ptr<Connection> connection)
-    : connection_(std::move(connection)) {}
-CoordinationClient::~CoordinationClient() = default;
 
 absl::StatusOr<std::unique_ptr<CoordinationClient>> CoordinationClient::Connect(
     const Options& options, MonotonicTime deadline) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -47,7 +48,6 @@ class CoordinationClient {
   // rejects either certificate.
   static absl::StatusOr<std::unique_ptr<CoordinationClient>> Connect(const Options& options,
                                                                      MonotonicTime deadline);
-  ~CoordinationClient();
 
   // Returns the state of each worker. The calling process need not be a worker. Uses only
   // `coordinator` and the credentials in `options`. Returns the errors of Connect, except those
@@ -76,7 +76,8 @@ class CoordinationClient {
   class Group;
   class Connection;
 
-  explicit CoordinationClient(std::shared_ptr<Connection> connection);
+  explicit CoordinationClient(std::shared_ptr<Connection> connection)
+      : connection_(std::move(connection)) {}
 
   const std::shared_ptr<Connection> connection_;
   std::vector<coordination::Member> members_;

@@ -58,10 +58,6 @@ constexpr absl::Duration kListenRetry = absl::Milliseconds(250);
 constexpr int kMaxGroups = 4096;
 constexpr int kMaxWorkersInReport = 64;
 
-// Returns a random number, because processes of an earlier cluster may still be running and using
-// that cluster's numbers.
-uint64_t RandomIncarnation() { return static_cast<uint32_t>(RandomNumber()); }
-
 // Serializes the answer as a coordination::Signed. Does not copy the body, so thousands of workers'
 // copies of the same answer take the memory of one.
 grpc::ByteBuffer ToByteBuffer(const ClientSessions::SignedAnswer& answer) {
@@ -215,17 +211,16 @@ class Server final : public CoordinationServer, public RawService {
     }
     CoordinationState* const group = GroupOf(body.group());
     if (group == nullptr) {
-      done(absl::InvalidArgumentError(absl::StrCat("group out of range; expected 0 to ",
-                                                   kMaxGroups - 1, ", got ", body.group())));
-      return;
+      return done(absl::InvalidArgumentError(absl::StrCat("group out of range; expected 0 to ",
+                                                          kMaxGroups - 1, ", got ", body.group())));
     }
     const uint64_t incarnation = body.incarnation();
     switch (body.operation()) {
       case Request::JOIN:
         return group->Join(worker, deadline, std::move(done));
       case Request::PUT:
-        return done(AnswerOf(group->Put(worker, incarnation, body.name(), body.value(),
-                                        std::max(body.readers(), 0))));
+        return done(group->Put(worker, incarnation, body.name(), body.value(),
+                               std::max(body.readers(), 0)));
       case Request::GET:
         return group->Get(worker, incarnation, body.name(), deadline, std::move(done),
                           body.in_background());
@@ -297,10 +292,6 @@ class Server final : public CoordinationServer, public RawService {
     done(StatusToProto(group->ReportFailure(incarnation, failure)).SerializeAsString());
   }
 
-  static Answer AnswerOf(const absl::Status& status) {
-    return status.ok() ? Answer("") : Answer(status);
-  }
-
   // ---- the cluster ----------------------------------------------------------------------------
 
   CoordinationState* GroupOf(int number) {
@@ -308,7 +299,10 @@ class Server final : public CoordinationServer, public RawService {
     MutexLock lock(&mu_);
     std::unique_ptr<CoordinationState>& group = groups_[number];
     if (group == nullptr) {
-      group = std::make_unique<CoordinationState>(options_.num_workers, RandomIncarnation());
+      // A random number, because processes of an earlier cluster may still be running and using
+      // that cluster's numbers.
+      const auto last = static_cast<uint32_t>(RandomNumber());
+      group = std::make_unique<CoordinationState>(options_.num_workers, last);
       for (const auto& [worker, why] : membership_.left()) group->Leave(worker, why);
     }
     return group.get();
@@ -356,9 +350,7 @@ class Server final : public CoordinationServer, public RawService {
 
   // Handles processes that have died or cannot be reached.
   void Lose(const std::vector<WorkerProcess>& processes) {
-    for (const WorkerProcess& process : processes) {
-      End(process.worker, membership_.Lose(process));
-    }
+    for (const WorkerProcess& process : processes) End(process.worker, membership_.Lose(process));
   }
 
   void End(int worker, const std::optional<Membership::Loss>& loss) {
@@ -406,15 +398,14 @@ class Server final : public CoordinationServer, public RawService {
       for (const int worker : membership_.SilentWorkers(now)) {
         End(worker, membership_.LoseSilent(worker, now));
       }
-      const std::string slow = membership_.SlowWorkersText(now);
-      if (!slow.empty()) LogWarning(slow);
       std::vector<bool> waiting(options_.num_workers);
       for (CoordinationState* const group : Groups()) group->AddWaiting(&waiting);
       membership_.SetWaiting(now, waiting);
-      const std::string late = membership_.LateWorkerText(now);
-      if (!late.empty()) LogWarning(late);
-      const std::string straggler = membership_.StragglerText(now);
-      if (!straggler.empty()) LogWarning(straggler);
+      for (const std::string& line :
+           {membership_.SlowWorkersText(now), membership_.LateWorkerText(now),
+            membership_.StragglerText(now)}) {
+        if (!line.empty()) LogWarning(line);
+      }
       const absl::Status stall = membership_.FindStall(now);
       if (!stall.ok()) {
         for (CoordinationState* const group : Groups()) {

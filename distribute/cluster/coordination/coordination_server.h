@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "distribute/cluster/connections/tls_files.h"
 #include "framework/core/monotonic_time.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/coordination/failure_attribution.h"
 
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -39,9 +38,8 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
       }
     }
     for (auto it = pending_.begin(); it != pending_.end();) {
-      const auto next = std::next(it);
-      if (known.count(it->group) > 0) decided.splice(decided.end(), pending_, it);
-      it = next;
+      const auto current = it++;
+      if (known.contains(current->group)) decided.splice(decided.end(), pending_, current);
     }
   }
   // A worker that times out closes its connections. Its report must therefore take precedence over
@@ -52,16 +50,13 @@ void FailureAttribution::Decide(const Membership& membership, MonotonicTime now)
   // Usually all workers report the same failure, and all get the same answer.
   std::map<std::pair<CoordinationState*, uint64_t>, Answer> answers;
   for (const UnattributedFailure& s : decided) {
-    auto answer = answers.find({s.group, s.incarnation});
-    if (answer == answers.end()) {
+    const auto [answer, is_new] = answers.try_emplace({s.group, s.incarnation}, "");
+    if (is_new) {
       // Returns an earlier failure if one was reported in the meantime.
       const absl::Status first = s.group->ReportFailure(
           s.incarnation,
           absl::IsDeadlineExceeded(s.report) ? membership.BlameSlowest(s.report) : s.report);
-      answer =
-          answers
-              .emplace(std::pair(s.group, s.incarnation), StatusToProto(first).SerializeAsString())
-              .first;
+      answer->second = StatusToProto(first).SerializeAsString();
     }
     s.done(answer->second);
   }

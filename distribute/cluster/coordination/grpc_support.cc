@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "framework/core/descriptors.h"
+#include "framework/core/status.h"
 #include "framework/core/thread.h"
 
 namespace mirrorflow {
@@ -38,10 +39,8 @@ absl::Status CheckPollStrategy() {
 }  // namespace
 
 absl::Status PrepareGrpc(int64_t num_descriptors, int64_t spare_descriptors) {
-  if (const absl::Status strategy = CheckPollStrategy(); !strategy.ok()) return strategy;
-  const absl::Status descriptors =
-      EnsureDescriptors("gRPC", kDescriptors + num_descriptors, spare_descriptors);
-  if (!descriptors.ok()) return descriptors;
+  MF_RETURN_IF_ERROR(CheckPollStrategy());
+  MF_RETURN_IF_ERROR(EnsureDescriptors("gRPC", kDescriptors + num_descriptors, spare_descriptors));
   if (getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return CheckThreads("gRPC", kThreads);
 }

@@ -196,7 +196,7 @@ absl::Status Membership::CheckMember(const WorkerProcess& process) const {
 absl::Duration Membership::HeartbeatTimeout(int worker) const {
   MutexLock lock(&mu_);
   const auto found = members_.find(worker);
-  return found == members_.end() ? absl::InfiniteDuration() : found->second.timeout();
+  return found == members_.end() ? absl::InfiniteDuration() : found->second.heartbeat_timeout();
 }
 
 Answer Membership::members() const {
@@ -273,7 +273,8 @@ std::vector<int> Membership::SilentWorkers(MonotonicTime now) const {
   MutexLock lock(&mu_);
   std::vector<int> silent;
   for (const auto& [worker, member] : members_) {
-    if (now > member.last_beat + member.timeout() && !HasLeft(worker)) silent.push_back(worker);
+    if (now > member.last_beat + member.heartbeat_timeout() && !HasLeft(worker))
+      silent.push_back(worker);
   }
   return silent;
 }
@@ -283,7 +284,7 @@ std::string Membership::SlowWorkersText(MonotonicTime now) {
   const Registered* slowest = nullptr;
   std::vector<int> slow;
   for (auto& [worker, member] : members_) {
-    if (now - member.last_beat < kSlowFraction * member.timeout() ||
+    if (now - member.last_beat < kSlowFraction * member.heartbeat_timeout() ||
         now - member.last_warning < kWarningInterval || HasLeft(worker)) {
       continue;
     }
@@ -476,12 +477,9 @@ void Membership::CancelStart() {
 
 absl::Status Membership::WaitUntilOver(MonotonicTime start_deadline) {
   MutexLock lock(&mu_);
-  const auto is_decided = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return complete_ || start_is_cancelled_;
-  };
-  if (start_deadline == MonotonicTime::InfiniteFuture()) {
-    changed_.Wait(lock, is_decided);
-  } else if (!changed_.WaitUntil(lock, start_deadline, is_decided)) {
+  if (!changed_.WaitUntil(lock, start_deadline, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        return complete_ || start_is_cancelled_;
+      })) {
     lock.Unlock();
     return absl::DeadlineExceededError(WaitingText(MonotonicTime::Now()));
   }
@@ -494,7 +492,5 @@ absl::Status Membership::WaitUntilOver(MonotonicTime start_deadline) {
   }
   return absl::OkStatus();
 }
-
-bool Membership::HasLeft(int worker) const { return has_left_[worker]; }
 
 }  // namespace mirrorflow

@@ -15,12 +15,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/answer.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
-#include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/straggler_watch.h"
 #include "distribute/cluster/coordination/worker_process.h"
 #include "framework/core/monotonic_time.h"
@@ -33,8 +31,6 @@ class Membership {
  public:
   // `addresses`: see CoordinationServer::Options::worker_addresses.
   Membership(int num_workers, std::vector<std::string> addresses);
-
-  int num_workers() const { return num_workers_; }
 
   // ---- registration -----------------------------------------------------------------------------
 
@@ -144,19 +140,12 @@ class Membership {
     MonotonicTime last_wait = MonotonicTime::InfinitePast();
     MonotonicTime last_warning = MonotonicTime::InfinitePast();
 
-    // Returns the heartbeat timeout.
-    absl::Duration timeout() const {
-      const int64_t milliseconds = member.heartbeat_timeout_ms();
+    static absl::Duration TimeoutOf(int64_t milliseconds) {
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
-    absl::Duration progress_timeout() const {
-      const int64_t milliseconds = member.progress_timeout_ms();
-      return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
-    }
-    absl::Duration prepare_timeout() const {
-      const int64_t milliseconds = member.prepare_timeout_ms();
-      return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
-    }
+    absl::Duration heartbeat_timeout() const { return TimeoutOf(member.heartbeat_timeout_ms()); }
+    absl::Duration progress_timeout() const { return TimeoutOf(member.progress_timeout_ms()); }
+    absl::Duration prepare_timeout() const { return TimeoutOf(member.prepare_timeout_ms()); }
     // Returns when it last made progress or waited for others, whichever is later. Lateness is
     // measured from this time.
     MonotonicTime busy_since() const { return std::max(last_progress, last_wait); }
@@ -173,7 +162,7 @@ class Membership {
   absl::Status CheckSettings(const coordination::Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckGpus(const coordination::Member& member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Remove(std::map<int, Registered>::iterator member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool HasLeft(int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasLeft(int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return has_left_[worker]; }
   bool IsLate(const Registered& member, MonotonicTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Loss> LoseBecause(int worker, absl::string_view cause)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

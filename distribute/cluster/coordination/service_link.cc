@@ -16,9 +16,9 @@
 #include "distribute/cluster/connections/host_port.h"
 #include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/log.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 #include "framework/core/thread.h"
@@ -42,10 +42,7 @@ constexpr int kDescriptors = 3;
 
 absl::StatusOr<std::unique_ptr<ServiceLink>> ServiceLink::Create(Options options) {
   MF_RETURN_IF_ERROR(PrepareGrpc(kDescriptors));
-  TlsContext tls;
-  if (!options.tls.empty()) {
-    MF_ASSIGN_OR_RETURN(tls, CreateTlsContext(options.tls));
-  }
+  MF_ASSIGN_OR_RETURN(TlsContext tls, CreateTlsContext(options.tls));
   OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (wake.fd() < 0) return NetworkError(errno, "coordination: cannot create an eventfd");
   std::unique_ptr<ServiceLink> link(
@@ -54,9 +51,6 @@ absl::StatusOr<std::unique_ptr<ServiceLink>> ServiceLink::Create(Options options
                       StartThread("coordination", [link = link.get()] { link->Run(); }));
   return link;
 }
-
-ServiceLink::ServiceLink(Options options, TlsContext tls, OwnedSocket wake)
-    : options_(std::move(options)), tls_(std::move(tls)), wake_(std::move(wake)) {}
 
 ServiceLink::~ServiceLink() {
   End(absl::CancelledError("this worker has disconnected from the coordination service"));
@@ -70,12 +64,9 @@ absl::StatusOr<std::shared_ptr<const ServiceLink::Connection>> ServiceLink::Get(
     connection_ = nullptr;
     eventfd_write(wake_.fd(), 1);
   }
-  const auto is_decided = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  const bool decided = changed_.WaitUntil(lock, deadline, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return connection_ != nullptr || !end_.ok() || is_cancelled;
-  };
-  const bool decided = deadline == MonotonicTime::InfiniteFuture()
-                           ? (changed_.Wait(lock, is_decided), true)
-                           : changed_.WaitUntil(lock, deadline, is_decided);
+  });
   MF_RETURN_IF_ERROR(end_);
   if (is_cancelled) return absl::CancelledError("the call was cancelled");
   if (decided) return connection_;
@@ -186,18 +177,19 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Connect() {
     if (is_kept_) limit = since_ + patience_;
   }
   was_refused_ = port_is_closed_ = false;
-  std::vector<SocketAddress> addresses = addresses_;
-  if (addresses.empty()) {
-    MF_ASSIGN_OR_RETURN(addresses, ResolveAll(options_.address));
+  Addresses addresses = addresses_;
+  if (addresses == nullptr) {
+    MF_ASSIGN_OR_RETURN(const HostPort target, ParseHostPort(options_.address));
+    MF_ASSIGN_OR_RETURN(addresses, Resolve(target));
   }
   absl::Status last;
   bool all_refuse = true;
-  for (const SocketAddress& address : addresses) {
+  for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
     absl::StatusOr<std::unique_ptr<Relay>> relay =
-        ConnectTo(address, std::min(limit, MonotonicTime::Now() + kConnectTimeout));
+        ConnectTo(*one, std::min(limit, MonotonicTime::Now() + kConnectTimeout));
     last = relay.status();
     if (relay.ok()) {
-      addresses_ = std::move(addresses);
+      addresses_ = addresses;
       return relay;
     }
     if (absl::IsPermissionDenied(last) || absl::IsResourceExhausted(last)) return last;
@@ -207,7 +199,7 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::Connect() {
   return absl::UnavailableError(last.message());
 }
 
-absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddress& address,
+absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const addrinfo& address,
                                                               MonotonicTime deadline) {
   MF_ASSIGN_OR_RETURN(OwnedSocket socket, StartConnect(address));
   const int fd = socket.fd();
@@ -216,9 +208,8 @@ absl::StatusOr<std::unique_ptr<Relay>> ServiceLink::ConnectTo(const SocketAddres
   MF_RETURN_IF_ERROR(CheckConnected(fd));
   MF_ASSIGN_OR_RETURN(const HostPort target, ParseHostPort(options_.address));
   Conversation conversation(
-      tls_ == nullptr ? PlainStream(std::move(socket))
-                      : TlsStream(std::move(socket), tls_, TlsEnd::kConnecting, kTlsBytesPerKey,
-                                  options_.name.empty() ? target.host : options_.name),
+      TlsStream(std::move(socket), tls_, TlsEnd::kConnecting, kTlsBytesPerKey,
+                options_.name.empty() ? target.host : options_.name),
       Handshake::Connecting(options_.cluster, {.connecting = options_.worker, .accepting = 0}));
   for (;;) {
     const absl::Status status = conversation.Advance();

@@ -7,11 +7,10 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/conversation.h"
 #include "distribute/cluster/connections/handshake.h"
@@ -20,9 +19,9 @@
 #include "distribute/cluster/connections/tls_files.h"
 #include "distribute/cluster/connections/tls_stream.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 
@@ -70,11 +69,11 @@ class ServiceLink {
   absl::Status end() const;
 
  private:
-  ServiceLink(Options options, TlsContext tls, OwnedSocket wake);
+  ServiceLink(Options options, TlsContext tls, OwnedSocket wake)
+      : options_(std::move(options)), tls_(std::move(tls)), wake_(std::move(wake)) {}
   void Run();
   absl::StatusOr<std::unique_ptr<Relay>> Connect();
-  absl::StatusOr<std::unique_ptr<Relay>> ConnectTo(const SocketAddress& address,
-                                                   MonotonicTime deadline);
+  absl::StatusOr<std::unique_ptr<Relay>> ConnectTo(const addrinfo& address, MonotonicTime deadline);
   // Blocks until `event` occurs on `fd`; may also return earlier. Returns Unavailable after the
   // deadline.
   absl::Status WaitFor(int fd, int16_t event, MonotonicTime deadline) const;
@@ -94,7 +93,7 @@ class ServiceLink {
   // Used only by the thread. `addresses_`: the resolved addresses, kept after the first connection
   // so that reconnecting does not need the name service. `was_refused_`: whether the other process
   // refused the last attempt. `port_is_closed_`: whether the other host refused it.
-  std::vector<SocketAddress> addresses_;
+  Addresses addresses_;
   absl::Duration handshake_;  // how long the last successful attempt took
   bool was_refused_ = false, port_is_closed_ = false;
   MonotonicTime refused_since_ = MonotonicTime::InfiniteFuture();

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "distribute/cluster/connections/tcp_socket.h"
-#include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
 namespace mirrorflow {

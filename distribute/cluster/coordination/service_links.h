@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/relay.h"
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 

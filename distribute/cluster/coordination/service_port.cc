@@ -12,8 +12,8 @@
 #include "distribute/cluster/coordination/grpc_support.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/worker_process.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 
@@ -60,10 +60,7 @@ absl::StatusOr<std::unique_ptr<ServicePort>> ServicePort::Open(Options options,
   const auto callers = static_cast<int64_t>(MaxCallers(options.num_workers)) + 1;
   MF_RETURN_IF_ERROR(PrepareGrpc(connections + callers,
                                  (kMaxConnectionsOfWorker - 1) * connections + kSpareDescriptors));
-  TlsContext tls;
-  if (!options.tls.empty()) {
-    MF_ASSIGN_OR_RETURN(tls, CreateTlsContext(options.tls));
-  }
+  MF_ASSIGN_OR_RETURN(TlsContext tls, CreateTlsContext(options.tls));
   std::unique_ptr<ServicePort> port(new ServicePort(std::move(options), std::move(tls)));
   const std::string& address = port->options_.address;
   MF_RETURN_IF_ERROR(port->callers_.Start());

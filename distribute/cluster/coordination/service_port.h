@@ -8,11 +8,8 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "distribute/cluster/connections/callers.h"
 #include "distribute/cluster/connections/connection_listener.h"
 #include "distribute/cluster/connections/handshake.h"

@@ -79,13 +79,12 @@ std::optional<StragglerWatch::Straggler> StragglerWatch::Find(MonotonicTime now)
 }
 
 std::string StragglerWatch::Straggler::Text() const {
-  const auto seconds = [](absl::Duration duration) { return absl::ToDoubleSeconds(duration); };
+  using absl::ToDoubleSeconds;
   return absl::StrFormat(
       "is a straggler, which costs %.0f %% of the time: in the last %.0f s, it computed for %.1f "
-      "s, "
-      "spent %.1f s between steps and waited %.1f s for others; the median worker waited %.1f s",
-      100 * cost, seconds(interval), seconds(computed), seconds(between), seconds(waited),
-      seconds(median_waited));
+      "s, spent %.1f s between steps and waited %.1f s for others; the median worker waited %.1f s",
+      100 * cost, ToDoubleSeconds(interval), ToDoubleSeconds(computed), ToDoubleSeconds(between),
+      ToDoubleSeconds(waited), ToDoubleSeconds(median_waited));
 }
 
 }  // namespace mirrorflow

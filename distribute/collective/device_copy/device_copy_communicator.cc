@@ -34,17 +34,6 @@ struct Group {
     }
   }
 
-  static absl::StatusOr<std::shared_ptr<Group>> Create(int world_size, int gpu,
-                                                       const DeviceCopyOptions& options) {
-    auto group = std::make_shared<Group>(world_size, options.timeout);
-    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu));
-    for (Rank& rank : group->ranks) {
-      MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.ready, cudaEventDisableTiming));
-      MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.done, cudaEventDisableTiming));
-    }
-    return group;
-  }
-
   Rendezvous meeting;
   std::vector<Rank> ranks;
 };
@@ -170,12 +159,17 @@ class DeviceCopyCommunicator final : public Communicator {
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommunicators(
-    int world_size, int gpu, const DeviceCopyOptions& options) {
+    int world_size, int gpu, absl::Duration timeout) {
   if (world_size < 1 || world_size > kMaxLogicalGpus) {
     return absl::InvalidArgumentError(
         absl::StrCat("logical GPUs: expected 1 to ", kMaxLogicalGpus, ", got ", world_size));
   }
-  MF_ASSIGN_OR_RETURN(const auto group, Group::Create(world_size, gpu, options));
+  const auto group = std::make_shared<Group>(world_size, timeout);
+  MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu));
+  for (Group::Rank& rank : group->ranks) {
+    MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.ready, cudaEventDisableTiming));
+    MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.done, cudaEventDisableTiming));
+  }
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < world_size; ++rank) {
     communicators.push_back(std::make_unique<DeviceCopyCommunicator>(group, rank));

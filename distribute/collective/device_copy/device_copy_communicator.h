@@ -19,16 +19,12 @@
 
 namespace mirrorflow {
 
-struct DeviceCopyOptions {
-  // How long Start waits for the other ranks before it fails all of them.
-  absl::Duration timeout = absl::Minutes(5);
-};
-
 // Creates the communicators of ranks 0 … world_size-1 on CUDA device `gpu`, each for use by one
-// thread. Returns InvalidArgument unless there are 1 to 16 ranks, and Unimplemented in a build
-// without CUDA.
+// thread. `timeout` limits how long Start waits for the other ranks before it fails all of them.
+// Returns InvalidArgument unless there are 1 to 16 ranks, and Unimplemented in a build without
+// CUDA.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommunicators(
-    int world_size, int gpu, const DeviceCopyOptions& options = {});
+    int world_size, int gpu, absl::Duration timeout = absl::Minutes(5));
 
 }  // namespace mirrorflow
 

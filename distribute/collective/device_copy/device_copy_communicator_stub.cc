@@ -4,7 +4,7 @@
 namespace mirrorflow {
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommunicators(
-    int, int, const DeviceCopyOptions&) {
+    int, int, absl::Duration) {
   return absl::UnimplementedError("logical GPUs: this program was built without CUDA");
 }
 

@@ -43,7 +43,8 @@ absl::Status NcclStatus(ncclResult_t result, absl::string_view call) {
   }
 }
 
-#define MF_RETURN_IF_NCCL_ERROR(call) MF_RETURN_IF_ERROR(NcclStatus((call), #call))
+#define MF_NCCL_STATUS(call) NcclStatus((call), #call)
+#define MF_RETURN_IF_NCCL_ERROR(call) MF_RETURN_IF_ERROR(MF_NCCL_STATUS(call))
 
 absl::StatusOr<ncclDataType_t> NcclType(DataType dtype) {
   switch (dtype) {
@@ -238,21 +239,6 @@ class Group {
   }
 
   void* barrier(int r) { return ranks_[r].barrier; }
-
-  static absl::StatusOr<std::shared_ptr<Group>> Create(const Topology& topology,
-                                                       absl::Span<const int> local_ranks,
-                                                       absl::Span<const int> gpus,
-                                                       WorkerGroup* workers, MonotonicTime deadline,
-                                                       const NcclOptions& options) {
-    auto group = std::make_shared<Group>(topology, local_ranks, gpus, workers, options);
-    const absl::Status connected = group->Connect(deadline);
-    if (connected.ok()) return group;
-    const absl::Status why = WithFailure(connected, {.rank = local_ranks[0]});
-    group->Fail(why);
-    // NCCL does not tell the other workers, which would otherwise wait until their deadline.
-    return workers == nullptr ? why
-                              : workers->ReportFailure(why, MonotonicTime::Now() + kReportTimeout);
-  }
 
  private:
   struct Rank {
@@ -482,44 +468,43 @@ class NcclCommunicator final : public Communicator {
   }
 
   absl::Status Issue(const Collective& c, ncclComm_t comm, cudaStream_t stream) const {
-    return std::visit([&](const auto& what) { return Issue(what, c, comm, stream); }, c.operation);
+    // A barrier's dtype has no meaning.
+    const bool has_dtype = !std::holds_alternative<Barrier>(c.operation);
+    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(has_dtype ? c.dtype : DT_INT32));
+    return std::visit([&](const auto& what) { return Issue(what, c, type, comm, stream); },
+                      c.operation);
   }
 
-  absl::Status Issue(const Update&, const Collective& c, ncclComm_t, cudaStream_t) const {
+  absl::Status Issue(const Update&, const Collective& c, ncclDataType_t, ncclComm_t,
+                     cudaStream_t) const {
     return NeedsHostMemory(c, rank());
   }
-  absl::Status Issue(const ProductUpdate&, const Collective& c, ncclComm_t, cudaStream_t) const {
+  absl::Status Issue(const ProductUpdate&, const Collective& c, ncclDataType_t, ncclComm_t,
+                     cudaStream_t) const {
     return NeedsHostMemory(c, rank());
   }
 
-  absl::Status Issue(const Barrier&, const Collective&, ncclComm_t comm,
+  absl::Status Issue(const Barrier&, const Collective&, ncclDataType_t, ncclComm_t comm,
                      cudaStream_t stream) const {
     void* const one = group_->barrier(local_);
-    MF_RETURN_IF_NCCL_ERROR(ncclAllReduce(one, one, 1, ncclInt32, ncclSum, comm, stream));
-    return absl::OkStatus();
+    return MF_NCCL_STATUS(ncclAllReduce(one, one, 1, ncclInt32, ncclSum, comm, stream));
   }
 
-  absl::Status Issue(const AllReduce& a, const Collective& c, ncclComm_t comm,
+  absl::Status Issue(const AllReduce& a, const Collective& c, ncclDataType_t type, ncclComm_t comm,
                      cudaStream_t stream) const {
-    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
-    MF_RETURN_IF_NCCL_ERROR(
+    return MF_NCCL_STATUS(
         ncclAllReduce(c.in, c.out, a.count, type, NcclReduction(a.reduction), comm, stream));
-    return absl::OkStatus();
   }
 
-  absl::Status Issue(const Broadcast& b, const Collective& c, ncclComm_t comm,
+  absl::Status Issue(const Broadcast& b, const Collective& c, ncclDataType_t type, ncclComm_t comm,
                      cudaStream_t stream) const {
-    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
-    MF_RETURN_IF_NCCL_ERROR(ncclBroadcast(c.in, c.out, b.count, type, b.root, comm, stream));
-    return absl::OkStatus();
+    return MF_NCCL_STATUS(ncclBroadcast(c.in, c.out, b.count, type, b.root, comm, stream));
   }
 
-  absl::Status Issue(const AllGather& g, const Collective& c, ncclComm_t comm,
+  absl::Status Issue(const AllGather& g, const Collective& c, ncclDataType_t type, ncclComm_t comm,
                      cudaStream_t stream) const {
-    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
     if (AllEqual(g.counts)) {
-      MF_RETURN_IF_NCCL_ERROR(ncclAllGather(c.in, c.out, g.counts[rank()], type, comm, stream));
-      return absl::OkStatus();
+      return MF_NCCL_STATUS(ncclAllGather(c.in, c.out, g.counts[rank()], type, comm, stream));
     }
     // ncclAllGather needs equal parts; unequal ones are broadcast, each by its rank.
     return ForEachPart(g.counts, [&](int root, int64_t first, int64_t count) {
@@ -528,14 +513,12 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
-  absl::Status Issue(const ReduceScatter& s, const Collective& c, ncclComm_t comm,
-                     cudaStream_t stream) const {
-    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
+  absl::Status Issue(const ReduceScatter& s, const Collective& c, ncclDataType_t type,
+                     ncclComm_t comm, cudaStream_t stream) const {
     const ncclRedOp_t reduction = NcclReduction(s.reduction);
     if (AllEqual(s.counts)) {
-      MF_RETURN_IF_NCCL_ERROR(
+      return MF_NCCL_STATUS(
           ncclReduceScatter(c.in, c.out, s.counts[rank()], type, reduction, comm, stream));
-      return absl::OkStatus();
     }
     return ForEachPart(s.counts, [&](int root, int64_t first, int64_t count) {
       return ncclReduce(ByteOffset(c.in, first * DataTypeSize(c.dtype)), c.out, count, type,
@@ -544,8 +527,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   static bool AllEqual(absl::Span<const int64_t> counts) {
-    return std::all_of(counts.begin(), counts.end(),
-                       [&](int64_t count) { return count == counts[0]; });
+    return std::ranges::all_of(counts, [&](int64_t count) { return count == counts[0]; });
   }
   // Calls call(rank, first element, count) for each rank with elements, in one NCCL group.
   template <typename Call>
@@ -591,8 +573,14 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
           "NCCL: expected a different GPU for each rank, got GPU ", gpus[r], " twice"));
     }
   }
-  MF_ASSIGN_OR_RETURN(const auto group,
-                      Group::Create(topology, local_ranks, gpus, workers, deadline, options));
+  const auto group = std::make_shared<Group>(topology, local_ranks, gpus, workers, options);
+  if (const absl::Status connected = group->Connect(deadline); !connected.ok()) {
+    const absl::Status why = WithFailure(connected, {.rank = local_ranks[0]});
+    group->Fail(why);
+    if (workers == nullptr) return why;
+    // NCCL does not tell the other workers, which would otherwise wait until their deadline.
+    return workers->ReportFailure(why, MonotonicTime::Now() + kReportTimeout);
+  }
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (size_t r = 0; r < gpus.size(); ++r) {
     communicators.push_back(std::make_unique<NcclCommunicator>(group, static_cast<int>(r)));

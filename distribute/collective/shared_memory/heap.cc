@@ -18,9 +18,6 @@ constexpr size_t kAddresses = size_t{1} << 46;  // half of a process's address s
 
 }  // namespace
 
-SharedHeap::SharedHeap(std::unique_ptr<SharedSegment> segment)
-    : segment_(std::move(segment)), free_({{0, segment_->size()}}) {}
-
 absl::StatusOr<std::shared_ptr<SharedHeap>> SharedHeap::Create(int num_heaps) {
   const size_t most = kAddresses / num_heaps / kHugePageBytes * kHugePageBytes;
   MF_ASSIGN_OR_RETURN(

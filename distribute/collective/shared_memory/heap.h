@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "distribute/collective/shared_memory/segment.h"
@@ -32,7 +33,8 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   void KeepContents();
 
  private:
-  explicit SharedHeap(std::unique_ptr<SharedSegment> segment);
+  explicit SharedHeap(std::unique_ptr<SharedSegment> segment)
+      : segment_(std::move(segment)), free_({{0, segment_->size()}}) {}
   absl::StatusOr<size_t> Take(size_t bytes);
   void GiveBack(size_t offset, size_t bytes);
 

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -53,23 +52,26 @@ bool IsOverflowUser(uid_t user) {
   return user == overflow && count != std::numeric_limits<uid_t>::max();
 }
 
-// The control data of a message, with room for one file descriptor.
-union Control {
-  char bytes[CMSG_SPACE(sizeof(int))];
-  cmsghdr aligned;
+// A message with one part, and with room for one file descriptor in its control data.
+struct Packet {
+  Packet(char* text, size_t size) : data({.iov_base = text, .iov_len = size}) {
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+  }
+  iovec data;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
 };
 
 }  // namespace
 
-UnixSocket::~UnixSocket() {
-  if (fd_ >= 0) close(fd_);
-}
-
 absl::StatusOr<UnixSocket> UnixSocket::Listen(absl::string_view name, uid_t user) {
   UnixSocket made(NewSocket(), user);
   const Address address(name);
-  if (made.fd_ < 0 || bind(made.fd_, address.get(), address.size) != 0 ||
-      listen(made.fd_, SOMAXCONN) != 0) {
+  if (made.socket_.fd() < 0 || bind(made.socket_.fd(), address.get(), address.size) != 0 ||
+      listen(made.socket_.fd(), SOMAXCONN) != 0) {
     return Failed("listen");
   }
   return made;
@@ -80,8 +82,9 @@ absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name, uid_t use
   const Address address(name);
   // Any user can fill the listener's backlog, which blocks connect() until the listener accepts.
   const timeval limit = {.tv_sec = kConnectSeconds, .tv_usec = 0};
-  if (made.fd_ < 0 || setsockopt(made.fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
-      connect(made.fd_, address.get(), address.size) != 0) {
+  if (made.socket_.fd() < 0 ||
+      setsockopt(made.socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0 ||
+      connect(made.socket_.fd(), address.get(), address.size) != 0) {
     return Failed("connect");
   }
   MF_RETURN_IF_ERROR(made.CheckUserOfOtherEnd());
@@ -92,7 +95,8 @@ absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name, uid_t use
 absl::Status UnixSocket::CheckUserOfOtherEnd() const {
   ucred other;
   socklen_t size = sizeof(other);
-  if (getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0) return Failed("SO_PEERCRED");
+  if (getsockopt(socket_.fd(), SOL_SOCKET, SO_PEERCRED, &other, &size) != 0)
+    return Failed("SO_PEERCRED");
   const bool unclear = IsOverflowUser(other.uid);
   if (other.uid == user_ && !unclear) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
@@ -102,7 +106,7 @@ absl::Status UnixSocket::CheckUserOfOtherEnd() const {
 }
 
 absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {
-  pollfd waiting = {.fd = fd_, .events = POLLIN, .revents = 0};
+  pollfd waiting = {.fd = socket_.fd(), .events = POLLIN, .revents = 0};
   while (true) {
     const int64_t left = absl::ToInt64Milliseconds(deadline - MonotonicTime::Now());
     if (left <= 0) return absl::DeadlineExceededError("Unix socket: timed out");
@@ -115,8 +119,8 @@ absl::Status UnixSocket::WaitForInput(MonotonicTime deadline) const {
 absl::StatusOr<UnixSocket> UnixSocket::Accept(MonotonicTime deadline) const {
   while (true) {
     MF_RETURN_IF_ERROR(WaitForInput(deadline));
-    UnixSocket accepted(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC), user_);
-    if (accepted.fd_ < 0) {
+    UnixSocket accepted(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC), user_);
+    if (accepted.socket_.fd() < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       return Failed("accept");
     }
@@ -125,37 +129,27 @@ absl::StatusOr<UnixSocket> UnixSocket::Accept(MonotonicTime deadline) const {
 }
 
 absl::Status UnixSocket::Send(absl::string_view text, int fd) const {
-  iovec data = {.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()};
-  Control control = {};
-  msghdr message = {};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof(control.bytes);
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  Packet packet(const_cast<char*>(text.data()), text.size());
+  cmsghdr* const header = CMSG_FIRSTHDR(&packet.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
-  return sendmsg(fd_, &message, MSG_NOSIGNAL) < 0 ? Failed("sendmsg") : absl::OkStatus();
+  return sendmsg(socket_.fd(), &packet.message, MSG_NOSIGNAL) < 0 ? Failed("sendmsg")
+                                                                  : absl::OkStatus();
 }
 
 absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(MonotonicTime deadline) const {
   MF_RETURN_IF_ERROR(WaitForInput(deadline));
   char text[kMaxText];
-  iovec data = {.iov_base = text, .iov_len = sizeof(text)};
-  Control control = {};
-  msghdr message = {};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof(control.bytes);
-  const ssize_t size = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  Packet packet(text, sizeof(text));
+  const ssize_t size = recvmsg(socket_.fd(), &packet.message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (size < 0) return Failed("recvmsg");
   // The system drops a file if this process has no free descriptor for it.
-  if ((message.msg_flags & MSG_CTRUNC) != 0) return SystemError(EMFILE, "Unix socket: recvmsg");
+  if ((packet.message.msg_flags & MSG_CTRUNC) != 0)
+    return SystemError(EMFILE, "Unix socket: recvmsg");
   Message received = {.text = std::string(text, size)};
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  const cmsghdr* const header = CMSG_FIRSTHDR(&packet.message);
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
     std::memcpy(&received.fd, CMSG_DATA(header), sizeof(int));
   }
@@ -164,7 +158,7 @@ absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(MonotonicTime deadline) 
 }
 
 bool UnixSocket::IsOpen() const {
-  pollfd state = {.fd = fd_, .events = POLLRDHUP, .revents = 0};
+  pollfd state = {.fd = socket_.fd(), .events = POLLRDHUP, .revents = 0};
   return poll(&state, 1, 0) == 0;
 }
 

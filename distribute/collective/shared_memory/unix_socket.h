@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 
@@ -28,13 +28,6 @@ class UnixSocket {
   };
 
   UnixSocket() = default;
-  UnixSocket(UnixSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)), user_(other.user_) {}
-  UnixSocket& operator=(UnixSocket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    std::swap(user_, other.user_);
-    return *this;
-  }
-  ~UnixSocket();
 
   // The other end must belong to `user`; tests pass a different user.
   static absl::StatusOr<UnixSocket> Listen(absl::string_view name, uid_t user = geteuid());
@@ -52,11 +45,11 @@ class UnixSocket {
   bool IsOpen() const;
 
  private:
-  UnixSocket(int fd, uid_t user) : fd_(fd), user_(user) {}
+  UnixSocket(int fd, uid_t user) : socket_(fd), user_(user) {}
   absl::Status CheckUserOfOtherEnd() const;
   absl::Status WaitForInput(MonotonicTime deadline) const;
 
-  int fd_ = -1;
+  OwnedSocket socket_;
   uid_t user_ = 0;  // the user that the other end must belong to
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/collective/tcp/frame.h"
 
+#include <bit>
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 #include "framework/core/crc32c.h"
 
@@ -10,29 +13,20 @@ namespace {
 constexpr uint32_t kMagic = 0x4446464d;  // `MFFD` in memory
 constexpr uint8_t kVersion = 1, kData = 1;
 
-// Offsets of the fields.
-constexpr size_t kMagicAt = 0, kVersionAt = 4, kTypeAt = 5, kReservedAt = 6, kIncarnationAt = 8,
-                 kNumberAt = 16, kStepAt = 24, kSequenceAt = 32, kFingerprintAt = 40,
-                 kMessageBytesAt = 48, kPartAt = 56, kPayloadBytesAt = 60, kPayloadCrcAt = 64,
-                 kHeaderCrcAt = 68;
-
-template <typename T>
-void Put(T value, size_t at, FrameHeaderBytes* bytes) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    (*bytes)[at + i] = static_cast<std::byte>(value >> (8 * i));
-  }
-}
-template <typename T>
-T Take(const FrameHeaderBytes& bytes, size_t at) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | static_cast<T>(bytes[at + i]) << (8 * i));
-  }
-  return value;
-}
+// The layout of a header on the wire.
+struct WireHeader {
+  uint32_t magic = kMagic;
+  uint8_t version = kVersion, type = kData;
+  uint16_t reserved = 0;
+  uint64_t incarnation, number, step, sequence, fingerprint, message_bytes;
+  uint32_t part, payload_bytes, payload_crc;
+  uint32_t header_crc = 0;  // of all bytes before it
+};
+static_assert(sizeof(WireHeader) == kFrameHeaderBytes);
+static_assert(std::endian::native == std::endian::little);
 
 uint32_t HeaderCrc(const FrameHeaderBytes& bytes) {
-  return PayloadCrc({bytes.data(), kHeaderCrcAt});
+  return PayloadCrc({bytes.data(), offsetof(WireHeader, header_crc)});
 }
 
 }  // namespace
@@ -42,21 +36,17 @@ uint32_t PayloadCrc(absl::Span<const std::byte> payload) {
 }
 
 FrameHeaderBytes PackFrameHeader(const FrameHeader& header) {
-  FrameHeaderBytes bytes = {};
-  Put(kMagic, kMagicAt, &bytes);
-  Put(kVersion, kVersionAt, &bytes);
-  Put(kData, kTypeAt, &bytes);
-  Put(header.incarnation, kIncarnationAt, &bytes);
-  Put(header.number, kNumberAt, &bytes);
-  Put(header.tag.step, kStepAt, &bytes);
-  Put(header.tag.sequence, kSequenceAt, &bytes);
-  Put(header.tag.fingerprint, kFingerprintAt, &bytes);
-  Put(header.message_bytes, kMessageBytesAt, &bytes);
-  Put(header.tag.part, kPartAt, &bytes);
-  Put(header.payload_bytes, kPayloadBytesAt, &bytes);
-  Put(header.payload_crc, kPayloadCrcAt, &bytes);
-  Put(HeaderCrc(bytes), kHeaderCrcAt, &bytes);
-  return bytes;
+  WireHeader wire = {.incarnation = header.incarnation,
+                     .number = header.number,
+                     .step = header.tag.step,
+                     .sequence = header.tag.sequence,
+                     .fingerprint = header.tag.fingerprint,
+                     .message_bytes = header.message_bytes,
+                     .part = header.tag.part,
+                     .payload_bytes = header.payload_bytes,
+                     .payload_crc = header.payload_crc};
+  wire.header_crc = HeaderCrc(std::bit_cast<FrameHeaderBytes>(wire));
+  return std::bit_cast<FrameHeaderBytes>(wire);
 }
 
 absl::StatusOr<FrameHeader> UnpackFrameHeader(const FrameHeaderBytes& bytes) {
@@ -64,30 +54,22 @@ absl::StatusOr<FrameHeader> UnpackFrameHeader(const FrameHeaderBytes& bytes) {
     return absl::DataLossError(absl::StrCat("damaged frame: wrong ", what, "; expected ",
                                             absl::Hex(expected), ", got ", absl::Hex(got)));
   };
-  if (const auto magic = Take<uint32_t>(bytes, kMagicAt); magic != kMagic) {
-    return wrong("magic number", kMagic, magic);
-  }
-  if (const auto version = Take<uint8_t>(bytes, kVersionAt); version != kVersion) {
-    return wrong("version", kVersion, version);
-  }
-  if (const auto type = Take<uint8_t>(bytes, kTypeAt); type != kData) {
-    return wrong("type", kData, type);
-  }
-  if (const auto crc = Take<uint32_t>(bytes, kHeaderCrcAt); crc != HeaderCrc(bytes)) {
-    return wrong("header CRC", HeaderCrc(bytes), crc);
-  }
-  if (const auto zero = Take<uint16_t>(bytes, kReservedAt); zero != 0) {
-    return wrong("reserved bytes", 0, zero);
-  }
-  return FrameHeader{.incarnation = Take<uint64_t>(bytes, kIncarnationAt),
-                     .number = Take<uint64_t>(bytes, kNumberAt),
-                     .tag = {.step = Take<uint64_t>(bytes, kStepAt),
-                             .sequence = Take<uint64_t>(bytes, kSequenceAt),
-                             .fingerprint = Take<uint64_t>(bytes, kFingerprintAt),
-                             .part = Take<uint32_t>(bytes, kPartAt)},
-                     .message_bytes = Take<uint64_t>(bytes, kMessageBytesAt),
-                     .payload_bytes = Take<uint32_t>(bytes, kPayloadBytesAt),
-                     .payload_crc = Take<uint32_t>(bytes, kPayloadCrcAt)};
+  const auto wire = std::bit_cast<WireHeader>(bytes);
+  const uint32_t crc = HeaderCrc(bytes);
+  if (wire.magic != kMagic) return wrong("magic number", kMagic, wire.magic);
+  if (wire.version != kVersion) return wrong("version", kVersion, wire.version);
+  if (wire.type != kData) return wrong("type", kData, wire.type);
+  if (wire.header_crc != crc) return wrong("header CRC", crc, wire.header_crc);
+  if (wire.reserved != 0) return wrong("reserved bytes", 0, wire.reserved);
+  return FrameHeader{.incarnation = wire.incarnation,
+                     .number = wire.number,
+                     .tag = {.step = wire.step,
+                             .sequence = wire.sequence,
+                             .fingerprint = wire.fingerprint,
+                             .part = wire.part},
+                     .message_bytes = wire.message_bytes,
+                     .payload_bytes = wire.payload_bytes,
+                     .payload_crc = wire.payload_crc};
 }
 
 }  // namespace mirrorflow

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 namespace {

@@ -18,11 +18,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 

@@ -20,11 +20,6 @@ constexpr auto kIsSentLater = [](const auto& a, const auto& b) {
 
 }  // namespace
 
-TcpPeer::TcpPeer(int own_rank, int rank, uint64_t incarnation, std::unique_ptr<Stream> stream)
-    : own_rank_(own_rank), rank_(rank), incarnation_(incarnation), stream_(std::move(stream)) {}
-
-TcpPeer::~TcpPeer() = default;
-
 absl::Status TcpPeer::Lost(const absl::Status& why, const MessageTag* tag) const {
   std::string where = absl::StrCat("connection of rank ", own_rank_, " to rank ", rank_);
   Failure failure = {.rank = rank_};

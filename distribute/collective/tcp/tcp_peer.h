@@ -24,8 +24,8 @@ namespace mirrorflow {
 
 class TcpPeer {
  public:
-  TcpPeer(int own_rank, int rank, uint64_t incarnation, std::unique_ptr<Stream> stream);
-  ~TcpPeer();
+  TcpPeer(int own_rank, int rank, uint64_t incarnation, std::unique_ptr<Stream> stream)
+      : own_rank_(own_rank), rank_(rank), incarnation_(incarnation), stream_(std::move(stream)) {}
 
   int rank() const { return rank_; }
   // Closes the connection, which signals to the other end that no more data follows.

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
 #include "distribute/collective/tcp/tcp_peer.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 #include "framework/core/status.h"
 #include "framework/core/system_error.h"
 
@@ -21,14 +21,13 @@ namespace {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(const TcpTransportOptions& options, OwnedSocket wake,
+  TcpTransport(int rank, uint64_t incarnation, OwnedSocket wake,
                std::map<int, std::unique_ptr<Stream>> peers)
-      : rank_(options.rank), wake_(std::move(wake)) {
-    for (auto& [rank, stream] : peers) {
-      if (rank >= static_cast<int>(peer_of_.size())) peer_of_.resize(rank + 1, nullptr);
-      peers_.push_back(
-          std::make_unique<TcpPeer>(options.rank, rank, options.incarnation, std::move(stream)));
-      peer_of_[rank] = peers_.back().get();
+      : rank_(rank), wake_(std::move(wake)) {
+    for (auto& [peer, stream] : peers) {
+      if (peer >= static_cast<int>(peer_of_.size())) peer_of_.resize(peer + 1, nullptr);
+      peers_.push_back(std::make_unique<TcpPeer>(rank, peer, incarnation, std::move(stream)));
+      peer_of_[peer] = peers_.back().get();
     }
   }
 
@@ -119,10 +118,10 @@ class TcpTransport final : public Transport {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transport>> CreateTcpTransport(
-    const TcpTransportOptions& options, std::map<int, std::unique_ptr<Stream>> peers) {
+    int rank, uint64_t incarnation, std::map<int, std::unique_ptr<Stream>> peers) {
   OwnedSocket wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (wake.fd() < 0) return NetworkError(errno, "TCP: cannot create an eventfd");
-  return std::make_unique<TcpTransport>(options, std::move(wake), std::move(peers));
+  return std::make_unique<TcpTransport>(rank, incarnation, std::move(wake), std::move(peers));
 }
 
 }  // namespace mirrorflow

@@ -14,15 +14,11 @@
 
 namespace mirrorflow {
 
-struct TcpTransportOptions {
-  int rank = 0;
-  // Distinguishes these connections from earlier ones between the same workers. Part of each frame.
-  uint64_t incarnation = 0;
-};
-
-// Creates the transport. `peers` maps the rank of each peer to the connection to it.
+// Creates the transport of `rank`. `incarnation`, a part of each frame, distinguishes these
+// connections from earlier ones between the same workers. `peers` maps the rank of each peer to the
+// connection to it.
 absl::StatusOr<std::unique_ptr<Transport>> CreateTcpTransport(
-    const TcpTransportOptions& options, std::map<int, std::unique_ptr<Stream>> peers);
+    int rank, uint64_t incarnation, std::map<int, std::unique_ptr<Stream>> peers);
 
 }  // namespace mirrorflow
 

@@ -257,9 +257,7 @@ class Ucx final : public UcxTransport {
     const auto order = [](const Flight& flight) {
       return std::pair(!flight.is_receive, flight.transfer.passed_on);
     };
-    const auto oldest =
-        std::min_element(flights_.begin(), flights_.end(),
-                         [&](const Flight& a, const Flight& b) { return order(a) < order(b); });
+    const auto oldest = std::ranges::min_element(flights_, {}, order);
     return Pending{.peer = oldest->transfer.peer,
                    .tag = oldest->transfer.tag,
                    .bytes = oldest->size,

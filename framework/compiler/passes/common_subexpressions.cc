@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/passes/common_subexpressions.h"
 
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -50,12 +49,12 @@ std::string Key(const Compilation& c, const Node& node) {
     inputs.push_back(variable.ok() ? absl::StrCat("@", *variable)
                                    : absl::StrCat(in.node->id(), ":", in.index));
   }
-  if (node.op().has(kCommutative)) std::sort(inputs.begin(), inputs.end());
+  if (node.op().has(kCommutative)) absl::c_sort(inputs);
   std::string key = node.op().name;
   for (const std::string& in : inputs) absl::StrAppend(&key, " ", in);
   std::vector<NodeId> controls;
   for (const Node* control : node.control_inputs()) controls.push_back(control->id());
-  std::sort(controls.begin(), controls.end());
+  absl::c_sort(controls);
   for (NodeId id : controls) absl::StrAppend(&key, " ^", id);
   for (const auto& [name, value] : node.attrs()) AppendAttr(name, value, &key);
   return key;

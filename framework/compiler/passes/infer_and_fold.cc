@@ -235,9 +235,7 @@ absl::StatusOr<LoopLists> InferAndFold::TryLists(Compilation& c, const Node& nod
     for (const Output& result : bodies[1]->fetches) results.push_back(ListOf(*bodies[1], result));
     const std::optional<int64_t> bound =
         loop_bound_ != nullptr ? loop_bound_(c, node) : std::nullopt;
-    absl::StatusOr<bool> refined = lists.Refine(results, bound);
-    if (!refined.ok()) return Annotate(refined.status(), OpAndName(node));
-    again = *refined;
+    MF_ASSIGN_OR_RETURN(again, Annotate(lists.Refine(results, bound), OpAndName(node)));
   }
   --trials_;
   return lists;
@@ -270,9 +268,9 @@ absl::Status InferAndFold::InferBranches(Compilation& c, const Node& node) {
     shapes.push_back(else_branch.values().shape(a));
     MF_RETURN_IF_ERROR(
         CheckSame(node, i, "which branch runs", shapes[i], then_branch.values().shape(b)));
-    absl::StatusOr<ListInfo> either = EitherList(ListOf(else_branch, a), ListOf(then_branch, b));
-    if (!either.ok()) return Annotate(either.status(), OpAndName(node));
-    results.push_back(*std::move(either));
+    MF_ASSIGN_OR_RETURN(
+        results.emplace_back(),
+        Annotate(EitherList(ListOf(else_branch, a), ListOf(then_branch, b)), OpAndName(node)));
   }
   SetOutputs(c, node, shapes, results);
   return absl::OkStatus();
@@ -330,17 +328,12 @@ absl::Status InferAndFold::InferNode(Compilation& c, const Node& node) {
   return absl::OkStatus();
 }
 
-absl::Status InferAndFold::InferOnly(Compilation& c, StandIn stand_in) {
-  stand_in_ = &stand_in;
-  const absl::Status status = InferOnly(c);
-  stand_in_ = nullptr;
-  return status;
-}
-
-absl::Status InferAndFold::InferOnly(Compilation& c) {
+absl::Status InferAndFold::InferOnly(Compilation& c, std::optional<StandIn> stand_in) {
+  stand_in_ = stand_in.has_value() ? &*stand_in : nullptr;
   ++trials_;
   const absl::Status status = Run(c).status();
   --trials_;
+  stand_in_ = nullptr;
   return status;
 }
 

@@ -7,6 +7,7 @@
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -41,8 +42,7 @@ class InferAndFold final : public Pass {
   // unchanged. A node with incompatible inputs is an error unless `stand_in` is given, which then
   // sets the shapes of the node's outputs.
   using StandIn = absl::FunctionRef<void(Compilation& c, const Node& node)>;
-  absl::Status InferOnly(Compilation& c);
-  absl::Status InferOnly(Compilation& c, StandIn stand_in);
+  absl::Status InferOnly(Compilation& c, std::optional<StandIn> stand_in = std::nullopt);
 
  private:
   // Infer the shapes inside the node's functions from its inputs, and set the shapes of its

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/passes/prune.h"
 
-#include <algorithm>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
@@ -26,8 +26,7 @@ bool TakeDefaults(Compilation& c) {
     const Output by_default = node->input(0);
     // The control inputs must still run before the node's users, but need not run before the node's
     // default value.
-    const bool is_asked_for =
-        c.IsFetched(node->output(0)) || std::count(c.targets.begin(), c.targets.end(), node) > 0;
+    const bool is_asked_for = c.IsFetched(node->output(0)) || absl::c_count(c.targets, node) > 0;
     for (Node* control : node->control_inputs()) {
       for (const Use& use : std::vector<Use>(node->uses().begin(), node->uses().end())) {
         c.graph.AddControlEdge(control, use.user);

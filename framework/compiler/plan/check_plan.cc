@@ -63,11 +63,9 @@ class Checker {
       const Instruction& instruction = plan_.instructions[i];
       const int lane = static_cast<int>(instruction.lane);
       Clock& clock = now[lane];
-      if (instruction.kind == InstructionKind::kRecord ||
-          instruction.kind == InstructionKind::kWait) {
-        if (instruction.event < 0 || instruction.event >= plan_.num_events) {
-          return Error(i, "refers to an event that does not exist");
-        }
+      if (OrdersLanes(instruction.kind) &&
+          (instruction.event < 0 || instruction.event >= plan_.num_events)) {
+        return Error(i, "refers to an event that does not exist");
       }
       if (instruction.kind == InstructionKind::kWait) {
         if (!is_recorded[instruction.event])
@@ -104,12 +102,9 @@ class Checker {
 
   std::string Describe(int i) const {
     if (i == kLastRun) return "an instruction of the previous run";
-    const Instruction& instruction = plan_.instructions[i];
+    const int32_t node = plan_.instructions[i].node;
     return absl::StrCat("instruction ", i,
-                        instruction.node >= 0
-                            ? absl::StrCat(" (", plan_.node_ops[instruction.node], "(",
-                                           plan_.node_names[instruction.node], "))")
-                            : "");
+                        node >= 0 ? absl::StrCat(" (", plan_.NodeText(node), ")") : "");
   }
 
   absl::Status Error(size_t i, absl::string_view what) const {

@@ -91,7 +91,7 @@ class Mover {
       return !use.is_write && (use.operand.offset == collective.in.offset ||
                                use.operand.offset == product->right.offset);
     };
-    uses.erase(std::remove_if(uses.begin(), uses.end(), is_row), uses.end());
+    std::erase_if(uses, is_row);
   }
 
   bool MayBeLate(int finish) {

@@ -18,7 +18,6 @@ class FinishUpdatesLate final : public PlanPass {
  public:
   absl::string_view name() const override { return "finish_updates_late"; }
   Facts needs() const override { return kEmitted; }
-  Facts gives() const override { return 0; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(PlanState& s) override;
 };

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/plan/emit_collectives.h"
 #include "framework/core/buffer.h"
@@ -24,8 +25,7 @@ int64_t Padded(const Lifetime& v) { return static_cast<int64_t>(AlignUp(v.bytes)
 std::vector<int64_t> GreedyBySize(absl::Span<const Lifetime> values) {
   std::vector<int> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return values[a].bytes > values[b].bytes; });
+  absl::c_stable_sort(order, [&](int a, int b) { return values[a].bytes > values[b].bytes; });
   std::vector<int64_t> offsets(values.size(), 0);
   std::vector<int> placed;  // sorted by offset
   for (int v : order) {
@@ -54,12 +54,11 @@ std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
   std::vector<int> births(values.size());
   std::iota(births.begin(), births.end(), 0);
   std::vector<int> deaths = births;
-  std::stable_sort(births.begin(), births.end(), [&](int a, int b) {
+  absl::c_stable_sort(births, [&](int a, int b) {
     return values[a].first != values[b].first ? values[a].first < values[b].first
                                               : values[a].bytes > values[b].bytes;
   });
-  std::stable_sort(deaths.begin(), deaths.end(),
-                   [&](int a, int b) { return values[a].last < values[b].last; });
+  absl::c_stable_sort(deaths, [&](int a, int b) { return values[a].last < values[b].last; });
   std::vector<int64_t> offsets(values.size(), 0);
   std::map<int64_t, int64_t> free_at;       // offset -> size
   std::multimap<int64_t, int64_t> free_of;  // size -> offset
@@ -263,9 +262,7 @@ MemoryPlan PackValues(absl::Span<const Lifetime> values) {
 absl::StatusOr<bool> PlanMemory::Run(PlanState& s) {
   Plan& plan = *s.plan;
   for (const Instruction& instruction : plan.instructions) {
-    const bool has_functions =
-        instruction.kind == InstructionKind::kBranch || instruction.kind == InstructionKind::kLoop;
-    if (has_functions) PlaceControl(s, instruction);
+    if (RunsPlans(instruction.kind)) PlaceControl(s, instruction);
   }
   MF_RETURN_IF_ERROR(PlaceArena(s));
   MF_RETURN_IF_ERROR(FillConstants(s));

@@ -49,8 +49,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
 }
 
 std::string PlanState::ToString(int max_elements) const {
-  TextOptions text_options{.omit_defaults = true, .max_elements = max_elements};
-  text_options.comment = [this](const Node& node) {
+  const auto comment_on = [this](const Node& node) {
     std::string comment;
     const size_t id = node.id();
     for (int i = 0; i < node.num_outputs() && id < shapes.size(); ++i) {
@@ -61,7 +60,8 @@ std::string PlanState::ToString(int max_elements) const {
     if (id < kernel_plans.size() && kernel_plans[id].fails_on_data) comment += " fails_on_data";
     return comment;
   };
-  std::string text = GraphToText(graph, text_options);
+  std::string text = GraphToText(
+      graph, {.omit_defaults = true, .max_elements = max_elements, .comment = comment_on});
   if (!order.empty()) text += "order:\n";
   for (const Node* node : order) absl::StrAppend(&text, "  ", node->name(), "\n");
   if (!storage.all.empty()) text += "storages:\n";

@@ -25,10 +25,6 @@ void PlanWriter::Append(Instruction instruction, const StorageUses& uses) {
   }
 }
 
-void PlanWriter::AppendEvent(InstructionKind kind, LaneKind lane, EventId event) {
-  Append({.kind = kind, .lane = lane, .event = event}, {});
-}
-
 void PlanWriter::Order(LaneKind from, LaneKind to) {
   const EventId event = plan_.num_events++;
   AppendEvent(InstructionKind::kRecord, from, event);

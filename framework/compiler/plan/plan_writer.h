@@ -30,7 +30,9 @@ class PlanWriter {
   // refer to them.
   int AddName(const Node& node);
   void Append(Instruction instruction, const StorageUses& uses);
-  void AppendEvent(InstructionKind kind, LaneKind lane, EventId event);
+  void AppendEvent(InstructionKind kind, LaneKind lane, EventId event) {
+    Append({.kind = kind, .lane = lane, .event = event}, {});
+  }
   // Makes lane `to` wait for all instructions emitted so far in lane `from`.
   void Order(LaneKind from, LaneKind to);
 

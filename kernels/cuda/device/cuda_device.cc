@@ -23,8 +23,6 @@ namespace {
 
 // Not tuned by measurement; PyTorch's DistributedDataParallel uses 25 MiB.
 constexpr int64_t kBucketBytes = int64_t{16} << 20;
-// The timeout for copies outside a step, which have no deadline.
-constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
 // The report that the host receives after each step: the DataFailure, followed by the fetches
 // that fit after it.
@@ -75,8 +73,7 @@ class StreamLane final : public CudaLane {
   absl::Status Wait(EventId id) override { return (*events_)[id].MakeWait(stream_); }
   absl::Status Record(EventId id) override { return (*events_)[id].Record(stream_); }
   absl::Status Copy(const std::byte* from, std::byte* to, size_t bytes) override {
-    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
-    return absl::OkStatus();
+    return MF_CUDA_STATUS(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
   }
   absl::Status Read(const std::byte* from, std::byte* host, size_t bytes,
                     MonotonicTime deadline) override {
@@ -287,9 +284,8 @@ class CudaDevice final : public Device {
 
   absl::Status CopyInput(const StepInput& input, const StreamLane& lane) {
     Count(activity.copies_in);
-    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(input.ahead, input.host, input.bytes,
-                                            cudaMemcpyHostToDevice, lane.stream()));
-    return absl::OkStatus();
+    return MF_CUDA_STATUS(cudaMemcpyAsync(input.ahead, input.host, input.bytes,
+                                          cudaMemcpyHostToDevice, lane.stream()));
   }
   // Waits for the step that is still running, if any, and reads its report.
   absl::Status WaitForRunningStep(MonotonicTime deadline) {
@@ -331,9 +327,8 @@ class CudaDevice final : public Device {
     return CopyToHost(report_.get(), host_report_.get(), used);
   }
   absl::Status CopyToHost(const std::byte* device, std::byte* host, size_t bytes) {
-    MF_RETURN_IF_CUDA_ERROR(
+    return MF_CUDA_STATUS(
         cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, compute().stream()));
-    return absl::OkStatus();
   }
   // Calls visit(fetch, offset) for each non-empty fetch, with its offset in the report, or 0 if it
   // does not fit.
@@ -466,8 +461,7 @@ class CudaDevice final : public Device {
           name_,
           ": the device can no longer be used, because an earlier step did not finish in time"));
     }
-    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
-    return absl::OkStatus();
+    return MF_CUDA_STATUS(cudaSetDevice(ordinal_));
   }
   StreamLane& compute() { return lanes_[static_cast<int>(LaneKind::kCompute)]; }
 

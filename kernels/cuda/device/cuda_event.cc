@@ -4,31 +4,25 @@
 #include <cstdint>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
-#include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_status.h"
 
 namespace mirrorflow {
 
-absl::Status CudaEvent::Make() {
-  MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
-  return absl::OkStatus();
+absl::Status CudaEvent::Make(unsigned int flags) {
+  return MF_CUDA_STATUS(cudaEventCreateWithFlags(&event_, flags));
 }
 
 absl::Status CudaEvent::Record(cudaStream_t stream) const {
-  MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(event_, stream));
-  return absl::OkStatus();
+  return MF_CUDA_STATUS(cudaEventRecord(event_, stream));
 }
 
 absl::Status CudaEvent::RecordFromGraph(cudaStream_t stream) const {
-  MF_RETURN_IF_CUDA_ERROR(cudaEventRecordWithFlags(event_, stream, cudaEventRecordExternal));
-  return absl::OkStatus();
+  return MF_CUDA_STATUS(cudaEventRecordWithFlags(event_, stream, cudaEventRecordExternal));
 }
 
 absl::Status CudaEvent::MakeWait(cudaStream_t stream) const {
-  MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, event_, 0));
-  return absl::OkStatus();
+  return MF_CUDA_STATUS(cudaStreamWaitEvent(stream, event_, 0));
 }
 
 absl::Status CudaEvent::WaitUntil(MonotonicTime deadline) const {

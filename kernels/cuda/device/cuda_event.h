@@ -24,7 +24,8 @@ class CudaEvent {
   }
 
   // Creates the event on the thread's current GPU. Must be called first.
-  absl::Status Make();
+  absl::Status Make(unsigned int flags = cudaEventDisableTiming);
+  cudaEvent_t get() const { return event_; }
   absl::Status Record(cudaStream_t stream) const;
   // Like Record, while `stream` is being captured. Each launch of the graph then records the event,
   // for streams outside the graph.

@@ -26,8 +26,7 @@ absl::StatusOr<std::unique_ptr<CudaGraph>> CudaGraph::Capture(
 CudaGraph::~CudaGraph() { cudaGraphExecDestroy(graph_); }
 
 absl::Status CudaGraph::Launch(cudaStream_t stream) const {
-  MF_RETURN_IF_CUDA_ERROR(cudaGraphLaunch(graph_, stream));
-  return absl::OkStatus();
+  return MF_CUDA_STATUS(cudaGraphLaunch(graph_, stream));
 }
 
 }  // namespace mirrorflow

@@ -15,6 +15,8 @@ absl::Status CudaStatus(cudaError_t error, absl::string_view call);
 
 }  // namespace mirrorflow
 
+// Evaluates a CUDA runtime call to its status, whose message contains the call's text.
+#define MF_CUDA_STATUS(call) ::mirrorflow::CudaStatus((call), #call)
 // Returns from the function if a CUDA runtime call fails.
 #define MF_RETURN_IF_CUDA_ERROR(call) MF_RETURN_IF_ERROR(::mirrorflow::CudaStatus((call), #call))
 

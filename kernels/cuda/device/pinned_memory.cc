@@ -12,15 +12,12 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kHalf = size_t{2} << 20;
-// The timeout for copies outside a step, which have no deadline.
-constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
 }  // namespace
 
 absl::Status PinnedMemory::Make(size_t bytes) {
-  MF_RETURN_IF_CUDA_ERROR(
+  return MF_CUDA_STATUS(
       cudaMallocHost(reinterpret_cast<void**>(&memory_), std::max<size_t>(bytes, 1)));
-  return absl::OkStatus();
 }
 
 absl::Status StagedCopies::Make(cudaStream_t stream) {

@@ -18,6 +18,9 @@
 
 namespace mirrorflow {
 
+// The timeout for copies outside a step, which have no deadline.
+inline constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
+
 class PinnedMemory {
  public:
   PinnedMemory() = default;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,7 @@
 #include "framework/graph/attr_value.h"
 #include "framework/runtime/tuning_table.h"
 #include "kernels/cuda/device/cuda_device.h"
+#include "kernels/cuda/device/cuda_event.h"
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/libraries/program.h"
 
@@ -28,37 +28,26 @@ constexpr absl::Duration kTimeout = absl::Minutes(1);
 class Timer {
  public:
   ~Timer() {
-    for (cudaEvent_t event : {begin_, end_}) {
-      if (event != nullptr) cudaEventDestroy(event);
-    }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   absl::Status Make() {
     MF_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&begin_, cudaEventDefault));
-    MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&end_, cudaEventDefault));
-    return absl::OkStatus();
+    MF_RETURN_IF_ERROR(begin_.Make(cudaEventDefault));
+    return end_.Make(cudaEventDefault);
   }
   absl::StatusOr<float> Milliseconds(absl::FunctionRef<absl::Status(cudaStream_t)> run) {
-    MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(begin_, stream_));
+    MF_RETURN_IF_ERROR(begin_.Record(stream_));
     MF_RETURN_IF_ERROR(run(stream_));
-    MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(end_, stream_));
-    const MonotonicTime deadline = MonotonicTime::Now() + kTimeout;
-    for (cudaError_t state; (state = cudaEventQuery(end_)) != cudaSuccess;) {
-      if (state != cudaErrorNotReady) return CudaStatus(state, "cudaEventQuery");
-      if (MonotonicTime::Now() > deadline) {
-        return absl::DeadlineExceededError("autotune: the GPU did not finish in time");
-      }
-      std::this_thread::yield();
-    }
+    MF_RETURN_IF_ERROR(end_.Record(stream_));
+    MF_RETURN_IF_ERROR(Annotate(end_.WaitUntil(MonotonicTime::Now() + kTimeout), "autotune"));
     float milliseconds = 0;
-    MF_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&milliseconds, begin_, end_));
+    MF_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));
     return milliseconds;
   }
 
  private:
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  CudaEvent begin_, end_;
 };
 
 absl::StatusOr<float> BestTime(Timer& timer, absl::FunctionRef<absl::Status(cudaStream_t)> run) {

@@ -128,7 +128,7 @@ Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width) {
 
 CudaGrid ElementwiseGrid(int64_t n, int width) {
   const int64_t per_block = 256 * std::max(width, 4);  // see kThreads and kPacks of base.cuh
-  return {.x = static_cast<unsigned int>((n + per_block - 1) / per_block)};
+  return {.x = static_cast<unsigned int>(DivideUp(n, per_block))};
 }
 
 }  // namespace mirrorflow

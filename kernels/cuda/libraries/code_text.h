@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/dtype.h"
 #include "framework/core/shape.h"
@@ -48,6 +47,9 @@ std::string BroadcastText(absl::string_view index, const Shape& out, const Shape
 // broadcasts to the output's.
 enum class Neighbours { kAdjacent, kSame, kNeither };
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);
+
+// Returns a / b, rounded up.
+inline int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Returns the grid for Elementwise with packs of `width` elements, and for ForEach over n elements.
 CudaGrid ElementwiseGrid(int64_t n, int width = 1);

@@ -11,10 +11,8 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -88,17 +86,14 @@ class NvrtcProgram {
                                               nvrtcGetErrorString(result), "\n", Log()));
     }
     ++num_compilations;
+    const bool is_binary = arch[0] == 's';  // `sm_90`
+    const auto get_size = is_binary ? nvrtcGetCUBINSize : nvrtcGetPTXSize;
+    const auto get = is_binary ? nvrtcGetCUBIN : nvrtcGetPTX;
+    const std::string what = is_binary ? "nvrtcGetCUBIN" : "nvrtcGetPTX";
     size_t size = 0;
-    std::string code;
-    if (arch[0] == 's') {
-      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetCUBINSize(program_, &size), "nvrtcGetCUBINSize"));
-      code.resize(size);
-      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetCUBIN(program_, code.data()), "nvrtcGetCUBIN"));
-    } else {
-      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetPTXSize(program_, &size), "nvrtcGetPTXSize"));
-      code.resize(size);
-      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetPTX(program_, code.data()), "nvrtcGetPTX"));
-    }
+    MF_RETURN_IF_ERROR(NvrtcStatus(get_size(program_, &size), what + "Size"));
+    std::string code(size, '\0');
+    MF_RETURN_IF_ERROR(NvrtcStatus(get(program_, code.data()), what));
     return code;
   }
 
@@ -251,12 +246,10 @@ std::shared_ptr<Loaded> EntryOf(const std::string& key) {
   };
   static auto* const table = new Table();
   MutexLock lock(&table->mu);
-  auto& loaded = table->loaded;
-  for (auto it = loaded.begin(); it != loaded.end();) {
-    const bool unused = it->second.use_count() == 1 && it->second->IsExpired();
-    it = unused ? loaded.erase(it) : std::next(it);
-  }
-  std::shared_ptr<Loaded>& entry = loaded[key];
+  std::erase_if(table->loaded, [](const auto& each) {
+    return each.second.use_count() == 1 && each.second->IsExpired();
+  });
+  std::shared_ptr<Loaded>& entry = table->loaded[key];
   if (entry == nullptr) entry = std::make_shared<Loaded>();
   return entry;
 }

@@ -37,6 +37,7 @@ absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
   return status == CUBLAS_STATUS_ALLOC_FAILED ? absl::ResourceExhaustedError(message)
                                               : absl::InternalError(message);
 }
+#define MF_CUBLAS_STATUS(call) CublasStatus((call), #call)
 #define MF_RETURN_IF_CUBLAS_ERROR(call) MF_RETURN_IF_ERROR(CublasStatus((call), #call))
 
 // The handle of one lane. A handle can be used for only one device.
@@ -82,9 +83,8 @@ struct Matrix {
     const int64_t stride = has_batch ? rows * columns : 0;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutSetAttribute(
         &layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
-    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutSetAttribute(
+    return MF_CUBLAS_STATUS(cublasLtMatrixLayoutSetAttribute(
         &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
-    return absl::OkStatus();
   }
   // The library takes mutable handles even if it does not modify the layout.
   cublasLtMatrixLayout_t get() const { return const_cast<cublasLtMatrixLayout_t>(&layout); }
@@ -211,18 +211,15 @@ class ProductKernel final : public Kernel {
     static constexpr double kDoubleOne = 1, kDoubleZero = 0;
     const void* const one = in_double_ ? static_cast<const void*>(&kDoubleOne) : &kOne;
     const void* const zero = in_double_ ? static_cast<const void*>(&kDoubleZero) : &kZero;
-    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(
+    return MF_CUBLAS_STATUS(cublasLtMatmul(
         handle, const_cast<cublasLtMatmulDesc_t>(&desc), one, b, b_.get(), a, a_.get(), zero, out,
         out_.get(), out, out_.get(), &algorithm.algo, workspace, algorithm.workspaceSize, stream));
-    return absl::OkStatus();
   }
 
   absl::StatusOr<int> Fastest(const CublasProduct& p, const std::vector<Algorithm>& proposed) {
     const size_t element = DataTypeSize(p.dtype);
-    size_t workspace_bytes = 0;
-    for (const Algorithm& each : proposed) {
-      workspace_bytes = std::max(workspace_bytes, each.workspaceSize);
-    }
+    const size_t workspace_bytes =
+        std::ranges::max(proposed, {}, &Algorithm::workspaceSize).workspaceSize;
     MF_ASSIGN_OR_RETURN(const TrialMemory a, AllocateForTrial(p.batch * p.m * p.k * element));
     MF_ASSIGN_OR_RETURN(const TrialMemory b, AllocateForTrial(p.batch * p.k * p.n * element));
     MF_ASSIGN_OR_RETURN(const TrialMemory bias, AllocateForTrial(p.n * element));
@@ -242,9 +239,7 @@ class ProductKernel final : public Kernel {
   template <typename T>
   static absl::Status Set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
                           T value) {
-    MF_RETURN_IF_CUBLAS_ERROR(
-        cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
-    return absl::OkStatus();
+    return MF_CUBLAS_STATUS(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
   }
 
   // Returns the heuristic's proposals, best first: at least one and at most `max_count`.
@@ -282,10 +277,8 @@ class ProductKernel final : public Kernel {
     if (asked == CUBLAS_STATUS_INVALID_VALUE) asked = CUBLAS_STATUS_NOT_SUPPORTED;
     MF_RETURN_IF_ERROR(CublasStatus(asked, "cublasLtMatmulAlgoGetHeuristic"));
     proposed.resize(found);
-    proposed.erase(
-        std::remove_if(proposed.begin(), proposed.end(),
-                       [](const Algorithm& each) { return each.state != CUBLAS_STATUS_SUCCESS; }),
-        proposed.end());
+    std::erase_if(proposed,
+                  [](const Algorithm& each) { return each.state != CUBLAS_STATUS_SUCCESS; });
     if (proposed.empty()) {
       return absl::UnimplementedError("cuBLASLt has no algorithm for this product");
     }

@@ -142,32 +142,24 @@ class GraphBuilder : public CudnnGraphBuilder {
   int64_t next_virtual_ = kFirstVirtual;
 };
 
-class CudnnAttentionKernel final : public Kernel {
- public:
-  CudnnAttentionKernel(std::shared_ptr<const CudnnEngine> engine, float scale, bool causal)
-      : engine_(std::move(engine)), scale_(scale), causal_(causal) {}
-
-  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
-    float scale = scale_, no_weight = -std::numeric_limits<float>::infinity();
-    // The library takes mutable addresses even for data that it only reads.
-    const auto input = [&](int i) { return const_cast<char*>(args.input<char>(i)); };
-    CudnnBindings bindings = {
-        .ids = {kQ, kK, kV, kY, kLogSum, kScale},
-        .addresses = {input(0), input(1), input(2), args.output<char>(0), args.output<char>(1),
-                      &scale},
-        .workspace = engine_->workspace_bytes > 0 ? args.scratch<char>() : nullptr};
-    if (causal_) {
-      bindings.ids.push_back(kNoWeight);
-      bindings.addresses.push_back(&no_weight);
-    }
-    return lane.Library<CudnnLane>().Execute(StreamOf(lane), engine_, bindings);
-  }
-
- private:
-  const std::shared_ptr<const CudnnEngine> engine_;
-  const float scale_;
-  const bool causal_;
-};
+KernelPlan KernelOf(const std::shared_ptr<const CudnnEngine>& engine, float scale, bool causal) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) {
+            float scale_value = scale, no_weight = -std::numeric_limits<float>::infinity();
+            // The library takes mutable addresses even for data that it only reads.
+            const auto input = [&](int i) { return const_cast<char*>(args.input<char>(i)); };
+            CudnnBindings bindings = {
+                .ids = {kQ, kK, kV, kY, kLogSum, kScale},
+                .addresses = {input(0), input(1), input(2), args.output<char>(0),
+                              args.output<char>(1), &scale_value},
+                .workspace = engine->workspace_bytes > 0 ? args.scratch<char>() : nullptr};
+            if (causal) {
+              bindings.ids.push_back(kNoWeight);
+              bindings.addresses.push_back(&no_weight);
+            }
+            return lane.Library<CudnnLane>().Execute(StreamOf(lane), engine, bindings);
+          }),
+          .scratch_bytes = static_cast<int64_t>(engine->workspace_bytes)};
+}
 
 bool TakesDepth(int64_t depth) { return depth <= kMaxDepth && depth % kDepthStep == 0; }
 
@@ -210,9 +202,7 @@ std::vector<KernelPlan> CudnnAttentionKernels(const KernelContext& c) {
       ProposeEngines(*attention, *gpu, kMaxCudnnAttentions);
   if (!proposed.ok()) return kernels;
   for (const auto& engine : *proposed) {
-    kernels.push_back({.kernel = std::make_unique<CudnnAttentionKernel>(
-                           engine, c.attr<float>("scale"), attention->causal),
-                       .scratch_bytes = static_cast<int64_t>(engine->workspace_bytes)});
+    kernels.push_back(KernelOf(engine, c.attr<float>("scale"), attention->causal));
   }
   return kernels;
 }

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
 #include "framework/core/log.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
@@ -232,10 +232,10 @@ class ConvolutionKernel final : public Kernel {
     const std::string at = FilterOffset(g);
     to_library_ = add(filter, absl::StrCat("to[", at, "] = from[i];"));
     from_library_ = add(filter, absl::StrCat("to[i] = from[", at, "];"));
-    workspace_at_ = padded_at_ = RoundUp(filter * element_bytes);
+    workspace_at_ = padded_at_ = static_cast<int64_t>(AlignUp(filter * element_bytes, kAlignment));
     if (pads_) {
       const int64_t images = ImagesElements(g), padded = ImagesElements(Padded(g));
-      workspace_at_ += RoundUp(padded * element_bytes);
+      workspace_at_ += static_cast<int64_t>(AlignUp(padded * element_bytes, kAlignment));
       images_grid_ = ElementwiseGrid(images);
       padded_grid_ = ElementwiseGrid(padded);
       const std::string inside = PaddedOffset(g);
@@ -251,10 +251,6 @@ class ConvolutionKernel final : public Kernel {
       add_bias_ = add(n, absl::StrCat("to[i] = Store<", type, ">(", HasRelu(c) ? "op::Relu" : "",
                                       "(Load(to[i]) + Load(from[i % ", g.out_channels, "])));"));
     }
-  }
-
-  static int64_t RoundUp(int64_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
   ConvolutionPart part_ = ConvolutionPart::kForward;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/libraries/program.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/device/cuda_device.h"
@@ -11,19 +9,15 @@
 
 namespace mirrorflow {
 
-CudaProgram::CudaProgram() = default;
-CudaProgram::~CudaProgram() = default;
-
 absl::Status CudaFunction::LaunchWith(Lane& lane, const CudaGrid& grid, void** args) const {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return absl::OkStatus();  // nothing to compute
   const dim3 blocks{grid.x, grid.y, grid.z}, threads{grid.threads, grid.threads_y, 1};
-  MF_RETURN_IF_CUDA_ERROR(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), blocks, threads,
-                                           args, /*sharedMem=*/0, StreamOf(lane)));
-  return absl::OkStatus();
+  return MF_CUDA_STATUS(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), blocks, threads,
+                                         args, /*sharedMem=*/0, StreamOf(lane)));
 }
 
 const CudaFunction* CudaProgram::Add(const CudaCode& code) {
-  for (const std::string& include : code.includes) includes_[include] = true;
+  includes_.insert(code.includes.begin(), code.includes.end());
   std::string text = absl::StrCat("(", code.parameters, ") {\n", code.body, "\n}\n");
   std::unique_ptr<CudaFunction>& function = functions_[text];
   if (function == nullptr) {
@@ -37,7 +31,7 @@ const CudaFunction* CudaProgram::Add(const CudaCode& code) {
 
 std::string CudaProgram::Source() const {
   std::string source = "#include \"base.cuh\"\n";
-  for (const auto& [include, used] : includes_) {
+  for (const std::string& include : includes_) {
     absl::StrAppend(&source, "#include \"", include, "\"\n");
   }
   for (const auto& [name, text] : text_of_) absl::StrAppend(&source, "\n", text);

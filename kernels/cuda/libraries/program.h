@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "framework/graph/graph.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/kernel.h"
@@ -61,9 +60,6 @@ class CudaFunction {
 
 class CudaProgram final : public KernelLibrary {
  public:
-  CudaProgram();
-  ~CudaProgram() override;
-
   // Adds a function, which remains valid until the program is destroyed. If the same code has
   // already been added, returns the existing function.
   const CudaFunction* Add(const CudaCode& code);
@@ -83,7 +79,7 @@ class CudaProgram final : public KernelLibrary {
  private:
   std::map<std::string, std::unique_ptr<CudaFunction>> functions_;  // by text
   std::map<std::string, std::string> text_of_;                      // by name
-  std::map<std::string, bool> includes_;
+  std::set<std::string> includes_;
   std::set<const Node*> mask_writers_;
   std::shared_ptr<const CudaLibrary> library_;
 };

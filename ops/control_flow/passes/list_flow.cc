@@ -5,18 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "ops/control.h"
 #include "ops/control_flow/optional.h"
 #include "ops/control_flow/tensor_list.h"
 
 namespace mirrorflow {
 namespace {
-
-ListInfo InfoOf(const Compilation& c, const Output& list) {
-  return ListInfo::From(c.values().at(list));
-}
 
 // An edge from a list to a value that an op, branch or loop derives from it: another list, an
 // element, or a list that contains it.
@@ -50,7 +44,8 @@ absl::Status CollectLists(const Compilation& c, ListsByValue* lists,
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   for (const Node* node : order) {
     for (int i = 0; i < node->num_outputs(); ++i) {
-      if (IsList(node->output(i))) lists->emplace(node->output(i), InfoOf(c, node->output(i)));
+      const Output list = node->output(i);
+      if (IsList(list)) lists->emplace(list, ListInfo::From(c.values().at(list)));
     }
     if (!IsControlFlow(node->op())) {
       if (node->num_outputs() == 0) continue;

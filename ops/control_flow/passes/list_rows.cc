@@ -24,6 +24,10 @@ Output Int(const Scope& scope, int64_t value) {
   return ops::ScalarConst(scope, DT_INT32, static_cast<double>(value));
 }
 
+int64_t CapacityOf(const Scope& scope, const ListRows& list) {
+  return scope.shape(list.rows).dim(0);
+}
+
 // Returns `index` if it is below the length, or else -1, which the kernels reject as out of range.
 Output BelowLength(const Scope& scope, const ListRows& list, const Output& index) {
   if (!list.length.valid() && list.fixed == CapacityOf(scope, list)) return index;
@@ -41,10 +45,6 @@ Output FirstRows(const Scope& scope, const Output& rows, int64_t count) {
 
 }  // namespace
 
-int64_t CapacityOf(const Scope& scope, const ListRows& list) {
-  return scope.shape(list.rows).dim(0);
-}
-
 Output LengthOf(const Scope& scope, const ListRows& list) {
   return list.length.valid() ? list.length : Int(scope, list.fixed);
 }
@@ -53,8 +53,7 @@ ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Sh
                   int64_t length) {
   std::vector<int64_t> dims = {capacity};
   dims.insert(dims.end(), element.dims().begin(), element.dims().end());
-  const Output zero = dtype == DT_BOOL ? ops::Const(scope, Tensor::Scalar<bool>(false))
-                                       : ops::ScalarConst(scope, dtype, 0);
+  const Output zero = ops::ScalarConst(scope, dtype, 0);
   return {.rows = ops::Fill(scope, ops::VectorConst(scope, dims), zero),
           .length = Output(),
           .fixed = length};
@@ -185,10 +184,6 @@ ListRows ResizeRows(const Scope& scope, const ListRows& list, int64_t size) {
   resized = WithRoom(scope, resized, size);
   resized.fixed = size;
   return resized;
-}
-
-Output GatherRows(const Scope& scope, const ListRows& list, const Output& indices) {
-  return ops::GatherV2(scope, list.rows, BelowLength(scope, list, indices), Int(scope, 0));
 }
 
 ListRows ScatterRows(const Scope& scope, const ListRows& list, const Output& indices,

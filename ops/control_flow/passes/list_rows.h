@@ -22,7 +22,6 @@ struct ListRows {
 };
 
 Output LengthOf(const Scope& scope, const ListRows& list);
-int64_t CapacityOf(const Scope& scope, const ListRows& list);
 
 // Returns a list with zeros in all of its `capacity` elements of shape `element`. The first
 // `length` elements exist.
@@ -32,7 +31,8 @@ ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Sh
 // Returns an operation that fails the step unless the list has this length.
 Operation CheckLength(const Scope& scope, const ListRows& list, const Output& length);
 
-// Returns element `index`. The step fails if the element does not exist.
+// Returns element `index`, or stacked elements if it is a vector. The step fails if an element does
+// not exist.
 Output GetRow(const Scope& scope, const ListRows& list, const Output& index);
 ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, const Output& item);
 ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item);
@@ -52,7 +52,6 @@ ListRows WithRoom(const Scope& scope, const ListRows& list, int64_t capacity);
 // Truncates the list or pads it with zeros; its length must be fixed.
 ListRows ResizeRows(const Scope& scope, const ListRows& list, int64_t size);
 
-Output GatherRows(const Scope& scope, const ListRows& list, const Output& indices);
 ListRows ScatterRows(const Scope& scope, const ListRows& list, const Output& indices,
                      const Output& items);
 

@@ -2,10 +2,8 @@
 #include "ops/control_flow/passes/loop_bound.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
-#include "framework/graph/tensor_elements.h"
 #include "ops/binary.h"
 
 namespace mirrorflow {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/control_flow/passes/lower_tensor_lists.h"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,10 +54,6 @@ void ReadBeforeWriting(Compilation& body) {
       body.graph.AddControlEdge(reader, writer);
     }
   }
-}
-
-ListInfo InfoOf(const Compilation& c, const Output& list) {
-  return ListInfo::From(c.values().at(list));
 }
 
 class Lowering {
@@ -183,7 +178,7 @@ class Lowering {
     ListParts item;                     // the element if it is a list
     if (op == ops::kTensorListStack) {
       value = StackRows(scope, rows, node->attr<int64_t>("num_elements"));
-    } else if (op == ops::kTensorListGetItem) {
+    } else if (op == ops::kTensorListGetItem || op == ops::kTensorListGather) {
       value = GetRow(scope, rows, node->input(1));
     } else if (op == ops::kTensorListSetItem) {
       rows = SetRow(scope, rows, node->input(1), node->input(2));
@@ -211,8 +206,6 @@ class Lowering {
       value = ops::Cast(scope, ops::AddN(scope, lengths), DT_BOOL);
     } else if (op == ops::kTensorListResize) {
       MF_ASSIGN_OR_RETURN(rows, Resize(scope, *node, rows));
-    } else if (op == ops::kTensorListGather) {
-      value = GatherRows(scope, rows, node->input(1));
     } else if (op == ops::kTensorListScatterIntoExistingList) {
       rows = ScatterRows(scope, rows, node->input(2), node->input(1));
     } else if (op == ops::kZerosLike) {
@@ -290,7 +283,7 @@ class Lowering {
   }
 
   absl::StatusOr<ListRows> Resize(const Scope& scope, const Node& node, const ListRows& list) {
-    const int64_t size = InfoOf(c_, node.output(0)).length;
+    const int64_t size = ListInfo::From(c_.values().at(node.output(0))).length;
     if (size >= 0 && !list.length.valid()) return ResizeRows(scope, list, size);
     return absl::UnimplementedError(
         "the list's lengths before and after the resize must be known before the step runs");

@@ -17,8 +17,8 @@
 #include "distribute/cluster/connections/tcp_socket.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/owned_socket.h"
 #include "gtest/gtest.h"
 #include "tests/support/coordination.h"
 

@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "distribute/collective/tcp/stream.h"
+#include "framework/core/owned_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/is_error.h"

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/tcp/frame.h"
-#include "distribute/collective/tcp/owned_socket.h"
+#include "framework/core/owned_socket.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -41,8 +41,7 @@ std::pair<OwnedSocket, OwnedSocket> Connection() {
 }
 
 std::unique_ptr<Transport> TransportOf(int rank, std::map<int, std::unique_ptr<Stream>> peers) {
-  auto transport =
-      CreateTcpTransport({.rank = rank, .incarnation = kIncarnation}, std::move(peers));
+  auto transport = CreateTcpTransport(rank, kIncarnation, std::move(peers));
   EXPECT_TRUE(transport.ok()) << transport.status();
   return *std::move(transport);
 }

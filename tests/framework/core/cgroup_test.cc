@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/runtime/usable_cpus.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
 
@@ -108,11 +109,24 @@ TEST(CgroupTest, ContainerThatSeesOnlyItsOwnGroupFindsItAtTheMountPoint) {
   }
 }
 
+TEST(CgroupTest, NamesTheInnermostGroupThatHasReachedItsTaskLimit) {
+  Files files = {{"sys/fs/cgroup/pod/box/pids.max", "max\n"},
+                 {"sys/fs/cgroup/pod/box/pids.current", "20\n"},
+                 {"sys/fs/cgroup/pod/pids.max", "20\n"},
+                 {"sys/fs/cgroup/pod/pids.current", "19\n"}};
+  EXPECT_EQ(TreeOfV2(files).ReachedTaskLimit(), "");
+  files["sys/fs/cgroup/pod/pids.current"] = "20\n";
+  EXPECT_THAT(TreeOfV2(files).ReachedTaskLimit(), testing::EndsWith("/sys/fs/cgroup/pod/pids.max"));
+  files["sys/fs/cgroup/pod/box/pids.max"] = "20\n";
+  EXPECT_THAT(TreeOfV2(files).ReachedTaskLimit(), testing::EndsWith("/pod/box/pids.max"));
+}
+
 TEST(CgroupTest, MissingAndMalformedFilesLimitNothing) {
   const auto expect_no_limit = [](const Cgroup& group, const std::string& what) {
     EXPECT_EQ(group.Cpus(), std::nullopt) << what;
     EXPECT_EQ(group.MemoryLimit(), std::nullopt) << what;
     EXPECT_EQ(group.MemoryLeft(0), std::nullopt) << what;
+    EXPECT_EQ(group.ReachedTaskLimit(), "") << what;
   };
   expect_no_limit(Cgroup("/no/such/root"), "no files");
   expect_no_limit(TreeOfV2({}), "no limits");

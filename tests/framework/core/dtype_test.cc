@@ -49,13 +49,12 @@ TEST(DataTypeTest, SizesMatchCppTypes) {
   EXPECT_EQ(DataTypeSize(DT_RESOURCE), 0u);
 }
 
-TEST(DataTypeTest, KindsDoNotOverlap) {
-  EXPECT_TRUE(IsFloating(DT_BFLOAT16));
-  EXPECT_FALSE(IsInteger(DT_BFLOAT16));
-  EXPECT_TRUE(IsInteger(DT_UINT64));
-  EXPECT_FALSE(IsFloating(DT_UINT64));
-  for (DataType neither : {DT_BOOL, DT_COMPLEX64, DT_STRING, DT_INVALID}) {
-    EXPECT_FALSE(IsFloating(neither) || IsInteger(neither)) << DataTypeName(neither);
+TEST(DataTypeTest, OnlyRealFloatsAreFloating) {
+  for (DataType floating : {DT_FLOAT, DT_DOUBLE, DT_HALF, DT_BFLOAT16}) {
+    EXPECT_TRUE(IsFloating(floating)) << DataTypeName(floating);
+  }
+  for (DataType other : {DT_INT32, DT_UINT64, DT_BOOL, DT_COMPLEX64, DT_STRING, DT_INVALID}) {
+    EXPECT_FALSE(IsFloating(other)) << DataTypeName(other);
   }
 }
 

@@ -32,7 +32,7 @@ class StepCacheTest : public testing::Test {
                                            int64_t rows,
                                            absl::Span<const int64_t> replica_rows = {}) {
     auto compiled =
-        parts.cache->Get(step, {Shape({rows})}, replica_rows, parts.variables->states());
+        parts.cache->Get({step, {Shape({rows})}, replica_rows, parts.variables->states()});
     EXPECT_TRUE(compiled.ok()) << compiled.status();
     return compiled.ok() ? *compiled : nullptr;
   }
@@ -111,7 +111,7 @@ TEST_F(StepCacheTest, StepExceedingMemoryLimitFails) {
   const auto step = parts.Prepare({x_}, {y_});
   EXPECT_NE(Get(parts, *step, 1000), nullptr);
   const auto large =
-      parts.cache->Get(*step, {Shape({1 << 20})}, {}, parts.variables->states()).status();
+      parts.cache->Get({*step, {Shape({1 << 20})}, {}, parts.variables->states()}).status();
   EXPECT_THAT(large, IsError(absl::StatusCode::kResourceExhausted, "1048576 bytes"));
   EXPECT_EQ(parts.cache->size(), 1u);
 }
@@ -139,7 +139,8 @@ TEST_F(StepCacheTest, ThreadsShareOneCompilation) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int64_t i = 0; i < 40; ++i) {
-        const auto compiled = cache.Get(*step, {Shape({1 + i % 8})}, {}, parts.variables->states());
+        const auto compiled =
+            cache.Get({*step, {Shape({1 + i % 8})}, {}, parts.variables->states()});
         ASSERT_TRUE(compiled.ok()) << compiled.status();
         seen[t].insert(compiled->get());
       }

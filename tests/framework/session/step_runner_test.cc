@@ -113,13 +113,13 @@ TEST_F(StepRunnerTest, EvictedStepsAreFreed) {
   EXPECT_TRUE(one.expired());
   EXPECT_FALSE(two.expired());
   // Another thread compiles a step; the runner still holds its own.
-  ASSERT_TRUE(parts.cache->Get(*other, {Shape({9})}, {}, parts.variables->states()).ok());
+  ASSERT_TRUE(parts.cache->Get({*other, {Shape({9})}, {}, parts.variables->states()}).ok());
   run(*step, 3);
   EXPECT_TRUE(two.expired());
   EXPECT_FALSE(three.expired());
   // Now the runner's own step is evicted.
   for (int64_t rows : {10, 11}) {
-    ASSERT_TRUE(parts.cache->Get(*other, {Shape({rows})}, {}, parts.variables->states()).ok());
+    ASSERT_TRUE(parts.cache->Get({*other, {Shape({rows})}, {}, parts.variables->states()}).ok());
   }
   const auto again = run(*step, 3);
   EXPECT_TRUE(three.expired());

@@ -55,7 +55,7 @@ TEST(AllRowsTest, CountsUpAndRestartsWithEachPass) {
 }
 
 TEST(ShuffleRowsTest, YieldsEveryRowOnce) {
-  const auto stream = ShuffleRows(AllRows(997), 1);
+  const auto stream = ShuffleRows(1)(AllRows(997));
   Rows rows = Flat(*stream, 0);
   EXPECT_FALSE(std::is_sorted(rows.begin(), rows.end()));
   std::sort(rows.begin(), rows.end());
@@ -65,25 +65,25 @@ TEST(ShuffleRowsTest, YieldsEveryRowOnce) {
 }
 
 TEST(ShuffleRowsTest, OrderDependsOnlyOnSeedAndEpoch) {
-  const auto one = ShuffleRows(AllRows(50), 1);
+  const auto one = ShuffleRows(1)(AllRows(50));
   const Rows first = Flat(*one, 0);
   EXPECT_NE(Flat(*one, 1), first);
   EXPECT_EQ(Flat(*one, 0), first) << "the order of an epoch must be reproducible";
-  EXPECT_EQ(Flat(*ShuffleRows(AllRows(50), 1), 0), first);
-  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 2), 0), first);
-  EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first)
+  EXPECT_EQ(Flat(*ShuffleRows(1)(AllRows(50)), 0), first);
+  EXPECT_NE(Flat(*ShuffleRows(2)(AllRows(50)), 0), first);
+  EXPECT_NE(Flat(*ShuffleRows(0)(AllRows(50)), 1), first)
       << "the order must not depend on only the sum of seed and epoch";
 }
 
 // Users reproduce and compare runs across machines and versions, so these orders must never change.
 TEST(ShuffleRowsTest, OrderMatchesRecordedOrder) {
-  EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 0), ElementsAre(6, 4, 7, 2, 9, 1, 5, 0, 8, 3));
-  EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 1), ElementsAre(7, 6, 9, 3, 4, 0, 1, 8, 2, 5));
+  EXPECT_THAT(Flat(*ShuffleRows(1)(AllRows(10)), 0), ElementsAre(6, 4, 7, 2, 9, 1, 5, 0, 8, 3));
+  EXPECT_THAT(Flat(*ShuffleRows(1)(AllRows(10)), 1), ElementsAre(7, 6, 9, 3, 4, 0, 1, 8, 2, 5));
 }
 
 TEST(ShuffleRowsTest, AllOrdersAreEquallyLikely) {
   std::map<Rows, int> seen;
-  const auto stream = ShuffleRows(AllRows(4), 7);
+  const auto stream = ShuffleRows(7)(AllRows(4));
   constexpr int kEpochs = 24'000;
   for (int epoch = 0; epoch < kEpochs; ++epoch) ++seen[Flat(*stream, epoch)];
   ASSERT_EQ(seen.size(), 24u);
@@ -95,7 +95,7 @@ TEST(ShuffleRowsTest, AllOrdersAreEquallyLikely) {
 }
 
 TEST(ShuffleRowsTest, MovesBatchesAsUnits) {
-  const auto stream = ShuffleRows(BatchRows(AllRows(7), 2, /*drop_remainder=*/false), 3);
+  const auto stream = ShuffleRows(3)(BatchRows(2, /*drop_remainder=*/false)(AllRows(7)));
   std::vector<Rows> batches = Elements(*stream, 0);
   EXPECT_THAT(batches, Not(ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4, 5}, Rows{6})));
   std::sort(batches.begin(), batches.end());
@@ -103,54 +103,54 @@ TEST(ShuffleRowsTest, MovesBatchesAsUnits) {
 }
 
 TEST(BatchRowsTest, KeepsPartialLastBatch) {
-  EXPECT_THAT(Elements(*BatchRows(AllRows(5), 2, false), 0),
+  EXPECT_THAT(Elements(*BatchRows(2, false)(AllRows(5)), 0),
               ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4}));
-  EXPECT_THAT(Elements(*BatchRows(AllRows(2), 5, false), 0), ElementsAre(Rows{0, 1}));
+  EXPECT_THAT(Elements(*BatchRows(5, false)(AllRows(2)), 0), ElementsAre(Rows{0, 1}));
 }
 
 TEST(BatchRowsTest, DropsPartialLastBatchOnRequest) {
-  EXPECT_THAT(Elements(*BatchRows(AllRows(5), 2, true), 0), ElementsAre(Rows{0, 1}, Rows{2, 3}));
-  EXPECT_THAT(Elements(*BatchRows(AllRows(2), 5, true), 0), IsEmpty());
+  EXPECT_THAT(Elements(*BatchRows(2, true)(AllRows(5)), 0), ElementsAre(Rows{0, 1}, Rows{2, 3}));
+  EXPECT_THAT(Elements(*BatchRows(5, true)(AllRows(2)), 0), IsEmpty());
 }
 
 TEST(RepeatRowsTest, EpochNumbersContinueAcrossPasses) {
-  const auto shuffled = ShuffleRows(AllRows(20), 1);
+  const auto shuffled = ShuffleRows(1)(AllRows(20));
   Rows expected = Flat(*shuffled, 6);
   for (int64_t row : Flat(*shuffled, 7)) expected.push_back(row);
   // With two epochs per pass, pass 3 consists of epochs 6 and 7.
-  EXPECT_EQ(Flat(*RepeatRows(ShuffleRows(AllRows(20), 1), 2), 3), expected);
-  EXPECT_EQ(Flat(*RepeatRows(ShuffleRows(AllRows(20), 1), -1), 6, /*limit=*/40), expected);
+  EXPECT_EQ(Flat(*RepeatRows(2)(ShuffleRows(1)(AllRows(20))), 3), expected);
+  EXPECT_EQ(Flat(*RepeatRows(-1)(ShuffleRows(1)(AllRows(20))), 6, /*limit=*/40), expected);
 }
 
 TEST(RepeatRowsTest, BatchesAfterRepeatSpanEpochs) {
-  EXPECT_THAT(Elements(*BatchRows(RepeatRows(AllRows(3), 2), 2, false), 0),
+  EXPECT_THAT(Elements(*BatchRows(2, false)(RepeatRows(2)(AllRows(3))), 0),
               ElementsAre(Rows{0, 1}, Rows{2, 0}, Rows{1, 2}));
 }
 
 TEST(RepeatRowsTest, RepeatOfAnEmptyStreamEnds) {
-  EXPECT_THAT(Flat(*RepeatRows(AllRows(0), -1), 0), IsEmpty());
-  EXPECT_THAT(Flat(*RepeatRows(AllRows(0), 3), 0), IsEmpty());
-  EXPECT_THAT(Flat(*RepeatRows(AllRows(3), 0), 0), IsEmpty());
+  EXPECT_THAT(Flat(*RepeatRows(-1)(AllRows(0)), 0), IsEmpty());
+  EXPECT_THAT(Flat(*RepeatRows(3)(AllRows(0)), 0), IsEmpty());
+  EXPECT_THAT(Flat(*RepeatRows(0)(AllRows(3)), 0), IsEmpty());
 }
 
 TEST(TakeRowsTest, StopsEarlyAndRestartsWithEachPass) {
-  const auto stream = TakeRows(RepeatRows(AllRows(3), -1), 5);
+  const auto stream = TakeRows(5)(RepeatRows(-1)(AllRows(3)));
   EXPECT_THAT(Flat(*stream, 0), ElementsAre(0, 1, 2, 0, 1));
   EXPECT_THAT(Flat(*stream, 1), ElementsAre(0, 1, 2, 0, 1));
-  EXPECT_THAT(Flat(*TakeRows(AllRows(2), 5), 0), ElementsAre(0, 1));
+  EXPECT_THAT(Flat(*TakeRows(5)(AllRows(2)), 0), ElementsAre(0, 1));
 }
 
 TEST(ShardRowsTest, ShardsPartitionTheElements) {
-  EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 0), 0), ElementsAre(0, 3, 6));
-  EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 1), 0), ElementsAre(1, 4, 7));
-  EXPECT_THAT(Flat(*ShardRows(AllRows(8), 3, 2), 0), ElementsAre(2, 5));
-  EXPECT_THAT(Flat(*ShardRows(AllRows(2), 3, 2), 0), IsEmpty());
-  EXPECT_THAT(Elements(*ShardRows(BatchRows(AllRows(5), 2, false), 2, 0), 0),
+  EXPECT_THAT(Flat(*ShardRows(3, 0)(AllRows(8)), 0), ElementsAre(0, 3, 6));
+  EXPECT_THAT(Flat(*ShardRows(3, 1)(AllRows(8)), 0), ElementsAre(1, 4, 7));
+  EXPECT_THAT(Flat(*ShardRows(3, 2)(AllRows(8)), 0), ElementsAre(2, 5));
+  EXPECT_THAT(Flat(*ShardRows(3, 2)(AllRows(2)), 0), IsEmpty());
+  EXPECT_THAT(Elements(*ShardRows(2, 0)(BatchRows(2, false)(AllRows(5))), 0),
               ElementsAre(Rows{0, 1}, Rows{4}));
 }
 
 TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItEntersTheBuffer) {
-  const auto stream = ShuffleInBuffer(AllRows(100), 1, 10);
+  const auto stream = ShuffleInBuffer(1, 10)(AllRows(100));
   const Rows rows = Flat(*stream, 0);
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_LT(rows[i], static_cast<int64_t>(i) + 10);
   EXPECT_FALSE(std::is_sorted(rows.begin(), rows.end()));
@@ -160,24 +160,17 @@ TEST(ShuffleInBufferTest, YieldsEveryRowOnceAndNoneBeforeItEntersTheBuffer) {
   EXPECT_EQ(sorted, expected);
   EXPECT_EQ(Flat(*stream, 0), rows) << "the order of an epoch must be reproducible";
   EXPECT_NE(Flat(*stream, 1), rows);
-  EXPECT_NE(Flat(*ShuffleInBuffer(AllRows(100), 2, 10), 0), rows);
-  EXPECT_EQ(Flat(*ShuffleInBuffer(AllRows(9), 2, 1), 0), Flat(*AllRows(9), 0));
+  EXPECT_NE(Flat(*ShuffleInBuffer(2, 10)(AllRows(100)), 0), rows);
+  EXPECT_EQ(Flat(*ShuffleInBuffer(2, 1)(AllRows(9)), 0), Flat(*AllRows(9), 0));
 }
-
-using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
 
 // A stream that skips elements continues like one whose first elements have been read.
 TEST(SkipRowsTest, SkipsTheFirstElementsOfEveryKindOfStream) {
-  const auto shuffle = [](auto input) { return ShuffleRows(std::move(input), 7); };
-  const auto batch = [](auto input) { return BatchRows(std::move(input), 3, false); };
-  const auto full_batch = [](auto input) { return BatchRows(std::move(input), 3, true); };
-  const auto repeat = [](auto input) { return RepeatRows(std::move(input), 3); };
-  const auto forever = [](auto input) { return RepeatRows(std::move(input), -1); };
-  const auto take = [](auto input) { return TakeRows(std::move(input), 5); };
-  const auto skip = [](auto input) { return SkipRows(std::move(input), 2); };
-  const auto shard = [](auto input) { return ShardRows(std::move(input), 3, 1); };
-  const auto buffer = [](auto input) { return ShuffleInBuffer(std::move(input), 7, 3); };
-  const std::vector<std::vector<Stage>> pipelines = {
+  const RowTransform shuffle = ShuffleRows(7), batch = BatchRows(3, false);
+  const RowTransform full_batch = BatchRows(3, true), repeat = RepeatRows(3);
+  const RowTransform forever = RepeatRows(-1), take = TakeRows(5), skip = SkipRows(2);
+  const RowTransform shard = ShardRows(3, 1), buffer = ShuffleInBuffer(7, 3);
+  const std::vector<std::vector<RowTransform>> pipelines = {
       {},
       {shuffle},
       {shuffle, batch},
@@ -198,13 +191,13 @@ TEST(SkipRowsTest, SkipsTheFirstElementsOfEveryKindOfStream) {
     for (const int64_t count : {0, 1, 2, 3, 4, 5, 7, 8, 30, 100}) {
       const auto make = [&] {
         std::unique_ptr<RowStream> stream = AllRows(8);
-        for (const Stage& stage : pipelines[p]) stream = stage(std::move(stream));
+        for (const RowTransform& stage : pipelines[p]) stream = stage(std::move(stream));
         return stream;
       };
       std::vector<Rows> expected = Elements(*make(), 4, 200);
       expected.erase(expected.begin(),
                      expected.begin() + std::min<int64_t>(count, expected.size()));
-      const auto skipping = SkipRows(make(), count);
+      const auto skipping = SkipRows(count)(make());
       for (int pass = 0; pass < 2; ++pass) {
         std::vector<Rows> got = Elements(*skipping, 4, static_cast<int>(expected.size()) + 1);
         got.resize(std::min(got.size(), expected.size()));
@@ -215,12 +208,12 @@ TEST(SkipRowsTest, SkipsTheFirstElementsOfEveryKindOfStream) {
 }
 
 TEST(SkipRowsTest, SkipReturnsHowManyElementsItSkipped) {
-  const auto stream = BatchRows(RepeatRows(AllRows(4), 2), 3, false);
+  const auto stream = BatchRows(3, false)(RepeatRows(2)(AllRows(4)));
   ASSERT_EQ(stream->Start(0), absl::OkStatus());
   EXPECT_EQ(*stream->Skip(2), 2);
   EXPECT_EQ(*stream->Skip(5), 1);
   EXPECT_EQ(*stream->Skip(5), 0);
-  const auto nothing = RepeatRows(AllRows(0), -1);
+  const auto nothing = RepeatRows(-1)(AllRows(0));
   ASSERT_EQ(nothing->Start(0), absl::OkStatus());
   EXPECT_EQ(*nothing->Skip(10), 0);
 }

@@ -122,7 +122,7 @@ Output WithFactors(const Scope& scope, Output y, const std::vector<Output>& fact
     return Output();
   }
   for (size_t i = 0; i < factors.size(); ++i) {
-    const Output x = FindOutput(scope.graph(), dropouts[i]->attr<std::string>(kInferenceAttr));
+    const Output x = OutputFromAttr(*dropouts[i], kInferenceAttr);
     scope.graph().ReplaceUses(dropouts[i]->output(0), ops::Mul(scope, x, factors[i]));
   }
   return y;

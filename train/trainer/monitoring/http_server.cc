@@ -27,22 +27,17 @@ constexpr size_t kMaxDiscarded = 16 * HttpServer::kMaxRequestBytes;
 constexpr absl::Duration kPauseAfterError = absl::Milliseconds(100);
 
 absl::string_view ReasonOf(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Internal Server Error";
+  constexpr std::pair<int, absl::string_view> kReasons[] = {
+      {200, "OK"},
+      {400, "Bad Request"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {431, "Request Header Fields Too Large"},
+      {503, "Service Unavailable"}};
+  for (const auto& [known, reason] : kReasons) {
+    if (known == code) return reason;
   }
+  return "Internal Server Error";
 }
 
 // Formats an HTTP/1.0 reply. The connection closes after it.

@@ -23,9 +23,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/connections/connection_listener.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/mutex.h"
+#include "framework/core/owned_socket.h"
 
 namespace mirrorflow {
 

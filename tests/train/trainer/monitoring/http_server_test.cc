@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distribute/collective/tcp/owned_socket.h"
 #include "framework/core/monotonic_time.h"
+#include "framework/core/owned_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/is_error.h"
