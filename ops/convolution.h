@@ -17,7 +17,7 @@
 
 namespace mirrorflow {
 
-// The sharding terms of images, filter and output. Letter n stands for images.
+// The sharding terms of the images, the filter and the output. The letter n stands for the batch.
 struct ConvolutionTerms {
   std::string images, filter, output;
 };

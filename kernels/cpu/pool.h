@@ -81,10 +81,10 @@ MF_INLINE inline void ForEachChannel(int64_t channels, Fn fn) {
   for (; c < channels; ++c) fn(c, T());
 }
 
-// Calls fn(at, o, pixels, V()) for each window of each image and each vector of channels, with the
-// offsets of the window's first element and of its result, and the window's pixels. Calls it with
-// T() for the channels that do not fill a vector. Clears the memory of each image in `clear`, if it
-// is not null, before the image's first window.
+// Calls fn(at, o, pixels, V()) for each window of each image and each vector of channels, where
+// `at` is the offset of the window's first element, and `o` is the offset of its result. Channels
+// that do not fill a vector are passed one at a time, with T() in place of V(). If `clear` is not
+// null, zeroes each image in it before the image's first window.
 template <typename T, typename Fn>
 void ForEachWindow(const PoolGeometry& g, T* clear, Fn fn) {
   const int64_t channels = g.channels, row_stride = g.w.in * channels;

@@ -55,7 +55,7 @@ using GradientDescentOp = UpdateOp<GradientDescentOf, 1, 1>;
 template <typename T, bool>
 using RmsPropOf = RmsProp<T>;
 
-// Updates the variables unless a gate is false.
+// Updates the variables, but only if every gate is true.
 template <typename Op, typename T, bool kOption>
 class GatedUpdate final : public UpdateKernel {
  public:

@@ -38,6 +38,14 @@ Tensor ConcatenateAlong(absl::Span<const Tensor> parts, int dim);
 Tensor Combine(absl::Span<const Tensor> parts, Reduction reduction,
                absl::Span<const double> weights);
 
+// Returns fn(x) for each element x of a tensor of floats.
+template <typename T>
+Tensor MapFloats(const Tensor& in, T (*fn)(float)) {
+  Tensor out = *Tensor::Allocate(DataTypeOf<T>(), in.shape());
+  for (int64_t i = 0; i < in.num_elements(); ++i) out.data<T>()[i] = fn(in.data<float>()[i]);
+  return out;
+}
+
 // A random number generator that gives the same numbers on every platform (SplitMix64).
 class Random {
  public:

@@ -71,8 +71,9 @@ double FmaFlopsPerNs() {
 
 // The same network in several sizes: with weights that exceed every cache; with weights that fit in
 // the last-level cache; with a lot of arithmetic on few bytes, so that the fit can separate the
-// prices of arithmetic and memory; with a working set that fits in the first-level cache; and, for
-// inference only, with few rows, and weights that do and do not exceed every cache.
+// prices of arithmetic and memory; and with a working set that fits in the first-level cache. The
+// networks for inference only have few rows: one has weights that exceed every cache, and the other
+// two are small.
 struct Net {
   int64_t rows;     // per replica
   int64_t width;    // multiplies the widths of dense layers

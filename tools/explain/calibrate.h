@@ -20,9 +20,9 @@ struct Machine {
   CostTable table;
 };
 
-// Measures what each kernel costs one replica while all `replicas` replicas run it. Takes about a
-// second. Runs training and inference steps of networks with many kinds of layers, in sizes that do
-// not occur in known models, and fits prices to the fastest run of each kernel. Products and
+// Measures what each kernel costs one replica while all `replicas` replicas run it. Takes a few
+// seconds. Runs training and inference steps of networks with many kinds of layers, in sizes that
+// do not occur in known models, and fits prices to the fastest run of each kernel. Products and
 // convolutions that do not occur in these networks share one set of prices, fitted to those of the
 // inference steps. All other ops that do not occur share another, fitted to all ops that are
 // neither matrix products nor convolutions.

@@ -91,7 +91,7 @@ absl::StatusOr<Tensor> TurnUpright(const Tensor& image, Orientation orientation)
   if (orientation == Orientation::kTopLeft) return image;
   const int64_t rows = image.shape().dim(0), columns = image.shape().dim(1);
   const int64_t pixel = image.shape().dim(2);
-  // Whether the file's rows are the columns of the upright image.
+  // Whether rows in the file become columns in the upright image.
   const bool swaps = orientation >= Orientation::kLeftTop;
   const int64_t height = swaps ? columns : rows, width = swaps ? rows : columns;
   const bool is_mirrored_down =

@@ -120,12 +120,6 @@ class Built {
   Output output_;
 };
 
-template <typename T>
-Tensor Map(const Tensor& in, T (*fn)(float)) {
-  Tensor out = *Tensor::Allocate(DataTypeOf<T>(), in.shape());
-  for (int64_t i = 0; i < in.num_elements(); ++i) out.data<T>()[i] = fn(in.data<float>()[i]);
-  return out;
-}
 double ToDouble(float x) { return x; }
 double ToAbsolute(float x) { return std::abs(x); }
 
@@ -136,8 +130,8 @@ void ExpectTheValuesOfDouble(const Node2& node) {
   const Tensor b = RandomTensor(DT_FLOAT, node.b, &random);
   const Tensor got = Built(node, DT_FLOAT).Evaluate(a, b);
   const Built in_double(node, DT_DOUBLE);
-  const Tensor want = in_double.Evaluate(Map(a, ToDouble), Map(b, ToDouble));
-  const Tensor size = in_double.Evaluate(Map(a, ToAbsolute), Map(b, ToAbsolute));
+  const Tensor want = in_double.Evaluate(MapFloats(a, ToDouble), MapFloats(b, ToDouble));
+  const Tensor size = in_double.Evaluate(MapFloats(a, ToAbsolute), MapFloats(b, ToAbsolute));
   ASSERT_EQ(got.shape(), want.shape());
   for (int64_t i = 0; i < want.num_elements(); ++i) {
     ASSERT_NEAR(got.data<float>()[i], want.data<double>()[i],

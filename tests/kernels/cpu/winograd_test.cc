@@ -33,12 +33,6 @@ std::string NameOf(const Case& c) {
                       " channels, ", c.padding, c.nchw ? ", NCHW" : "");
 }
 
-template <typename T>
-Tensor Map(const Tensor& in, T (*fn)(float)) {
-  Tensor out = *Tensor::Allocate(DataTypeOf<T>(), in.shape());
-  for (int64_t i = 0; i < in.num_elements(); ++i) out.data<T>()[i] = fn(in.data<float>()[i]);
-  return out;
-}
 double ToDouble(float x) { return x; }
 double ToAbsolute(float x) { return std::abs(x); }
 
@@ -71,7 +65,8 @@ class Convolution {
   }
   Tensor RunInDouble(const Tensor& in, double (*fn)(float)) const {
     return session_
-        ->Run({{fed_images_, Map(in, fn)}, {fed_filter_, Map(filter_, fn)}}, {in_double_})
+        ->Run({{fed_images_, MapFloats(in, fn)}, {fed_filter_, MapFloats(filter_, fn)}},
+              {in_double_})
         .value()[0];
   }
   // Returns how often the filter's form is larger than the filter: 16/9 or 4 times if it is
