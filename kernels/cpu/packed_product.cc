@@ -2,7 +2,7 @@
 //
 // The packed matrix consists of blocks of consecutive rows, and each block of panels of
 // consecutive columns. A panel is a matrix [depth, width], stored row by row; its width is
-// kPanelVectors vectors, or fewer in the last panel of a block. A tile of the result stays in
+// PanelVectors vectors, or fewer in the last panel of a block. A tile of the result stays in
 // registers while its panel is read.
 #include "kernels/cpu/packed_product.h"
 
@@ -16,7 +16,11 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kMaxDepth = Product::kMaxDepth;
-constexpr int64_t kPanelVectors = 4;
+constexpr int kWideTileVectors = 4;
+// Unless rows are few, a tile is two vectors wide. With AVX-512, a row of a panel then consists of
+// two such parts, each of two cache lines. With AVX2, a part is one cache line; if panels had two
+// parts, 4 to 8 rows would take an eighth longer.
+constexpr int64_t PanelVectors(int64_t vector_floats) { return vector_floats == 16 ? 4 : 2; }
 
 int64_t VectorFloats() { return HasAvx512() ? 16 : 8; }
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
@@ -37,6 +41,7 @@ struct Columns {
   const float* b;
   int64_t width;  // of the panel
   int64_t depth;
+  int64_t right;  // of a wide tile: the distance of its third vector from its first
   float* out;
   int64_t n;          // columns of the result
   int64_t count;      // columns of the tile that exist
@@ -73,17 +78,17 @@ MF_INLINE inline void Tile(const float* a, const Columns& p) {
   // One array per vector, because GCC would keep an array of arrays in memory.
   Vector sums0[kRows] = {}, sums1[kRows] = {}, sums2[kRows] = {}, sums3[kRows] = {};
   const float *b = p.b, *next = p.next;
-  const int64_t depth = p.depth, width = p.width, next_step = p.next_step;
+  const int64_t depth = p.depth, width = p.width, right = p.right, next_step = p.next_step;
   for (int64_t d = 0; d < depth; ++d, b += width) {
     // If few rows use a panel, the hardware prefetcher keeps up by itself.
-    if (kVectors < kPanelVectors) {
-      __builtin_prefetch(next, 0, 2);
-      __builtin_prefetch(next + 16, 0, 2);
+    if (kVectors < kWideTileVectors && kRows > 4) {
+      for (int line = 0; line < 2 * kFloats; line += 16) __builtin_prefetch(next + line, 0, 2);
       next += next_step;
     }
     const auto* const row = reinterpret_cast<const Vector*>(b);
+    const auto* const right_row = reinterpret_cast<const Vector*>(b + right);
     const Vector b0 = row[0], b1 = kVectors > 1 ? row[1] : b0;
-    const Vector b2 = kVectors > 2 ? row[2] : b0, b3 = kVectors > 2 ? row[3] : b0;
+    const Vector b2 = kVectors > 2 ? right_row[0] : b0, b3 = kVectors > 2 ? right_row[1] : b0;
     for (int r = 0; r < kRows; ++r) {
       const float x = a[r * kRowStep + d];
       sums0[r] += x * b0;
@@ -111,46 +116,53 @@ MF_INLINE inline void TileOf(int64_t rows, const float* a, const Columns& column
   if constexpr (kMaxRows > 1) TileOf<kFloats, kMaxRows - 1, kVectors>(rows, a, columns);
 }
 
-// kTileRows is the maximum number of rows of a tile that is two vectors wide. A tile of at most
-// half as many rows is a panel wide.
+// kTileRows is the maximum number of rows of a tile that is two vectors wide. A wide tile has at
+// most half as many.
 template <int kFloats, int kTileRows>
 MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const float* b, float* out,
                                 const float* bias) {
+  constexpr int64_t kPanel = PanelVectors(kFloats) * kFloats;
+  constexpr int64_t kWideTile = kWideTileVectors * kFloats;
   alignas(64) float rows[PackedProduct::kMaxRows * kRowStep];
-  const int64_t tiles = std::max<int64_t>((p.m + kTileRows - 1) / kTileRows, 1);
-  const int64_t rows_per_tile = (p.m + tiles - 1) / tiles;
-  const bool is_panel_wide = p.m <= kTileRows / 2;
+  const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
   ForEachBlock(p.k, [&](int64_t first, int64_t depth) MF_INLINE {
     for (int64_t i = 0; i < p.m; ++i) {
       std::memcpy(rows + i * kRowStep, a + i * p.k + first, depth * sizeof(float));
     }
-    Columns c = {.b = b, .depth = depth, .n = p.n, .add = first > 0};
-    c.next_step = 2 * kFloats / tiles;
-    for (int64_t j = 0; j < p.n; j += kPanelVectors * kFloats) {
-      const int64_t columns = std::min(kPanelVectors * kFloats, p.n - j);
+    const float* const block_bias = first + depth == p.k ? bias : nullptr;
+    Columns c = {.depth = depth, .n = p.n, .add = first > 0};
+    int64_t j = 0;
+    if (p.m <= kTileRows / 2) {
+      c.width = kPanel;
+      c.right = kPanel < kWideTile ? kPanel * depth : 2 * kFloats;
+      c.count = kWideTile;
+      for (; j + kWideTile <= p.n; j += kWideTile, b += kWideTile * depth) {
+        c.b = b;
+        c.out = out + j;
+        c.bias = block_bias != nullptr ? block_bias + j : nullptr;
+        TileOf<kFloats, kTileRows / 2, kWideTileVectors>(p.m, rows, c);
+      }
+    }
+    for (; j < p.n; j += kPanel) {
+      const int64_t columns = std::min(kPanel, p.n - j);
       c.width = RoundUp(columns, kFloats);
       const float* const next = b + depth * c.width;
-      for (int64_t at = 0, wide; at < columns; at += wide) {
+      for (int64_t at = 0; at < columns; at += 2 * kFloats) {
         c.b = b + at;
         c.count = columns - at;
-        c.bias = bias != nullptr && first + depth == p.k ? bias + j + at : nullptr;
-        if (is_panel_wide && c.width == kPanelVectors * kFloats) {
-          wide = kPanelVectors * kFloats;
-          c.out = out + j;
-          TileOf<kFloats, kTileRows / 2, kPanelVectors>(p.m, rows, c);
-          continue;
-        }
-        const bool is_narrow = c.count <= kFloats;
-        wide = is_narrow ? kFloats : 2 * kFloats;
-        for (int64_t i = 0; i < p.m; i += rows_per_tile) {
-          const int64_t count = std::min(rows_per_tile, p.m - i);
+        c.bias = block_bias != nullptr ? block_bias + j + at : nullptr;
+        // Each tile prefetches a part of the next panel.
+        c.next_step = 2 * kFloats / tiles;
+        c.next = next + depth * at;
+        for (int64_t tile = 0, i = 0, count; tile < tiles; ++tile, i += count) {
+          count = (p.m - i + tiles - tile - 1) / (tiles - tile);
           c.out = out + i * p.n + j + at;
-          c.next = next + depth * (at + i / rows_per_tile * c.next_step);
-          if (is_narrow) {
+          if (c.count <= kFloats) {
             TileOf<kFloats, kTileRows, 1>(count, rows + i * kRowStep, c);
           } else {
             TileOf<kFloats, kTileRows, 2>(count, rows + i * kRowStep, c);
           }
+          c.next += depth * c.next_step;
         }
       }
       b = next;
@@ -168,7 +180,7 @@ MF_AVX512 void StoreWithAvx512(const PackedProduct& p, const float* a, const flo
 int64_t PackedProduct::PackedFloats() const { return k * RoundUp(n, VectorFloats()); }
 
 void PackedProduct::Pack(const StridedMatrix& b, float* packed) const {
-  const int64_t vector = VectorFloats(), panel = kPanelVectors * vector;
+  const int64_t vector = VectorFloats(), panel = PanelVectors(vector) * vector;
   ForEachBlock(k, [&](int64_t first, int64_t depth) {
     for (int64_t j = 0; j < n; j += panel) {
       const int64_t columns = std::min(panel, n - j);
