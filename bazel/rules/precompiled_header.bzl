@@ -58,8 +58,11 @@ def _precompiled_header_impl(ctx):
         mnemonic = "PrecompileHeader",
         progress_message = "Precompiling %s" % header.short_path,
     )
+
+    # GCC requires that sources define the macros that the headers were compiled with.
     return [CcInfo(compilation_context = cc_common.create_compilation_context(
         headers = depset([header, precompiled]),
+        defines = includes.defines,
     ))]
 
 precompiled_header = rule(
