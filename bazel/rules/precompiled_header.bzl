@@ -25,9 +25,9 @@ def _precompiled_header_impl(ctx):
     precompiled = ctx.actions.declare_file(ctx.label.name + ".h.gch")
     ctx.actions.write(header, "".join(["#include \"%s\"\n" % h for h in ctx.attr.headers]))
 
-    # Clang records the absolute path of its input, and a path in this action's sandbox would not
-    # exist for others. So the input is a system header that every source includes, and options
-    # include the rest.
+    # Clang records the absolute path of the file that it precompiles, and other actions could not
+    # find a file of this action's sandbox. So that file is a system header that every source
+    # includes, and options include the headers.
     flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts
     for h in ctx.attr.headers:
         flags = flags + ["-include", h]

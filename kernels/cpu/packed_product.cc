@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The packed matrix consists of blocks of consecutive rows, and each block of panels of
-// consecutive columns. A panel is a matrix [depth, width], stored row by row; its width is
-// PanelVectors vectors, or fewer in the last panel of a block. A tile of the result stays in
-// registers while its panel is read.
+// consecutive columns. A panel is a matrix [depth, width], stored row by row. It is PanelVectors
+// vectors wide, except that the last panel of a block can be narrower. A tile of the result stays
+// in registers while its panel is read.
 #include "kernels/cpu/packed_product.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 
 constexpr int64_t kMaxDepth = Product::kMaxDepth;
 constexpr int kWideTileVectors = 4;
-// Unless rows are few, a tile is two vectors wide. With AVX-512, a row of a panel then consists of
-// two such parts, each of two cache lines. With AVX2, a part is one cache line; if panels had two
-// parts, 4 to 8 rows would take an eighth longer.
+// Returns the width of a panel in vectors. A product of more than a few rows reads two vectors from
+// each row of a panel at a time. With AVX-512, these are two cache lines. With AVX2, they are only
+// one, and reading every other line is slow, so a panel has no more than these two vectors.
 constexpr int64_t PanelVectors(int64_t vector_floats) { return vector_floats == 16 ? 4 : 2; }
 
 int64_t VectorFloats() { return HasAvx512() ? 16 : 8; }
@@ -41,7 +41,7 @@ struct Columns {
   const float* b;
   int64_t width;  // of the panel
   int64_t depth;
-  int64_t right;  // of a wide tile: the distance of its third vector from its first
+  int64_t right_offset;  // from the first to the third vector of a row of a wide tile, in floats
   float* out;
   int64_t n;          // columns of the result
   int64_t count;      // columns of the tile that exist
@@ -78,15 +78,16 @@ MF_INLINE inline void Tile(const float* a, const Columns& p) {
   // One array per vector, because GCC would keep an array of arrays in memory.
   Vector sums0[kRows] = {}, sums1[kRows] = {}, sums2[kRows] = {}, sums3[kRows] = {};
   const float *b = p.b, *next = p.next;
-  const int64_t depth = p.depth, width = p.width, right = p.right, next_step = p.next_step;
+  const int64_t depth = p.depth, width = p.width, right_offset = p.right_offset,
+                next_step = p.next_step;
   for (int64_t d = 0; d < depth; ++d, b += width) {
-    // If few rows use a panel, the hardware prefetcher keeps up by itself.
+    // With few rows, the hardware prefetcher keeps up by itself.
     if (kVectors < kWideTileVectors && kRows > 4) {
       for (int line = 0; line < 2 * kFloats; line += 16) __builtin_prefetch(next + line, 0, 2);
       next += next_step;
     }
     const auto* const row = reinterpret_cast<const Vector*>(b);
-    const auto* const right_row = reinterpret_cast<const Vector*>(b + right);
+    const auto* const right_row = reinterpret_cast<const Vector*>(b + right_offset);
     const Vector b0 = row[0], b1 = kVectors > 1 ? row[1] : b0;
     const Vector b2 = kVectors > 2 ? right_row[0] : b0, b3 = kVectors > 2 ? right_row[1] : b0;
     for (int r = 0; r < kRows; ++r) {
@@ -116,8 +117,7 @@ MF_INLINE inline void TileOf(int64_t rows, const float* a, const Columns& column
   if constexpr (kMaxRows > 1) TileOf<kFloats, kMaxRows - 1, kVectors>(rows, a, columns);
 }
 
-// kTileRows is the maximum number of rows of a tile that is two vectors wide. A wide tile has at
-// most half as many.
+// A tile that is two vectors wide has at most kTileRows rows, and a wide tile at most half as many.
 template <int kFloats, int kTileRows>
 MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const float* b, float* out,
                                 const float* bias) {
@@ -130,11 +130,12 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const fl
       std::memcpy(rows + i * kRowStep, a + i * p.k + first, depth * sizeof(float));
     }
     const float* const block_bias = first + depth == p.k ? bias : nullptr;
-    Columns c = {.depth = depth, .n = p.n, .add = first > 0};
+    // Each tile prefetches a part of the next panel.
+    Columns c = {.depth = depth, .n = p.n, .add = first > 0, .next_step = 2 * kFloats / tiles};
     int64_t j = 0;
     if (p.m <= kTileRows / 2) {
       c.width = kPanel;
-      c.right = kPanel < kWideTile ? kPanel * depth : 2 * kFloats;
+      c.right_offset = kPanel < kWideTile ? kPanel * depth : 2 * kFloats;
       c.count = kWideTile;
       for (; j + kWideTile <= p.n; j += kWideTile, b += kWideTile * depth) {
         c.b = b;
@@ -151,8 +152,6 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const fl
         c.b = b + at;
         c.count = columns - at;
         c.bias = block_bias != nullptr ? block_bias + j + at : nullptr;
-        // Each tile prefetches a part of the next panel.
-        c.next_step = 2 * kFloats / tiles;
         c.next = next + depth * at;
         for (int64_t tile = 0, i = 0, count; tile < tiles; ++tile, i += count) {
           count = (p.m - i + tiles - tile - 1) / (tiles - tile);

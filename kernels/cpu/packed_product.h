@@ -30,8 +30,8 @@ struct PackedProduct {
   int64_t PackedFloats() const;
   void Pack(const StridedMatrix& b, float* packed) const;
 
-  // Sets out = a · b + bias, where `b` is packed. `bias` has n floats or is null. Requires 0 < m <=
-  // kMaxRows and k > 0.
+  // Sets out = a · b + bias, where `b` is packed. `bias` has n floats or is null.
+  // Requires 0 < m <= kMaxRows and k > 0.
   void Store(const float* a, const float* b, float* out, const float* bias = nullptr) const;
 };
 
