@@ -1,9 +1,11 @@
 """google_test: a cc_test that uses GoogleTest."""
 
+load("//bazel/rules:cc_library.bzl", "precompiled")
+
 # A test takes longer to compile than to run. Under ASan, it compiles twice as fast with -O0; UBSan
 # is for the code under test.
-PRECOMPILED_COPTS = select({
-    "//tests:asan": ["-O0", "-fno-sanitize=undefined"],
+TEST_COPTS = select({
+    "//bazel:asan": ["-O0", "-fno-sanitize=undefined"],
     "//conditions:default": ["-O1"],
 })
 
@@ -12,7 +14,7 @@ def google_test(name, deps, srcs = None, size = "small", copts = None, on_fakes 
 
     With --config=cuda the test links CUDA's libraries, unless `on_fakes` is set.
 
-    By default, a test is compiled with PRECOMPILED_COPTS, and begins with the headers of
+    By default, a test is compiled with TEST_COPTS, and begins with the headers of
     //tests:precompiled. `copts` replaces both.
 
     The time limit only ends tests that hang: sanitizers and busy machines make a test many times
@@ -21,8 +23,9 @@ def google_test(name, deps, srcs = None, size = "small", copts = None, on_fakes 
     if size == "small":
         kwargs.setdefault("timeout", "moderate")
     if copts == None:
-        copts = PRECOMPILED_COPTS + ["-Winvalid-pch", "-include", "$(BINDIR)/tests/precompiled.h"]
-        deps = deps + ["//tests:precompiled"]
+        headers = precompiled("//tests:precompiled", TEST_COPTS)
+        copts = headers.copts
+        deps = deps + headers.deps
     native.cc_test(
         name = name,
         size = size,

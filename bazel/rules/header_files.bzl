@@ -4,7 +4,12 @@ Includes all headers from this workspace that these headers include.
 """
 
 def _header_files_impl(ctx):
-    headers = depset(transitive = [dep[CcInfo].compilation_context.headers for dep in ctx.attr.deps])
+    contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
+    headers = depset([
+        h
+        for h in depset(transitive = [c.headers for c in contexts]).to_list()
+        if not h.dirname.endswith("bazel/precompiled")
+    ])
     return [DefaultInfo(files = headers, runfiles = ctx.runfiles(transitive_files = headers))]
 
 header_files = rule(

@@ -77,6 +77,13 @@ bool IsWordChar(char c) {
 std::string FloatToString(float v) { return FloatingToString(v); }
 std::string FloatToString(double v) { return FloatingToString(v); }
 
+AttrValue::AttrValue() = default;
+AttrValue::AttrValue(const AttrValue& other) = default;
+AttrValue::AttrValue(AttrValue&& other) noexcept = default;
+AttrValue& AttrValue::operator=(const AttrValue& other) = default;
+AttrValue& AttrValue::operator=(AttrValue&& other) noexcept = default;
+AttrValue::~AttrValue() = default;
+
 std::string AttrValue::TypeName() const {
   constexpr const char* kNames[] = {"string", "int",    "float", "bool", "type",
                                     "shape",  "tensor", "func",  "list"};

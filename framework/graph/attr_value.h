@@ -36,7 +36,14 @@ class AttrValue {
   using Variant = std::variant<std::string, int64_t, float, bool, DataType, Shape, Tensor,
                                FunctionRef, AttrList>;
 
-  AttrValue() = default;  // ""
+  // The special members are in the .cc, because nearly every file would instantiate those of
+  // Variant.
+  AttrValue();  // ""
+  AttrValue(const AttrValue& other);
+  AttrValue(AttrValue&& other) noexcept;
+  AttrValue& operator=(const AttrValue& other);
+  AttrValue& operator=(AttrValue&& other) noexcept;
+  ~AttrValue();
   AttrValue(std::string v) : value_(std::move(v)) {}
   AttrValue(const char* v) : value_(std::string(v)) {}
   AttrValue(absl::string_view v) : value_(std::string(v)) {}

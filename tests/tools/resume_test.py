@@ -15,8 +15,9 @@ import unittest
 
 from disturbed import PREEMPTED, SECONDS, DisturbedTest
 
-# How many points to test, over all tests. Each point costs about two runs of the program.
-POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "200"))
+# How many points to test, over all tests. Each point costs about two runs of the program; 200 points
+# take about four minutes.
+POINTS = int(os.environ.get("MIRRORFLOW_RESUME_POINTS", "60"))
 SEED = int(os.environ.get("MIRRORFLOW_RESUME_SEED", "1"))
 # The failpoints where the process kills itself, and how often a run passes each of them.
 PLACES = {"train/step": 100, "train/inference_step": 200, "train/epoch_end": 10,
