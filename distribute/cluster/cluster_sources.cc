@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/cluster_sources.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <set>

@@ -6,6 +6,7 @@
 // `taskset -c 0 nn_kernels_benchmark`.
 #include <functional>
 
+#include "absl/functional/function_ref.h"
 #include "benchmark/benchmark.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"

@@ -231,7 +231,7 @@ def _dep_arrows(tree):
 
 
 def _reachable(start, targets):
-    """Returns the folders reachable from `start`, including itself only if it is on a cycle."""
+    """Returns what is reachable from `start`, including itself only if it is on a cycle."""
     found, stack = set(), [start]
     while stack:
         new = targets.get(stack.pop(), set()) - found
@@ -619,6 +619,74 @@ def tests_pin_codes(tree):
             yield Violation(path, line, "an error is expected without its code; expected IsError()")
 
 
+# Names that the precompiled headers (bazel/rules/cc_library.bzl) declare. Omits those that many other
+# headers also declare, such as std::string and std::move.
+_DECLARED_BY = {
+    "algorithm": r"std::(?:(?:stable_)?sort|min|max|clamp|count(?:_if)?|(?:any|all|none)_of"
+                 r"|(?:lower|upper)_bound|(?:min|max)_element|transform|reverse)\(",
+    "atomic": r"std::atomic\b",
+    "functional": r"std::function\b",
+    "map": r"std::(?:multi)?map\b",
+    "memory": r"std::(?:unique_ptr|make_unique|shared_ptr|make_shared)\b",
+    "optional": r"std::optional\b",
+    "string": None,
+    "thread": r"std::thread\b",
+    "utility": None,
+    "vector": r"std::vector\b",
+    "absl/container/flat_hash_map.h": r"absl::flat_hash_map\b",
+    "absl/container/flat_hash_set.h": r"absl::flat_hash_set\b",
+    "absl/container/inlined_vector.h": r"absl::InlinedVector\b",
+    "absl/functional/function_ref.h": r"absl::FunctionRef\b",
+    "absl/status/status.h": r"absl::(?:Status|StatusCode|OkStatus|Is[A-Z]\w+|\w+Error)\b",
+    "absl/status/statusor.h": r"absl::StatusOr\b",
+    "absl/strings/match.h": r"absl::(?:StrContains|StartsWith|EndsWith)",
+    "absl/strings/str_cat.h": r"absl::(?:Str(?:Cat|Append)|Hex)\b",
+    "absl/strings/str_format.h": r"absl::Str(?:Append)?Format\b",
+    "absl/strings/str_join.h": r"absl::StrJoin\b",
+    "absl/strings/str_split.h": r"absl::(?:StrSplit|MaxSplits|SkipEmpty)\b",
+    "absl/synchronization/mutex.h": r"absl::(?:\w*Mutex\w*|CondVar)\b",
+    "absl/time/time.h": r"absl::(?:Duration|Time|(?:Nano|Micro|Milli)?[sS]econds|Minutes|Hours|UnixEpoch"
+                        r"|(?:Zero|Infinite)Duration|InfiniteFuture|Format(?:Duration|Time)"
+                        r"|To(?:Double|Int64|Unix)\w+)\b",
+    "absl/types/span.h": r"absl::(?:Span|MakeSpan|MakeConstSpan)\b",
+    "gtest/gtest.h": r"\b(?:TEST|TEST_F|TEST_P|EXPECT_EQ|EXPECT_TRUE)\(",
+    "gmock/gmock.h": r"\bEXPECT_THAT\(",
+}
+# Includes between headers from outside the tree.
+_ALSO_INCLUDES = {
+    "absl/status/statusor.h": {"absl/status/status.h"},
+    "absl/time/clock.h": {"absl/time/time.h"},
+    "gmock/gmock.h": {"gtest/gtest.h"},
+}
+
+
+def precompiled_headers_are_included(tree):
+    """A file includes what it uses, directly or through the tree's headers. With precompiled headers,
+    the compiler does not report a missing #include."""
+    rules = "bazel/rules/cc_library.bzl"
+    common = re.search(r"COMMON_HEADERS = \[(.*?)\]", tree.files.get(rules, ""), re.DOTALL)
+    for header in re.findall(r'"(.*?)"', common[1] if common else ""):
+        if header not in _DECLARED_BY:
+            yield Violation(rules, 1, f"_DECLARED_BY in house_rules.py lacks {header}")
+    files = tree.with_suffix(".h", ".cc")
+    included = {path: set(re.findall(r'^#include [<"]([^">]+)', text, re.MULTILINE))
+                for path, text in files.items()} | _ALSO_INCLUDES
+    for path, text in files.items():
+        reached = _reachable(path, included)
+        code = re.sub(_STRING, '""', _blank_comments(text))
+        for header, pattern in _DECLARED_BY.items():
+            if pattern and header not in reached and (use := re.search(pattern, code)):
+                line = code.count("\n", 0, use.start()) + 1
+                yield Violation(path, line, f"{use[0]} is used without #include of {header}")
+
+
+def libraries_use_the_macro(tree):
+    """A BUILD file loads the project's cc_library, whose options the native rule does not have."""
+    for path, text in tree.build_files().items():
+        if re.search(r"^cc_library\(", text, re.MULTILINE) and "cc_library.bzl" not in text:
+            yield Violation(path, 1, "cc_library without load of //bazel/rules:cc_library.bzl")
+
+
 RULES = [
     includes_go_down,
     build_deps_go_down,
@@ -642,5 +710,7 @@ RULES = [
     no_path_of_one_machine,
     files_begin_with_the_licence,
     headers_are_guarded_by_their_path,
+    libraries_use_the_macro,
+    precompiled_headers_are_included,
     setup_installs_what_the_build_names,
 ]

@@ -22,7 +22,7 @@ NAME = '  absl::string_view name() const override { return "%s"; }\n};\n#endif\n
 GOOD = {
     "ops/README.md": README,
     "ops/relu.cc": LICENCE + '#include "framework/graph/op.h"\nvoid F() { ops.Define("Relu"); }\n',
-    "ops/BUILD": 'cc_library(name = "ops", deps = ["//framework"], visibility = ["//train:t"])\n',
+    "ops/BUILD": 'f(name = "ops", deps = ["//framework"], visibility = ["//train:t"])\n',
     "ops/passes/fuse_some.h": LICENCE + "#ifndef MIRRORFLOW_OPS_PASSES_FUSE_SOME_H_\n"
                                        "#define MIRRORFLOW_OPS_PASSES_FUSE_SOME_H_\n"
                                        "class FuseSome final : public Pass {\n"
@@ -34,7 +34,7 @@ GOOD = {
     "kernels/cuda/relu.cu": LICENCE + "#include <cuda_runtime.h>\n#if CUDA_VERSION\n#endif\n",
     "framework/README.md": README,
     "framework/core/BUILD": 'package(default_visibility = ["//:__subpackages__"])\n',
-    "framework/graph/BUILD": 'cc_library(name = "graph", deps = ["//framework/core:core"])\n',
+    "framework/graph/BUILD": 'f(name = "graph", deps = ["//framework/core:core"])\n',
     "framework/graph/op.h": LICENCE + "#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OP_H_\n"
                                       "#define MIRRORFLOW_FRAMEWORK_GRAPH_OP_H_\n#endif\n",
     "framework/compiler/passes/prune.cc": LICENCE + '#include "framework/compiler/pass.h"\n',
@@ -49,12 +49,14 @@ GOOD = {
     "distribute/all_reduce.cc": LICENCE + "void H() { ops.Define(kAllReduce); }\n",
     "train/README.md": README,
     "train/summary/event.cc": LICENCE + "event.set_wall_time(Seconds(absl::Now()));\n",
-    "train/trainer/loop.cc": LICENCE + '#include "distribute/strategy.h"\n'
+    "train/trainer/loop.cc": LICENCE + '#include "absl/time/time.h"\n'
+                                       '#include "distribute/strategy.h"\n'
                                        "Log(absl::FormatTime(kFormat, absl::Now(), utc));\n",
-    "train/trainer/BUILD": 'cc_library(name = "loop", deps = ["//distribute"])\n',
+    "train/trainer/BUILD": 'f(name = "loop", deps = ["//distribute"])\n',
     "docs/benchmarks.md": "| pass | gain |\n| `fuse_some`, small | 1.1 |\n",
     "tests/README.md": README,
-    "tests/ops/relu_test.cc": LICENCE + '#include "ops/relu.h"\nconst char* op = "Relu";\n'
+    "tests/ops/relu_test.cc": LICENCE + '#include "gmock/gmock.h"\n#include "ops/relu.h"\n'
+                              'const char* op = "Relu";\n'
                               'EXPECT_THAT(Parse("a graph of more than four words"),\n'
                               '            IsError(kInvalid, "line 1:", "got the end"))\n'
                               '    << "why this graph is an error";\n'
@@ -115,6 +117,12 @@ PLANTED = [
     ("folders_keep_their_rows", "tests/support/a.cc", '#include "tests/train/loop.h"\n'),
     ("folders_keep_their_rows", "tests/ops/a.cc", '#include "tests/train/loop.h"\n'),
     ("visibility_goes_up", "train/BUILD", 'f(name = "a", visibility = ["//ops:__pkg__"])\n'),
+    ("libraries_use_the_macro", "ops/BUILD", 'cc_library(name = "a")\n'),
+    ("precompiled_headers_are_included", "ops/a.cc", "absl::StatusOr<int> F();\n"),
+    ("precompiled_headers_are_included", "bazel/rules/cc_library.bzl",
+     'COMMON_HEADERS = [\n    "deque",\n]\n'),
+    ("precompiled_headers_are_included", "ops/a.cc",
+     '#include "framework/graph/op.h"\nstd::vector<int> v;\n'),
     ("devices_stay_in_their_rooms", "framework/a.cc", "#include <cuda_runtime_api.h>\n"),
     ("devices_stay_in_their_rooms", "distribute/a.cc", '#include "nccl.h"\n'),
     ("devices_stay_in_their_rooms", "kernels/cpu/a.cc", "#include <cub/device/device_reduce.cuh>\n"),

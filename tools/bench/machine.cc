@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/coordination/straggler_watch.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "framework/runtime/trace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

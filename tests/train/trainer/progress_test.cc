@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer/progress.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <new>
