@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/communicator_conformance.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
+#include "tests/support/sizes.h"
 
 namespace mirrorflow {
 
@@ -28,7 +30,7 @@ std::string ConformanceCaseName(const testing::TestParamInfo<ConformanceCase>& i
 
 std::vector<ConformanceCase> AtEveryWorldSizeAboveOne(ConformanceCase backend) {
   std::vector<ConformanceCase> cases;
-  for (const int world_size : {2, 3, 4, 7, 8}) {
+  for (const int world_size : SizesUpTo("MIRRORFLOW_MAX_RANKS", {2, 3, 4, 7, 8})) {
     backend.world_size = world_size;
     cases.push_back(backend);
   }

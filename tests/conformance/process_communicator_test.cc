@@ -26,20 +26,21 @@ const ConformanceCase kSharedMemory =
 const ConformanceCase kUcx = CaseOf("ProcessesOverUcx", CollectiveKind::kUcx);
 const ConformanceCase kTcp = CaseOf("ProcessesOverTcp", CollectiveKind::kTcp);
 
-// Returns a backend's cases at two world sizes only, because other tests run the domain exchange at
-// every size, without processes.
-std::vector<ConformanceCase> AtTwoWorldSizes(const ConformanceCase& backend) {
+// Returns a backend's cases at three world sizes only, because other tests run the domain exchange
+// at every size, without processes.
+std::vector<ConformanceCase> AtThreeWorldSizes(const ConformanceCase& backend) {
   std::vector<ConformanceCase> cases = AtEveryWorldSize(backend);
-  std::erase_if(cases,
-                [](const ConformanceCase& c) { return c.world_size != 2 && c.world_size != 7; });
+  std::erase_if(cases, [](const ConformanceCase& c) {
+    return c.world_size != 2 && c.world_size != 3 && c.world_size != 7;
+  });
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorConformance,
                          testing::ValuesIn(AtEveryWorldSize(kSharedMemory)), ConformanceCaseName);
-INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorConformance, testing::ValuesIn(AtTwoWorldSizes(kUcx)),
+INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorConformance, testing::ValuesIn(AtThreeWorldSizes(kUcx)),
                          ConformanceCaseName);
-INSTANTIATE_TEST_SUITE_P(Tcp, CommunicatorConformance, testing::ValuesIn(AtTwoWorldSizes(kTcp)),
+INSTANTIATE_TEST_SUITE_P(Tcp, CommunicatorConformance, testing::ValuesIn(AtThreeWorldSizes(kTcp)),
                          ConformanceCaseName);
 // Only for shared memory: over UCX and TCP, the session forwards failures to the other workers.
 INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorFailures,

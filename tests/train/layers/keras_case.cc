@@ -11,6 +11,7 @@
 #include "ops/binary.h"
 #include "ops/control.h"
 #include "ops/registry.h"
+#include "tests/support/sizes.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/formats/npz.h"
@@ -164,7 +165,7 @@ void ExpectMatchesKeras(const std::string& family, const std::vector<KerasCase>&
   std::set<std::string> names;
   for (const KerasCase& c : cases) {
     names.insert(c.name);
-    for (const int replicas : {1, 3}) {
+    for (const int replicas : KerasReplicas()) {
       EXPECT_EQ(DifferenceFromKeras(c, *stored, replicas), "")
           << c.name << " on " << replicas << " replicas";
     }

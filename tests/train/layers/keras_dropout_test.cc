@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "ops/concat.h"
 #include "ops/split.h"
+#include "tests/support/sizes.h"
 #include "tests/train/layers/keras_case.h"
 #include "train/inference.h"
 #include "train/layers/layers.h"
@@ -110,7 +111,7 @@ TEST_P(KerasDropout, InferenceMatchesKerasWithoutDropout) {
                                                     .unroll = unroll})))},
   };
   for (const KerasCase& c : cases) {
-    for (const int replicas : {1, 3}) {
+    for (const int replicas : KerasReplicas()) {
       EXPECT_EQ(DifferenceFromKeras(c, *stored, replicas), "")
           << c.name << " on " << replicas << " replicas";
     }

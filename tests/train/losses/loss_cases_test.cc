@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
 #include "tests/support/reference_cases.h"
+#include "tests/support/sizes.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/losses/losses.h"
@@ -128,7 +129,7 @@ absl::StatusOr<std::vector<Tensor>> Evaluate(const ReferenceCase& c, int replica
 
 class LossCases : public testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Replicas, LossCases, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Replicas, LossCases, testing::ValuesIn(KerasReplicas()));
 
 TEST_P(LossCases, MatchKeras) {
   const auto cases = ReadReferenceCases("tests/references/losses/losses.txt");

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
 #include "tests/support/reference_cases.h"
+#include "tests/support/sizes.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/metrics/metrics.h"
@@ -198,7 +199,7 @@ Tensor AsFloat(const Tensor& t) {
 
 class MetricCases : public testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Replicas, MetricCases, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Replicas, MetricCases, testing::ValuesIn(KerasReplicas()));
 
 TEST_P(MetricCases, MatchKeras) {
   const auto cases = ReadReferenceCases("tests/references/losses/metrics.txt");

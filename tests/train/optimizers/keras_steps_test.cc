@@ -15,6 +15,7 @@
 #include "framework/runtime/variable_layout.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/sizes.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/formats/npz.h"
@@ -226,7 +227,8 @@ std::string CaseName(const testing::TestParamInfo<std::tuple<KerasCase, int>>& i
 
 // Three replicas divide the 5 rows unevenly.
 INSTANTIATE_TEST_SUITE_P(Replicas, KerasStepsTest,
-                         ::testing::Combine(::testing::ValuesIn(Cases()), ::testing::Values(1, 3)),
+                         ::testing::Combine(::testing::ValuesIn(Cases()),
+                                            ::testing::ValuesIn(KerasReplicas())),
                          CaseName);
 
 TEST_P(KerasStepsTest, StepsMatchKeras) {
@@ -257,7 +259,7 @@ class KerasAccumulationTest : public KerasStepsTest {};
 
 INSTANTIATE_TEST_SUITE_P(Replicas, KerasAccumulationTest,
                          ::testing::Combine(::testing::ValuesIn(AccumulationCases()),
-                                            ::testing::Values(1, 3)),
+                                            ::testing::ValuesIn(KerasReplicas())),
                          CaseName);
 
 TEST_P(KerasAccumulationTest, StepsMatchKeras) {
