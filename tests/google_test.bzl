@@ -1,6 +1,6 @@
 """google_test: a cc_test that uses GoogleTest."""
 
-load("//bazel/rules:cc_library.bzl", "precompiled")
+load("//bazel/rules:precompiled_header.bzl", "use_precompiled_header")
 
 # A test takes longer to compile than to run. Under ASan, it compiles twice as fast with -O0; UBSan
 # is for the code under test.
@@ -23,9 +23,9 @@ def google_test(name, deps, srcs = None, size = "small", copts = None, on_fakes 
     if size == "small":
         kwargs.setdefault("timeout", "moderate")
     if copts == None:
-        headers = precompiled("//tests:precompiled", TEST_COPTS)
-        copts = headers.copts
-        deps = deps + headers.deps
+        header = use_precompiled_header("//tests:precompiled", TEST_COPTS)
+        copts = header.copts
+        deps = deps + header.deps
     native.cc_test(
         name = name,
         size = size,

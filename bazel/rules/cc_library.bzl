@@ -1,22 +1,12 @@
-"""cc_library: a native.cc_library whose sources begin with precompiled headers.
+"""cc_library: a native.cc_library that precompiles common headers.
 
-The headers of the standard library and Abseil take half of the compile time of a source. Sources must
-still include what they use: tools/static_analysis compiles them without precompiled headers.
+Parsing the standard library and Abseil takes half of a source's compile time. Sources must still
+include what they use; tests/layering checks this.
 """
 
-def precompiled(label, copts):
-    """What a target needs to use the precompiled_header `label`, which was compiled with `copts`.
+load("//bazel/rules:precompiled_header.bzl", "use_precompiled_header")
 
-    Returns:
-      struct(copts, deps), for the target's attributes.
-    """
-    package, name = label[len("//"):].split(":")
-    repository = native.repository_name()[len("@"):]
-    root = "$(BINDIR)/external/" + repository if repository else "$(BINDIR)"
-    header = "%s/%s/%s.h" % (root, package, name)
-    return struct(copts = copts + ["-Winvalid-pch", "-include", header], deps = [label])
-
-# Headers that many files of the product and of the tests include.
+# Headers that many sources and tests include.
 COMMON_HEADERS = [
     "algorithm",
     "atomic",
@@ -58,16 +48,16 @@ COMMON_HEADERS_DEPS = [
     "@com_google_absl//absl/types:span",
 ]
 
-# Fuzzers (tests/fuzz) measure the branch coverage of code that reads and checks their inputs.
-# Instrumenting kernels and tests, too, would take the same time again as UBSan.
+# Branch coverage for the fuzzers (tests/fuzz). Kernels and google_tests have none: it would take as
+# long to compile as UBSan.
 PRODUCT_COPTS = select({
     "//bazel:asan": ["-fsanitize=fuzzer-no-link"],
     "//conditions:default": [],
 })
 
-# Vectorised loops and Eigen need -O3. Sanitizers compile in two thirds of the time without, and the
-# optimiser removes fewer errors that they could report. The other flags drop errno and
-# floating-point traps, but change no result.
+# Vectorised loops and Eigen need -O3. Sanitizers omit it: -O1 compiles in two thirds of the time, and
+# lets them see errors that the optimiser would remove. The other flags drop errno and floating-point
+# traps, but change no result.
 KERNEL_COPTS = ["-fno-math-errno", "-fno-trapping-math"] + select({
     "//bazel:asan": [],
     "//bazel:tsan": [],
@@ -75,15 +65,17 @@ KERNEL_COPTS = ["-fno-math-errno", "-fno-trapping-math"] + select({
 })
 
 def cc_library(name, srcs = None, deps = [], copts = None, kernels = False, **kwargs):
-    """A native.cc_library.
+    """A native.cc_library that uses precompiled headers.
 
     Args:
-      copts: if given, precompiled headers are not used, because they need equal options.
-      kernels: whether the library consists of loops over tensors (KERNEL_COPTS).
+      copts: replaces the default options; the library then uses no precompiled header.
+      kernels: whether to compile with KERNEL_COPTS, for loops over tensors.
     """
     if srcs and copts == None:
-        headers = (precompiled("//bazel/precompiled:kernels", KERNEL_COPTS) if kernels else
-                   precompiled("//bazel/precompiled:product", PRODUCT_COPTS))
-        copts = headers.copts
-        deps = deps + headers.deps
+        if kernels:
+            header = use_precompiled_header("//bazel/precompiled:kernels", KERNEL_COPTS)
+        else:
+            header = use_precompiled_header("//bazel/precompiled:product", PRODUCT_COPTS)
+        copts = header.copts
+        deps = deps + header.deps
     native.cc_library(name = name, srcs = srcs, deps = deps, copts = copts, **kwargs)

@@ -1,6 +1,6 @@
 """header_files provides the headers of libraries as files.
 
-Includes all headers from this workspace that these headers include.
+Includes all headers from this workspace that these headers include, but no precompiled headers.
 """
 
 def _header_files_impl(ctx):

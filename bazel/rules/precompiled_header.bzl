@@ -1,8 +1,7 @@
 """precompiled_header compiles system headers once for all sources that begin with them.
 
-A source uses the target PACKAGE:NAME if it depends on it, and is compiled with the same `copts` and
-with `-include $(BINDIR)/PACKAGE/NAME.h`. If other options differ, GCC reads the headers as text, and
-Clang reports an error.
+A target uses it through use_precompiled_header, and compiles with the same options. If others differ,
+such as -fPIC or those of --per_file_copt, GCC warns and reads the headers as text, and Clang fails.
 """
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "CPP_COMPILE_ACTION_NAME")
@@ -77,3 +76,19 @@ precompiled_header = rule(
     fragments = ["cpp"],
     incompatible_use_toolchain_transition = True,
 )
+
+def use_precompiled_header(label, copts):
+    """Returns the attributes of a target that uses the precompiled_header `label`.
+
+    Other workspaces choose their own options, so there the target reads its headers as text.
+
+    Args:
+      label: `//PACKAGE:NAME`.
+      copts: the options of `label`.
+    Returns:
+      struct(copts, deps).
+    """
+    if native.repository_name() != "@":
+        return struct(copts = copts, deps = [])
+    header = "$(BINDIR)/%s.h" % label[len("//"):].replace(":", "/")
+    return struct(copts = copts + ["-Winvalid-pch", "-include", header], deps = [label])

@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// Matches a Status with this code whose message contains each part.
+// Implements IsError.
 ::testing::Matcher<const absl::Status&> IsErrorWith(absl::StatusCode code,
                                                     std::initializer_list<absl::string_view> parts);
 
