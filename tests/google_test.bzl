@@ -2,11 +2,11 @@
 
 load("//bazel/rules:precompiled_header.bzl", "use_precompiled_header")
 
-# A test takes longer to compile than to run. Under ASan, it compiles twice as fast with -O0; UBSan
-# is for the code under test.
+# A test takes longer to compile than to run: with -Og it compiles a sixth faster than with -O1. Under
+# ASan, it compiles twice as fast with -O0; UBSan is for the code under test.
 TEST_COPTS = select({
     "//bazel:asan": ["-O0", "-fno-sanitize=undefined"],
-    "//conditions:default": ["-O1"],
+    "//conditions:default": ["-Og"],
 })
 
 def google_test(name, deps, srcs = None, size = "small", copts = None, on_fakes = False, **kwargs):
