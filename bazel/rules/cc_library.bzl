@@ -1,4 +1,4 @@
-"""cc_library: a native.cc_library that precompiles common headers.
+"""cc_library: a native.cc_library that uses precompiled headers.
 
 Parsing the standard library and Abseil takes half of a source's compile time. Sources must still
 include what they use; tests/layering checks this.
@@ -48,16 +48,16 @@ COMMON_HEADERS_DEPS = [
     "@com_google_absl//absl/types:span",
 ]
 
-# Branch coverage for the fuzzers (tests/fuzz). Kernels and google_tests have none: it would take as
-# long to compile as UBSan.
+# Branch coverage for the fuzzers (tests/fuzz). Kernels and google_tests go without: instrumenting
+# them would cost as much compile time as UBSan.
 PRODUCT_COPTS = select({
     "//bazel:asan": ["-fsanitize=fuzzer-no-link"],
     "//conditions:default": [],
 })
 
-# Vectorised loops and Eigen need -O3. Sanitizers omit it: -O1 compiles in two thirds of the time, and
-# lets them see errors that the optimiser would remove. The other flags drop errno and floating-point
-# traps, but change no result.
+# Vectorised loops and Eigen need -O3. Sanitizers stay at -O1, which compiles in two thirds of the
+# time and hides fewer errors. The other flags drop errno and floating-point traps, but change no
+# result.
 KERNEL_COPTS = ["-fno-math-errno", "-fno-trapping-math"] + select({
     "//bazel:asan": [],
     "//bazel:tsan": [],

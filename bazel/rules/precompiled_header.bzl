@@ -2,7 +2,7 @@
 
 A target uses it through use_precompiled_header, and compiles with the same options. If others differ,
 such as -fPIC or those of --per_file_copt, GCC warns and reads the headers as text, and Clang fails.
-GCC's output differs each time, so only clones that share the disk cache share objects.
+GCC's output is not reproducible, so clones share objects only through the disk cache.
 """
 
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "CPP_COMPILE_ACTION_NAME")

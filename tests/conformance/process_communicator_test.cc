@@ -26,8 +26,8 @@ const ConformanceCase kSharedMemory =
 const ConformanceCase kUcx = CaseOf("ProcessesOverUcx", CollectiveKind::kUcx);
 const ConformanceCase kTcp = CaseOf("ProcessesOverTcp", CollectiveKind::kTcp);
 
-// Returns a backend's cases at three world sizes only, because other tests run the domain exchange
-// at every size, without processes.
+// Returns a backend's cases at three world sizes. Other tests cover the domain exchange at every
+// size, without starting processes.
 std::vector<ConformanceCase> AtThreeWorldSizes(const ConformanceCase& backend) {
   std::vector<ConformanceCase> cases = AtEveryWorldSize(backend);
   std::erase_if(cases, [](const ConformanceCase& c) {

@@ -6,12 +6,12 @@
 
 namespace mirrorflow {
 
-// Returns the sizes up to the value of an environment variable, or all sizes if it is not set.
-// Sanitizers set such limits (.bazelrc).
+// Returns the sizes up to the limit in an environment variable, or all of them if it is unset.
+// .bazelrc sets limits for the sanitizers.
 std::vector<int> SizesUpTo(const char* variable, std::vector<int> sizes);
 
-// Returns the numbers of replicas on which results are compared with those of Keras. Three replicas
-// divide most batches unevenly.
+// Returns the replica counts on which to compare results with Keras. Three replicas split most
+// batches unevenly.
 inline std::vector<int> KerasReplicas() { return SizesUpTo("MIRRORFLOW_KERAS_REPLICAS", {1, 3}); }
 
 }  // namespace mirrorflow

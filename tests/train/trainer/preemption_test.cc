@@ -161,7 +161,7 @@ TEST_F(StopRequestTest, MalformedRunCountIsRejected) {
 // Worker 1 gives up before worker 0 arrives.
 TEST_F(StopRequestTest, HandlerReturnsTheFailureOfTheWorkerThatGaveUp) {
   Start(3);
-  // Long enough for the call to reach the service on a busy machine.
+  // Leaves the call time to reach the service, even on a busy machine.
   constexpr absl::Duration kGivesUpAfter = absl::Seconds(1);
   const MonotonicTime early = MonotonicTime::Now() + kGivesUpAfter;
   const absl::Status gave_up = Group(1).AllGather(gather_, "9", early).status();
