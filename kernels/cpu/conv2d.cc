@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients on the CPU. oneDNN computes the float convolutions that it supports. All
-// others run as one matrix product per image and channel group; each group is a separate
-// convolution.
+// Conv2D and its gradients on the CPU. Winograd's algorithm computes float convolutions where it is
+// faster, and oneDNN the others that it supports. All others run as one matrix product per image
+// and channel group; each group is a separate convolution.
 //
 // Row (y, x) of an image's matrix holds the pixels under the window at (y, x), with shape
 // [size_h, size_w, channels] and zeros outside the image.
@@ -17,7 +17,10 @@
 #include "framework/core/status.h"
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/packed_convolution.h"
 #include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+#include "kernels/cpu/winograd.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
@@ -168,6 +171,60 @@ absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
                     .scratch_bytes = matrix_bytes};
 }
 
+// Makes the kernel of a convolution by Winograd or PackedConvolution, which read the filter in a
+// form.
+template <typename Algorithm>
+KernelPlan WithFilterForm(const Algorithm& algorithm, bool bias, const Epilogue& epilogue) {
+  constexpr int64_t kFloat = sizeof(float);
+  // Without a request for scratch memory, there is none to ask for.
+  const auto scratch_of = [](const KernelArgs& args, int64_t floats) {
+    return floats > 0 ? args.scratch<float>() : nullptr;
+  };
+  const auto make_form = [=](const KernelArgs& args) {
+    algorithm.MakeForm(args.input<float>(0), args.output<float>(0),
+                       scratch_of(args, algorithm.FormScratchFloats()));
+  };
+  const auto run = [=](const KernelArgs& args) {
+    float* const out = args.output<float>(0);
+    const float* const addend =
+        epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
+    const auto finish = [&](int64_t first, int64_t count) {
+      if (epilogue.empty()) return;
+      epilogue.Run(out + first, addend != nullptr ? addend + first : nullptr, count);
+    };
+    algorithm.Run(args.input<float>(0), args.input<float>(1), bias ? args.input<float>(2) : nullptr,
+                  out, scratch_of(args, algorithm.ScratchFloats()), finish);
+  };
+  OperandForm form = {.input = 1,
+                      .key = algorithm.FormKey(),
+                      .bytes = algorithm.FormFloats() * kFloat,
+                      .scratch_bytes = algorithm.FormScratchFloats() * kFloat,
+                      .make = MakeKernel(make_form)};
+  return {.kernel = MakeKernel(run),
+          .scratch_bytes = algorithm.ScratchFloats() * kFloat,
+          .forms = {std::move(form)}};
+}
+
+// Makes the kernel of a float convolution whose filter changes rarely. Returns Unimplemented if
+// oneDNN has a faster one.
+absl::StatusOr<KernelPlan> WithInvariantFilter(const Geometry& g, const Epilogue& epilogue,
+                                               const KernelOptions& options) {
+  if (!HasAvx512()) {
+    const bool may_use_winograd = options.allow_winograd && Winograd::Supports(g);
+    const int64_t tile = may_use_winograd ? Winograd::FastestTile(g) : 0;
+    if (tile > 0) {
+      const Winograd winograd(g, tile);
+      KernelPlan plan = WithFilterForm(winograd, g.bias, epilogue);
+      plan.flops = static_cast<int64_t>(std::min(winograd.flops(), 9e18));
+      return plan;
+    }
+    if (PackedConvolution::Supports(g) && PackedConvolution::IsFaster(g)) {
+      return WithFilterForm(PackedConvolution(g), g.bias, epilogue);
+    }
+  }
+  return absl::UnimplementedError("oneDNN is faster");
+}
+
 // Makes the kernel for empty operands. The kernel fills the output, which may itself be empty, with
 // zeros.
 KernelPlan Zeros(int64_t bytes) {
@@ -192,7 +249,12 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   if (dtype == DT_FLOAT) {
-    plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
+    if (part == ConvolutionPart::kForward && c.changes_rarely(1)) {
+      plan = WithInvariantFilter(g, epilogue, c.options());
+    }
+    if (absl::IsUnimplemented(plan.status())) {
+      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
+    }
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(TypeList<float, double, int32_t>(), dtype, [&]<typename T>(TypeTag<T>) {

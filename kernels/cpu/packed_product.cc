@@ -15,7 +15,6 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kMaxDepth = Product::kMaxDepth;
 constexpr int kWideTileVectors = 4;
 // Returns the width of a panel in vectors. A product of more than a few rows reads two vectors from
 // each row of a panel at a time. With AVX-512, these are two cache lines. With AVX2, they are only
@@ -32,9 +31,7 @@ MF_INLINE inline void ForEachBlock(int64_t k, const Use use) {
   for (int64_t first = 0; first < k; first += depth) use(first, std::min(depth, k - first));
 }
 
-// The distance between copied rows of a. The extra floats keep the rows from competing for the same
-// sets of the cache.
-constexpr int64_t kRowStep = kMaxDepth + 16;
+constexpr int64_t kRowStep = PackedProduct::kRowStep;
 
 // The columns of a tile, and the memory to prefetch while the tile is computed.
 struct Columns {
@@ -119,16 +116,14 @@ MF_INLINE inline void TileOf(int64_t rows, const float* a, const Columns& column
 
 // A tile that is two vectors wide has at most kTileRows rows, and a wide tile at most half as many.
 template <int kFloats, int kTileRows>
-MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const float* b, float* out,
-                                const float* bias) {
+MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows copy,
+                                const float* b, float* out, const float* bias) {
   constexpr int64_t kPanel = PanelVectors(kFloats) * kFloats;
   constexpr int64_t kWideTile = kWideTileVectors * kFloats;
   alignas(64) float rows[PackedProduct::kMaxRows * kRowStep];
   const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
   ForEachBlock(p.k, [&](int64_t first, int64_t depth) MF_INLINE {
-    for (int64_t i = 0; i < p.m; ++i) {
-      std::memcpy(rows + i * kRowStep, a + i * p.k + first, depth * sizeof(float));
-    }
+    copy(first, depth, rows);
     const float* const block_bias = first + depth == p.k ? bias : nullptr;
     // Each tile prefetches a part of the next panel.
     Columns c = {.depth = depth, .n = p.n, .add = first > 0, .next_step = 2 * kFloats / tiles};
@@ -169,9 +164,9 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, const float* a, const fl
   });
 }
 
-MF_AVX512 void StoreWithAvx512(const PackedProduct& p, const float* a, const float* b, float* out,
-                               const float* bias) {
-  StoreWith<16, 12>(p, a, b, out, bias);
+MF_AVX512 void StoreWithAvx512(const PackedProduct& p, PackedProduct::CopyRows copy, const float* b,
+                               float* out, const float* bias) {
+  StoreWith<16, 12>(p, copy, b, out, bias);
 }
 
 }  // namespace
@@ -193,11 +188,29 @@ void PackedProduct::Pack(const StridedMatrix& b, float* packed) const {
   });
 }
 
+int64_t PackedProduct::RowsPerPart(int64_t m) {
+  const int64_t parts = (m + kMaxRows - 1) / kMaxRows;
+  return (m + parts - 1) / parts;
+}
+
 void PackedProduct::Store(const float* a, const float* b, float* out, const float* bias) const {
+  const int64_t per_part = RowsPerPart(m);
+  for (int64_t row = 0; row < m; row += per_part) {
+    const PackedProduct part = {std::min(per_part, m - row), n, k};
+    const auto copy = [&](int64_t first, int64_t depth, float* rows) {
+      for (int64_t i = 0; i < part.m; ++i) {
+        std::memcpy(rows + i * kRowStep, a + (row + i) * k + first, depth * sizeof(float));
+      }
+    };
+    part.Store(copy, b, out + row * n, bias);
+  }
+}
+
+void PackedProduct::Store(CopyRows copy, const float* b, float* out, const float* bias) const {
   if (HasAvx512()) {
-    StoreWithAvx512(*this, a, b, out, bias);
+    StoreWithAvx512(*this, copy, b, out, bias);
   } else {
-    StoreWith<8, 6>(*this, a, b, out, bias);
+    StoreWith<8, 6>(*this, copy, b, out, bias);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "kernels/cpu/product.h"
 
 namespace mirrorflow {
@@ -23,16 +24,27 @@ struct PackedProduct {
   int64_t n;
   int64_t k;
 
-  // For more rows, oneDNN is faster.
-  static constexpr int64_t kMaxRows = 48;
-
   // The size of the packed matrix b.
   int64_t PackedFloats() const;
   void Pack(const StridedMatrix& b, float* packed) const;
 
   // Sets out = a · b + bias, where `b` is packed. `bias` has n floats or is null.
-  // Requires 0 < m <= kMaxRows and k > 0.
+  // Requires m > 0 and k > 0.
   void Store(const float* a, const float* b, float* out, const float* bias = nullptr) const;
+
+  // Like Store above, but `copy` supplies the rows of a: copy(first, depth, rows) writes the
+  // elements [first, first + depth) of each row, row i at rows + i * kRowStep. Requires m <=
+  // kMaxRows.
+  using CopyRows = absl::FunctionRef<void(int64_t first, int64_t depth, float* rows)>;
+  void Store(CopyRows copy, const float* b, float* out, const float* bias = nullptr) const;
+  // The extra floats keep the rows from competing for the same sets of the cache.
+  static constexpr int64_t kRowStep = Product::kMaxDepth + 16;
+
+  // Products of more rows are divided; see RowsPerPart.
+  static constexpr int64_t kMaxRows = 48;
+  // Returns how many rows each part has, except the last, if a product of `m` rows is divided into
+  // as few and as equal parts as possible.
+  static int64_t RowsPerPart(int64_t m);
 };
 
 }  // namespace mirrorflow

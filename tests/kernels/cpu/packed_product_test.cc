@@ -39,7 +39,7 @@ void ExpectBitsOfProduct(int64_t m, int64_t n, int64_t k, bool transpose_b) {
 }
 
 TEST(PackedProductTest, HasBitsOfProductForAllRowCounts) {
-  for (int64_t m = 1; m <= PackedProduct::kMaxRows; ++m) {
+  for (int64_t m = 1; m <= 3 * PackedProduct::kMaxRows + 1; ++m) {
     for (const bool transpose_b : {false, true}) ExpectBitsOfProduct(m, 147, 19, transpose_b);
   }
 }

@@ -195,8 +195,9 @@ Tensor Integers(const Shape& shape) {
   return values;
 }
 
-// A convolution of integers with a bias. Its results have the same bits in every implementation, so
-// those of an epilogue must have the same bits as those of the ops that it replaces.
+// A convolution of integers with a bias. Its results have the same bits in whatever order products
+// are summed, so those of an epilogue must have the same bits as those of the ops that it replaces.
+// Winograd's algorithm rounds them, but in the same way with and without the pass.
 struct Convolution : PassProgram {
   struct Options {
     bool is_depthwise = false;
