@@ -13,6 +13,7 @@
 #include "ops/binary.h"
 #include "ops/fused_ops.h"
 #include "ops/matmul.h"
+#include "ops/passes/match.h"
 #include "ops/unary.h"
 #include "ops/unary_grad.h"
 
@@ -26,14 +27,38 @@ struct Fusion {
   Output value;                // of the product; invalid if there is nothing to fuse
   std::string op;              // replaces both nodes
   std::vector<Output> inputs;  // of the node, other than the value
+  Output view = {};            // of the value, if the node's input is only a view of it
 };
+
+// Returns the value of which `x` is a view, or `x` if it is none. A layer whose input has more than
+// two dimensions reshapes it for a matrix product, and the result back before it adds the bias.
+// Returns `x`, too, if `node`, its user, has control inputs, because they may depend on a view.
+Output BehindViews(const Compilation& c, const Node& node, Output x) {
+  if (!node.control_inputs().empty()) return x;
+  while (IsFreeView(*x.node) && c.IsUsedOnce(x.node->input(0))) x = x.node->input(0);
+  return x;
+}
+
+// Returns a view if `input` is not the value itself.
+Output ViewOf(const Output& value, const Output& input) {
+  return input == value ? Output() : input;
+}
+
+// Returns whether both values have the same number of channels, in the last dimension.
+bool HaveSameChannels(const Compilation& c, const Output& a, const Output& b) {
+  const Shape &x = c.values().shape(a), &y = c.values().shape(b);
+  return x.rank() > 0 && y.rank() > 0 && x.dim(x.rank() - 1) == y.dim(y.rank() - 1);
+}
 
 Fusion FindBias(const Compilation& c, const Node& node) {
   if (node.op().name != ops::kBiasAdd || node.attr<std::string>("data_format") != "NHWC") return {};
-  const Output value = node.input(0);
+  const Output value = BehindViews(c, node, node.input(0));
   const Node& product = *value.node;
   const std::string op = ops::Fused(product.op().name);
-  if (!ops::AsFused(op).has_value() || !c.HasKernel(op) || !c.IsUsedOnce(value)) return {};
+  if (!ops::AsFused(op).has_value() || !c.HasKernel(op) || !c.IsUsedOnce(node.input(0)) ||
+      !HaveSameChannels(c, value, node.input(0))) {
+    return {};
+  }
   if (product.has_attr("data_format") && product.attr<std::string>("data_format") != "NHWC") {
     return {};
   }
@@ -43,7 +68,8 @@ Fusion FindBias(const Compilation& c, const Node& node) {
                        AsPartial(c.shardings.at(value)) == nullptr &&
                        c.values().shape(product.input(0)).num_elements() > 0 &&
                        c.values().shape(product.input(1)).num_elements() > 0;
-  return can_add ? Fusion{value, op, {node.input(1)}} : Fusion();
+  if (!can_add) return {};
+  return {value, op, {node.input(1)}, ViewOf(value, node.input(0))};
 }
 
 // Returns the op that also does what `change` adds to the epilogue of the node that computes
@@ -90,12 +116,13 @@ Output SwishInput(const Compilation& c, const Node& node) {
 }
 
 Fusion FindActivation(const Compilation& c, const Node& node) {
-  Output value = SwishInput(c, node);
-  const bool is_swish = value.valid();
+  Output input = SwishInput(c, node);
+  const bool is_swish = input.valid();
   if (!is_swish) {
     if (node.num_inputs() != 1 || !c.IsUsedOnce(node.input(0))) return {};
-    value = node.input(0);
+    input = node.input(0);
   }
+  const Output value = BehindViews(c, node, input);
   const std::string& name = node.op().name;
   // A user's op can have the name of an epilogue.
   if (!is_swish && name != ops::kRelu && name != ops::kRelu6 && name != ops::kSigmoid &&
@@ -106,10 +133,11 @@ Fusion FindActivation(const Compilation& c, const Node& node) {
     epilogue->activation = is_swish ? ops::kSwish : name;
     return true;
   });
-  return op.empty() ? Fusion() : Fusion{value, op, {}};
+  if (op.empty()) return {};
+  return {value, op, {}, ViewOf(value, input)};
 }
 
-// Replaces `last` and the product before it with one node.
+// Replaces `last` and the product before it with one node. Views between them remain.
 absl::Status Fuse(Compilation& c, Node* last, const Fusion& fusion) {
   Node* const product = fusion.value.node;
   NodeBuilder build = c.scope()
@@ -122,8 +150,14 @@ absl::Status Fuse(Compilation& c, Node* last, const Fusion& fusion) {
   for (const auto& [name, value] : product->attrs()) build.Attr(name, value);
   const Output fused = std::move(build).One();
   MF_RETURN_IF_ERROR(c.graph.status());
-  c.shardings.Set(fused, c.shardings.at(last->output(0)));
-  c.ReplaceNode(last, fused);
+  if (!fusion.view.valid()) {
+    c.shardings.Set(fused, c.shardings.at(last->output(0)));
+    c.ReplaceNode(last, fused);
+    return absl::OkStatus();
+  }
+  c.shardings.Set(fused, c.shardings.at(fusion.value));
+  c.ReplaceValue(fusion.value, fused);
+  c.ReplaceNode(last, fusion.view);
   return absl::OkStatus();
 }
 

@@ -22,6 +22,12 @@ inline bool IsFreeSum(const Output& value) {
   return IsFree(value, ops::kAddV2) || IsFree(value, ops::kAdd);
 }
 
+// Returns whether the node only gives its input another shape, and has no control inputs.
+inline bool IsFreeView(const Node& node) {
+  return Computes(node.op()) && node.op().has(kView) && !node.op().has(kStateful) &&
+         node.num_outputs() == 1 && node.num_inputs() > 0 && node.control_inputs().empty();
+}
+
 // Returns the value of a float constant that has one element and no control inputs; otherwise,
 // nullopt.
 inline std::optional<float> ConstantOf(const Compilation& c, const Output& value) {

@@ -14,6 +14,7 @@
 #include "ops/control.h"
 #include "ops/gather.h"
 #include "ops/identity.h"
+#include "ops/passes/match.h"
 #include "ops/reduction.h"
 #include "ops/reshape.h"
 #include "ops/transpose.h"
@@ -28,12 +29,7 @@ bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
 // Returns whether the node can be replaced without losing an order that control edges require.
 bool IsFree(const Node& node) { return node.control_inputs().empty(); }
 
-bool IsView(const Node& node) {
-  return Computes(node.op()) && node.op().has(kView) && !node.op().has(kStateful) &&
-         node.num_outputs() == 1 && node.num_inputs() > 0 && IsFree(node);
-}
-
-const Tensor& ConstantOf(const Compilation& c, const Output& output) {
+const Tensor& KnownTensor(const Compilation& c, const Output& output) {
   return c.values().at(output).constant;
 }
 
@@ -61,9 +57,9 @@ bool IsAll(const Tensor& tensor, double number) {
 // A view of views becomes a view of their source; a view with the source's shape becomes the
 // source.
 Output View(Compilation& c, const Node& node) {
-  if (!IsView(node)) return Output();
+  if (!IsFreeView(node)) return Output();
   Output source = node.input(0);
-  while (IsView(*source.node)) source = source.node->input(0);
+  while (IsFreeView(*source.node)) source = source.node->input(0);
   const Shape& shape = c.values().shape(node.output(0));
   if (c.values().shape(source) == shape) return source;
   if (source == node.input(0)) return Output();
@@ -74,7 +70,7 @@ Output View(Compilation& c, const Node& node) {
 // Returns the permutation of a transpose, or an empty vector for any other node or a scalar.
 std::vector<int64_t> PermutationOf(const Compilation& c, const Node& node) {
   if (!Is(node, ops::kTranspose) || !IsFree(node)) return {};
-  absl::StatusOr<std::vector<int64_t>> perm = IntegersOf(ConstantOf(c, node.input(1)));
+  absl::StatusOr<std::vector<int64_t>> perm = IntegersOf(KnownTensor(c, node.input(1)));
   return perm.ok() ? *std::move(perm) : std::vector<int64_t>();
 }
 
@@ -109,7 +105,7 @@ Output NegOfNeg(Compilation& c, const Node& node) {
 // A reduction without axes, which combines no elements, becomes its input.
 Output ReduceNothing(Compilation& c, const Node& node) {
   if (!Is(node, ops::kSum) && !Is(node, ops::kMean)) return Output();
-  const Tensor& axes = ConstantOf(c, node.input(1));
+  const Tensor& axes = KnownTensor(c, node.input(1));
   return axes.has_value() && axes.num_elements() == 0 ? node.input(0) : Output();
 }
 
@@ -128,9 +124,9 @@ constexpr Neutral kNeutrals[] = {
 Output NeutralOperand(Compilation& c, const Node& node) {
   for (const Neutral& neutral : kNeutrals) {
     if (!Is(node, neutral.op)) continue;
-    if (IsAll(ConstantOf(c, node.input(1)), neutral.number)) return node.input(0);
+    if (IsAll(KnownTensor(c, node.input(1)), neutral.number)) return node.input(0);
     const bool either = node.op().has(kCommutative);
-    if (either && IsAll(ConstantOf(c, node.input(0)), neutral.number)) return node.input(1);
+    if (either && IsAll(KnownTensor(c, node.input(0)), neutral.number)) return node.input(1);
   }
   return Output();
 }

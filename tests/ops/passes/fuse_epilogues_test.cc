@@ -110,6 +110,42 @@ TEST(FuseEpiloguesTest, ProductAddsBias) {
   }
 }
 
+// Layers reshape inputs of more than two dimensions for the product, and then its result.
+TEST(FuseEpiloguesTest, ProductBehindReshapesAddsBias) {
+  for (const int64_t rows : {1, 6}) {
+    const Layer layer({rows, 5, 64}, {64, 40}, [](const Scope& s, Output x, Output w, Output b) {
+      const Output product = ops::MatMul(s, ops::Reshape(s, x, Shape({kUnknownDim, 64})), w);
+      const Output y = ops::Reshape(s, product, Shape({kUnknownDim, 5, 40}));
+      return Values{ops::BiasAdd(s, ops::ExpandDims(s, y, 1), b)};
+    });
+    EXPECT_EQ(Fused(layer), 1);
+  }
+}
+
+TEST(FuseEpiloguesTest, LeavesUnsupportedReshapesUnchanged) {
+  // The channels of the bias are not those of the product.
+  const Layer split({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
+    const Output y = ops::Reshape(s, ops::MatMul(s, x, w), Shape({kUnknownDim, 4}));
+    return Values{ops::BiasAdd(s, y, ops::Mean(s, ops::Reshape(s, b, Shape({2, 4})), {0}))};
+  });
+  EXPECT_EQ(Fused(split), 0);
+  const auto reshaped = [](const Scope& s, Output x, Output w) {
+    return ops::Reshape(s, ops::MatMul(s, x, w), Shape({kUnknownDim, 1, 8}));
+  };
+  const Layer used_twice({6, 7}, {7, 8}, [&](const Scope& s, Output x, Output w, Output b) {
+    const Output y = reshaped(s, x, w);
+    return Values{ops::BiasAdd(s, y, b), ops::Sin(s, y)};
+  });
+  EXPECT_EQ(Fused(used_twice), 0);
+  // The bias waits for a node that waits for the product.
+  const Layer ordered({6, 7}, {7, 8}, [&](const Scope& s, Output x, Output w, Output b) {
+    const Output y = reshaped(s, x, w);
+    const Output after = ops::Sin(s.WithControlDependencies({Operation{y.node}}), x);
+    return Values{ops::BiasAdd(s.WithControlDependencies({Operation{after.node}}), y, b), after};
+  });
+  EXPECT_EQ(Fused(ordered), 0);
+}
+
 TEST(FuseEpiloguesTest, ConvolutionAddsBias) {
   for (const char* padding : {"SAME", "VALID"}) {
     const Layer layer({4, 9, 9, 3}, {3, 3, 3, 8},
