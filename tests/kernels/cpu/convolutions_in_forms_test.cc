@@ -244,7 +244,7 @@ TEST(WinogradTest, ChoosesTileByPixelsAndChannels) {
   EXPECT_EQ(tile({32, 7, 7, 16, 16}), 0);
 }
 
-TEST(PackedConvolutionTest, IsForLargeWindowsAndManyChannels) {
+TEST(PackedConvolutionTest, LargeWindowsOverManyChannelsAreFaster) {
   const auto is_faster = [](const Case& c) { return PackedConvolution::IsFaster(GeometryOf(c)); };
   EXPECT_TRUE(is_faster({1, {28, 0, 1, 3, 2}, {28, 0, 1, 3, 2}, 256, 256}));
   EXPECT_TRUE(is_faster({4, {6, 0, 0, 1}, {6, 3, 3, 7}, 192, 192}));
