@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients on the CPU. Winograd's algorithm computes float convolutions where it is
-// faster, and oneDNN the others that it supports. All others run as one matrix product per image
+// Conv2D and its gradients on the CPU. oneDNN computes the float convolutions that it supports,
+// unless Winograd or PackedConvolution is faster. The others run as one matrix product per image
 // and channel group; each group is a separate convolution.
 //
 // Row (y, x) of an image's matrix holds the pixels under the window at (y, x), with shape

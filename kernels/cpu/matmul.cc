@@ -111,11 +111,12 @@ KernelPlan PackedMatMul(const ProductGeometry& g) {
           .forms = {std::move(form)}};
 }
 
-// Returns the most rows for which PackedProduct is the fastest. With AVX-512, oneDNN is faster for
-// more than one part. Without AVX-512, the alternative is Product, which packs the
-// weights in every step. On one core of a Zen 3 processor, GFLOP/s of Product and of PackedProduct:
+// Returns the most rows for which PackedProduct is chosen. With AVX-512, oneDNN is faster for more
+// rows than PackedProduct multiplies at once. Without AVX-512, the alternative is Product, which
+// packs the weights in every step; that matters less the more rows there are. On one core of a Zen
+// 3 processor, GFLOP/s of Product and of PackedProduct:
 //    64 rows, 1024 x 1024 weights   67, 90     512 rows, 1024 x 256 weights   82, 87
-//   128 rows, 1024 x 256 weights    71, 86     512 rows, 256 x 1024 weights   86, 86
+//   128 rows, 1024 x 256 weights    71, 86    4096 rows, 256 x 1024 weights   90, 76
 int64_t MaxPackedRows() { return HasAvx512() ? PackedProduct::kMaxRows : 256; }
 
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,

@@ -170,9 +170,9 @@ bool Winograd::Supports(const ConvolutionGeometry& g) {
 }
 
 // Estimates times in units of the multiplication of one pixel by the channels of one element of the
-// filter. The constants are those of a Zen 3 processor with AVX2. It chose the fastest for 204 of
-// 213 convolutions there, of 2x2 to 56x56 pixels and 16 to 512 channels, and for 211 a choice at
-// least 0.9 times as fast as the fastest.
+// filter. The constants are those of a Zen 3 processor with AVX2. Of 213 convolutions there, of 2x2
+// to 56x56 pixels and 16 to 512 channels, the choice was the fastest in 204, and at least 0.9 times
+// as fast as the fastest in 211.
 int64_t Winograd::FastestTile(const ConvolutionGeometry& g) {
   // Reading an element of the filter from memory takes as long as multiplying this many pixels.
   constexpr double kPixelsPerRead = 12;

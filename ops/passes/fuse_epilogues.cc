@@ -30,11 +30,12 @@ struct Fusion {
   Output view = {};            // of the value, if the node's input is only a view of it
 };
 
-// Returns the value of which `x` is a view, or `x` if it is none. A layer whose input has more than
-// two dimensions reshapes it for a matrix product, and the result back before it adds the bias.
-// Returns `x`, too, if `node`, its user, has control inputs, because they may depend on a view.
+// Returns the value of which `x`, an input of `node`, is a view, or `x` if it is none. A layer
+// whose input has more than two dimensions reshapes it for a matrix product, and the result back
+// before it adds the bias. If the node's output differs between replicas and `x` does not, returns
+// `x`: the output is replaced by the view, whose sharding stays.
 Output BehindViews(const Compilation& c, const Node& node, Output x) {
-  if (!node.control_inputs().empty()) return x;
+  if (c.shardings.at(node.output(0)) != c.shardings.at(x)) return x;
   while (IsFreeView(*x.node) && c.IsUsedOnce(x.node->input(0))) x = x.node->input(0);
   return x;
 }
@@ -44,7 +45,8 @@ Output ViewOf(const Output& value, const Output& input) {
   return input == value ? Output() : input;
 }
 
-// Returns whether both values have the same number of channels, in the last dimension.
+// Returns whether both values have the same number of channels, in the last dimension. If one is a
+// view of the other, each element then has the same channel in both.
 bool HaveSameChannels(const Compilation& c, const Output& a, const Output& b) {
   const Shape &x = c.values().shape(a), &y = c.values().shape(b);
   return x.rank() > 0 && y.rank() > 0 && x.dim(x.rank() - 1) == y.dim(y.rank() - 1);
@@ -158,6 +160,7 @@ absl::Status Fuse(Compilation& c, Node* last, const Fusion& fusion) {
   c.shardings.Set(fused, c.shardings.at(fusion.value));
   c.ReplaceValue(fusion.value, fused);
   c.ReplaceNode(last, fusion.view);
+  c.graph.RemoveNode(last);  // no longer a user of the view, which may be fused further
   return absl::OkStatus();
 }
 

@@ -95,7 +95,7 @@ class Convolution {
     }
     return session_->Run(feeds, {in_double_}).value()[0];
   }
-  // Returns how often the filter's form is larger than the filter: 16/9 or 4 times if it is
+  // Returns how many times as large as the filter its form is: 16/9 or 4 times if it is
   // transformed.
   double RelativeFormSize() const {
     return static_cast<double>(session_->forms().bytes()) / static_cast<double>(filter_.bytes());

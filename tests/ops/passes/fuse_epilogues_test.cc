@@ -122,6 +122,48 @@ TEST(FuseEpiloguesTest, ProductBehindReshapesAddsBias) {
   }
 }
 
+TEST(FuseEpiloguesTest, ConvolutionBehindReshapeHasBiasAndActivation) {
+  for (const bool reshapes_first : {false, true}) {
+    for (const bool is_swish : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(reshapes_first, is_swish));
+      const Layer layer(
+          {4, 9, 9, 16}, {3, 3, 16, 8}, [&](const Scope& s, Output x, Output w, Output b) {
+            const auto reshape = [&](Output y, bool now) {
+              return now ? ops::Reshape(s, y, Shape({kUnknownDim, 81, 8})) : y;
+            };
+            Output y = ops::Conv2D(s, x, w, {1, 1, 1, 1}, "SAME");
+            y = ops::BiasAdd(s, reshape(y, reshapes_first), b);
+            y = reshape(y, !reshapes_first);
+            return Values{is_swish ? ops::Mul(s, y, ops::Sigmoid(s, y)) : ops::Relu(s, y)};
+          });
+      const auto want = layer.Run(1, "fuse_epilogues");
+      ASSERT_TRUE(want.ok()) << want.status();
+      for (const int replicas : {1, 3}) {
+        const auto got = layer.Run(replicas);
+        ASSERT_TRUE(got.ok()) << got.status();
+        const std::string activation = is_swish ? ops::kSwish : ops::kRelu;
+        EXPECT_EQ(got->Count(ops::Fused(ops::kConv2D, {.activation = activation})), 1);
+        EXPECT_EQ(Difference(want->values[0], got->values[0], {.relative = 1e-5, .absolute = 1e-5}),
+                  "");
+      }
+    }
+  }
+}
+
+// The sum has another value on each replica, so a fetch returns none of them.
+TEST(FuseEpiloguesTest, BiasOfEachReplicaIsNotMovedBeforeReshape) {
+  const Layer layer({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
+    const Output y = ops::Reshape(s, ops::MatMul(s, x, w), Shape({kUnknownDim, 1, 8}));
+    const Output replica = ops::Cast(s, ops::ReplicaIndex(s), DT_FLOAT);
+    return Values{ops::BiasAdd(s, y, ops::AddV2(s, b, replica))};
+  });
+  for (const char* without : {"fuse_epilogues", ""}) {
+    const auto outcome = layer.Run(3, without);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_FALSE(outcome->values[0].has_value()) << without;
+  }
+}
+
 TEST(FuseEpiloguesTest, LeavesUnsupportedReshapesUnchanged) {
   // The channels of the bias are not those of the product.
   const Layer split({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
