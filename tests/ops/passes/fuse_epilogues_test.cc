@@ -152,8 +152,8 @@ TEST(FuseEpiloguesTest, ConvolutionBehindReshapeHasBiasAndActivation) {
 
 // The sum has another value on each replica, so a fetch returns none of them.
 TEST(FuseEpiloguesTest, BiasOfEachReplicaIsNotMovedBeforeReshape) {
-  const Layer layer({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
-    const Output y = ops::Reshape(s, ops::MatMul(s, x, w), Shape({kUnknownDim, 1, 8}));
+  const Layer layer({6, 8}, {8, 8}, [](const Scope& s, Output /*x*/, Output w, Output b) {
+    const Output y = ops::Reshape(s, ops::MatMul(s, w, w), Shape({8, 1, 8}));
     const Output replica = ops::Cast(s, ops::ReplicaIndex(s), DT_FLOAT);
     return Values{ops::BiasAdd(s, y, ops::AddV2(s, b, replica))};
   });
