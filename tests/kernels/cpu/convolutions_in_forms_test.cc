@@ -135,38 +135,37 @@ std::string NameOf(Algorithm algorithm) {
   return kNames[static_cast<int>(algorithm)];
 }
 
-class ConvolutionsInFormsTest : public testing::TestWithParam<Algorithm> {
- protected:
-  static std::vector<float> Run(const Problem& problem, const float* bias = nullptr) {
-    switch (GetParam()) {
-      case Algorithm::kWinogradOf2:
-        return problem.Run(Winograd(problem.g, 2), bias);
-      case Algorithm::kWinogradOf4:
-        return problem.Run(Winograd(problem.g, 4), bias);
-      case Algorithm::kPacked:
-        return problem.Run(PackedConvolution(problem.g), bias);
-    }
-    return {};
+std::vector<float> ResultOf(Algorithm algorithm, const Problem& problem,
+                            const float* bias = nullptr) {
+  switch (algorithm) {
+    case Algorithm::kWinogradOf2:
+      return problem.Run(Winograd(problem.g, 2), bias);
+    case Algorithm::kWinogradOf4:
+      return problem.Run(Winograd(problem.g, 4), bias);
+    case Algorithm::kPacked:
+      return problem.Run(PackedConvolution(problem.g), bias);
   }
+  return {};
+}
 
-  // Errors are relative to the largest sum of absolute products, as in winograd_steps_test.cc.
-  static void ExpectTheValuesOfDouble(const Case& c) {
-    SCOPED_TRACE(NameOf(c));
-    const Problem problem(c);
-    std::vector<double> want(problem.out_size), sizes(problem.out_size);
-    problem.ForEachProduct([&](int64_t at, double product) {
-      want[at] += product;
-      sizes[at] += std::abs(product);
-    });
-    const double size = *std::max_element(sizes.begin(), sizes.end());
-    const std::vector<float> got = Run(problem, problem.bias.data());
-    for (int64_t i = 0; i < problem.out_size; ++i) {
-      ASSERT_NEAR(got[i], want[i] + problem.bias[i % c.out_channels], std::ldexp(size, -20))
-          << "element " << i;
-    }
+// Errors are relative to the largest sum of absolute products, as in winograd_steps_test.cc.
+void ExpectTheValuesOfDouble(Algorithm algorithm, const Case& c) {
+  SCOPED_TRACE(NameOf(c));
+  const Problem problem(c);
+  std::vector<double> want(problem.out_size), sizes(problem.out_size);
+  problem.ForEachProduct([&](int64_t at, double product) {
+    want[at] += product;
+    sizes[at] += std::abs(product);
+  });
+  const double size = *std::max_element(sizes.begin(), sizes.end());
+  const std::vector<float> got = ResultOf(algorithm, problem, problem.bias.data());
+  for (int64_t i = 0; i < problem.out_size; ++i) {
+    ASSERT_NEAR(got[i], want[i] + problem.bias[i % c.out_channels], std::ldexp(size, -20))
+        << "element " << i;
   }
-};
+}
 
+class ConvolutionsInFormsTest : public testing::TestWithParam<Algorithm> {};
 INSTANTIATE_TEST_SUITE_P(Algorithms, ConvolutionsInFormsTest,
                          testing::Values(Algorithm::kWinogradOf2, Algorithm::kWinogradOf4,
                                          Algorithm::kPacked),
@@ -183,31 +182,19 @@ TEST_P(ConvolutionsInFormsTest, MatchDoublePrecision) {
                                          {1, 5, 210, 8, 8},  // several blocks per row of tiles
                                          {2, 30, 31, 8, 8},  // several rows of tiles per block
                                          {1, 4, 4, 1032, 8}}) {
-    ExpectTheValuesOfDouble(c);
-  }
-}
-
-TEST_P(ConvolutionsInFormsTest, OtherWindowsMatchDoublePrecision) {
-  if (GetParam() != Algorithm::kPacked) GTEST_SKIP() << "Winograd does not support these";
-  for (const Case& c :
-       std::vector<Case>{{2, {9, 0, 1, 3, 2}, {8, 1, 0, 3, 2}, 12, 5},
-                         {1, {7, 3, 2, 7, 2}, {9, 2, 3, 7, 1}, 3, 17},
-                         {3, {6, 0, 0, 1, 1}, {7, 3, 3, 7, 1}, 40, 16},
-                         {1, {9, 2, 2, 3, 1, 2}, {11, 3, 3, 3, 1, 3}, 4, 8},
-                         {1, {4, 4, 4, 2, 3}, {5, 4, 4, 2, 3}, 8, 8}}) {  // windows in the padding
-    ExpectTheValuesOfDouble(c);
+    ExpectTheValuesOfDouble(GetParam(), c);
   }
 }
 
 TEST_P(ConvolutionsInFormsTest, ImageHasSameBitsInEachBatch) {
   constexpr int64_t kImages = 5;
   const Problem whole({kImages, 9, 10, 16, 16});
-  const std::vector<float> all = Run(whole);
+  const std::vector<float> all = ResultOf(GetParam(), whole);
   Problem one({1, 9, 10, 16, 16});
   const auto image_size = static_cast<int64_t>(one.images.size());
   for (int64_t i = 0; i < kImages; ++i) {
     std::copy_n(whole.images.begin() + i * image_size, image_size, one.images.begin());
-    const std::vector<float> got = Run(one);
+    const std::vector<float> got = ResultOf(GetParam(), one);
     EXPECT_EQ(std::memcmp(got.data(), all.data() + i * one.out_size, got.size() * sizeof(float)), 0)
         << "image " << i;
   }
@@ -242,6 +229,17 @@ TEST(WinogradTest, ChoosesTileByPixelsAndChannels) {
   EXPECT_EQ(tile({1, 7, 7, 512, 512}), 2);  // the larger form would take longer to read
   EXPECT_EQ(tile({1, 2, 2, 512, 512}), 0);
   EXPECT_EQ(tile({32, 7, 7, 16, 16}), 0);
+}
+
+TEST(PackedConvolutionTest, AnyWindowsMatchDoublePrecision) {
+  for (const Case& c :
+       std::vector<Case>{{2, {9, 0, 1, 3, 2}, {8, 1, 0, 3, 2}, 12, 5},
+                         {1, {7, 3, 2, 7, 2}, {9, 2, 3, 7, 1}, 3, 17},
+                         {3, {6, 0, 0, 1, 1}, {7, 3, 3, 7, 1}, 40, 16},
+                         {1, {9, 2, 2, 3, 1, 2}, {11, 3, 3, 3, 1, 3}, 4, 8},
+                         {1, {4, 4, 4, 2, 3}, {5, 4, 4, 2, 3}, 8, 8}}) {  // windows in the padding
+    ExpectTheValuesOfDouble(Algorithm::kPacked, c);
+  }
 }
 
 TEST(PackedConvolutionTest, LargeWindowsOverManyChannelsAreFaster) {
