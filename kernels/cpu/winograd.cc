@@ -57,7 +57,7 @@ struct Transform<2> {
 template <>
 struct Transform<4> {
   static constexpr float kA = 0.625f, kB = 1.5f, kA2 = kA * kA, kB2 = kB * kB;  // exact
-  // The divisor of a point is the product of its distances from the other points.
+  // The divisor for a point is the product of its differences from all other points.
   static constexpr double kZero = kA2 * kB2, kNear = 2 * kA2 * (kA2 - kB2),
                           kFar = 2 * kB2 * (kB2 - kA2);
   static constexpr FilterRow kFilter[] = {ValueAt(0, kZero),   ValueAt(kA, kNear),
@@ -89,8 +89,8 @@ constexpr int64_t kGap = 16;
 
 int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Transforms the pixels at (y, x), of all channels. Pixels outside the image are zeros. Element e
-// of the transformed tile is written at to[e * step].
+// Transforms the tile of pixels whose first pixel is (y, x), for all channels. Pixels outside the
+// image are zeros. Element e of the transformed tile is stored at to + e * step.
 template <int kTile>
 void TransformInput(const ConvolutionGeometry& g, const float* image, int64_t y, int64_t x,
                     float* to, int64_t step) {
@@ -130,8 +130,8 @@ void TransformInput(const ConvolutionGeometry& g, const float* image, int64_t y,
   }
 }
 
-// Transforms a tile of products back, adds the bias unless it is null, and writes the pixels at (y,
-// x) that are inside the image.
+// Transforms a tile of products back and adds the bias unless it is null. Stores the pixels that
+// are inside the image; (y, x) is the first.
 template <int kTile>
 void TransformOutput(const ConvolutionGeometry& g, const float* from, int64_t step,
                      const float* bias, float* image, int64_t y, int64_t x) {

@@ -30,23 +30,23 @@ struct Fusion {
   Output view = {};            // of the value, if the node's input is only a view of it
 };
 
-// Returns the value of which `x`, an input of `node`, is a view, or `x` if it is none. A layer
-// whose input has more than two dimensions reshapes it for a matrix product, and the result back
-// before it adds the bias. If the node's output differs between replicas and `x` does not, returns
-// `x`: the output is replaced by the view, whose sharding stays.
+// Follows views from `x`, an input of `node`, back to the underlying value. A layer whose input has
+// more than two dimensions reshapes it for a matrix product, and reshapes the product back before
+// it adds the bias. Returns `x` itself if the node's output is sharded differently: the view will
+// replace that output but keep its own sharding.
 Output BehindViews(const Compilation& c, const Node& node, Output x) {
   if (c.shardings.at(node.output(0)) != c.shardings.at(x)) return x;
   while (IsFreeView(*x.node) && c.IsUsedOnce(x.node->input(0))) x = x.node->input(0);
   return x;
 }
 
-// Returns a view if `input` is not the value itself.
+// Returns `input` if it is a view of the value, and an invalid output if it is the value itself.
 Output ViewOf(const Output& value, const Output& input) {
   return input == value ? Output() : input;
 }
 
-// Returns whether both values have the same number of channels, in the last dimension. If one is a
-// view of the other, each element then has the same channel in both.
+// Returns whether the last dimensions, the channels, have the same size. If one value is a view of
+// the other, every element then belongs to the same channel in both.
 bool HaveSameChannels(const Compilation& c, const Output& a, const Output& b) {
   const Shape &x = c.values().shape(a), &y = c.values().shape(b);
   return x.rank() > 0 && y.rank() > 0 && x.dim(x.rank() - 1) == y.dim(y.rank() - 1);
