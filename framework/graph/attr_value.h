@@ -36,8 +36,7 @@ class AttrValue {
   using Variant = std::variant<std::string, int64_t, float, bool, DataType, Shape, Tensor,
                                FunctionRef, AttrList>;
 
-  // The special members are in the .cc, because nearly every file would instantiate those of
-  // Variant.
+  // Defined in the .cc, so that other files need not instantiate Variant's.
   AttrValue();  // ""
   AttrValue(const AttrValue& other);
   AttrValue(AttrValue&& other) noexcept;

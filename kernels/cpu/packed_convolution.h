@@ -4,13 +4,13 @@
 // one output pixel, by the filter, which is kept in the order in which it is read (PackedProduct).
 // The matrix is never in memory: the product copies a few pixels at a time.
 //
-// Without AVX-512, oneDNN 2.6 is slow for small images and for windows that move by more than a
-// pixel. On one core of a Zen 3 processor, GFLOP/s of oneDNN and of this class:
+// Without AVX-512, oneDNN 2.6 is slow for small images and for strides above 1. On one core of a Zen 3 processor, GFLOP/s of oneDNN and of this class:
 //   3x3 windows with stride 2, 128 channels, 56x56 pixels               51, 85
 //   3x3 windows with stride 2, 512 channels, 4x4 pixels, 32 images      49, 89
 //   1x7 windows, 192 channels, 6x6 pixels, 4 images                     78, 80
 //
-// The bits of an image do not depend on the other images of the batch. A call allocates no memory.
+// An image's results do not depend, to the last bit, on the other images of the batch. A call
+// allocates no memory.
 #ifndef MIRRORFLOW_KERNELS_CPU_PACKED_CONVOLUTION_H_
 #define MIRRORFLOW_KERNELS_CPU_PACKED_CONVOLUTION_H_
 

@@ -28,8 +28,8 @@ namespace mirrorflow {
 class Winograd {
  public:
   // Returns whether the class supports a convolution: NHWC, 3x3 windows with stride 1 and at most
-  // one row or column of padding on each side, one group, multiples of 8 channels, and a filter of
-  // less than 150 GB.
+  // one row or column of padding on each side, one group, multiples of 8 channels, and fewer than
+  // 2^32 pairs of input and output channels.
   static bool Supports(const ConvolutionGeometry& g);
   // Returns the r above with which the convolution is fastest, or 0 if the direct convolution is as
   // fast. Requires Supports(g).

@@ -3,7 +3,8 @@
 // FuseEpilogues: makes a product or convolution also do what follows it while its output is still
 // in registers or in the cache: it adds the bias, then another value of the same shape, as at the
 // end of a residual block, and applies an activation (ops/fused_ops.h). Separate ops would each
-// read and write the whole output again. Only what the device has a kernel for is fused.
+// read and write the whole output again. Reshapes in between stay, behind the product. Only what
+// the device has a kernel for is fused.
 //
 // For the backward pass, if the devices have such kernels, the layer's product also writes a mask
 // with one bit per element that is set if the element is positive. The next layer's product that
