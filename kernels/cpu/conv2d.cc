@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conv2D and its gradients on the CPU. oneDNN computes the float convolutions that it supports,
-// unless Winograd or PackedConvolution is faster. The others run as one matrix product per image
-// and channel group; each group is a separate convolution.
+// unless Winograd's algorithm or PackedConvolution is faster. The others run as one matrix product
+// per image and channel group; each group is a separate convolution.
 //
 // Row (y, x) of an image's matrix holds the pixels under the window at (y, x), with shape
 // [size_h, size_w, channels] and zeros outside the image.
@@ -21,6 +21,7 @@
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 #include "kernels/cpu/winograd.h"
+#include "kernels/cpu/winograd_filter_gradient.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
@@ -171,20 +172,24 @@ absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
                     .scratch_bytes = matrix_bytes};
 }
 
-// Makes the kernel of a convolution by Winograd or PackedConvolution, which read the filter in a
-// form.
+// Makes the kernel of a convolution, or of the gradient of its images, by Winograd or
+// PackedConvolution. These read the filter in a form; if `keeps_filter` is false, the kernel makes
+// the form each time.
 template <typename Algorithm>
-KernelPlan WithFilterForm(const Algorithm& algorithm, bool bias, const Epilogue& epilogue) {
+KernelPlan WithFilterForm(const Algorithm& algorithm, ConvolutionPart part, bool keeps_filter,
+                          bool bias, const Epilogue& epilogue) {
   constexpr int64_t kFloat = sizeof(float);
-  // Without a request for scratch memory, there is none to ask for.
-  const auto scratch_of = [](const KernelArgs& args, int64_t floats) {
-    return floats > 0 ? args.scratch<float>() : nullptr;
-  };
-  const auto make_form = [=](const KernelArgs& args) {
-    algorithm.MakeForm(args.input<float>(0), args.output<float>(0),
-                       scratch_of(args, algorithm.FormScratchFloats()));
-  };
+  const int images = part == ConvolutionPart::kForward ? 0 : 2;
+  const int64_t form_floats = keeps_filter ? 0 : algorithm.FormFloats();
+  const int64_t scratch_floats = form_floats + algorithm.ScratchFloats();
   const auto run = [=](const KernelArgs& args) {
+    // Without a request for scratch memory, there is none to ask for.
+    float* const scratch = scratch_floats > 0 ? args.scratch<float>() : nullptr;
+    const float* form = args.input<float>(1);
+    if (!keeps_filter) {
+      algorithm.MakeForm(form, scratch);
+      form = scratch;
+    }
     float* const out = args.output<float>(0);
     const float* const addend =
         epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
@@ -192,37 +197,66 @@ KernelPlan WithFilterForm(const Algorithm& algorithm, bool bias, const Epilogue&
       if (epilogue.empty()) return;
       epilogue.Run(out + first, addend != nullptr ? addend + first : nullptr, count);
     };
-    algorithm.Run(args.input<float>(0), args.input<float>(1), bias ? args.input<float>(2) : nullptr,
-                  out, scratch_of(args, algorithm.ScratchFloats()), finish);
+    algorithm.Run(args.input<float>(images), form, bias ? args.input<float>(2) : nullptr, out,
+                  scratch + form_floats, finish);
   };
-  OperandForm form = {.input = 1,
-                      .key = algorithm.FormKey(),
-                      .bytes = algorithm.FormFloats() * kFloat,
-                      .scratch_bytes = algorithm.FormScratchFloats() * kFloat,
-                      .make = MakeKernel(make_form)};
-  return {.kernel = MakeKernel(run),
-          .scratch_bytes = algorithm.ScratchFloats() * kFloat,
-          .forms = {std::move(form)}};
+  KernelPlan plan = {.kernel = MakeKernel(run), .scratch_bytes = scratch_floats * kFloat};
+  if (!keeps_filter) return plan;
+  const auto make_form = [=](const KernelArgs& args) {
+    algorithm.MakeForm(args.input<float>(0), args.output<float>(0));
+  };
+  plan.forms.push_back({.input = 1,
+                        .key = algorithm.FormKey(),
+                        .bytes = algorithm.FormFloats() * kFloat,
+                        .make = MakeKernel(make_form)});
+  return plan;
 }
 
-// Makes the kernel of a float convolution whose filter changes rarely. Returns Unimplemented if
-// oneDNN has a faster one.
-absl::StatusOr<KernelPlan> WithInvariantFilter(const Geometry& g, const Epilogue& epilogue,
-                                               const KernelOptions& options) {
-  if (!HasAvx512()) {
-    const bool may_use_winograd = options.allow_winograd && Winograd::Supports(g);
-    const int64_t tile = may_use_winograd ? Winograd::FastestTile(g) : 0;
-    if (tile > 0) {
-      const Winograd winograd(g, tile);
-      KernelPlan plan = WithFilterForm(winograd, g.bias, epilogue);
-      plan.flops = static_cast<int64_t>(std::min(winograd.flops(), 9e18));
-      return plan;
-    }
-    if (PackedConvolution::Supports(g) && PackedConvolution::IsFaster(g)) {
-      return WithFilterForm(PackedConvolution(g), g.bias, epilogue);
-    }
+// Makes the kernel of a float convolution or gradient by Winograd's algorithm. Returns
+// Unimplemented if oneDNN has a faster one.
+absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& convolution,
+                                      bool keeps_filter, const Epilogue& epilogue) {
+  const absl::Status slower = absl::UnimplementedError("oneDNN is faster");
+  if (!Winograd::Supports(convolution)) return slower;
+  const auto flops_of = [](const auto& algorithm) {
+    return static_cast<int64_t>(std::min(algorithm.flops(), 9e18));
+  };
+  if (part == ConvolutionPart::kBackpropFilter) {
+    const int64_t tile = WinogradFilterGradient::FastestTile(convolution);
+    if (tile == 0) return slower;
+    const WinogradFilterGradient gradient(convolution, tile);
+    const auto run = [gradient](const KernelArgs& args) {
+      gradient.Run(args.input<float>(0), args.input<float>(2), args.output<float>(0),
+                   args.scratch<float>());
+    };
+    return KernelPlan{
+        .kernel = MakeKernel(run),
+        .scratch_bytes = gradient.ScratchFloats() * static_cast<int64_t>(sizeof(float)),
+        .flops = flops_of(gradient)};
   }
-  return absl::UnimplementedError("oneDNN is faster");
+  const bool is_forward = part == ConvolutionPart::kForward;
+  const Geometry g = is_forward ? convolution : Winograd::GradientOfImages(convolution);
+  const auto filter = is_forward ? Winograd::Filter::kOfConvolution : Winograd::Filter::kOfGradient;
+  const int64_t tile = Winograd::FastestTile(g, filter, /*makes_form=*/!keeps_filter);
+  if (tile == 0) return slower;
+  const Winograd winograd(g, tile, filter);
+  KernelPlan plan = WithFilterForm(winograd, part, keeps_filter, g.bias, epilogue);
+  plan.flops = flops_of(winograd);
+  return plan;
+}
+
+// Makes the kernel of a float convolution or gradient on processors without AVX-512. Returns
+// Unimplemented if oneDNN has a faster one.
+absl::StatusOr<KernelPlan> FasterThanOneDnn(ConvolutionPart part, const Geometry& g,
+                                            bool keeps_filter, const Epilogue& epilogue,
+                                            const KernelOptions& options) {
+  absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("Winograd's algorithm is not allowed");
+  if (options.allow_winograd) plan = ByWinograd(part, g, keeps_filter, epilogue);
+  if (absl::IsUnimplemented(plan.status()) && part == ConvolutionPart::kForward &&
+      PackedConvolution::Supports(g) && PackedConvolution::IsFaster(g)) {
+    plan = WithFilterForm(PackedConvolution(g), part, keeps_filter, g.bias, epilogue);
+  }
+  return plan;
 }
 
 // Makes the kernel for empty operands. The kernel fills the output, which may itself be empty, with
@@ -249,9 +283,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   if (dtype == DT_FLOAT) {
-    if (part == ConvolutionPart::kForward && c.changes_rarely(1)) {
-      plan = WithInvariantFilter(g, epilogue, c.options());
-    }
+    if (!HasAvx512()) plan = FasterThanOneDnn(part, g, c.changes_rarely(1), epilogue, c.options());
     if (absl::IsUnimplemented(plan.status())) {
       plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
     }

@@ -19,7 +19,7 @@ std::string PackedConvolution::FormKey() const {
   return absl::StrCat("packed ", product.k, " ", product.n);
 }
 
-void PackedConvolution::MakeForm(const float* filter, float* form, float* /*scratch*/) const {
+void PackedConvolution::MakeForm(const float* filter, float* form) const {
   ProductOf(1).Pack({filter, g_.out_channels, 1}, form);
 }
 

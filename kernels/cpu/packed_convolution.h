@@ -4,7 +4,8 @@
 // one output pixel, by the filter, which is kept in the order in which it is read (PackedProduct).
 // The matrix is never in memory: the product copies a few pixels at a time.
 //
-// Without AVX-512, oneDNN 2.6 is slow for small images and for strides above 1. On one core of a Zen 3 processor, GFLOP/s of oneDNN and of this class:
+// Without AVX-512, oneDNN 2.6 is slow for small images and for strides above 1. On one core of a
+// Zen 3 processor, GFLOP/s of oneDNN and of this class:
 //   3x3 windows with stride 2, 128 channels, 56x56 pixels               51, 85
 //   3x3 windows with stride 2, 512 channels, 4x4 pixels, 32 images      49, 89
 //   1x7 windows, 192 channels, 6x6 pixels, 4 images                     78, 80
@@ -35,8 +36,7 @@ class PackedConvolution {
   // The form in which Run reads the filter; see Winograd for these functions.
   std::string FormKey() const;
   int64_t FormFloats() const { return ProductOf(1).PackedFloats(); }
-  int64_t FormScratchFloats() const { return 0; }
-  void MakeForm(const float* filter, float* form, float* scratch) const;
+  void MakeForm(const float* filter, float* form) const;
 
   void Run(const float* images, const float* form, const float* bias, float* out, float* scratch,
            absl::FunctionRef<void(int64_t first, int64_t count)> finish) const;

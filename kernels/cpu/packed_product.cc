@@ -173,18 +173,25 @@ MF_AVX512 void StoreWithAvx512(const PackedProduct& p, PackedProduct::CopyRows c
 
 int64_t PackedProduct::PackedFloats() const { return k * RoundUp(n, VectorFloats()); }
 
-void PackedProduct::Pack(const StridedMatrix& b, float* packed) const {
+void PackedProduct::ForEachPart(
+    absl::FunctionRef<void(int64_t row, int64_t first, int64_t count, int64_t offset)> use) const {
   const int64_t vector = VectorFloats(), panel = PanelVectors(vector) * vector;
+  int64_t offset = 0;
   ForEachBlock(k, [&](int64_t first, int64_t depth) {
     for (int64_t j = 0; j < n; j += panel) {
       const int64_t columns = std::min(panel, n - j);
       const int64_t width = RoundUp(columns, vector);
-      for (int64_t d = 0; d < depth; ++d, packed += width) {
-        const float* const from = b.data + (first + d) * b.row_step + j * b.column_step;
-        for (int64_t c = 0; c < columns; ++c) packed[c] = from[c * b.column_step];
-        std::fill(packed + columns, packed + width, 0.0f);
-      }
+      for (int64_t d = 0; d < depth; ++d, offset += width) use(first + d, j, columns, offset);
     }
+  });
+}
+
+void PackedProduct::Pack(const StridedMatrix& b, float* packed) const {
+  ForEachPart([&](int64_t row, int64_t first, int64_t count, int64_t offset) {
+    const float* const from = b.data + row * b.row_step + first * b.column_step;
+    float* const to = packed + offset;
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * b.column_step];
+    std::fill(to + count, to + RoundUp(count, VectorFloats()), 0.0f);
   });
 }
 

@@ -27,6 +27,12 @@ struct PackedProduct {
   // The size of the packed matrix b.
   int64_t PackedFloats() const;
   void Pack(const StridedMatrix& b, float* packed) const;
+  // Calls use(row, first, count, offset) for each part of a row of b that is contiguous when
+  // packed: the elements [first, first + count) of the row are stored from packed[offset]. Offsets
+  // increase, and a part has at most kMaxPart elements. Store ignores what is between the parts.
+  void ForEachPart(
+      absl::FunctionRef<void(int64_t row, int64_t first, int64_t count, int64_t offset)> use) const;
+  static constexpr int64_t kMaxPart = 64;
 
   // Sets out = a · b + bias, where `b` is packed. `bias` has n floats or is null.
   // Requires m > 0 and k > 0.

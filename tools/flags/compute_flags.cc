@@ -14,9 +14,10 @@ ABSL_FLAG(
 ABSL_FLAG(bool, allow_tf32, false,
           "on GPUs, let float matrix products, convolutions and attention round their operands to "
           "TensorFloat-32");
-ABSL_FLAG(bool, allow_winograd, true,
-          "on CPUs, let 3x3 convolutions whose filter the step does not write use Winograd's "
-          "algorithm, which rounds differently");
+ABSL_FLAG(
+    bool, allow_winograd, true,
+    "on CPUs, let 3x3 convolutions and their gradients use Winograd's algorithm, which rounds "
+    "differently");
 ABSL_FLAG(
     bool, autotune, false,
     "on GPUs, time the algorithms of each matrix product and convolution and use the fastest; "

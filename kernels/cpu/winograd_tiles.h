@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tiles of images and their transforms, for Winograd's algorithm (winograd.h). Each call transforms
+// vectors of kFloats channels.
+#ifndef MIRRORFLOW_KERNELS_CPU_WINOGRAD_TILES_H_
+#define MIRRORFLOW_KERNELS_CPU_WINOGRAD_TILES_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/float_vectors.h"
+#include "kernels/cpu/vectorize.h"
+#include "ops/window.h"
+
+namespace mirrorflow::winograd {
+
+inline constexpr int64_t kFloats = 8;
+using Vector = VectorOf<kFloats>::type;
+using AnyVector = Unaligned<kFloats>;
+
+MF_INLINE inline Vector Load(const float* from) {
+  return reinterpret_cast<const AnyVector*>(from)->vector;
+}
+MF_INLINE inline void Store(float* to, const Vector& v) {
+  reinterpret_cast<AnyVector*>(to)->vector = v;
+}
+
+// The transforms of one row or column, for polynomials that are known at kTile + 1 points and at
+// infinity:
+//   Input           of the kTile + 2 pixels under a tile,
+//   Filter          of a window's 3 elements,
+//   Output          of their products, to kTile pixels of the output,
+//   OutputGradient  of kTile pixels, the transpose of Output, and
+//   FilterGradient  to 3 elements of a window, the transpose of Filter.
+template <int kTile>
+struct Transform;
+
+// Points 0, 1 and -1.
+template <>
+struct Transform<2> {
+  MF_INLINE static void Filter(const Vector* x, Vector* y) {
+    const Vector even = 0.5f * (x[0] + x[2]), odd = 0.5f * x[1];
+    y[0] = x[0];
+    y[1] = even + odd;
+    y[2] = even - odd;
+    y[3] = x[2];
+  }
+  MF_INLINE static void Input(const Vector* x, Vector* y) {
+    y[0] = x[0] - x[2];
+    y[1] = x[1] + x[2];
+    y[2] = x[2] - x[1];
+    y[3] = x[3] - x[1];
+  }
+  MF_INLINE static void Output(const Vector* x, Vector* y) {
+    y[0] = x[0] + (x[1] + x[2]);
+    y[1] = (x[1] - x[2]) + x[3];
+  }
+  MF_INLINE static void OutputGradient(const Vector* x, Vector* y) {
+    y[0] = x[0];
+    y[1] = x[0] + x[1];
+    y[2] = x[0] - x[1];
+    y[3] = x[1];
+  }
+  MF_INLINE static void FilterGradient(const Vector* x, Vector* y) {
+    const Vector even = 0.5f * (x[1] + x[2]);
+    y[0] = x[0] + even;
+    y[1] = 0.5f * (x[1] - x[2]);
+    y[2] = even + x[3];
+  }
+};
+
+// Points 0, a, -a, b and -b. With the integers 1 and 2, whose transforms take fewer operations,
+// rounding errors are four times as large.
+template <>
+struct Transform<4> {
+  static constexpr float kA = 0.625f, kB = 1.5f, kA2 = kA * kA,
+                         kB2 = kB * kB;  // exact
+  // The window's value at a point is divided by the product of the point's differences from all
+  // other points.
+  static constexpr float kZero = 1 / (kA2 * kB2), kNear = 1 / (2 * kA2 * (kA2 - kB2)),
+                         kFar = 1 / (2 * kB2 * (kB2 - kA2));
+  MF_INLINE static void Filter(const Vector* x, Vector* y) {
+    const Vector even_near = kNear * (x[0] + kA2 * x[2]), odd_near = (kNear * kA) * x[1];
+    const Vector even_far = kFar * (x[0] + kB2 * x[2]), odd_far = (kFar * kB) * x[1];
+    y[0] = kZero * x[0];
+    y[1] = even_near + odd_near;
+    y[2] = even_near - odd_near;
+    y[3] = even_far + odd_far;
+    y[4] = even_far - odd_far;
+    y[5] = x[2];
+  }
+  MF_INLINE static void Input(const Vector* x, Vector* y) {
+    const Vector even_near = x[4] - kB2 * x[2], odd_near = kA * (x[3] - kB2 * x[1]);
+    const Vector even_far = x[4] - kA2 * x[2], odd_far = kB * (x[3] - kA2 * x[1]);
+    y[0] = x[4] - (kA2 + kB2) * x[2] + kA2 * kB2 * x[0];
+    y[1] = even_near + odd_near;
+    y[2] = even_near - odd_near;
+    y[3] = even_far + odd_far;
+    y[4] = even_far - odd_far;
+    y[5] = x[5] - (kA2 + kB2) * x[3] + kA2 * kB2 * x[1];
+  }
+  MF_INLINE static void Output(const Vector* x, Vector* y) {
+    const Vector near = x[1] + x[2], near_difference = x[1] - x[2];
+    const Vector far = x[3] + x[4], far_difference = x[3] - x[4];
+    y[0] = x[0] + near + far;
+    y[1] = kA * near_difference + kB * far_difference;
+    y[2] = kA2 * near + kB2 * far;
+    y[3] = kA2 * kA * near_difference + kB2 * kB * far_difference + x[5];
+  }
+  MF_INLINE static void OutputGradient(const Vector* x, Vector* y) {
+    const Vector even_near = x[0] + kA2 * x[2], odd_near = kA * (x[1] + kA2 * x[3]);
+    const Vector even_far = x[0] + kB2 * x[2], odd_far = kB * (x[1] + kB2 * x[3]);
+    y[0] = x[0];
+    y[1] = even_near + odd_near;
+    y[2] = even_near - odd_near;
+    y[3] = even_far + odd_far;
+    y[4] = even_far - odd_far;
+    y[5] = x[3];
+  }
+  MF_INLINE static void FilterGradient(const Vector* x, Vector* y) {
+    const Vector near = kNear * (x[1] + x[2]), far = kFar * (x[3] + x[4]);
+    y[0] = kZero * x[0] + near + far;
+    y[1] = (kNear * kA) * (x[1] - x[2]) + (kFar * kB) * (x[3] - x[4]);
+    y[2] = kA2 * near + kB2 * far + x[5];
+  }
+};
+
+// Loads pixels of an image whose first pixel is (y, x), which can be outside the image. Pixels
+// outside the image are zeros.
+template <int kSize>
+class PixelsAt {
+ public:
+  PixelsAt(const float* image, int64_t h, int64_t w, int64_t channels, int64_t y, int64_t x)
+      : from_(image + (y * w + x) * channels),
+        row_step_(w * channels),
+        channels_(channels),
+        i0_(std::max<int64_t>(-y, 0)),
+        i1_(std::min<int64_t>(kSize, h - y)),
+        j0_(std::max<int64_t>(-x, 0)),
+        j1_(std::min<int64_t>(kSize, w - x)) {}
+
+  // Calls use(load), where load(i, j) returns the channels [c, c + kFloats) of pixel (y + i, x +
+  // j).
+  template <typename Use>
+  MF_INLINE void WithChannels(int64_t c, const Use use) {
+    const float* const pixels = from_ + c;
+    if (i0_ == 0 && j0_ == 0 && i1_ == kSize && j1_ == kSize) {
+      return use([&](int i, int j)
+                     MF_INLINE { return Load(pixels + i * row_step_ + j * channels_); });
+    }
+    for (int64_t i = i0_; i < i1_; ++i) {
+      for (int64_t j = j0_; j < j1_; ++j) {
+        padded_[i * kSize + j] = Load(pixels + i * row_step_ + j * channels_);
+      }
+    }
+    use([&](int i, int j) MF_INLINE { return padded_[i * kSize + j]; });
+  }
+
+ private:
+  const float* const from_;
+  const int64_t row_step_, channels_;
+  // The rows and columns that are inside the image.
+  const int64_t i0_, i1_, j0_, j1_;
+  Vector padded_[kSize * kSize] = {};
+};
+
+// Applies transform(in, out), from kIn to kOut elements, to the columns and then to the rows of a
+// square of vectors. load(i, j) supplies an element and store(i, j, v) receives one.
+template <int kIn, int kOut, typename LoadOf, typename TransformOf, typename StoreOf>
+MF_INLINE inline void TransformSquare(const LoadOf load, const TransformOf transform,
+                                      const StoreOf store) {
+  Vector columns[kOut][kIn];
+  for (int j = 0; j < kIn; ++j) {
+    Vector in[kIn], out[kOut];
+    for (int i = 0; i < kIn; ++i) in[i] = load(i, j);
+    transform(in, out);
+    for (int i = 0; i < kOut; ++i) columns[i][j] = out[i];
+  }
+  for (int i = 0; i < kOut; ++i) {
+    Vector out[kOut];
+    transform(columns[i], out);
+    for (int j = 0; j < kOut; ++j) store(i, j, out[j]);
+  }
+}
+
+// Transforms the pixels under a tile, of which (y, x) is the first, for all channels. Element e of
+// the transformed tile is stored at to + e * step.
+template <int kTile>
+void TransformInput(const ConvolutionGeometry& g, const float* image, int64_t y, int64_t x,
+                    float* to, int64_t step) {
+  constexpr int kSize = kTile + 2;
+  PixelsAt<kSize> pixels(image, g.h.in, g.w.in, g.in_channels, y, x);
+  for (int64_t c = 0; c < g.in_channels; c += kFloats) {
+    pixels.WithChannels(c, [&](const auto load) MF_INLINE {
+      TransformSquare<kSize, kSize>(
+          load, [](const Vector* in, Vector* out) MF_INLINE { Transform<kTile>::Input(in, out); },
+          [&](int i, int j, const Vector& v)
+              MF_INLINE { Store(to + (i * kSize + j) * step + c, v); });
+    });
+  }
+}
+
+// The tiles of the output of a convolution. The rows of tiles of all images are numbered
+// consecutively.
+struct TileGrid {
+  TileGrid(const ConvolutionGeometry& g, int64_t tile)
+      : tile(tile),
+        columns(CeilOfRatio(g.w.out, tile)),
+        rows_per_image(CeilOfRatio(g.h.out, tile)),
+        rows(g.batch * rows_per_image) {}
+
+  static int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+  // A rectangle of tiles.
+  struct Block {
+    int64_t first_row, end_row;
+    int64_t first_column, end_column;
+    int64_t tiles() const { return (end_row - first_row) * (end_column - first_column); }
+  };
+  // Calls use(image, y, x, i) for each tile of a block; it is the block's tile i, and (y, x) is its
+  // first pixel.
+  template <typename Use>
+  void ForEachTile(const Block& block, const Use use) const {
+    int64_t i = 0;
+    for (int64_t row = block.first_row; row < block.end_row; ++row) {
+      const int64_t image = row / rows_per_image, y = row % rows_per_image * tile;
+      for (int64_t x = block.first_column; x < block.end_column; ++x) use(image, y, x * tile, i++);
+    }
+  }
+
+  int64_t tile;  // the height and width of a tile
+  int64_t columns;
+  int64_t rows_per_image;
+  int64_t rows;
+};
+
+// Each element of the transformed tiles has its own matrix. This many floats between the matrices
+// keep the elements of a tile from competing for the same sets of the cache.
+inline constexpr int64_t kGap = 16;
+
+}  // namespace mirrorflow::winograd
+
+#endif  // MIRRORFLOW_KERNELS_CPU_WINOGRAD_TILES_H_
