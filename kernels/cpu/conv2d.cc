@@ -236,10 +236,10 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
   }
   const bool is_forward = part == ConvolutionPart::kForward;
   const Geometry g = is_forward ? convolution : Winograd::GradientOfImages(convolution);
-  const auto filter = is_forward ? Winograd::Filter::kOfConvolution : Winograd::Filter::kOfGradient;
-  const int64_t tile = Winograd::FastestTile(g, filter, /*makes_form=*/!keeps_filter);
+  const auto windows = is_forward ? Winograd::Windows::kAsStored : Winograd::Windows::kRotated;
+  const int64_t tile = Winograd::FastestTile(g, windows, /*makes_form=*/!keeps_filter);
   if (tile == 0) return slower;
-  const Winograd winograd(g, tile, filter);
+  const Winograd winograd(g, tile, windows);
   KernelPlan plan = WithFilterForm(winograd, part, keeps_filter, g.bias, epilogue);
   plan.flops = flops_of(winograd);
   return plan;
@@ -247,12 +247,12 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
 
 // Makes the kernel of a float convolution or gradient on processors without AVX-512. Returns
 // Unimplemented if oneDNN has a faster one.
-absl::StatusOr<KernelPlan> FasterThanOneDnn(ConvolutionPart part, const Geometry& g,
-                                            bool keeps_filter, const Epilogue& epilogue,
-                                            const KernelOptions& options) {
+absl::StatusOr<KernelPlan> WithoutAvx512(ConvolutionPart part, const Geometry& g, bool keeps_filter,
+                                         const Epilogue& epilogue, const KernelOptions& options) {
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("Winograd's algorithm is not allowed");
   if (options.allow_winograd) plan = ByWinograd(part, g, keeps_filter, epilogue);
-  if (absl::IsUnimplemented(plan.status()) && part == ConvolutionPart::kForward &&
+  // PackedConvolution was measured only with filters that stay packed.
+  if (absl::IsUnimplemented(plan.status()) && part == ConvolutionPart::kForward && keeps_filter &&
       PackedConvolution::Supports(g) && PackedConvolution::IsFaster(g)) {
     plan = WithFilterForm(PackedConvolution(g), part, keeps_filter, g.bias, epilogue);
   }
@@ -283,7 +283,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   if (dtype == DT_FLOAT) {
-    if (!HasAvx512()) plan = FasterThanOneDnn(part, g, c.changes_rarely(1), epilogue, c.options());
+    if (!HasAvx512()) plan = WithoutAvx512(part, g, c.changes_rarely(1), epilogue, c.options());
     if (absl::IsUnimplemented(plan.status())) {
       plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
     }

@@ -21,6 +21,9 @@ constexpr int kWideTileVectors = 4;
 // one, and reading every other line is slow, so a panel has no more than these two vectors.
 constexpr int64_t PanelVectors(int64_t vector_floats) { return vector_floats == 16 ? 4 : 2; }
 
+static_assert(PanelVectors(16) * 16 <= PackedProduct::kMaxPart);
+static_assert(PanelVectors(8) * 8 <= PackedProduct::kMaxPart);
+
 int64_t VectorFloats() { return HasAvx512() ? 16 : 8; }
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 

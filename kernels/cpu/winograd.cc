@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cpu/winograd_tiles.h"
+#include "kernels/cpu/vectorize.h"
+#include "kernels/cpu/winograd_transforms.h"
 
 namespace mirrorflow {
 namespace {
@@ -13,7 +14,6 @@ using winograd::kFloats;
 using winograd::kGap;
 using winograd::Load;
 using winograd::Store;
-using winograd::TileGrid;
 using winograd::Transform;
 using winograd::TransformInput;
 using winograd::TransformSquare;
@@ -72,7 +72,7 @@ bool Winograd::Supports(const ConvolutionGeometry& g) {
 
 // Estimates times in units of the multiplication of one pixel by the channels of one element of the
 // filter. The constants are those of a Zen 3 processor with AVX2.
-int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Filter filter, bool makes_form) {
+int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Windows windows, bool makes_form) {
   // Reading an element of the filter from memory takes as long as multiplying this many pixels.
   constexpr double kPixelsPerRead = 12;
   // The direct convolution by oneDNN reaches 0.9 of the speed of a product.
@@ -80,25 +80,23 @@ int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Filter filter, bool 
   // Transforming a float takes as long as this many multiplications.
   constexpr double kTransform = 28;
   // Making an element of a form takes as long as 20 multiplications in the cache and up to 75 in
-  // memory, and rotating a window 400.
-  const auto time_to_make = [&](double elements, double pairs) {
-    if (!makes_form) return 0.0;
-    const double megabytes = elements * pairs * sizeof(float) * 1e-6;
-    return elements * std::min(20 + 2.5 * megabytes, 75.0) +
-           (filter == Filter::kOfGradient ? 400 : 0);
-  };
+  // memory, and rotating a window as long as 400.
+  const double rotation = windows == Windows::kRotated ? 400 : 0;
+  // Each replica has its own scratch memory.
+  constexpr double kMaxScratchMegabytes = 72;
   const double pixels = g.batch * g.h.out * g.w.out, in = g.in_channels, out = g.out_channels;
-  // oneDNN's layout of a filter, too, takes time to make, but hardly any for a gradient.
-  const double layout = makes_form && filter == Filter::kOfConvolution ? 30 : 0;
+  // oneDNN also reorders the filter, for the gradient of images in hardly any time.
+  const double reorder = makes_form && windows == Windows::kAsStored ? 30 : 0;
   int64_t fastest = 0;
-  double least = 9 * (kDirect * pixels + kPixelsPerRead + layout);
+  double least = 9 * (kDirect * pixels + kPixelsPerRead + reorder);
   for (const int64_t tile : {2, 4}) {
-    const TileGrid grid(g, tile);
-    const double tiles = grid.rows * grid.columns;
-    const double elements = (tile + 2) * (tile + 2);
+    const WinogradGrid grid(g, tile);
+    const double tiles = grid.tiles(), elements = grid.elements();
+    const double megabytes = elements * in * out * sizeof(float) * 1e-6;
+    if (makes_form && megabytes > kMaxScratchMegabytes) continue;
     const double time =
         elements * (std::max(tiles, kPixelsPerRead) + kTransform * tiles * (1 / in + 1 / out)) +
-        time_to_make(elements, in * out);
+        (makes_form ? elements * std::min(20 + 2.5 * megabytes, 75.0) + rotation : 0);
     if (time >= least) continue;
     least = time;
     fastest = tile;
@@ -119,11 +117,11 @@ ConvolutionGeometry Winograd::GradientOfImages(const ConvolutionGeometry& g) {
           .groups = g.groups};
 }
 
-Winograd::Winograd(const ConvolutionGeometry& g, int64_t tile, Filter filter)
-    : g_(g), filter_(filter), grid_(g, tile) {
+Winograd::Winograd(const ConvolutionGeometry& g, int64_t tile, Windows windows)
+    : g_(g), windows_(windows), grid_(g, tile) {
   // A block has as many tiles as a product has rows at once, so that its values stay in the cache.
   const int64_t max_rows = std::max<int64_t>(PackedProduct::kMaxRows / grid_.columns, 1);
-  block_rows_ = TileGrid::CeilOfRatio(grid_.rows, TileGrid::CeilOfRatio(grid_.rows, max_rows));
+  block_rows_ = WinogradGrid::PartOf(grid_.rows, max_rows);
   block_columns_ = PackedProduct::RowsPerPart(grid_.columns);
 }
 
@@ -133,7 +131,7 @@ int64_t Winograd::OffsetOf(int64_t row) const {
 }
 
 std::string Winograd::FormKey() const {
-  return absl::StrCat("winograd ", grid_.tile, filter_ == Filter::kOfGradient ? " rotated " : " ",
+  return absl::StrCat("winograd ", grid_.tile, windows_ == Windows::kRotated ? " rotated " : " ",
                       g_.in_channels, " ", g_.out_channels);
 }
 
@@ -144,11 +142,6 @@ int64_t Winograd::ScratchFloats() const {
   return elements() * (tiles * (g_.in_channels + g_.out_channels) + 2 * kGap);
 }
 
-double Winograd::flops() const {
-  const double tiles = grid_.rows * grid_.columns, in = g_.in_channels, out = g_.out_channels;
-  return 2.0 * elements() * tiles * in * out;
-}
-
 void Winograd::MakeForm(const float* filter, float* form) const {
   const PackedProduct product = ProductOf(1);
   const int64_t in = g_.in_channels, out = g_.out_channels;
@@ -157,17 +150,19 @@ void Winograd::MakeForm(const float* filter, float* form) const {
     alignas(64) float rotated[9][PackedProduct::kMaxPart];
     const float* windows[9];
     for (int i = 0; i < 9; ++i) {
-      windows[i] = filter + (i * in + row) * out + first;
-      if (filter_ == Filter::kOfConvolution) continue;
-      const float* from = filter + ((8 - i) * out + first) * in + row;
-      for (int64_t c = 0; c < count; ++c, from += in) rotated[i][c] = *from;
-      windows[i] = rotated[i];
+      if (windows_ == Windows::kAsStored) {
+        windows[i] = filter + (i * in + row) * out + first;
+      } else {
+        const float* from = filter + ((8 - i) * out + first) * in + row;
+        for (int64_t c = 0; c < count; ++c, from += in) rotated[i][c] = *from;
+        windows[i] = rotated[i];
+      }
     }
     transform(windows, count, form + offset, product.PackedFloats());
   });
 }
 
-void Winograd::Run(const TileGrid::Block& block, const float* images, const float* form,
+void Winograd::Run(const WinogradGrid::Block& block, const float* images, const float* form,
                    const float* bias, float* out, float* scratch) const {
   const int64_t in_step = block.tiles() * g_.in_channels + kGap;
   const int64_t out_step = block.tiles() * g_.out_channels + kGap;
@@ -193,7 +188,7 @@ void Winograd::Run(const TileGrid::Block& block, const float* images, const floa
 void Winograd::Run(const float* images, const float* form, const float* bias, float* out,
                    float* scratch,
                    absl::FunctionRef<void(int64_t first, int64_t count)> finish) const {
-  TileGrid::Block block;
+  WinogradGrid::Block block;
   for (block.first_row = 0; block.first_row < grid_.rows; block.first_row = block.end_row) {
     block.end_row = std::min(block.first_row + block_rows_, grid_.rows);
     for (block.first_column = 0; block.first_column < grid_.columns;

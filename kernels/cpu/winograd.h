@@ -4,8 +4,8 @@
 // "Fast Algorithms for Convolutional Neural Networks" (2016). The output is divided into tiles of r
 // x r pixels. The (r + 2) x (r + 2) pixels under a tile are transformed, multiplied by a
 // transformed window, element by element, and transformed back. This takes (r + 2)^2
-// multiplications where sums over windows take 9 r^2: 2.25 times as many if r is 2, and 4 times as
-// many if it is 4.
+// multiplications. Sums over windows take 9 r^2: 2.25 times as many if r is 2, and 4 times as many
+// if it is 4.
 //
 // The transformed filter is larger than the filter. In steps that do not write the filter it is
 // kept as a form; in others it is made each time. On one core of a Zen 3 processor, GFLOP/s of
@@ -24,7 +24,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "kernels/cpu/packed_product.h"
-#include "kernels/cpu/winograd_tiles.h"
+#include "kernels/cpu/winograd_grid.h"
 #include "ops/window.h"
 
 namespace mirrorflow {
@@ -36,25 +36,26 @@ class Winograd {
   // 2^32 pairs of input and output channels.
   static bool Supports(const ConvolutionGeometry& g);
   // Returns the convolution that computes the gradient of the images of `g` from the gradient of
-  // its output. Requires stride 1 and no dilation.
+  // its output. Requires Supports(g).
   static ConvolutionGeometry GradientOfImages(const ConvolutionGeometry& g);
 
-  enum class Filter {
-    kOfConvolution,
-    // The filter of the convolution whose GradientOfImages this is, with shape [3, 3, out_channels,
-    // in_channels]. Its windows are rotated by 180 degrees.
-    kOfGradient,
+  // The windows of a filter.
+  enum class Windows {
+    kAsStored,  // [3, 3, in_channels, out_channels]
+    // Those of the convolution whose GradientOfImages this is: [3, 3, out_channels, in_channels],
+    // rotated by 180 degrees.
+    kRotated,
   };
   // Returns the r above with which a convolution is fastest, or 0 if oneDNN's direct convolution is
   // as fast. `makes_form` is whether the form below is made for each call of Run. Requires
   // Supports(g).
-  static int64_t FastestTile(const ConvolutionGeometry& g, Filter filter, bool makes_form);
+  static int64_t FastestTile(const ConvolutionGeometry& g, Windows windows, bool makes_form);
 
   // Requires Supports(g) and that `tile`, the r above, is 2 or 4.
-  Winograd(const ConvolutionGeometry& g, int64_t tile, Filter filter = Filter::kOfConvolution);
+  Winograd(const ConvolutionGeometry& g, int64_t tile, Windows windows = Windows::kAsStored);
 
-  // The form in which Run reads the filter: transformed and packed. MakeForm makes it from a filter
-  // [3, 3, in_channels, out_channels]. Filters of equal keys and sizes have the same layout.
+  // The form in which Run reads the filter: transformed and packed. Filters of equal keys and sizes
+  // have the same layout.
   std::string FormKey() const;
   int64_t FormFloats() const;
   void MakeForm(const float* filter, float* form) const;
@@ -66,23 +67,23 @@ class Winograd {
   int64_t ScratchFloats() const;
 
   // The operations of the products, counting a multiply-add as two.
-  double flops() const;
+  double flops() const { return grid_.Flops(g_); }
 
  private:
   // Elements of a transformed tile.
-  int64_t elements() const { return (grid_.tile + 2) * (grid_.tile + 2); }
+  int64_t elements() const { return grid_.elements(); }
   // The product that computes one element of `tiles` tiles.
   PackedProduct ProductOf(int64_t tiles) const {
     return {.m = tiles, .n = g_.out_channels, .k = g_.in_channels};
   }
-  void Run(const winograd::TileGrid::Block& block, const float* images, const float* form,
+  void Run(const WinogradGrid::Block& block, const float* images, const float* form,
            const float* bias, float* out, float* scratch) const;
   // The offset in the output of a row of tiles.
   int64_t OffsetOf(int64_t row) const;
 
   ConvolutionGeometry g_;
-  Filter filter_;
-  winograd::TileGrid grid_;
+  Windows windows_;
+  WinogradGrid grid_;
   // The size of a block.
   int64_t block_rows_;
   int64_t block_columns_;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/vectorize.h"
+#include "kernels/cpu/winograd_transforms.h"
 
 namespace mirrorflow {
 namespace {
@@ -13,7 +15,6 @@ using winograd::kGap;
 using winograd::Load;
 using winograd::PixelsAt;
 using winograd::Store;
-using winograd::TileGrid;
 using winograd::Transform;
 using winograd::TransformInput;
 using winograd::TransformSquare;
@@ -55,23 +56,17 @@ void TransformFilterGradient(const float* from, int64_t step, int64_t pairs, flo
 
 WinogradFilterGradient::WinogradFilterGradient(const ConvolutionGeometry& g, int64_t tile)
     : g_(g), grid_(g, tile) {
-  // More tiles would not stay in the cache; with fewer, adding to the sums would take longer.
-  constexpr int64_t kMaxTiles = 256;
-  const auto divide = [](int64_t n, int64_t most) {
-    return TileGrid::CeilOfRatio(n, TileGrid::CeilOfRatio(n, most));
-  };
-  block_columns_ = divide(grid_.columns, kMaxTiles);
-  block_rows_ = divide(grid_.rows, std::max<int64_t>(kMaxTiles / block_columns_, 1));
+  // With more tiles, the matrices of an element would not stay in the cache; with fewer, adding to
+  // the sums would take longer. Many channels need too much memory for so many tiles.
+  const int64_t max_tiles =
+      std::clamp<int64_t>((1 << 17) / (g.in_channels + g.out_channels), 32, 256);
+  block_columns_ = WinogradGrid::PartOf(grid_.columns, max_tiles);
+  block_rows_ = WinogradGrid::PartOf(grid_.rows, std::max<int64_t>(max_tiles / block_columns_, 1));
 }
 
 int64_t WinogradFilterGradient::ScratchFloats() const {
   const int64_t tiles = block_rows_ * block_columns_;
   return elements() * (tiles * (g_.in_channels + g_.out_channels) + pairs() + 3 * kGap);
-}
-
-double WinogradFilterGradient::flops() const {
-  const double tiles = grid_.rows * grid_.columns, in = g_.in_channels, out = g_.out_channels;
-  return 2.0 * elements() * tiles * in * out;
 }
 
 void WinogradFilterGradient::Run(const float* images, const float* output_gradient,
@@ -86,7 +81,7 @@ void WinogradFilterGradient::Run(const float* images, const float* output_gradie
   const auto transform_input = grid_.tile == 2 ? TransformInput<2> : TransformInput<4>;
   const auto transform_gradient =
       grid_.tile == 2 ? TransformOutputGradient<2> : TransformOutputGradient<4>;
-  TileGrid::Block block;
+  WinogradGrid::Block block;
   for (block.first_row = 0; block.first_row < grid_.rows; block.first_row = block.end_row) {
     block.end_row = std::min(block.first_row + block_rows_, grid_.rows);
     for (block.first_column = 0; block.first_column < grid_.columns;
@@ -107,7 +102,7 @@ void WinogradFilterGradient::Run(const float* images, const float* output_gradie
         if (is_first) {
           product.Store(sums + e * sum_step);
         } else {
-          product.Subtract(-1, sums + e * sum_step);
+          product.Subtract(-1, sums + e * sum_step);  // adds
         }
       }
     }
@@ -124,15 +119,17 @@ int64_t WinogradFilterGradient::FastestTile(const ConvolutionGeometry& g) {
   constexpr double kDirect = 1.5, kProduct = 1.1, kTransform = 28;
   // oneDNN's layout of a filter's element, as multiplications.
   constexpr double kLayout = 70;
+  // Each replica has its own scratch memory.
+  constexpr double kMaxScratchMegabytes = 72;
   const double pixels = g.batch * g.h.out * g.w.out, in = g.in_channels, out = g.out_channels;
   int64_t fastest = 0;
   double least = 9 * (kDirect * pixels + kLayout);
   for (const int64_t tile : {2, 4}) {
-    const TileGrid grid(g, tile);
-    const double tiles = grid.rows * grid.columns;
-    const double elements = (tile + 2) * (tile + 2);
-    // A sum is stored and read again, in the cache or in memory.
+    const WinogradGrid grid(g, tile);
+    const double tiles = grid.tiles(), elements = grid.elements();
     const double megabytes = elements * in * out * sizeof(float) * 1e-6;
+    if (megabytes > kMaxScratchMegabytes) continue;
+    // A sum is stored and read again, in the cache or in memory.
     const double time = elements * (tiles * (kProduct + kTransform * (1 / in + 1 / out)) +
                                     std::min(6 + 1.6 * megabytes, 50.0));
     if (time >= least) continue;

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/packed_convolution.h"
 #include "kernels/cpu/winograd.h"
+#include "kernels/cpu/winograd_filter_gradient.h"
 #include "ops/window.h"
 #include "tests/support/tensors.h"
 
@@ -104,9 +105,8 @@ struct Problem {
       return *Tensor::Allocate(DT_FLOAT, {floats});  // aligned, unlike a vector
     };
     const Tensor form = allocate(algorithm.FormFloats());
-    const Tensor form_scratch = allocate(algorithm.FormScratchFloats());
     const Tensor scratch = allocate(algorithm.ScratchFloats());
-    algorithm.MakeForm(filter.data(), form.data<float>(), form_scratch.data<float>());
+    algorithm.MakeForm(filter.data(), form.data<float>());
     std::vector<float> out(out_size + 1, std::numeric_limits<float>::quiet_NaN());
     int64_t finished = 0;
     algorithm.Run(images.data(), form.data<float>(), addend, out.data(), scratch.data<float>(),
@@ -179,6 +179,7 @@ TEST_P(ConvolutionsInFormsTest, MatchDoublePrecision) {
                                          {2, {3, 0, 0}, {4, 0, 0}, 8, 8},
                                          {2, {9, 0, 1}, {10, 1, 0}, 24, 8},
                                          {1, {6, 1, 0}, {8, 0, 1}, 8, 16},
+                                         {2, {5, 2, 1}, {6, 0, 2}, 8, 16},
                                          {1, 5, 210, 8, 8},  // several blocks per row of tiles
                                          {2, 30, 31, 8, 8},  // several rows of tiles per block
                                          {1, 4, 4, 1032, 8}}) {
@@ -215,20 +216,47 @@ TEST(WinogradTest, SupportsOnlyWindowsOf3x3WithStride1) {
   EXPECT_FALSE(supports([](ConvolutionGeometry& c) { c.h = Axis(8, 1, 1, 3, 2).window(); }));
   EXPECT_FALSE(supports([](ConvolutionGeometry& c) { c.w = Axis(8, 1, 1, 3, 1, 2).window(); }));
   EXPECT_FALSE(supports([](ConvolutionGeometry& c) { c.w = Axis(8, 1, 1, 5).window(); }));
-  EXPECT_FALSE(supports([](ConvolutionGeometry& c) { c.h = Axis(8, 2, 1).window(); }));
-  EXPECT_FALSE(supports([](ConvolutionGeometry& c) { c.h = Axis(8, 1, 2).window(); }));
+  EXPECT_FALSE(supports([](ConvolutionGeometry& c) { c.h = Axis(8, 3, 1).window(); }));
+  EXPECT_FALSE(supports([](ConvolutionGeometry& c) { c.h = Axis(8, 1, 3).window(); }));
   // Its form could not be addressed.
   EXPECT_FALSE(
       supports([](ConvolutionGeometry& c) { c.in_channels = c.out_channels = int64_t{1} << 28; }));
 }
 
 TEST(WinogradTest, ChoosesTileByPixelsAndChannels) {
-  const auto tile = [](const Case& c) { return Winograd::FastestTile(GeometryOf(c)); };
+  const auto tile = [](const Case& c) {
+    return Winograd::FastestTile(GeometryOf(c), Winograd::Windows::kAsStored,
+                                 /*makes_form=*/false);
+  };
   EXPECT_EQ(tile({1, 56, 56, 64, 64}), 4);
   EXPECT_EQ(tile({32, 4, 4, 512, 512}), 4);
   EXPECT_EQ(tile({1, 7, 7, 512, 512}), 2);  // the larger form would take longer to read
   EXPECT_EQ(tile({1, 2, 2, 512, 512}), 0);
   EXPECT_EQ(tile({32, 7, 7, 16, 16}), 0);
+}
+
+TEST(WinogradTest, MakesFormEachTimeOnlyForManyPixels) {
+  const auto tile = [](const Case& c, Winograd::Windows windows) {
+    return Winograd::FastestTile(GeometryOf(c), windows, /*makes_form=*/true);
+  };
+  for (const auto windows : {Winograd::Windows::kAsStored, Winograd::Windows::kRotated}) {
+    EXPECT_EQ(tile({16, 16, 16, 128, 128}, windows), 4);
+    EXPECT_EQ(tile({1, 7, 7, 512, 512}, windows), 0);
+    EXPECT_EQ(tile({64, 8, 8, 2048, 2048}, windows), 0);  // takes too much memory
+  }
+  // oneDNN reorders the filter for the convolution, but not for the gradient.
+  EXPECT_EQ(tile({16, 2, 2, 256, 256}, Winograd::Windows::kAsStored), 2);
+  EXPECT_EQ(tile({16, 2, 2, 256, 256}, Winograd::Windows::kRotated), 0);
+}
+
+TEST(WinogradFilterGradientTest, ChoosesTileByTilesAndChannels) {
+  const auto tile = [](const Case& c) {
+    return WinogradFilterGradient::FastestTile(GeometryOf(c));
+  };
+  EXPECT_EQ(tile({16, 8, 8, 64, 64}), 4);
+  EXPECT_EQ(tile({16, 2, 2, 512, 512}), 2);
+  EXPECT_EQ(tile({1, 3, 1, 8, 8}), 0);
+  EXPECT_EQ(tile({64, 8, 8, 2048, 2048}), 0);  // takes too much memory
 }
 
 TEST(PackedConvolutionTest, AnyWindowsMatchDoublePrecision) {

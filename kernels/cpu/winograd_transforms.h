@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tiles of images and their transforms, for Winograd's algorithm (winograd.h). Each call transforms
-// vectors of kFloats channels.
-#ifndef MIRRORFLOW_KERNELS_CPU_WINOGRAD_TILES_H_
-#define MIRRORFLOW_KERNELS_CPU_WINOGRAD_TILES_H_
+// The transforms of Winograd's algorithm (winograd.h), for vectors of kFloats channels at a time.
+#ifndef MIRRORFLOW_KERNELS_CPU_WINOGRAD_TRANSFORMS_H_
+#define MIRRORFLOW_KERNELS_CPU_WINOGRAD_TRANSFORMS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -73,8 +72,8 @@ struct Transform<2> {
 // rounding errors are four times as large.
 template <>
 struct Transform<4> {
-  static constexpr float kA = 0.625f, kB = 1.5f, kA2 = kA * kA,
-                         kB2 = kB * kB;  // exact
+  // All of these are exact.
+  static constexpr float kA = 0.625f, kB = 1.5f, kA2 = kA * kA, kB2 = kB * kB;
   // The window's value at a point is divided by the product of the point's differences from all
   // other points.
   static constexpr float kZero = 1 / (kA2 * kB2), kNear = 1 / (2 * kA2 * (kA2 - kB2)),
@@ -125,8 +124,8 @@ struct Transform<4> {
   }
 };
 
-// Loads pixels of an image whose first pixel is (y, x), which can be outside the image. Pixels
-// outside the image are zeros.
+// Loads the kSize x kSize pixels of an image that start at (y, x). Those outside the image are
+// zeros.
 template <int kSize>
 class PixelsAt {
  public:
@@ -139,8 +138,7 @@ class PixelsAt {
         j0_(std::max<int64_t>(-x, 0)),
         j1_(std::min<int64_t>(kSize, w - x)) {}
 
-  // Calls use(load), where load(i, j) returns the channels [c, c + kFloats) of pixel (y + i, x +
-  // j).
+  // Calls use(load). load(i, j) returns the channels [c, c + kFloats) of pixel (y + i, x + j).
   template <typename Use>
   MF_INLINE void WithChannels(int64_t c, const Use use) {
     const float* const pixels = from_ + c;
@@ -161,6 +159,7 @@ class PixelsAt {
   const int64_t row_step_, channels_;
   // The rows and columns that are inside the image.
   const int64_t i0_, i1_, j0_, j1_;
+  // Pixels outside the image stay zero; each call overwrites only those inside.
   Vector padded_[kSize * kSize] = {};
 };
 
@@ -200,44 +199,10 @@ void TransformInput(const ConvolutionGeometry& g, const float* image, int64_t y,
   }
 }
 
-// The tiles of the output of a convolution. The rows of tiles of all images are numbered
-// consecutively.
-struct TileGrid {
-  TileGrid(const ConvolutionGeometry& g, int64_t tile)
-      : tile(tile),
-        columns(CeilOfRatio(g.w.out, tile)),
-        rows_per_image(CeilOfRatio(g.h.out, tile)),
-        rows(g.batch * rows_per_image) {}
-
-  static int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-  // A rectangle of tiles.
-  struct Block {
-    int64_t first_row, end_row;
-    int64_t first_column, end_column;
-    int64_t tiles() const { return (end_row - first_row) * (end_column - first_column); }
-  };
-  // Calls use(image, y, x, i) for each tile of a block; it is the block's tile i, and (y, x) is its
-  // first pixel.
-  template <typename Use>
-  void ForEachTile(const Block& block, const Use use) const {
-    int64_t i = 0;
-    for (int64_t row = block.first_row; row < block.end_row; ++row) {
-      const int64_t image = row / rows_per_image, y = row % rows_per_image * tile;
-      for (int64_t x = block.first_column; x < block.end_column; ++x) use(image, y, x * tile, i++);
-    }
-  }
-
-  int64_t tile;  // the height and width of a tile
-  int64_t columns;
-  int64_t rows_per_image;
-  int64_t rows;
-};
-
 // Each element of the transformed tiles has its own matrix. This many floats between the matrices
 // keep the elements of a tile from competing for the same sets of the cache.
 inline constexpr int64_t kGap = 16;
 
 }  // namespace mirrorflow::winograd
 
-#endif  // MIRRORFLOW_KERNELS_CPU_WINOGRAD_TILES_H_
+#endif  // MIRRORFLOW_KERNELS_CPU_WINOGRAD_TRANSFORMS_H_
