@@ -183,10 +183,10 @@ TEST(WinogradGradientsTest, MatchDoublePrecisionForManyTiles) {
 class Nodes {
  public:
   Nodes(const Shape& images, const Shape& filter, const Shape& gradient, bool allow_winograd,
-        const Tensor& constant = {}) {
+        const Tensor* constant = nullptr) {
     images_ = ops::Placeholder(root_, DT_FLOAT, images);
     fed_filter_ = ops::Placeholder(root_, DT_FLOAT, filter);
-    filter_ = constant.num_elements() > 0 ? ops::Const(root_, constant) : fed_filter_;
+    filter_ = constant != nullptr ? ops::Const(root_, *constant) : fed_filter_;
     gradient_ = ops::Placeholder(root_, DT_FLOAT, gradient);
     const std::vector<int64_t> strides = {1, 1, 1, 1};
     const auto sizes = [&](const Shape& shape) {
@@ -254,8 +254,8 @@ TEST(WinogradGradientsTest, ConvolutionAndGradientOfImagesKeepDifferentFormsOfCo
   const Tensor x = RandomTensor(DT_FLOAT, images, &random);
   const Tensor w = RandomTensor(DT_FLOAT, filter, &random);
   const Tensor dy = RandomTensor(DT_FLOAT, images, &random);
-  Nodes nodes(images, filter, images, /*allow_winograd=*/true, w);
-  Nodes direct(images, filter, images, /*allow_winograd=*/false, w);
+  Nodes nodes(images, filter, images, /*allow_winograd=*/true, &w);
+  Nodes direct(images, filter, images, /*allow_winograd=*/false, &w);
   for (int step = 0; step < 2; ++step) {
     ExpectToDifferInRounding(nodes.Run(x, w, dy), direct.Run(x, w, dy));
   }
