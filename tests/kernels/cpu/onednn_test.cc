@@ -157,6 +157,7 @@ TEST(OneDnnProduct, MatchesDoublePrecision) {
 constexpr Convolution kConvolutions[] = {
     {5, 28, 28, 1, 32, 3, 1, "SAME"},
     {5, 14, 14, 32, 64, 3, 1, "SAME"},
+    {5, 14, 14, 32, 64, 5, 1, "SAME"},
     {3, 13, 9, 3, 10, 5, 2, "SAME"},
     {3, 13, 9, 3, 10, 5, 2, "VALID"},
     {2, 12, 12, 16, 40, 1, 1, "SAME"},
@@ -181,9 +182,14 @@ TEST(OneDnnConvolution, MatchesDoublePrecision) {
   }
 }
 
+// Without AVX-512, the kernels of 3x3 windows are not oneDNN's.
 std::vector<Node2> SomeNodes() {
-  return {Product(64, 128, 96, false, true), Forward(kConvolutions[1]),
-          BackpropInput(kConvolutions[1]), BackpropFilter(kConvolutions[1])};
+  std::vector<Node2> nodes = {Product(64, 128, 96, false, true)};
+  for (const int64_t window : {3, 5}) {
+    const Convolution c = {5, 14, 14, 32, 64, window, 1, "SAME"};
+    nodes.insert(nodes.end(), {Forward(c), BackpropInput(c), BackpropFilter(c)});
+  }
+  return nodes;
 }
 
 // Replicas share kernels and primitives, but each has its own memory.
@@ -254,7 +260,7 @@ TEST(OneDnnKernel, RunsOnlyOnCallingThread) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(4);
   const int threads = NumThreads();
-  const Convolution c = {9, 20, 20, 24, 48, 3, 1, "SAME"};
+  const Convolution c = {9, 20, 20, 24, 48, 5, 1, "SAME"};
   for (const Node2& node :
        {Product(192, 200, 208, false, false), Forward(c), BackpropInput(c), BackpropFilter(c)}) {
     const Built built(node, DT_FLOAT);
@@ -276,8 +282,9 @@ TEST(OneDnnKernel, ReportsNumberOfFloatingPointOperations) {
     return plan.ok() ? plan->flops : -1;
   };
   EXPECT_EQ(flops(Product(64, 512, 784, false, false)), 2 * 64 * 512 * 784);
-  const Convolution& c = kConvolutions[1];
-  const int64_t of_convolution = 2 * 5 * 14 * 14 * 64 * (3 * 3 * 32);
+  // Winograd's algorithm, for windows of 3x3, would take fewer.
+  const Convolution c = {5, 14, 14, 32, 64, 5, 1, "SAME"};
+  const int64_t of_convolution = 2 * 5 * 14 * 14 * 64 * (5 * 5 * 32);
   EXPECT_EQ(flops(Forward(c)), of_convolution);
   EXPECT_EQ(flops(BackpropInput(c)), of_convolution);
   EXPECT_EQ(flops(BackpropFilter(c)), of_convolution);
