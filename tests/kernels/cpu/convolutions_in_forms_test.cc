@@ -244,7 +244,7 @@ TEST(WinogradTest, MakesFormEachTimeOnlyForManyPixels) {
     EXPECT_EQ(tile({1, 7, 7, 512, 512}, windows), 0);
     EXPECT_EQ(tile({64, 8, 8, 2048, 2048}, windows), 0);  // takes too much memory
   }
-  // oneDNN reorders the filter for the convolution, but not for the gradient.
+  // oneDNN takes time to reorder the filter for the convolution, but hardly any for the gradient.
   EXPECT_EQ(tile({16, 2, 2, 256, 256}, Winograd::Windows::kAsStored), 2);
   EXPECT_EQ(tile({16, 2, 2, 256, 256}, Winograd::Windows::kRotated), 0);
 }
