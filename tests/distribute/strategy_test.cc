@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<Training>> MakeTraining(absl::string_view model, 
   options.pin_threads = false;
   options.compile.check_plan = true;
   options.compile.verify = true;
+  options.compile.kernels.allow_winograd = false;  // its operations depend on a replica's rows
   if (!without_pass.empty()) options.compile.disabled_passes = {without_pass};
   MF_ASSIGN_OR_RETURN(t->strategy, MirroredStrategy::Create(options));
   const Scope root(&t->graph);
