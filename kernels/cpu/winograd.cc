@@ -82,8 +82,6 @@ int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Windows windows, boo
   // Making an element of a form takes as long as 20 multiplications in the cache and up to 75 in
   // memory, and rotating a window as long as 400.
   const double rotation = windows == Windows::kRotated ? 400 : 0;
-  // Each replica has its own scratch memory.
-  constexpr double kMaxScratchMegabytes = 72;
   const double pixels = g.batch * g.h.out * g.w.out, in = g.in_channels, out = g.out_channels;
   // oneDNN also reorders the filter, for the gradient of images in hardly any time.
   const double reorder = makes_form && windows == Windows::kAsStored ? 30 : 0;
@@ -93,7 +91,7 @@ int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Windows windows, boo
     const WinogradGrid grid(g, tile);
     const double tiles = grid.tiles(), elements = grid.elements();
     const double megabytes = elements * in * out * sizeof(float) * 1e-6;
-    if (makes_form && megabytes > kMaxScratchMegabytes) continue;
+    if (makes_form && megabytes > WinogradGrid::kMaxScratchMegabytes) continue;
     const double time =
         elements * (std::max(tiles, kPixelsPerRead) + kTransform * tiles * (1 / in + 1 / out)) +
         (makes_form ? elements * std::min(20 + 2.5 * megabytes, 75.0) + rotation : 0);

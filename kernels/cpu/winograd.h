@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Winograd computes convolutions with 3x3 windows in fewer multiplications, as in Lavin and Gray,
-// "Fast Algorithms for Convolutional Neural Networks" (2016). The output is divided into tiles of r
-// x r pixels. The (r + 2) x (r + 2) pixels under a tile are transformed, multiplied by a
+// "Fast Algorithms for Convolutional Neural Networks" (2016). The output is divided into tiles of
+// r x r pixels. The (r + 2) x (r + 2) pixels under a tile are transformed, multiplied by a
 // transformed window, element by element, and transformed back. This takes (r + 2)^2
-// multiplications. Sums over windows take 9 r^2: 2.25 times as many if r is 2, and 4 times as many
-// if it is 4.
+// multiplications per tile. A direct convolution takes 9 r^2: 2.25 times as many if r is 2, and 4
+// times as many if r is 4.
 //
-// The transformed filter is larger than the filter. In steps that do not write the filter it is
-// kept as a form; in others it is made each time. On one core of a Zen 3 processor, GFLOP/s of
-// oneDNN 2.6, which has the algorithm only for AVX-512, and of this class:
+// Steps that do not write the filter keep the transformed filter as a form; other steps transform
+// the filter each time. On one core of a Zen 3 processor, GFLOP/s of oneDNN 2.6, which has the
+// algorithm only for AVX-512, and of this class, counting the operations of a direct convolution:
 //   14x14 pixels, 256 channels, 1 image, with a form                80, 204
 //   16x16 pixels, 128 channels, 16 images, without a form           67, 213
 //   the gradient of these images                                    80, 208
@@ -39,11 +39,11 @@ class Winograd {
   // its output. Requires Supports(g).
   static ConvolutionGeometry GradientOfImages(const ConvolutionGeometry& g);
 
-  // The windows of a filter.
+  // How to read the filter.
   enum class Windows {
     kAsStored,  // [3, 3, in_channels, out_channels]
-    // Those of the convolution whose GradientOfImages this is: [3, 3, out_channels, in_channels],
-    // rotated by 180 degrees.
+    // If this is the GradientOfImages of a convolution, with the filter of that convolution:
+    // [3, 3, out_channels, in_channels], with each window rotated by 180 degrees.
     kRotated,
   };
   // Returns the r above with which a convolution is fastest, or 0 if oneDNN's direct convolution is

@@ -56,8 +56,8 @@ void TransformFilterGradient(const float* from, int64_t step, int64_t pairs, flo
 
 WinogradFilterGradient::WinogradFilterGradient(const ConvolutionGeometry& g, int64_t tile)
     : g_(g), grid_(g, tile) {
-  // With more tiles, the matrices of an element would not stay in the cache; with fewer, adding to
-  // the sums would take longer. Many channels need too much memory for so many tiles.
+  // With more tiles, the matrices of an element would not stay in the cache. With fewer, adding to
+  // the sums would take longer. With many channels, blocks are smaller to save memory.
   const int64_t max_tiles =
       std::clamp<int64_t>((1 << 17) / (g.in_channels + g.out_channels), 32, 256);
   block_columns_ = WinogradGrid::PartOf(grid_.columns, max_tiles);
@@ -119,8 +119,6 @@ int64_t WinogradFilterGradient::FastestTile(const ConvolutionGeometry& g) {
   constexpr double kDirect = 1.5, kProduct = 1.1, kTransform = 28;
   // oneDNN's layout of a filter's element, as multiplications.
   constexpr double kLayout = 70;
-  // Each replica has its own scratch memory.
-  constexpr double kMaxScratchMegabytes = 72;
   const double pixels = g.batch * g.h.out * g.w.out, in = g.in_channels, out = g.out_channels;
   int64_t fastest = 0;
   double least = 9 * (kDirect * pixels + kLayout);
@@ -128,7 +126,7 @@ int64_t WinogradFilterGradient::FastestTile(const ConvolutionGeometry& g) {
     const WinogradGrid grid(g, tile);
     const double tiles = grid.tiles(), elements = grid.elements();
     const double megabytes = elements * in * out * sizeof(float) * 1e-6;
-    if (megabytes > kMaxScratchMegabytes) continue;
+    if (megabytes > WinogradGrid::kMaxScratchMegabytes) continue;
     // A sum is stored and read again, in the cache or in memory.
     const double time = elements * (tiles * (kProduct + kTransform * (1 / in + 1 / out)) +
                                     std::min(6 + 1.6 * megabytes, 50.0));

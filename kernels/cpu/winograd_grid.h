@@ -19,9 +19,12 @@ struct WinogradGrid {
         rows(g.batch * rows_per_image) {}
 
   static int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
-  // Returns the size of the parts, except the last, if `n` is divided into as few and as equal
-  // parts of at most `most` as possible.
+  // Divides `n` into as few parts of at most `most` as possible, and these as equally as possible.
+  // Returns the size of all parts but the last.
   static int64_t PartOf(int64_t n, int64_t most) { return CeilOfRatio(n, CeilOfRatio(n, most)); }
+
+  // Larger transformed filters are not made in scratch memory, of which each replica has its own.
+  static constexpr double kMaxScratchMegabytes = 72;
 
   int64_t tiles() const { return rows * columns; }
   // The elements of a transformed tile or window.

@@ -26,11 +26,11 @@ MF_INLINE inline void Store(float* to, const Vector& v) {
 
 // The transforms of one row or column, for polynomials that are known at kTile + 1 points and at
 // infinity:
-//   Input           of the kTile + 2 pixels under a tile,
-//   Filter          of a window's 3 elements,
-//   Output          of their products, to kTile pixels of the output,
-//   OutputGradient  of kTile pixels, the transpose of Output, and
-//   FilterGradient  to 3 elements of a window, the transpose of Filter.
+//   Input           transforms the kTile + 2 pixels under a tile;
+//   Filter          transforms the 3 elements of a window;
+//   Output          transforms their products back to kTile pixels of the output;
+//   OutputGradient  is the transpose of Output;
+//   FilterGradient  is the transpose of Filter.
 template <int kTile>
 struct Transform;
 
