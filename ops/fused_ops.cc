@@ -64,20 +64,15 @@ absl::Status ReluMaskShape(ShapeContext& c) {
 const std::map<std::string, ops::FusedProduct, std::less<>>& FusedProducts() {
   static const auto* const products = [] {
     auto* const all = new std::map<std::string, ops::FusedProduct, std::less<>>();
-    const auto define = [all](const char* product, const ops::Epilogue& epilogue) {
-      all->emplace(ops::Fused(product, epilogue), ops::FusedProduct{product, epilogue});
-    };
-    for (const char* product : {ops::kConv2D, ops::kDepthwiseConv2dNative}) {
+    for (const char* product : {ops::kConv2D, ops::kDepthwiseConv2dNative, ops::kMatMul}) {
       for (const bool add : {false, true}) {
-        for (const char* activation :
-             {"", ops::kRelu, ops::kRelu6, ops::kSigmoid, ops::kTanh, ops::kSwish}) {
-          define(product, {.add = add, .activation = activation});
+        for (const char* activation : {"", ops::kRelu, ops::kRelu6, ops::kSigmoid, ops::kTanh,
+                                       ops::kSwish, ops::kHardSwish, ops::kGelu, ops::kGeluTanh}) {
+          const ops::Epilogue epilogue = {.add = add, .activation = activation};
+          all->emplace(ops::Fused(product, epilogue), ops::FusedProduct{product, epilogue});
         }
       }
     }
-    // No device has kernels for others.
-    for (const char* activation : {"", ops::kRelu})
-      define(ops::kMatMul, {.activation = activation});
     return all;
   }();
   return *products;

@@ -11,10 +11,10 @@
 //                   added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
 //   _Fused…Add…     like the previous op, with one more input `addend`, which has the shape of
 //                   the output and is added to it
-//   _Fused…Relu     like the previous ops, followed by an activation (Relu, Relu6, Sigmoid, Tanh or
-//                   Swish). A MatMul [m,n] with Relu and `num_masks` 1 also returns `mask`, uint8
-//                   [m, 16 * ceil(n / 128)], with one bit per element that is set if the element is
-//                   positive
+//   _Fused…Relu     like the previous ops, followed by an activation (Relu, Relu6, Sigmoid, Tanh,
+//                   Swish, HardSwish, Gelu or GeluTanh). A MatMul [m,n] with Relu and `num_masks` 1
+//                   also returns `mask`, uint8 [m, 16 * ceil(n / 128)], with one bit per element
+//                   that is set if the element is positive
 //   _MatMulReluGrad a MatMul that computes the gradient of such elements. The mask and the elements
 //                   follow its other inputs; either determines where the output is 0. A second
 //                   output is the sum of the rows of the first, the gradient of the bias
@@ -46,11 +46,15 @@ inline constexpr char kNumTensors[] = "N";
 // Describes what a product or convolution does with its output after it has added the bias.
 struct Epilogue {
   bool add = false;        // adds input `addend`
-  std::string activation;  // then applies this op, if any; kSwish is x * Sigmoid(x)
+  std::string activation;  // then applies this op or formula, if any
 
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
-inline constexpr char kSwish[] = "Swish";  // which is not an op of its own
+// Activations that are not ops of their own, and Gelu:
+inline constexpr char kSwish[] = "Swish";          // x * Sigmoid(x)
+inline constexpr char kHardSwish[] = "HardSwish";  // x * Relu6(x + 3) / 6
+inline constexpr char kGelu[] = "Gelu";
+inline constexpr char kGeluTanh[] = "GeluTanh";  // Gelu with `approximate`
 // Returns the name of the variant of `product` with a bias and an epilogue.
 std::string Fused(absl::string_view product, const Epilogue& epilogue = {});
 // The product and the epilogue that an op's name stands for; nullopt for an op without a bias.

@@ -9,12 +9,15 @@
 
 #include "Eigen/Core"
 #include "kernels/cpu/exponential.h"
+#include "kernels/cpu/gelu.h"
 #include "kernels/cpu/vectorize.h"
 #include "ops/activation.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
+
+MF_INLINE inline float Relu6(float x) { return x < 0 ? 0.0f : x > 6 ? 6.0f : x; }
 
 // Sets out[i] = fn(out[i] + addend[i]).
 template <typename Fn>
@@ -57,10 +60,16 @@ void ForEachBlock(float* out, const float* addend, int64_t n, Fn fn) {
 Epilogue Epilogue::Of(const Node& node) {
   const std::optional<ops::FusedProduct> fused = ops::AsFused(node.op().name);
   if (!fused.has_value()) return {};
-  static const auto* const activations = new std::map<std::string, Activation>{
-      {"", Activation::kNone},           {ops::kRelu, Activation::kRelu},
-      {ops::kRelu6, Activation::kRelu6}, {ops::kSigmoid, Activation::kSigmoid},
-      {ops::kTanh, Activation::kTanh},   {ops::kSwish, Activation::kSwish}};
+  static const auto* const activations =
+      new std::map<std::string, Activation>{{"", Activation::kNone},
+                                            {ops::kRelu, Activation::kRelu},
+                                            {ops::kRelu6, Activation::kRelu6},
+                                            {ops::kSigmoid, Activation::kSigmoid},
+                                            {ops::kTanh, Activation::kTanh},
+                                            {ops::kSwish, Activation::kSwish},
+                                            {ops::kHardSwish, Activation::kHardSwish},
+                                            {ops::kGelu, Activation::kGelu},
+                                            {ops::kGeluTanh, Activation::kGeluTanh}};
   Epilogue epilogue;
   epilogue.adds_ = fused->epilogue.add;
   epilogue.activation_ = activations->at(fused->epilogue.activation);
@@ -75,15 +84,21 @@ void Epilogue::Run(float* out, const float* addend, int64_t n) const {
     case Activation::kRelu:
       return ForEach(out, addend, n, [](float x) MF_INLINE { return x <= 0 ? 0.0f : x; });
     case Activation::kRelu6:
-      return ForEach(out, addend, n, [](float x) MF_INLINE {
-        return x < 0 ? 0.0f : x > 6 ? 6.0f : x;
-      });
+      return ForEach(out, addend, n, [](float x) MF_INLINE { return Relu6(x); });
     case Activation::kSigmoid:
       return ForEach(out, addend, n, [](float x) MF_INLINE { return Logistic(x); });
     case Activation::kTanh:
       return ForEachBlock(out, addend, n, [](const auto& x) { return x.tanh(); });
     case Activation::kSwish:
       return ForEach(out, addend, n, [](float x) MF_INLINE { return x * Logistic(x); });
+    case Activation::kHardSwish:
+      return ForEach(out, addend, n,
+                     [](float x) MF_INLINE { return x * (Relu6(x + 3.0f) * (1.0f / 6)); });
+    case Activation::kGelu:
+      return ForEach(out, addend, n, [](float x) MF_INLINE { return x * gelu::Normal::Cdf(x); });
+    case Activation::kGeluTanh:
+      return ForEach(out, addend, n,
+                     [](float x) MF_INLINE { return x * gelu::Approximate::Cdf(x); });
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Epilogue: what a fused convolution (ops/fused_ops.h) does with its output after it has added the
-// bias. It computes the same bits as the ops that were fused, including NaN: oneDNN's own post-ops
-// replace NaN by 0 in Relu and Relu6. Convolutions call it for a few images at a time, while their
-// output is still in the cache.
+// Epilogue: what a fused product or convolution (ops/fused_ops.h) does with its output after it has
+// added the bias. It computes the same bits as the ops that were fused, including NaN: oneDNN's own
+// post-ops replace NaN by 0 in Relu and Relu6. Kernels call it for a part of their output while
+// that is still in the cache.
 #ifndef MIRRORFLOW_KERNELS_CPU_EPILOGUE_H_
 #define MIRRORFLOW_KERNELS_CPU_EPILOGUE_H_
 
@@ -29,7 +29,17 @@ class Epilogue {
   void Run(float* out, const float* addend, int64_t n) const;
 
  private:
-  enum class Activation { kNone, kRelu, kRelu6, kSigmoid, kTanh, kSwish };
+  enum class Activation {
+    kNone,
+    kRelu,
+    kRelu6,
+    kSigmoid,
+    kTanh,
+    kSwish,
+    kHardSwish,
+    kGelu,
+    kGeluTanh
+  };
 
   bool adds_ = false;
   Activation activation_ = Activation::kNone;

@@ -1,64 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gelu and its gradient on the CPU. Both forms multiply x by a distribution function, computed from
-// one exponential of a non-positive number, so nothing overflows and the tail keeps its precision.
-#include <cmath>
+// Gelu and its gradient on the CPU.
+#include "kernels/cpu/gelu.h"
 
-#include "kernels/cpu/exponential.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 namespace {
 
-template <typename T>
-struct AtPoint {
-  T cdf;      // the factor that multiplies x
-  T density;  // its derivative
-};
-
-// Returns the probability that a standard normal variable exceeds |x|.
-MF_INLINE inline float UpperTail(float x) {
-  constexpr float kRootOfHalf = 0.70710678f;
-  const float half = 0.5f * x, square = half * x;
-  return 0.5f * ErfcOfNonNegative(std::abs(x) * kRootOfHalf, square, std::fma(half, x, -square));
-}
-inline double UpperTail(double x) { return 0.5 * std::erfc(std::abs(x) * std::sqrt(0.5)); }
-
-struct Normal {
-  template <typename T>
-  MF_INLINE static T Cdf(T x) {
-    const T tail = UpperTail(x);
-    return x < 0 ? tail : T(1) - tail;
-  }
-  template <typename T>
-  MF_INLINE static AtPoint<T> At(T x) {
-    constexpr T kDensityAtZero = T(0.39894228040143267794);
-    return {Cdf(x), kDensityAtZero * ExpOfNonPositive(T(-0.5) * x * x)};
-  }
-};
-
-// Computes the tanh approximation, using (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w).
-struct Approximate {
-  template <typename T>
-  MF_INLINE static T Cdf(T x) {
-    return Logistic(Exponent(x));
-  }
-  template <typename T>
-  MF_INLINE static AtPoint<T> At(T x) {
-    const T w = Exponent(x), e = ExpOfNonPositive(-std::abs(w)), d = T(1) / (T(1) + e);
-    const T slope = T(kTwoRoots) + T(3 * kTwoRoots * kCubic) * x * x;
-    return {(w < 0 ? e : T(1)) * d, e * d * d * slope};
-  }
-
- private:
-  static constexpr double kTwoRoots = 1.59576912160573071176;  // 2 * sqrt(2 / pi)
-  static constexpr double kCubic = 0.044715;
-  template <typename T>
-  MF_INLINE static T Exponent(T x) {
-    return x * (T(kTwoRoots) + T(kTwoRoots * kCubic) * x * x);
-  }
-};
+using gelu::Approximate;
+using gelu::AtPoint;
+using gelu::Normal;
 
 template <typename Form, typename T>
 KernelPlan Gelu(int64_t n) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/broadcast.h"
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/packed_product.h"
 #include "kernels/cpu/product.h"
@@ -94,8 +95,8 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
           })};
 }
 
-// Reads b in a packed form.
-KernelPlan PackedMatMul(const ProductGeometry& g) {
+// Reads b in a packed form, and applies the epilogue to a part of the rows at a time.
+KernelPlan PackedMatMul(const ProductGeometry& g, const Epilogue& epilogue) {
   const PackedProduct product = {.m = g.m, .n = g.n, .k = g.k};
   OperandForm form = {
       .input = 1,
@@ -104,20 +105,26 @@ KernelPlan PackedMatMul(const ProductGeometry& g) {
       .make = MakeKernel([g, product](const KernelArgs& args) {
         product.Pack(Operand(args.input<float>(0), g.k, g.n, g.transpose_b), args.output<float>(0));
       })};
-  return {.kernel = MakeKernel([product, bias = g.bias](const KernelArgs& args) {
-            product.Store(args.input<float>(0), args.input<float>(1), args.output<float>(0),
-                          bias ? args.input<float>(2) : nullptr);
+  return {.kernel = MakeKernel([product, epilogue, has_bias = g.bias](const KernelArgs& args) {
+            const auto& [m, n, k] = product;
+            const float *const a = args.input<float>(0), *const b = args.input<float>(1);
+            const float* const bias = has_bias ? args.input<float>(2) : nullptr;
+            const float* const addend =
+                epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
+            const int64_t rows = PackedProduct::RowsPerPart(m);
+            for (int64_t row = 0; row < m; row += rows) {
+              const PackedProduct part = {std::min(rows, m - row), n, k};
+              float* const out = args.output<float>(0) + row * n;
+              part.Store(a + row * k, b, out, bias);
+              epilogue.Run(out, addend != nullptr ? addend + row * n : nullptr, part.m * n);
+            }
           }),
           .forms = {std::move(form)}};
 }
 
-// Returns the most rows for which PackedProduct is chosen. With AVX-512, oneDNN is faster for more
-// rows than PackedProduct multiplies at once. Without AVX-512, the alternative is Product, which
-// packs the weights in every step; that matters less the more rows there are. On one core of a Zen
-// 3 processor, GFLOP/s of Product and of PackedProduct:
-//    64 rows, 1024 x 1024 weights   67, 90     512 rows, 1024 x 256 weights   82, 87
-//   128 rows, 1024 x 256 weights    71, 86    4096 rows, 256 x 1024 weights   90, 76
-int64_t MaxPackedRows() { return HasAvx512() ? PackedProduct::kMaxRows : 256; }
+// Returns whether PackedProduct is the fastest for a matrix b that changes rarely. With AVX-512,
+// oneDNN is faster for more rows than PackedProduct multiplies at once.
+bool PackedIsFastest(int64_t m) { return !HasAvx512() || m <= PackedProduct::kMaxRows; }
 
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
                                          bool transpose_b) {
@@ -140,10 +147,13 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   }
   const bool is_float = c.output_dtype(0) == DT_FLOAT;
   const bool is_single = merged.batch_a == 1 && merged.batch_b == 1;
+  const Epilogue epilogue = Epilogue::Of(c.node());
+  bool has_epilogue = false;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
   if (is_float && c.changes_rarely(1) && is_single && !transpose_a && flops > 0 &&
-      merged.m <= MaxPackedRows()) {
-    plan = PackedMatMul(merged);
+      PackedIsFastest(merged.m)) {
+    plan = PackedMatMul(merged, epilogue);
+    has_epilogue = true;
   } else if (is_float && flops >= kMinLargeFlops * batch &&
              Product::IsFastest(g.m, g.n, g.k, transpose_a && !transpose_b)) {
     plan = OwnMatMul(c, g);
@@ -159,6 +169,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     });
     if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
   }
+  if (plan.ok() && !has_epilogue) plan = ThenRun(epilogue, *std::move(plan), out.num_elements());
   // Double precision is exact for every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;
@@ -170,10 +181,12 @@ void RegisterMatMulCpu(KernelRegistry& kernels) {
   kernels.Register("BatchMatMulV2", "CPU", [](const KernelContext& c) {
     return CreateProduct(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y"));
   });
-  for (const std::string& op : {std::string(ops::kMatMul), ops::Fused(ops::kMatMul)}) {
-    kernels.Register(op, "CPU", [](const KernelContext& c) {
-      return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
-    });
+  const auto create = [](const KernelContext& c) {
+    return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
+  };
+  kernels.Register(ops::kMatMul, "CPU", create);
+  for (const std::string& op : ops::FusedVariants(ops::kMatMul)) {
+    kernels.Register(op, "CPU", create);
   }
 }
 

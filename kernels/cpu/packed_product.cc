@@ -80,6 +80,8 @@ MF_INLINE inline void Tile(const float* a, const Columns& p) {
   const float *b = p.b, *next = p.next;
   const int64_t depth = p.depth, width = p.width, right_offset = p.right_offset,
                 next_step = p.next_step;
+  // Where another thread shares the core, the number of instructions limits this loop.
+#pragma GCC unroll 4
   for (int64_t d = 0; d < depth; ++d, b += width) {
     // With few rows, the hardware prefetcher keeps up by itself.
     if (kVectors < kWideTileVectors && kRows > 4) {
@@ -204,16 +206,12 @@ int64_t PackedProduct::RowsPerPart(int64_t m) {
 }
 
 void PackedProduct::Store(const float* a, const float* b, float* out, const float* bias) const {
-  const int64_t per_part = RowsPerPart(m);
-  for (int64_t row = 0; row < m; row += per_part) {
-    const PackedProduct part = {std::min(per_part, m - row), n, k};
-    const auto copy = [&](int64_t first, int64_t depth, float* rows) {
-      for (int64_t i = 0; i < part.m; ++i) {
-        std::memcpy(rows + i * kRowStep, a + (row + i) * k + first, depth * sizeof(float));
-      }
-    };
-    part.Store(copy, b, out + row * n, bias);
-  }
+  const auto copy = [&](int64_t first, int64_t depth, float* rows) {
+    for (int64_t i = 0; i < m; ++i) {
+      std::memcpy(rows + i * kRowStep, a + i * k + first, depth * sizeof(float));
+    }
+  };
+  Store(copy, b, out, bias);
 }
 
 void PackedProduct::Store(CopyRows copy, const float* b, float* out, const float* bias) const {

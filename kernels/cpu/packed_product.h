@@ -35,18 +35,17 @@ struct PackedProduct {
   static constexpr int64_t kMaxPart = 64;
 
   // Sets out = a · b + bias, where `b` is packed. `bias` has n floats or is null.
-  // Requires m > 0 and k > 0.
+  // Requires 0 < m <= kMaxRows and k > 0.
   void Store(const float* a, const float* b, float* out, const float* bias = nullptr) const;
 
   // Like Store above, but `copy` supplies the rows of a: copy(first, depth, rows) writes the
-  // elements [first, first + depth) of each row, row i at rows + i * kRowStep. Requires m <=
-  // kMaxRows.
+  // elements [first, first + depth) of each row, row i at rows + i * kRowStep.
   using CopyRows = absl::FunctionRef<void(int64_t first, int64_t depth, float* rows)>;
   void Store(CopyRows copy, const float* b, float* out, const float* bias = nullptr) const;
   // The extra floats keep the rows from competing for the same sets of the cache.
   static constexpr int64_t kRowStep = Product::kMaxDepth + 16;
 
-  // Products of more rows are divided; see RowsPerPart.
+  // Callers divide products of more rows; see RowsPerPart.
   static constexpr int64_t kMaxRows = 48;
   // Returns how many rows each part has, except the last, if a product of `m` rows is divided into
   // as few and as equal parts as possible.

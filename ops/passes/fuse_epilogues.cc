@@ -8,12 +8,12 @@
 
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
-#include "ops/activation.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
 #include "ops/fused_ops.h"
 #include "ops/matmul.h"
 #include "ops/passes/match.h"
+#include "ops/passes/match_activation.h"
 #include "ops/unary.h"
 #include "ops/unary_grad.h"
 
@@ -102,41 +102,16 @@ Fusion FindAddend(const Compilation& c, const Node& node) {
   return {};
 }
 
-// Returns x if the node computes x * Sigmoid(x) and nothing else uses these values; an invalid
-// output otherwise.
-Output SwishInput(const Compilation& c, const Node& node) {
-  if (node.op().name != ops::kMul) return Output();
-  for (const int i : {0, 1}) {
-    const Output x = node.input(i), sigmoid = node.input(1 - i);
-    if (sigmoid.node->op().name == ops::kSigmoid && sigmoid.node->input(0) == x &&
-        sigmoid.node->control_inputs().empty() && c.IsUsedOnce(sigmoid) &&
-        x.node->uses().size() == 2 && !c.IsFetched(x)) {
-      return x;
-    }
-  }
-  return Output();
-}
-
 Fusion FindActivation(const Compilation& c, const Node& node) {
-  Output input = SwishInput(c, node);
-  const bool is_swish = input.valid();
-  if (!is_swish) {
-    if (node.num_inputs() != 1 || !c.IsUsedOnce(node.input(0))) return {};
-    input = node.input(0);
-  }
-  const Output value = BehindViews(c, node, input);
-  const std::string& name = node.op().name;
-  // A user's op can have the name of an epilogue.
-  if (!is_swish && name != ops::kRelu && name != ops::kRelu6 && name != ops::kSigmoid &&
-      name != ops::kTanh) {
-    return {};
-  }
+  const std::optional<AppliedActivation> applied = MatchActivation(c, node);
+  if (!applied.has_value()) return {};
+  const Output value = BehindViews(c, node, applied->x);
   const std::string op = Extended(c, value, [&](ops::Epilogue* epilogue) {
-    epilogue->activation = is_swish ? ops::kSwish : name;
+    epilogue->activation = applied->activation;
     return true;
   });
   if (op.empty()) return {};
-  return {value, op, {}, ViewOf(value, input)};
+  return {value, op, {}, ViewOf(value, applied->x)};
 }
 
 // Replaces `last` and the product before it with one node. Views between them remain.

@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/passes/fuse_gelu.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
-#include <string>
 
-#include "absl/container/inlined_vector.h"
 #include "framework/core/status.h"
 #include "ops/binary.h"
 #include "ops/gelu.h"
 #include "ops/passes/match.h"
+#include "ops/passes/scaled.h"
 #include "ops/unary.h"
 #include "ops/unary_math.h"
 
 namespace mirrorflow {
 namespace {
-
-// A value, expressed as `factor` times `value`.
-struct Scaled {
-  double factor;
-  Output value;
-};
 
 class Finder {
  public:
@@ -35,16 +27,16 @@ class Finder {
   // Returns the Gelu that `y` = x * cdf(x) computes, where cdf is half of 1 + erf(x / √2) or of its
   // approximation; nullopt if `y` is something else.
   std::optional<Gelu> Find(const Output& y) const {
-    for (const Scaled& product : Scalings(y)) {
+    for (const Scaled& product : ScalingsOf(c_, y)) {
       if (!IsFree(product.value, ops::kMul)) continue;
       for (const int i : {0, 1}) {
         const Output& factor = product.value.node->input(1 - i);
         if (!c_.IsUsedOnce(factor)) continue;
-        const Multiples cdfs = Scalings(factor);
-        for (const Scaled& x : Scalings(product.value.node->input(i))) {
+        const Multiples cdfs = ScalingsOf(c_, factor);
+        for (const Scaled& x : ScalingsOf(c_, product.value.node->input(i))) {
           if (shape(x.value) != shape(y)) continue;
           for (const Scaled& cdf : cdfs) {
-            if (!Near(product.factor * x.factor * cdf.factor, 0.5)) continue;
+            if (!IsNear(product.factor * x.factor * cdf.factor, 0.5)) continue;
             if (IsTwiceCdf(cdf.value, x.value)) return Gelu{x.value, false};
             if (IsTwiceApproximateCdf(cdf.value, x.value)) return Gelu{x.value, true};
           }
@@ -57,47 +49,9 @@ class Finder {
  private:
   const Shape& shape(const Output& output) const { return c_.values().shape(output); }
 
-  // Returns whether the numbers are equal, up to the rounding of a float constant.
-  static bool Near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
-
-  std::optional<double> Number(const Output& output) const {
-    return shape(output).rank() == 0 ? ConstantOf(c_, output) : std::nullopt;
-  }
-
-  // If `node` multiplies input `i` by a constant, returns the constant; otherwise, nullopt.
-  std::optional<double> FactorOf(const Node& node, int i) const {
-    const std::string& op = node.op().name;
-    if (op == ops::kNeg) return -1;
-    if (op == ops::kMul) return Number(node.input(1 - i));
-    const std::optional<double> divisor =
-        op == ops::kRealDiv && i == 0 ? Number(node.input(1)) : std::nullopt;
-    return divisor.has_value() ? std::make_optional(1 / *divisor) : std::nullopt;
-  }
-
-  // The formulas scale a value at most twice. The limit keeps long chains of products cheap.
-  static constexpr size_t kMaxScalings = 3;
-  using Multiples = absl::InlinedVector<Scaled, kMaxScalings + 1>;
-
-  // Returns `value` and the values that `value` is a constant multiple of.
-  Multiples Scalings(const Output& value) const {
-    Multiples all = {{1, value}};
-    for (size_t at = 0; at < all.size() && at < kMaxScalings; ++at) {
-      const Scaled last = all[at];
-      const Node& node = *last.value.node;
-      if (!node.control_inputs().empty()) break;
-      for (int i = 0; i < std::min(node.num_inputs(), 2); ++i) {
-        const std::optional<double> factor = FactorOf(node, i);
-        if (!factor.has_value()) continue;
-        all.push_back({last.factor * *factor, node.input(i)});
-        break;
-      }
-    }
-    return all;
-  }
-
   bool IsMultiple(const Output& value, double factor, const Output& x) const {
-    for (const Scaled& scaled : Scalings(value)) {
-      if (scaled.value == x && Near(scaled.factor, factor)) return true;
+    for (const Scaled& scaled : ScalingsOf(c_, value)) {
+      if (scaled.value == x && IsNear(scaled.factor, factor)) return true;
     }
     return false;
   }
@@ -108,7 +62,8 @@ class Finder {
     if (!IsFreeSum(sum) || !c_.IsUsedOnce(sum)) return Output();
     for (const int i : {0, 1}) {
       const Output value = sum.node->input(i);
-      if (IsFree(value, op) && c_.IsUsedOnce(value) && Number(sum.node->input(1 - i)) == 1.0) {
+      if (IsFree(value, op) && c_.IsUsedOnce(value) &&
+          ScalarOf(c_, sum.node->input(1 - i)) == 1.0) {
         return value.node->input(0);
       }
     }
@@ -127,12 +82,12 @@ class Finder {
   bool IsTwiceApproximateCdf(const Output& cdf, const Output& x) const {
     const Output z = OnePlus(cdf, ops::kTanh);
     if (!z.valid()) return false;
-    for (const Scaled& sum : Scalings(z)) {
-      if (!IsFreeSum(sum.value) || !Near(sum.factor, kRootOfTwoOverPi)) continue;
+    for (const Scaled& sum : ScalingsOf(c_, z)) {
+      if (!IsFreeSum(sum.value) || !IsNear(sum.factor, kRootOfTwoOverPi)) continue;
       for (const int i : {0, 1}) {
         if (sum.value.node->input(i) != x) continue;
-        for (const Scaled& cube : Scalings(sum.value.node->input(1 - i))) {
-          if (Near(cube.factor, 0.044715) && IsPower(cube.value, x, 3)) return true;
+        for (const Scaled& cube : ScalingsOf(c_, sum.value.node->input(1 - i))) {
+          if (IsNear(cube.factor, 0.044715) && IsPower(cube.value, x, 3)) return true;
         }
       }
     }
@@ -143,7 +98,7 @@ class Finder {
   bool IsPower(const Output& value, const Output& x, int n) const {
     if (n == 1) return value == x;
     const Node& node = *value.node;
-    if (IsFree(value, ops::kPow)) return node.input(0) == x && Number(node.input(1)) == n;
+    if (IsFree(value, ops::kPow)) return node.input(0) == x && ScalarOf(c_, node.input(1)) == n;
     if (IsFree(value, ops::kSquare)) return n == 2 && node.input(0) == x;
     return IsFree(value, ops::kMul) && ((node.input(0) == x && IsPower(node.input(1), x, n - 1)) ||
                                         (node.input(1) == x && IsPower(node.input(0), x, n - 1)));
