@@ -50,9 +50,12 @@ Output HardSwishInput(const Compilation& c, const Node& node) {
     if (product.value.node->op().name != ops::kMul) continue;
     if (product.value.node != &node && !product.value.node->control_inputs().empty()) break;
     for (const int i : {0, 1}) {
-      const Output x = product.value.node->input(i);
       const Output gate = product.value.node->input(1 - i);
-      if (IsUsedTwice(c, x) && HardGateInput(c, gate, 1 / (6 * product.factor)) == x) return x;
+      for (const Scaled& x : ScalingsOf(c, product.value.node->input(i))) {
+        const double factor = 1 / (6 * product.factor * x.factor);
+        if (IsUsedTwice(c, x.value) && HardGateInput(c, gate, factor) == x.value) return x.value;
+        if (!c.IsUsedOnce(x.value)) break;
+      }
     }
   }
   return Output();

@@ -10,6 +10,7 @@
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/runtime/trace.h"
+#include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/vectorize.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/training_case.h"
@@ -26,11 +27,6 @@ constexpr int kBursts = 20;
 constexpr int kChains = 12;
 
 double NowNs() { return absl::ToDoubleNanoseconds(MonotonicTime::Now() - MonotonicTime()); }
-
-template <int kFloats>
-struct VectorOf {
-  typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
-};
 
 // Runs multiply-adds. Returns a value that depends on all of them, so the compiler cannot optimise
 // any of them away.
@@ -72,8 +68,8 @@ double FmaFlopsPerNs() {
 // The same network in several sizes: with weights that exceed every cache; with weights that fit in
 // the last-level cache; with a lot of arithmetic on few bytes, so that the fit can separate the
 // prices of arithmetic and memory; and with a working set that fits in the first-level cache. The
-// networks for inference only have few rows: one has weights that exceed every cache, and the other
-// two are small.
+// networks for inference only have few rows: one has weights that exceed every cache, and the
+// others are small, so that the fit sees what a call costs.
 struct Net {
   int64_t rows;     // per replica
   int64_t width;    // multiplies the widths of dense layers
@@ -87,7 +83,9 @@ constexpr Net kNets[] = {{48, 8, 8, 40},
                          {6, 1, 1, 5},
                          {.rows = 1, .width = 16, .filters = 96, .side = 24, .trains = false},
                          {.rows = 2, .width = 1, .filters = 8, .side = 48, .trains = false},
-                         {.rows = 1, .width = 1, .filters = 24, .side = 10, .trains = false}};
+                         {.rows = 3, .width = 2, .filters = 16, .side = 28, .trains = false},
+                         {.rows = 1, .width = 1, .filters = 24, .side = 10, .trains = false},
+                         {.rows = 1, .width = 4, .filters = 12, .side = 16, .trains = false}};
 constexpr int kWarmUpSteps = 2;
 constexpr int kMinTracedSteps = 4;
 constexpr int kMaxTracedSteps = 100;
@@ -169,8 +167,8 @@ struct CalibrationStep {
   Operation train;
 };
 
-// Adds convolutions, depthwise convolutions and sums with each activation that their kernels apply
-// in inference.
+// Adds convolutions, depthwise convolutions, squeeze-and-excitation and sums, with the activations
+// that kernels apply in inference.
 Output AddResidualBlocks(const Scope& root, Output x) {
   const auto swish = [](const Scope& s, Output y) { return ops::Mul(s, y, ops::Sigmoid(s, y)); };
   const int64_t channels = root.shape(x).dim(3);
@@ -181,6 +179,9 @@ Output AddResidualBlocks(const Scope& root, Output x) {
     for (const int64_t size : {3, 5}) {
       y = layers::DepthwiseConv2D(root, y, size, activation, {.padding = "SAME"});
     }
+    Output gate = ops::Mean(root, y, {1, 2}, {.keep_dims = true});
+    gate = layers::Conv2D(root, gate, channels / 4, 1, activation);
+    y = ops::Mul(root, y, layers::Conv2D(root, gate, 3 * channels, 1, ops::Sigmoid));
     x = activation(root, ops::AddV2(root, x, layers::Conv2D(root, y, channels, 1)));
   }
   return x;
@@ -194,6 +195,9 @@ CalibrationStep BuildStep(const Scope& root, const Net& net) {
   t.labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
   Output x = layers::Dense(root, t.rows, 96 * net.width, ops::Relu);
   x = layers::Dense(root, x, 80 * net.width, ops::Tanh);
+  x = layers::Dense(root, x, 160 * net.width, nullptr, {.use_bias = false});
+  x = layers::Dense(root, x, 144 * net.width);
+  x = layers::Dense(root, x, 112 * net.width, ops::Gelu);
   x = layers::Dense(root, x, 192 * net.width, ops::Sigmoid);
   x = layers::Dense(root, x, 288 * net.width, ops::Relu);
   x = layers::Dense(root, x, 12 * net.width, ops::Relu);

@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "ops/gather.h"
 #include "ops/gather_nd.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kMinBlockBytes = 4096;
 constexpr int64_t kMaxTouches = int64_t{1} << 20;  // per step
+constexpr absl::string_view kOfForms = " of forms";
 
 // Computes reuse distances in a sequence of touches: a binary indexed tree counts the touches that
 // are the last touch of their block. Source: Bennett and Kruskal, "LRU stack processing", 1975.
@@ -60,6 +62,17 @@ double ShareBeyond(int64_t distance, int64_t cache_bytes) {
   return std::clamp(octaves + 0.5, 0.0, 1.0);
 }
 
+// Returns the prices of the op with this key. If it is unknown, the same op with or without forms
+// is the next best.
+const Amounts& PricesOf(const CostTable& table, absl::string_view key, bool is_product) {
+  const absl::string_view op = absl::StripSuffix(key, kOfForms);
+  for (const std::string& name : {std::string(key), std::string(op), absl::StrCat(op, kOfForms)}) {
+    const auto known = table.prices.find(name);
+    if (known != table.prices.end()) return known->second;
+  }
+  return is_product ? table.products : table.other;
+}
+
 }  // namespace
 
 double CostOf(const Amounts& demands, const Amounts& prices) {
@@ -78,7 +91,7 @@ std::string PricedAs(const Plan& plan, size_t i) {
   const bool reads_forms = absl::c_any_of(plan.accesses[i], [&](const MemoryAccess& access) {
     return access.operand.region >= plan.form_region(0);
   });
-  return reads_forms ? absl::StrCat(op, " of forms") : op;
+  return reads_forms ? absl::StrCat(op, kOfForms) : op;
 }
 
 int64_t FlopsOf(const Plan& plan, const Instruction& instruction) {
@@ -154,9 +167,8 @@ std::vector<double> CostsOf(const Plan& plan, const CostTable& table) {
   std::vector<double> costs;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& instruction = plan.instructions[i];
-    const auto known = table.prices.find(PricedAs(plan, i));
-    const Amounts& otherwise = demands[i][kFlops] > 0 ? table.products : table.other;
-    costs.push_back(CostOf(demands[i], known != table.prices.end() ? known->second : otherwise));
+    const bool is_product = demands[i][kFlops] > 0;
+    costs.push_back(CostOf(demands[i], PricesOf(table, PricedAs(plan, i), is_product)));
     const bool branches = instruction.kind == InstructionKind::kBranch;
     if (!branches && instruction.kind != InstructionKind::kLoop) continue;
     const PlannedControl& control = plan.controls[instruction.index];

@@ -39,8 +39,18 @@ void ExpectBitsOfProduct(int64_t m, int64_t n, int64_t k, bool transpose_b) {
 }
 
 TEST(PackedProductTest, HasBitsOfProductForAllRowCounts) {
-  for (int64_t m = 1; m <= 3 * PackedProduct::kMaxRows + 1; ++m) {
+  for (int64_t m = 1; m <= PackedProduct::kMaxRows; ++m) {
     for (const bool transpose_b : {false, true}) ExpectBitsOfProduct(m, 147, 19, transpose_b);
+  }
+}
+
+TEST(PackedProductTest, PartsHaveAboutEquallyManyRows) {
+  for (int64_t m = 1; m <= 1000; ++m) {
+    const int64_t rows = PackedProduct::RowsPerPart(m);
+    ASSERT_LE(rows, PackedProduct::kMaxRows);
+    const int64_t parts = (m + rows - 1) / rows;
+    EXPECT_LT((parts - 1) * PackedProduct::kMaxRows, m) << "fewer parts would do";
+    EXPECT_LT(parts * rows - m, parts) << "the last part has too few rows";
   }
 }
 

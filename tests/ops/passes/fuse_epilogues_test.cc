@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -52,8 +53,8 @@ struct Layer : PassProgram {
 // replica without the pass.
 int Fused(const Layer& layer, int replicas) {
   const auto fused_in = [](const PassProgram::Outcome& outcome) {
-    return static_cast<int>(outcome.Count(ops::Fused(ops::kMatMul)) +
-                            outcome.Count(ops::Fused(ops::kConv2D)));
+    return static_cast<int>(std::ranges::count_if(
+        outcome.ops, [](const std::string& op) { return ops::AsFused(op).has_value(); }));
   };
   const auto want = layer.Run(1, "fuse_epilogues");
   EXPECT_TRUE(want.ok()) << want.status();
@@ -325,14 +326,25 @@ struct Convolution : PassProgram {
   Output x, y;
 };
 
+Output Number(const Scope& s, float value) { return ops::Const(s, Tensor::Scalar<float>(value)); }
+
 Output Activate(const Scope& s, const std::string& activation, Output x) {
   if (activation == ops::kRelu) return ops::Relu(s, x);
   if (activation == ops::kRelu6) return ops::Relu6(s, x);
   if (activation == ops::kSigmoid) return ops::Sigmoid(s, x);
   if (activation == ops::kTanh) return ops::Tanh(s, x);
   if (activation == ops::kSwish) return ops::Mul(s, x, ops::Sigmoid(s, x));
+  if (activation == ops::kHardSwish) {
+    const Output gate = ops::Relu6(s, ops::AddV2(s, x, Number(s, 3)));
+    return ops::Mul(s, x, ops::Mul(s, gate, Number(s, 1.0f / 6)));
+  }
+  if (activation == ops::kGelu) return ops::Gelu(s, x);
+  if (activation == ops::kGeluTanh) return ops::Gelu(s, x, {.approximate = true});
   return x;
 }
+
+const auto kActivations = testing::Values("", ops::kRelu, ops::kRelu6, ops::kSigmoid, ops::kTanh,
+                                          ops::kSwish, ops::kHardSwish, ops::kGelu, ops::kGeluTanh);
 
 // Returns the ops of the step on `replicas` replicas. The results must have the same bits as those
 // on one replica without the pass.
@@ -351,9 +363,7 @@ std::vector<std::string> OpsOf(const PassProgram& program, int replicas = 1) {
 
 class EpilogueTest : public testing::TestWithParam<std::tuple<bool, bool, const char*>> {};
 INSTANTIATE_TEST_SUITE_P(, EpilogueTest,
-                         testing::Combine(testing::Bool(), testing::Bool(),
-                                          testing::Values("", ops::kRelu, ops::kRelu6,
-                                                          ops::kSigmoid, ops::kTanh, ops::kSwish)),
+                         testing::Combine(testing::Bool(), testing::Bool(), kActivations),
                          [](const auto& info) {
                            return absl::StrCat(std::get<0>(info.param) ? "Depthwise" : "Conv2D",
                                                std::get<1>(info.param) ? "Add" : "",
@@ -415,6 +425,113 @@ TEST_P(EpilogueTest, KernelsWithoutOneDnnComputeSameBits) {
   if (adds) y = ops::AddV2(root, y, p.feeds[3]);
   p.fetches = {Activate(root, activation, y)};
   EXPECT_EQ(OpsOf(p).size(), 1);
+}
+
+class DenseEpilogueTest : public testing::TestWithParam<std::tuple<bool, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(, DenseEpilogueTest, testing::Combine(testing::Bool(), kActivations),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param) ? "Add" : "Bias",
+                                               std::get<1>(info.param));
+                         });
+
+// The sizes reach each kernel for products. A product of 100 rows by constant weights is computed
+// in three parts.
+TEST_P(DenseEpilogueTest, ComputesSameBitsAsSeparateOps) {
+  const auto& [adds, activation] = GetParam();
+  for (const int64_t rows : {1, 7, 100}) {
+    for (const int64_t units : {3, 70}) {
+      for (const bool is_constant : {false, true}) {
+        SCOPED_TRACE(
+            absl::StrCat(rows, " rows, ", units, is_constant ? " constant" : "", " units"));
+        PassProgram p;
+        const Scope root(&p.graph);
+        const auto feed = [&](const Tensor& value, const Shape& declared) {
+          p.shapes.push_back(value.shape());
+          p.values.push_back(value);
+          p.feeds.push_back(ops::Placeholder(root, DT_FLOAT, declared));
+          return p.feeds.back();
+        };
+        const auto fixed = [&](const Tensor& value) {
+          return is_constant ? ops::Const(root, value) : feed(value, value.shape());
+        };
+        const Output x = feed(Integers({rows, 40}), {kUnknownDim, 40});
+        Output y = ops::MatMul(root, x, fixed(Integers({40, units})));
+        y = ops::BiasAdd(root, y, fixed(Integers({units})));
+        if (adds) {
+          y = ops::AddV2(root, y, feed(SpecialValues({rows, units}), {kUnknownDim, units}));
+        }
+        p.fetches = {Activate(root, activation, y)};
+        for (const int replicas : {1, 3}) {
+          EXPECT_THAT(
+              OpsOf(p, replicas),
+              ElementsAre(ops::Fused(ops::kMatMul, {.add = adds, .activation = activation})));
+        }
+      }
+    }
+  }
+}
+
+// Libraries write x * Relu6(x + 3) / 6 in many ways.
+TEST(FuseEpiloguesTest, HardSwishIsRecognisedInEveryForm) {
+  using Form = std::function<Output(const Scope&, Output x, Output gate)>;
+  const Form forms[] = {
+      [](const Scope& s, Output x, Output gate) {  // tf.keras.activations.hard_silu
+        return ops::Mul(s, x, ops::RealDiv(s, gate, Number(s, 6)));
+      },
+      [](const Scope& s, Output x, Output gate) {  // tf.keras.applications.MobileNetV3Small
+        return ops::Mul(s, ops::Mul(s, gate, Number(s, 1.0f / 6)), x);
+      },
+      [](const Scope& s, Output x, Output gate) {
+        return ops::RealDiv(s, ops::Mul(s, x, gate), Number(s, 6));
+      },
+      [](const Scope& s, Output x, Output gate) {
+        return ops::Mul(s, ops::RealDiv(s, x, Number(s, 6)), gate);
+      },
+      [](const Scope& s, Output x, Output gate) {
+        const Output third = ops::RealDiv(s, gate, Number(s, 3));
+        return ops::Mul(s, Number(s, 0.5f), ops::Mul(s, x, third));
+      },
+  };
+  for (const Form& form : forms) {
+    for (const bool from_left : {false, true}) {
+      Convolution c(3);
+      const Output three = Number(c.root, 3);
+      const Output gate = ops::Relu6(
+          c.root, from_left ? ops::AddV2(c.root, three, c.y) : ops::AddV2(c.root, c.y, three));
+      c.fetches = {form(c.root, c.y, gate)};
+      const auto want = c.Run(1, "fuse_epilogues");
+      ASSERT_TRUE(want.ok()) << want.status();
+      const auto got = c.Run(1);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_THAT(got->ops, ElementsAre(c.FusedName({.activation = ops::kHardSwish})));
+      EXPECT_EQ(Difference(want->values[0], got->values[0], {.relative = 1e-6}), "");
+    }
+  }
+}
+
+TEST(FuseEpiloguesTest, FormulasLikeHardSwishKeepTheirValues) {
+  const auto with = [](const Convolution& c, float shift, float divisor, Output* gate = nullptr,
+                       Output* scaled = nullptr) {
+    const Output relu = ops::Relu6(c.root, ops::AddV2(c.root, c.y, Number(c.root, shift)));
+    const Output quotient = ops::RealDiv(c.root, relu, Number(c.root, divisor));
+    if (gate != nullptr) *gate = relu;
+    if (scaled != nullptr) *scaled = quotient;
+    return ops::Mul(c.root, c.y, quotient);
+  };
+  for (const auto& [shift, divisor] : {std::pair(2.0f, 6.0f), std::pair(3.0f, 5.0f)}) {
+    Convolution c(3);
+    c.fetches = {with(c, shift, divisor)};
+    EXPECT_THAT(OpsOf(c), Contains(c.FusedName()));
+  }
+  for (const char* fetched : {"x", "gate", "quotient"}) {
+    Convolution c(3);
+    Output gate, quotient;
+    c.fetches = {with(c, 3, 6, &gate, &quotient)};
+    c.fetches.push_back(fetched == std::string("x")      ? c.y
+                        : fetched == std::string("gate") ? gate
+                                                         : quotient);
+    EXPECT_THAT(OpsOf(c), Contains(c.FusedName()));
+  }
 }
 
 TEST(FuseEpiloguesTest, EitherOperandCanBeAddend) {
