@@ -10,6 +10,7 @@
 #include "ops/binary.h"
 #include "ops/conv2d.h"
 #include "ops/depthwise_conv2d.h"
+#include "ops/gelu.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
 #include "ops/shape_values.h"

@@ -50,11 +50,10 @@ struct Epilogue {
 
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
-// Activations that are not ops of their own, and Gelu:
+// Activations that are not ops of their own:
 inline constexpr char kSwish[] = "Swish";          // x * Sigmoid(x)
 inline constexpr char kHardSwish[] = "HardSwish";  // x * Relu6(x + 3) / 6
-inline constexpr char kGelu[] = "Gelu";
-inline constexpr char kGeluTanh[] = "GeluTanh";  // Gelu with `approximate`
+inline constexpr char kGeluTanh[] = "GeluTanh";    // Gelu with `approximate`
 // Returns the name of the variant of `product` with a bias and an epilogue.
 std::string Fused(absl::string_view product, const Epilogue& epilogue = {});
 // The product and the epilogue that an op's name stands for; nullopt for an op without a bias.

@@ -102,7 +102,7 @@ constexpr char kApproximate[] = "approximate: bool = false";
 }  // namespace
 
 void RegisterGelu(OpRegistry& ops) {
-  ops.Define("Gelu")
+  ops.Define(ops::kGelu)
       .Doc("activations = features * (1 + erf(features / √2)) / 2")
       .Input("features: T")
       .Output("activations: T")
@@ -130,7 +130,7 @@ void RegisterGelu(OpRegistry& ops) {
 namespace ops {
 
 Output Gelu(const Scope& scope, Output features, const GeluOptions& options) {
-  return Build(scope, "Gelu", {features}).Attr("approximate", options.approximate).One();
+  return Build(scope, kGelu, {features}).Attr("approximate", options.approximate).One();
 }
 Output Gelu(const Scope& scope, Output features) { return Gelu(scope, features, {}); }
 

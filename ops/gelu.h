@@ -9,6 +9,8 @@
 
 namespace mirrorflow::ops {
 
+inline constexpr char kGelu[] = "Gelu";  // for passes that match this op
+
 struct GeluOptions {
   bool approximate = false;
 };

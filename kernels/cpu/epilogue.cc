@@ -12,6 +12,7 @@
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/vectorize.h"
 #include "ops/activation.h"
+#include "ops/gelu.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {

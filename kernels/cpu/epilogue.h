@@ -2,8 +2,9 @@
 //
 // Epilogue: what a fused product or convolution (ops/fused_ops.h) does with its output after it has
 // added the bias. It computes the same bits as the ops that were fused, including NaN: oneDNN's own
-// post-ops replace NaN by 0 in Relu and Relu6. Kernels call it for a part of their output while
-// that is still in the cache.
+// post-ops replace NaN by 0 in Relu and Relu6. Only HardSwish, which programs write in several
+// ways, can round differently. Convolutions and products with packed weights call it for a part of
+// their output while that is still in the cache.
 #ifndef MIRRORFLOW_KERNELS_CPU_EPILOGUE_H_
 #define MIRRORFLOW_KERNELS_CPU_EPILOGUE_H_
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
+#include "ops/gelu.h"
 
 namespace mirrorflow {
 namespace {
@@ -54,7 +55,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
 }  // namespace
 
 void RegisterGeluCpu(KernelRegistry& kernels) {
-  kernels.Register("Gelu", "CPU", [](const KernelContext& c) {
+  kernels.Register(ops::kGelu, "CPU", [](const KernelContext& c) {
     return Create(c, [](auto form, auto tag, int64_t n) {
       return Gelu<decltype(form), typename decltype(tag)::type>(n);
     });

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "framework/core/status.h"
 #include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -80,7 +81,7 @@ MF_INLINE inline void Tile(const float* a, const Columns& p) {
   const float *b = p.b, *next = p.next;
   const int64_t depth = p.depth, width = p.width, right_offset = p.right_offset,
                 next_step = p.next_step;
-  // Where another thread shares the core, the number of instructions limits this loop.
+  // Unrolled: if another hardware thread shares the core, the number of instructions is the limit.
 #pragma GCC unroll 4
   for (int64_t d = 0; d < depth; ++d, b += width) {
     // With few rows, the hardware prefetcher keeps up by itself.
@@ -215,6 +216,7 @@ void PackedProduct::Store(const float* a, const float* b, float* out, const floa
 }
 
 void PackedProduct::Store(CopyRows copy, const float* b, float* out, const float* bias) const {
+  MF_CHECK(m <= kMaxRows);
   if (HasAvx512()) {
     StoreWithAvx512(*this, copy, b, out, bias);
   } else {

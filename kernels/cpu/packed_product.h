@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PackedProduct multiplies few rows by a matrix that changes rarely, such as the weights of a layer
-// at inference. The time of such a product is the time to read the matrix, so the matrix is kept in
-// the order in which it is read (OperandForm), and each part is fetched while the part before it is
-// multiplied. On one core of a Zen 5 processor, 12 rows by 4096x4096 run at 170 GFLOP/s; oneDNN
-// 2.6, which alternates between multiplying and fetching, reaches 120.
+// PackedProduct multiplies up to 48 rows by a matrix that changes rarely, such as the weights of a
+// layer at inference. A product of few rows takes as long as reading the matrix, so the matrix is
+// kept in the order in which it is read (OperandForm), and each part is fetched while the part
+// before it is multiplied. On one core of a Zen 5 processor, 12 rows by 4096x4096 run at 170
+// GFLOP/s; oneDNN 2.6, which alternates between multiplying and fetching, reaches 120.
 //
 // The bits of a result element do not depend on other rows or columns, and equal those of Product.
 // A call allocates no memory and uses 100 KB of stack.

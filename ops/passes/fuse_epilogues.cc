@@ -57,7 +57,7 @@ Fusion FindBias(const Compilation& c, const Node& node) {
   const Output value = BehindViews(c, node, node.input(0));
   const Node& product = *value.node;
   const std::string op = ops::Fused(product.op().name);
-  if (!ops::AsFused(op).has_value() || !c.HasKernel(op) || !c.IsUsedOnce(node.input(0)) ||
+  if (!c.HasKernel(op) || !c.IsUsedOnce(node.input(0)) ||
       !HaveSameChannels(c, value, node.input(0))) {
     return {};
   }
@@ -83,7 +83,7 @@ std::string Extended(const Compilation& c, const Output& value, const Change& ch
     return "";
   }
   const std::string op = ops::Fused(fused->product, fused->epilogue);
-  return ops::AsFused(op).has_value() && c.HasKernel(op) ? op : "";
+  return c.HasKernel(op) ? op : "";
 }
 
 Fusion FindAddend(const Compilation& c, const Node& node) {

@@ -2,7 +2,9 @@
 #include "ops/passes/match_activation.h"
 
 #include "ops/activation.h"
+#include "ops/binary.h"
 #include "ops/fused_ops.h"
+#include "ops/gelu.h"
 #include "ops/passes/match.h"
 #include "ops/passes/scaled.h"
 #include "ops/unary.h"
@@ -10,7 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether only two inputs of other nodes, those of a formula, use the value.
+// Returns whether the value has exactly two uses, as in a formula that reads it twice, and is not
+// fetched.
 bool IsUsedTwice(const Compilation& c, const Output& x) {
   return x.node->uses().size() == 2 && !c.IsFetched(x);
 }
@@ -28,11 +31,11 @@ Output SwishInput(const Compilation& c, const Node& node) {
   return Output();
 }
 
-// Returns x if `gate` is a multiple of Relu6(x + 3), by `factor`.
+// Returns x if `factor` times `gate` is Relu6(x + 3) / 6.
 Output HardGateInput(const Compilation& c, const Output& gate, double factor) {
   for (const Scaled& scaled : ScalingsOf(c, gate)) {
     if (!c.IsUsedOnce(scaled.value)) break;
-    if (!IsFree(scaled.value, ops::kRelu6) || !IsNear(scaled.factor, factor)) continue;
+    if (!IsFree(scaled.value, ops::kRelu6) || !IsNear(6 * factor * scaled.factor, 1)) continue;
     const Output sum = scaled.value.node->input(0);
     if (!IsFreeSum(sum) || !c.IsUsedOnce(sum)) continue;
     for (const int i : {0, 1}) {
@@ -42,7 +45,7 @@ Output HardGateInput(const Compilation& c, const Output& gate, double factor) {
   return Output();
 }
 
-// Returns x if the node computes x * Relu6(x + 3) / 6, with the factor anywhere.
+// Returns x if the node computes x * Relu6(x + 3) / 6, where any of the values can be divided.
 Output HardSwishInput(const Compilation& c, const Node& node) {
   if (node.op().name != ops::kMul && node.op().name != ops::kRealDiv) return Output();
   for (const Scaled& product : ScalingsOf(c, node.output(0))) {
@@ -52,7 +55,7 @@ Output HardSwishInput(const Compilation& c, const Node& node) {
     for (const int i : {0, 1}) {
       const Output gate = product.value.node->input(1 - i);
       for (const Scaled& x : ScalingsOf(c, product.value.node->input(i))) {
-        const double factor = 1 / (6 * product.factor * x.factor);
+        const double factor = product.factor * x.factor;
         if (IsUsedTwice(c, x.value) && HardGateInput(c, gate, factor) == x.value) return x.value;
         if (!c.IsUsedOnce(x.value)) break;
       }

@@ -19,7 +19,7 @@ struct Scaled {
   Output value;
 };
 
-// Formulas scale a value at most twice. The limit keeps long chains of products cheap.
+// No known formula scales a value more often. The limit keeps long chains of products cheap.
 inline constexpr size_t kMaxScalings = 3;
 using Multiples = absl::InlinedVector<Scaled, kMaxScalings + 1>;
 

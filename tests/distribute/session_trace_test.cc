@@ -134,10 +134,10 @@ TEST_P(SessionTraceTest, KernelSpansNameOpAndBytes) {
     ops.insert(event["args"]["op"]);
     EXPECT_GT(std::stoll(event["args"]["bytes"].get<std::string>()), 0) << event;
   }
-  EXPECT_TRUE(ops.count("_FusedMatMul") == 1 && ops.count("TanhGrad") == 1);
+  EXPECT_TRUE(ops.count("_FusedMatMulTanh") == 1 && ops.count("TanhGrad") == 1);
   std::set<std::string> names;
   for (const json& event : OfCategory("kernel")) names.insert(event["name"]);
-  EXPECT_EQ(names.count("dense/BiasAdd_1"), 1);  // fused with its product
+  EXPECT_EQ(names.count("dense/Tanh_1"), 1);  // fused with its product and bias
 }
 
 TEST_P(SessionTraceTest, WaitsDoNotOverlapKernels) {

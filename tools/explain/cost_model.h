@@ -49,7 +49,8 @@ struct CostTable {
   int64_t shared_bytes = 0;  // a replica's part of the last-level cache
   // Nanoseconds per unit of each resource, by PricedAs() key.
   absl::flat_hash_map<std::string, Amounts> prices;
-  // The prices of ops that are not in `prices`: matrix products and convolutions, and others.
+  // The prices of ops that are not in `prices`, with or without forms: those of matrix products and
+  // convolutions, and those of others.
   Amounts products = {};
   Amounts other = {};
 };
