@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What FuseEpilogues fuses behind a bias: a sum and an activation.
+// Sums and activations that FuseEpilogues fuses behind a bias.
 #include <cmath>
 #include <functional>
 #include <iterator>
