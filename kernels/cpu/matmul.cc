@@ -94,7 +94,7 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
           })};
 }
 
-// Reads b in a packed form, and applies the epilogue to a part of the rows at a time.
+// Reads b in packed form and applies the epilogue to one block of rows at a time.
 KernelPlan PackedMatMul(const ProductGeometry& g, const Epilogue& epilogue) {
   const PackedProduct product = {.m = g.m, .n = g.n, .k = g.k};
   OperandForm form = {
@@ -121,10 +121,10 @@ KernelPlan PackedMatMul(const ProductGeometry& g, const Epilogue& epilogue) {
           .forms = {std::move(form)}};
 }
 
-// Returns whether PackedProduct is the fastest for a matrix b that changes rarely. With AVX-512,
-// oneDNN is faster for more rows than PackedProduct multiplies at once. Without AVX-512, Product
-// and oneDNN are rarely faster. Shares of a core's arithmetic limit, for Product, PackedProduct and
-// oneDNN 2.6 (also with packed weights), on a Zen 3 processor:
+// Returns whether PackedProduct is the fastest choice if b rarely changes. With AVX-512, oneDNN
+// wins once there are more rows than PackedProduct multiplies at once. Without AVX-512,
+// PackedProduct almost always wins. Fraction of a Zen 3 core's peak reached by Product,
+// PackedProduct and oneDNN 2.6 (with packed weights):
 //     64 rows, 1024 x 1024 weights   0.66, 0.90, 0.43
 //    128 rows,  256 x 1024 weights   0.76, 0.91, 0.44
 //    512 rows, 1024 x  256 weights   0.77, 0.88, 0.83

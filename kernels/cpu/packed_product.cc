@@ -81,7 +81,7 @@ MF_INLINE inline void Tile(const float* a, const Columns& p) {
   const float *b = p.b, *next = p.next;
   const int64_t depth = p.depth, width = p.width, right_offset = p.right_offset,
                 next_step = p.next_step;
-  // Unrolled: if another hardware thread shares the core, the number of instructions is the limit.
+  // Unrolled because issuing instructions is the bottleneck when two threads share the core.
 #pragma GCC unroll 4
   for (int64_t d = 0; d < depth; ++d, b += width) {
     // With few rows, the hardware prefetcher keeps up by itself.

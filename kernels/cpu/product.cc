@@ -73,7 +73,7 @@ MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_
   using Vector = typename VectorOf<kFloats>::type;
   // Two arrays, because GCC would keep an array of two arrays in memory.
   Vector left[kRows] = {}, right[kRows] = {};
-  // Unrolled: if another hardware thread shares the core, the number of instructions is the limit.
+  // Unrolled because issuing instructions is the bottleneck when two threads share the core.
 #pragma GCC unroll 4
   for (int64_t d = 0; d < depth; ++d, a += kRows, b += 2 * kFloats) {
     const auto* const row = reinterpret_cast<const Vector*>(b);

@@ -12,8 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether the value has exactly two uses, as in a formula that reads it twice, and is not
-// fetched.
+// Returns whether `x` has exactly two uses and is not fetched.
 bool IsUsedTwice(const Compilation& c, const Output& x) {
   return x.node->uses().size() == 2 && !c.IsFetched(x);
 }
@@ -45,7 +44,7 @@ Output HardGateInput(const Compilation& c, const Output& gate, double factor) {
   return Output();
 }
 
-// Returns x if the node computes x * Relu6(x + 3) / 6, where any of the values can be divided.
+// Returns x if the node computes x * Relu6(x + 3) / 6. The factor 1/6 may be applied anywhere.
 Output HardSwishInput(const Compilation& c, const Node& node) {
   if (node.op().name != ops::kMul && node.op().name != ops::kRealDiv) return Output();
   for (const Scaled& product : ScalingsOf(c, node.output(0))) {

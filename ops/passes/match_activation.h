@@ -14,9 +14,9 @@ struct AppliedActivation {
   Output x;                // the value that it is applied to
 };
 
-// Returns the activation that `node` computes, as an op or as the last node of a formula such as
-// x * Sigmoid(x). Returns nullopt if there is none, or if anything but the activation uses `x` or
-// an intermediate value of the formula.
+// Returns the activation that `node` computes, either as a single op or as the last node of a
+// formula such as x * Sigmoid(x). Returns nullopt if it computes none, or if `x` or an intermediate
+// value has other uses.
 std::optional<AppliedActivation> MatchActivation(const Compilation& c, const Node& node);
 
 }  // namespace mirrorflow

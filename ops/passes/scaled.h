@@ -23,8 +23,8 @@ struct Scaled {
 inline constexpr size_t kMaxScalings = 3;
 using Multiples = absl::InlinedVector<Scaled, kMaxScalings + 1>;
 
-// Returns `value` and the values that it is a constant multiple of. Each is an input of the one
-// before it. Nodes with control inputs are not looked through.
+// Returns `value`, followed by the values of which it is a constant multiple, nearest first. The
+// search stops at a node with control inputs.
 Multiples ScalingsOf(const Compilation& c, const Output& value);
 
 // Returns the number that a constant of rank 0 holds; nullopt for any other value.

@@ -69,7 +69,7 @@ double FmaFlopsPerNs() {
 // the last-level cache; with a lot of arithmetic on few bytes, so that the fit can separate the
 // prices of arithmetic and memory; and with a working set that fits in the first-level cache. The
 // networks for inference only have few rows: one has weights that exceed every cache, and the
-// others are small, so that the fit sees what a call costs.
+// others are small, so that the fit captures the fixed cost of a call.
 struct Net {
   int64_t rows;     // per replica
   int64_t width;    // multiplies the widths of dense layers

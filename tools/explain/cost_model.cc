@@ -63,8 +63,8 @@ double ShareBeyond(int64_t distance, int64_t cache_bytes) {
   return std::clamp(octaves + 0.5, 0.0, 1.0);
 }
 
-// Returns the prices of the op with this key. If it is unknown, the same op with or without forms
-// is the next best.
+// Returns the prices for this key. Falls back to those of the same op with or without forms, and
+// then to the defaults.
 const Amounts& PricesOf(const CostTable& table, absl::string_view key, bool is_product) {
   const absl::string_view op = absl::StripSuffix(key, kOfForms);
   for (const std::string& name : {std::string(key), std::string(op), absl::StrCat(op, kOfForms)}) {

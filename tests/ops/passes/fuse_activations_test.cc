@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums and activations that FuseEpilogues fuses behind a bias.
+// Tests how FuseEpilogues fuses the sum and the activation that follow a bias.
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -35,7 +35,7 @@ using ::testing::UnorderedElementsAre;
 constexpr int64_t kSize = 16;
 constexpr int64_t kChannels = 64;  // an output image has a quarter of the floats of a block
 
-// Returns numbers that an epilogue could change by mistake, between others of all magnitudes.
+// Returns special values that an epilogue might mishandle, mixed with numbers of all magnitudes.
 Tensor SpecialValues(const Shape& shape) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const float kSpecial[] = {std::numeric_limits<float>::quiet_NaN(),
@@ -58,8 +58,8 @@ Tensor SpecialValues(const Shape& shape) {
   return values;
 }
 
-// Returns integers, whose sums of products are the same in any order. There is no -0, because a sum
-// of zeros is -0 only if all of them are.
+// Returns integers, so that sums of products are exact in any order. Avoids -0: whether a sum of
+// zeros is -0 depends on its terms.
 Tensor Integers(const Shape& shape) {
   Random random(5);
   Tensor values = RandomTensor(DT_FLOAT, shape, &random);
@@ -67,9 +67,9 @@ Tensor Integers(const Shape& shape) {
   return values;
 }
 
-// A convolution of integers with a bias. Its results have the same bits in whatever order products
-// are summed, so those of an epilogue must have the same bits as those of the ops that it replaces.
-// Winograd's algorithm rounds them, but in the same way with and without the pass.
+// A convolution of integers with a bias. Its result is exact regardless of the order of summation,
+// so the fused op must match the ops that it replaces bit for bit. Winograd's algorithm does round,
+// but identically with and without the pass.
 struct Convolution : PassProgram {
   struct Options {
     bool is_depthwise = false;
@@ -180,7 +180,7 @@ TEST_P(EpilogueTest, ComputesSameBitsAsSeparateOps) {
   }
 }
 
-// A filter of one element does not mix the special values of the images.
+// With a 1x1 filter and one channel, special values do not spread to other elements.
 TEST_P(EpilogueTest, KeepsSpecialValuesOfImages) {
   const auto& [is_depthwise, adds, activation] = GetParam();
   PassProgram p;
@@ -199,8 +199,8 @@ TEST_P(EpilogueTest, KeepsSpecialValuesOfImages) {
   EXPECT_EQ(OpsOf(p).size(), 1);
 }
 
-// oneDNN leaves windows of more than 2^20 elements to other kernels, which apply all activations in
-// the same way.
+// Windows of more than 2^20 elements use kernels without oneDNN. These treat all activations alike,
+// so one is enough.
 TEST(FuseActivationsTest, KernelsWithoutOneDnnComputeSameBits) {
   for (const bool is_depthwise : {false, true}) {
     for (const bool adds : {false, true}) {
@@ -232,8 +232,8 @@ INSTANTIATE_TEST_SUITE_P(, DenseEpilogueTest, testing::Combine(testing::Bool(), 
                                                std::get<1>(info.param));
                          });
 
-// Together with the variant of this test for AVX2, the sizes reach each kernel for products. With
-// AVX2, a product of 100 rows by constant weights is computed in three parts.
+// Between this test and its AVX2 variant, these sizes exercise every product kernel. With AVX2, 100
+// rows and constant weights are split into three blocks.
 TEST_P(DenseEpilogueTest, ComputesSameBitsAsSeparateOps) {
   const auto& [adds, activation] = GetParam();
   for (const int64_t rows : {1, 7, 100}) {
@@ -296,7 +296,7 @@ TEST(FuseActivationsTest, TransposedProductsAreFused) {
   }
 }
 
-// A dense layer on sequences reshapes its input and its product.
+// A dense layer applied to sequences reshapes its input and its product.
 TEST(FuseActivationsTest, DenseLayersOnSequencesAreFused) {
   for (const char* activation : {ops::kRelu, ops::kSwish, ops::kHardSwish, ops::kGelu}) {
     PassProgram p;
@@ -406,7 +406,7 @@ TEST(FuseActivationsTest, SumOfTwoConvolutionsIsFusedIntoOne) {
   }
 }
 
-// An addend that the step needs later, or that it must return, keeps its value.
+// An addend that is fetched or used again must not be overwritten.
 TEST(FuseActivationsTest, AddendsAreNotOverwritten) {
   for (const int64_t batch : {1, 7, 32}) {
     SCOPED_TRACE(batch);
@@ -433,7 +433,7 @@ TEST(FuseActivationsTest, AddendsAreNotOverwritten) {
   }
 }
 
-// The images of a convolution, or a view of them, can be its addend.
+// The addend can be the convolution's own input, or a view of it.
 TEST(FuseActivationsTest, ImagesCanBeAddend) {
   for (const int64_t batch : {7, 32}) {
     Convolution c(batch, {.is_depthwise = true});
@@ -463,7 +463,7 @@ TEST(FuseActivationsTest, ResidualBlocksAreFused) {
   }
 }
 
-// Both operands have the same global shape, but the rows of only one are split over the replicas.
+// Both operands have the same global shape, but only one of them is sharded.
 TEST(FuseActivationsTest, AddendCanBeReplicated) {
   for (const int64_t batch : {1, 7}) {
     Convolution c(batch);
@@ -537,7 +537,7 @@ TEST(FuseActivationsTest, FurtherOpsStay) {
   EXPECT_THAT(OpsOf(sums), ElementsAre(sums.FusedName({.add = true}), "AddV2"));
 }
 
-// 0 / 0 is NaN, whatever else the formula says.
+// The formula divides zero by zero, so the result must be NaN.
 TEST(FuseActivationsTest, HardSwishWithFactorsZeroAndInfinityIsNotFused) {
   Convolution c(3);
   const Output gate = ops::Relu6(c.root, ops::AddV2(c.root, c.y, Number(c.root, 3)));
@@ -546,7 +546,7 @@ TEST(FuseActivationsTest, HardSwishWithFactorsZeroAndInfinityIsNotFused) {
   EXPECT_THAT(OpsOf(c), Contains(c.FusedName()));
 }
 
-// Fused layers in reduced precision round once, and separate ops after each op.
+// In reduced precision, a fused layer rounds once, whereas separate ops round after each op.
 TEST(FuseActivationsTest, ReducedPrecisionIsFused) {
   Convolution c(7);
   const auto narrow = [&](Output value) { return ops::Cast(c.root, value, DT_BFLOAT16); };
