@@ -65,8 +65,8 @@ constexpr struct Command {
     {"bench", Bench,
      "tools/bench/ tools/flags/graph tools/flags/step cluster_spec collective "
      "heartbeat_timeout hosts rsh task_index",
-     "mirrorflow bench step|inference|gates|allreduce|hooks|overhead|trainer|data|serving|\n"
-     "                 compile|graphs|startup|memory|world_sizes\n"
+     "mirrorflow bench step|inference|kernels|gates|allreduce|hooks|overhead|trainer|data|\n"
+     "                 serving|compile|graphs|startup|memory|world_sizes\n"
      "                                              measure the performance on this machine\n"
      "  step --graph=GRAPH --peers=tensorflow,…     … of a TensorFlow graph's inference step\n"},
     {"launch", Launch, "tools/launch/ rejoin_timeout",

@@ -21,6 +21,7 @@ constexpr struct {
 } kBenches[] = {
     {"step", BenchStep, CheckStepSides},
     {"inference", BenchInference, CheckInferenceFlags},
+    {"kernels", BenchInferenceKernels},
     {"gates", BenchGates},
     {"allreduce", BenchAllReduce, CheckAllReduceWorkers},
     {"hooks", BenchHooks, CheckStepWorkers},

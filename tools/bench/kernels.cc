@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "mirrorflow_debug.h"
+#include "nlohmann/json.hpp"
 #include "tools/bench/benchmarks.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/start_peers.h"
@@ -18,6 +20,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr double kSameResult = 1e-3;
+constexpr char kPeak[] = "peak";
 
 // Must return the same numbers as kernels_peer.cc.
 absl::StatusOr<Tensor> Numbers(const Shape& shape, int64_t seed) {
@@ -33,7 +36,7 @@ absl::StatusOr<Tensor> Numbers(const Shape& shape, int64_t seed) {
 struct Rival {
   std::vector<std::string> args;  // for kernels_peer
   std::string name;
-  double bound;
+  double bound = 0;
   bool same_result = true;
 };
 
@@ -46,44 +49,69 @@ struct Ours {
   std::vector<Output> outputs;
 };
 
-absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, Report* report) {
-  MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create());
-  MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(*ours.graph));
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(ours.inputs, ours.outputs));
+// The step of a graph in a session of its own, with feeds. It computes the outputs without fetching
+// them, because the peers do not copy their results either.
+struct FedStep {
+  std::unique_ptr<Session> session;
+  Step step;
   std::vector<Tensor> feeds;
-  for (const Output& input : ours.inputs) {
-    const Shape shape = ours.graph->values().shape(input);
-    MF_ASSIGN_OR_RETURN(Tensor feed, Numbers(shape, static_cast<int64_t>(feeds.size()) + 1));
-    feeds.push_back(std::move(feed));
+  double squares = 0;  // the sum of the squares of the results
+
+  static absl::StatusOr<FedStep> Make(const Ours& ours) {
+    FedStep fed;
+    MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create());
+    MF_ASSIGN_OR_RETURN(fed.session, strategy->NewSession(*ours.graph));
+    std::vector<Operation> targets;
+    for (const Output& output : ours.outputs) targets.push_back(Operation(output.node));
+    MF_ASSIGN_OR_RETURN(fed.step, fed.session->Prepare(ours.inputs, {}, targets));
+    for (const Output& input : ours.inputs) {
+      const Shape shape = ours.graph->values().shape(input);
+      MF_ASSIGN_OR_RETURN(Tensor feed, Numbers(shape, static_cast<int64_t>(fed.feeds.size()) + 1));
+      fed.feeds.push_back(std::move(feed));
+    }
+    MF_ASSIGN_OR_RETURN(Step fetching, fed.session->Prepare(ours.inputs, ours.outputs));
+    MF_ASSIGN_OR_RETURN(const StepOutputs results, fetching.Run(fed.feeds));
+    for (const Tensor& result : results) {
+      for (const float x : result.flat<float>()) fed.squares += static_cast<double>(x) * x;
+    }
+    return fed;
   }
-  MF_ASSIGN_OR_RETURN(const StepOutputs results, step.Run(feeds));
-  double squares = 0;
-  for (const Tensor& result : results) {
-    for (const float x : result.flat<float>()) squares += static_cast<double>(x) * x;
+  // Returns a side that runs the step on core 0. It must not outlive the step.
+  Side OnOneCore() {
+    return [work = MakeSide([this] { return step.Run(feeds).status(); })](double ms) {
+      const PinnedTo core(0);
+      return work(ms);
+    };
   }
-  std::vector<Side> sides = {
-      [work = MakeSide([&] { return step.Run(feeds).status(); })](double ms) {
-        const PinnedTo core(0);
-        return work(ms);
-      }};
+};
+
+// Starts the peer, and compares its results with ours.
+absl::StatusOr<Side> SideOf(const Rival& rival, double squares) {
+  MF_ASSIGN_OR_RETURN(auto peer, StartPeer("kernels", rival.args));
+  const std::vector<double>& theirs = peer->start().losses;
+  if (rival.same_result &&
+      (theirs.empty() || !(std::abs(theirs[0] - squares) <= kSameResult * squares))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("wrong sum of squares of its results; expected ", squares, ", got ",
+                     absl::StrJoin(theirs, ", ")));
+  }
+  return MakeSide(std::move(peer));
+}
+
+absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, Report* report) {
+  MF_ASSIGN_OR_RETURN(FedStep fed, FedStep::Make(ours));
+  std::vector<Side> sides = {fed.OnOneCore()};
   Goal goal = {.gate = ours.gate, .what = ours.what};
   std::vector<const Rival*> measured;
   for (const Rival& rival : rivals) {
     goal.peer = rival.name;
     goal.bound = rival.bound;
-    auto peer = StartPeer("kernels", rival.args);
-    if (!peer.ok()) {
-      report->AddUnmeasured(goal, peer.status().message());
+    absl::StatusOr<Side> side = SideOf(rival, fed.squares);
+    if (!side.ok()) {
+      report->AddUnmeasured(goal, side.status().message());
       continue;
     }
-    const std::vector<double>& theirs = (*peer)->start().losses;
-    if (rival.same_result &&
-        (theirs.empty() || !(std::abs(theirs[0] - squares) <= kSameResult * squares))) {
-      report->AddUnmeasured(goal, absl::StrCat("wrong sum of squares of its results; expected ",
-                                               squares, ", got ", absl::StrJoin(theirs, ", ")));
-      continue;
-    }
-    sides.push_back(MakeSide(*std::move(peer)));
+    sides.push_back(*std::move(side));
     measured.push_back(&rival);
   }
   if (measured.empty()) return absl::OkStatus();
@@ -105,6 +133,95 @@ std::vector<std::string> Words(absl::string_view kind, const std::vector<int64_t
   return words;
 }
 
+// A kernel of an inference step: the input is fed, and the weights are constant.
+struct InferenceKernel {
+  std::string what;
+  Output input;
+  Output output;
+  std::vector<std::string> peer;  // the arguments of kernels_peer
+  int64_t flops = 0;
+};
+
+// Compares the kernel with oneDNN, whose weights are in the layout that it prefers, and with the
+// time that the core needs for as many operations in registers.
+absl::Status MeasureInferenceKernel(const Graph& graph, const InferenceKernel& kernel,
+                                    Report* report) {
+  MF_RETURN_IF_ERROR(graph.status());
+  const Ours ours = {
+      .what = kernel.what, .graph = &graph, .inputs = {kernel.input}, .outputs = {kernel.output}};
+  MF_ASSIGN_OR_RETURN(FedStep fed, FedStep::Make(ours));
+  std::vector<Side> sides = {fed.OnOneCore()};
+  for (const Rival& rival : {Rival{.args = Words(kPeak, {kernel.flops}), .same_result = false},
+                             Rival{.args = kernel.peer}}) {
+    MF_ASSIGN_OR_RETURN(Side side, Annotate(SideOf(rival, fed.squares), kernel.what));
+    sides.push_back(std::move(side));
+  }
+  MF_ASSIGN_OR_RETURN(const Rounds rounds,
+                      MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds)}));
+  const Estimate of_peak = RatioOf(rounds.ms[1], rounds.ms[0]);
+  const Estimate onednn_of_peak = RatioOf(rounds.ms[1], rounds.ms[2]);
+  const Estimate ratio = RatioOf(rounds.ms[2], rounds.ms[0]);
+  report->AddLine(
+      absl::StrCat(kernel.what, ": ", FormatMedian(rounds, 0), ", ", FormatNumber(of_peak.median),
+                   " of the peak; oneDNN ", FormatNumber(onednn_of_peak.median),
+                   " of the peak; oneDNN / ours ", FormatNumber(ratio.median), " (",
+                   FormatNumber(ratio.low), " to ", FormatNumber(ratio.high), ")"),
+      {{"case", kernel.what},
+       {"median_ms", TimingOf(rounds, 0).median_ms},
+       {"of_peak", of_peak.median},
+       {"onednn_of_peak", onednn_of_peak.median},
+       {"onednn_to_ours", ratio.median},
+       {"onednn_to_ours_90", {ratio.low, ratio.high}}});
+  return absl::OkStatus();
+}
+
+absl::Status MeasureInferenceProduct(int64_t rows, int64_t columns, int64_t depth, Report* report) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output a = ops::Placeholder(root.WithName("a"), DT_FLOAT, {rows, depth});
+  MF_ASSIGN_OR_RETURN(Tensor weights, Numbers({depth, columns}, 2));
+  const Output product = ops::MatMul(root, a, ops::Const(root, std::move(weights)));
+  return MeasureInferenceKernel(graph,
+                                {.what = absl::StrCat("product ", rows, "x", columns, "x", depth),
+                                 .input = a,
+                                 .output = product,
+                                 .peer = Words("onednn_packed_matmul", {rows, columns, depth}),
+                                 .flops = 2 * rows * columns * depth},
+                                report);
+}
+
+// The sizes of a convolution with square images and windows, and padding SAME.
+struct ConvolutionSizes {
+  int64_t batch, pixels, in, out, window, stride;
+};
+
+absl::Status MeasureInferenceConvolution(const ConvolutionSizes& c, Report* report) {
+  const bool depthwise = c.out == 0;
+  Graph graph;
+  const Scope root(&graph);
+  const int64_t strides[] = {1, c.stride, c.stride, 1};
+  const Output x =
+      ops::Placeholder(root.WithName("x"), DT_FLOAT, {c.batch, c.pixels, c.pixels, c.in});
+  MF_ASSIGN_OR_RETURN(Tensor weights,
+                      Numbers({c.window, c.window, c.in, depthwise ? 1 : c.out}, 2));
+  const Output filter = ops::Const(root, std::move(weights));
+  const Output y = depthwise ? ops::DepthwiseConv2dNative(root, x, filter, strides, "SAME")
+                             : ops::Conv2D(root, x, filter, strides, "SAME");
+  const std::string window = absl::StrCat(c.window, "x", c.window);
+  const std::string images = absl::StrCat(c.batch, "x", c.pixels, "x", c.pixels, "x", c.in);
+  const int64_t outputs = graph.values().shape(y).num_elements();
+  const std::vector<int64_t> dims = {c.batch, c.pixels, c.in, c.out, c.window, c.stride};
+  return MeasureInferenceKernel(
+      graph,
+      {.what = absl::StrCat(window, depthwise ? " depthwise convolution " : " convolution ", images,
+                            depthwise ? "" : absl::StrCat(" to ", c.out), ", stride ", c.stride),
+       .input = x,
+       .output = y,
+       .peer = Words("onednn_inference_conv", dims),
+       .flops = 2 * c.window * c.window * outputs * (depthwise ? 1 : c.in)},
+      report);
+}
+
 }  // namespace
 
 absl::Status BenchProducts(Report* report) {
@@ -121,7 +238,7 @@ absl::Status BenchProducts(Report* report) {
     MF_RETURN_IF_ERROR(MeasureAgainst(
         {"C3", absl::StrCat("product ", absl::StrJoin(d, "x")), &graph, {a, b}, {product}},
         {{Words("onednn_matmul", d), "bare oneDNN", 0.95},
-         {Words("peak", {2 * m * n * k}), "peak of the core", 0.8, /*same_result=*/false}},
+         {Words(kPeak, {2 * m * n * k}), "peak of the core", 0.8, /*same_result=*/false}},
         report));
   }
   return absl::OkStatus();
@@ -153,6 +270,31 @@ absl::Status BenchConvolutions(Report* report) {
                        {{Words("eigen_conv", d), "patches, Eigen", 1.9},
                         {Words("onednn_conv", d), "bare oneDNN", 0.95}},
                        report));
+  }
+  return absl::OkStatus();
+}
+
+// The sizes are those of the graphs that tests/benchmark/peers/export_models.py writes.
+absl::Status BenchInferenceKernels(Report* report) {
+  constexpr int64_t kProducts[][3] = {
+      {1, 1024, 1024},  {4, 1024, 1024}, {32, 1024, 1024}, {128, 256, 256},
+      {128, 1024, 256}, {512, 256, 256}, {512, 1024, 256}, {512, 256, 1024},
+  };
+  // `out` is 0 for a depthwise convolution.
+  constexpr ConvolutionSizes kConvolutions[] = {
+      {1, 112, 16, 96, 1, 1},  {1, 56, 144, 24, 1, 1},  {1, 28, 32, 192, 1, 1},
+      {1, 14, 576, 96, 1, 1},  {1, 7, 960, 320, 1, 1},  {32, 14, 384, 64, 1, 1},
+      {32, 7, 960, 320, 1, 1}, {1, 56, 256, 64, 1, 1},  {1, 14, 1024, 256, 1, 1},
+      {1, 56, 64, 64, 3, 1},   {1, 28, 128, 128, 3, 1}, {1, 14, 256, 256, 3, 1},
+      {1, 7, 512, 512, 3, 1},  {32, 8, 256, 256, 3, 1}, {1, 56, 128, 128, 3, 2},
+      {1, 224, 3, 32, 3, 2},   {1, 112, 96, 0, 3, 2},   {1, 56, 144, 0, 3, 1},
+      {1, 14, 576, 0, 3, 1},   {1, 7, 960, 0, 3, 1},
+  };
+  for (const auto& [rows, columns, depth] : kProducts) {
+    MF_RETURN_IF_ERROR(MeasureInferenceProduct(rows, columns, depth, report));
+  }
+  for (const ConvolutionSizes& sizes : kConvolutions) {
+    MF_RETURN_IF_ERROR(MeasureInferenceConvolution(sizes, report));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,10 @@
 //   kernels_peer onednn_conv N HW IN OUT  a 3x3 convolution, padding SAME, and both its gradients;
 //                                         NHWC images, filters in the layout that oneDNN prefers
 //   kernels_peer eigen_conv N HW IN OUT   the same, computed as matrix products of patches
+//   kernels_peer onednn_packed_matmul M N K
+//       one product of a plain operand and one in the layout that oneDNN prefers
+//   kernels_peer onednn_inference_conv N HW IN OUT WINDOW STRIDE
+//       a convolution, padding SAME, with NHWC images; depthwise if OUT is 0
 // `loss` is the sum of the squares of all results.
 #include <sched.h>
 
@@ -100,19 +104,56 @@ memory::desc Desc(const memory::dims& dims, memory::format_tag tag) {
   return memory::desc(dims, memory::data_type::f32, tag);
 }
 
-Work OneDnnMatMul(const Dims& d) {
+// The layout of the right operand is `layout`.
+Work OneDnnProduct(const Dims& d, memory::format_tag layout) {
   auto dnn = std::make_shared<OneDnn>();
   const auto a = Desc({d[0], d[2]}, memory::format_tag::ab);
-  const auto b = Desc({d[2], d[1]}, memory::format_tag::ab);
+  const auto plain = Desc({d[2], d[1]}, memory::format_tag::ab);
+  const auto b = Desc({d[2], d[1]}, layout);
   const auto c = Desc({d[0], d[1]}, memory::format_tag::ab);
-  const dnnl::matmul product({dnnl::matmul::desc(a, b, c), dnn->engine});
+  const dnnl::matmul::primitive_desc chosen(dnnl::matmul::desc(a, b, c), dnn->engine);
+  const dnnl::matmul product(chosen);
   const memory result = dnn->Make(c);
   const std::unordered_map<int, memory> args = {
       {DNNL_ARG_SRC, dnn->From(a, Numbers(d[0] * d[2], 1), a)},
-      {DNNL_ARG_WEIGHTS, dnn->From(b, Numbers(d[2] * d[1], 2), b)},
+      {DNNL_ARG_WEIGHTS, dnn->From(plain, Numbers(d[2] * d[1], 2), chosen.weights_desc())},
       {DNNL_ARG_DST, result}};
   return {[=] { product.execute(dnn->stream, args); },
           [=] { return std::vector<Floats>{dnn->To(c, result)}; }};
+}
+Work OneDnnMatMul(const Dims& d) { return OneDnnProduct(d, memory::format_tag::ab); }
+Work OneDnnPackedMatMul(const Dims& d) { return OneDnnProduct(d, memory::format_tag::any); }
+
+Work OneDnnInferenceConv(const Dims& d) {
+  const long n = d[0], hw = d[1], in = d[2], window = d[4], stride = d[5];
+  const bool depthwise = d[3] == 0;
+  const long out = depthwise ? in : d[3], rows = (hw + stride - 1) / stride;
+  const long padding = std::max((rows - 1) * stride + window - hw, 0L);
+  auto dnn = std::make_shared<OneDnn>();
+  const auto x = Desc({n, in, hw, hw}, memory::format_tag::nhwc);
+  const auto y = Desc({n, out, rows, rows}, memory::format_tag::nhwc);
+  const memory::dims filter =
+      depthwise ? memory::dims{in, 1, 1, window, window} : memory::dims{out, in, window, window};
+  const auto plain = Desc(filter, depthwise ? memory::format_tag::hwigo : memory::format_tag::hwio);
+  const dnnl::convolution_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_inference,
+       dnnl::algorithm::convolution_direct,
+       x,
+       Desc(filter, memory::format_tag::any),
+       y,
+       {stride, stride},
+       {padding / 2, padding / 2},
+       {padding - padding / 2, padding - padding / 2}},
+      dnn->engine);
+  const dnnl::convolution_forward convolution(forward);
+  const memory result = dnn->Make(y);
+  const Floats weights = Numbers(plain.get_size() / sizeof(float), 2);
+  const std::unordered_map<int, memory> args = {
+      {DNNL_ARG_SRC, dnn->From(x, Numbers(n * hw * hw * in, 1), x)},
+      {DNNL_ARG_WEIGHTS, dnn->From(plain, weights, forward.weights_desc())},
+      {DNNL_ARG_DST, result}};
+  return {[=] { convolution.execute(dnn->stream, args); },
+          [=] { return std::vector<Floats>{dnn->To(y, result)}; }};
 }
 
 Work OneDnnConv(const Dims& d) {
@@ -239,7 +280,9 @@ int main(int argc, char** argv) {
     size_t dims;
   } kinds[] = {{"peak", Peak, 1},
                {"onednn_matmul", OneDnnMatMul, 3},
+               {"onednn_packed_matmul", OneDnnPackedMatMul, 3},
                {"onednn_conv", OneDnnConv, 4},
+               {"onednn_inference_conv", OneDnnInferenceConv, 6},
                {"eigen_conv", EigenConvolution, 4}};
   Dims dims;
   for (int i = 2; i < argc; ++i) dims.push_back(std::strtol(argv[i], nullptr, 10));
