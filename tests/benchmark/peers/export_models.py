@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes frozen TensorFlow graphs of well-known models, for `mirrorflow bench inference`.
 
-Usage: export_models.py FOLDER [MODEL...]
-
 Each FOLDER/MODEL.pb is a GraphDef with one placeholder, `inputs`, whose batch dimension is unknown,
 and with the weights as constants. The weights are random, but equal in every run. The statistics of
 batch normalisation are those of random images, and its gammas and betas are random, so the
@@ -13,8 +11,8 @@ import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
+import argparse
 import pathlib
-import sys
 
 import keras
 import numpy as np
@@ -110,14 +108,19 @@ def frozen(model):
     return convert_variables_to_constants_v2(step.get_concrete_function()).graph.as_graph_def()
 
 
-def main(folder, *names):
-    unknown = sorted(set(names) - set(MODELS))
-    if unknown:
-        raise SystemExit(f"export_models: unknown model; expected any of {', '.join(MODELS)}, "
-                         f"got {', '.join(unknown)}")
-    folder = pathlib.Path(folder)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("models", nargs="*", metavar="model",
+                        help=f"any of {', '.join(MODELS)}; default: all")
+    args = parser.parse_args()
+    if unknown := sorted(set(args.models) - set(MODELS)):
+        parser.error(f"unknown model; expected any of {', '.join(MODELS)}, "
+                     f"got {', '.join(unknown)}")
+    folder = args.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name in names or MODELS:
+    for name in args.models or MODELS:
         keras.utils.set_random_seed(SEED)
         model = MODELS[name]()
         randomise(model, np.random.default_rng(SEED))
@@ -127,6 +130,4 @@ def main(folder, *names):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit(__doc__)
-    main(*sys.argv[1:])
+    main()
