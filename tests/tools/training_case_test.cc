@@ -91,6 +91,7 @@ TEST(BenchTraining, BuildsModelsForGpus) {
       {"transformer", {2, 256}, {2, 256}, 5322240},
       {"gpt2", {2, 1024}, {2, 1024}, 124475904},
       {"resnet50", {2, 224, 224, 3}, {2}, 25557032},
+      {"resnet50_64", {2, 64, 64, 3}, {2}, 25557032},
   };
   for (const auto& want : kModels) {
     const auto t = BuildTraining(**strategy, want.model);

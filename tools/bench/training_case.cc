@@ -33,13 +33,14 @@ void BuildExample(const Scope& root, absl::string_view model, TrainingGraph* t) 
   Train(*classifier, t);
 }
 
-void BuildLargeResNet(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
-  const ResNet50Config config;
+void BuildLargeResNet(const Scope& root, absl::string_view name, TrainingGraph* t) {
+  ResNet50Config config;
+  if (name == "resnet50_64") config.pixels = 64;
   t->classes = config.classes;
   Train(BuildResNet50(root, config), t);
 }
 
-// Must match gpu_peer.py. A vocabulary that is a multiple of 128 suits tensor cores.
+// Must match peer.py and gpu_peer.py. A vocabulary that is a multiple of 128 suits tensor cores.
 constexpr TransformerConfig kTransformer = {
     .vocabulary = 8192, .context = 256, .width = 256, .heads = 4, .blocks = 4};
 constexpr TransformerConfig kGpt2 = {
@@ -112,6 +113,7 @@ constexpr struct {
                {"transformer", BuildLanguageModel, "adam", kAdamLearningRate},
                {"gpt2", BuildLanguageModel, "adam", kAdamLearningRate},
                {"resnet50", BuildLargeResNet, "momentum"},
+               {"resnet50_64", BuildLargeResNet, "momentum"},
                {"lstm", BuildLstm, "sgd"},
                {"chain", BuildChain, ""}};
 

@@ -65,6 +65,7 @@ struct ReadyStep {
 //   transformer       a language model of width 256, in 4 blocks
 //   gpt2              GPT-2 with 124M parameters
 //   resnet50          ResNet-50 for 224×224 pixels and 1,000 classes
+//   resnet50_64       the same for 64×64 pixels
 //   chain             1,000 sines of a number, without a train op
 // If `optimizer` is empty, uses the model's default. `hook` is none, bf16, fp16, powersgd (rank 4,
 // starting at the first step) or adasum. Returns InvalidArgument for an unknown model, optimizer or

@@ -10,7 +10,8 @@ ABSL_FLAG(
     "run, explain, bench step with --workers: write a Chrome trace of some steps to this file; the "
     "trace shows all workers, unless the name contains {worker}: then, each worker writes a file");
 ABSL_FLAG(std::string, model, "mlp",
-          "bench, explain: mlp, cnn, big, resnet, resnet50, lstm, transformer, gpt2 or chain");
+          "bench, explain: mlp, cnn, big, resnet, resnet50, resnet50_64, lstm, transformer, gpt2 "
+          "or chain");
 ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples per step and replica");
 ABSL_FLAG(std::string, optimizer, "sgd",
           "bench step, explain: sgd, momentum or adam; the other benchmarks train with sgd");

@@ -49,8 +49,9 @@ def lstm(weights, moving, x):
     return output @ last_kernel + last_bias, moving
 
 
-def resnet(weights, moving, x):
-    weights, moving, moved = iter(weights), iter(moving), []
+def normalised_convolution(weights, moving, moved):
+    """Returns a function that takes the weights of a convolution and its normalisation from the
+    iterators, and appends the new moving statistics to `moved`."""
 
     def conv_norm(x, strides):
         x = conv(x, next(weights), strides, "SAME")
@@ -61,6 +62,12 @@ def resnet(weights, moving, x):
             moved.append(next(moving) * (1 - peer.MOVING_FACTOR) + value * peer.MOVING_FACTOR)
         return (x - mean) * (lax.rsqrt(variance + peer.EPSILON) * next(weights)) + next(weights)
 
+    return conv_norm
+
+
+def resnet(weights, moving, x):
+    weights, moved = iter(weights), []
+    conv_norm = normalised_convolution(weights, iter(moving), moved)
     x = jax.nn.relu(conv_norm(x, 1))
     for strides in peer.RESNET_STRIDES:
         y = conv_norm(jax.nn.relu(conv_norm(x, strides)), 1)
@@ -70,7 +77,19 @@ def resnet(weights, moving, x):
     return x.mean((1, 2)) @ next(weights) + next(weights), moved
 
 
-def transformer(weights, moving, tokens):
+def resnet50(weights, moving, x):
+    weights, moved = iter(weights), []
+    conv_norm = normalised_convolution(weights, iter(moving), moved)
+    x = jax.nn.relu(conv_norm(x, 2))
+    x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+    for strides, projects in peer.RESNET50_BLOCKS:
+        y = jax.nn.relu(conv_norm(x, 1))
+        y = conv_norm(jax.nn.relu(conv_norm(y, strides)), 1)
+        x = jax.nn.relu(y + (conv_norm(x, strides) if projects else x))
+    return x.mean((1, 2)) @ next(weights) + next(weights), moved
+
+
+def transformer(blocks, heads, weights, moving, tokens):
     weights = iter(weights)
 
     def normalised(x):
@@ -82,18 +101,19 @@ def transformer(weights, moving, tokens):
         return x @ next(weights) + next(weights)
 
     def attention(x):
-        q, k, v = (dense(x).reshape(*tokens.shape, peer.TRANSFORMER_HEADS, -1) for _ in range(3))
+        q, k, v = (dense(x).reshape(*tokens.shape, heads, -1) for _ in range(3))
         return dense(jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape))
 
     embeddings, places = next(weights), next(weights)
     x = embeddings[tokens] + places
-    for _ in range(peer.TRANSFORMER_BLOCKS):
+    for _ in range(blocks):
         x = x + attention(normalised(x))
         x = x + dense(jax.nn.gelu(dense(normalised(x)), approximate=False))
     return normalised(x) @ embeddings.T, moving
 
 
-MODELS = {"lstm": lstm, "resnet": resnet, "transformer": transformer}
+MODELS = {"lstm": lstm, "resnet": resnet, "resnet50": resnet50, "resnet50_64": resnet50} | {
+    name: functools.partial(transformer, *sizes) for name, sizes in peer.TRANSFORMERS.items()}
 
 
 def loss_of(weights, moving, model, inputs, labels):

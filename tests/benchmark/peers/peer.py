@@ -29,8 +29,10 @@ import numpy as np
 LEARNING_RATE = 0.01
 CHECKED_STEPS = 3
 RESNET_STRIDES = [1, 1, 1, 2, 1, 1, 2, 1, 1]
+RESNET50_BLOCKS = [(1 if stage == 0 or block > 0 else 2, block == 0)
+                   for stage, blocks in enumerate([3, 4, 6, 3]) for block in range(blocks)]
 MOVING_FACTOR, EPSILON = 0.01, 1e-3  # for normalisation
-TRANSFORMER_BLOCKS, TRANSFORMER_HEADS = 4, 4
+TRANSFORMERS = {"transformer": (4, 4), "gpt2": (12, 12)}  # number of blocks, and of heads
 CHAIN_LENGTH = 1000
 
 
@@ -45,10 +47,15 @@ class Case:
     resnet: the kernel, gamma and beta of each convolution, with its mean and variance in `moving`;
         then the kernel and bias of the last layer. RESNET_STRIDES are the strides of its blocks of
         two convolutions.
-    transformer: the embeddings of tokens and of positions; for each of TRANSFORMER_BLOCKS, the gamma
-        and beta of a normalisation, the kernel and bias of query, key, value and output, another
+    resnet50, resnet50_64: the same for 53 convolutions. The first, 7x7 with stride 2, is followed by
+        max-pooling, 3x3 with stride 2. RESNET50_BLOCKS are the stride of each block's 3x3
+        convolution, which is between two 1x1 convolutions, and whether the block's shortcut is a
+        1x1 convolution with the same stride, whose weights come last.
+    transformer, gpt2: the embeddings of tokens and of positions; for each block, the gamma and beta
+        of a normalisation, the kernel and bias of query, key, value and output, another
         normalisation, and the kernel and bias of two layers with Gelu (exact) in between; then the
-        last normalisation. The logits are products with the embeddings of tokens.
+        last normalisation. The logits are products with the embeddings of tokens. TRANSFORMERS has
+        the numbers of blocks and heads.
     chain: no weights; CHAIN_LENGTH sines of one number.
     """
 
@@ -58,7 +65,7 @@ class Case:
             weights = [arrays[name] for name in arrays.files if name not in ("inputs", "labels")]
         self.model = model
         self.replicas = replicas
-        end = 5 * (1 + 2 * len(RESNET_STRIDES)) if model == "resnet" else 0
+        end = len(weights) - 2 if model.startswith("resnet") else 0
         moves = [i < end and i % 5 > 2 for i in range(len(weights))]
         self.moving = [w for w, m in zip(weights, moves) if m]
         self.weights = [w for w, m in zip(weights, moves) if not m]

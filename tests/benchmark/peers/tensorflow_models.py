@@ -2,6 +2,8 @@
 """The models of peer.Case in TensorFlow. `weights` and `moving` come from the case, as variables or
 constants."""
 
+import functools
+
 import peer  # before other libraries, because it sets the cores
 
 import tensorflow as tf
@@ -52,13 +54,20 @@ def batch_norm(x, gamma, beta, mean, variance):
     return tf.nn.batch_normalization(x, batch_mean, batch_variance, beta, gamma, peer.EPSILON)
 
 
-def resnet(weights, moving, x):
-    weights, moving = iter(weights), iter(moving)
+def normalised_convolution(weights, moving):
+    """Returns a function that takes the weights of a convolution and its normalisation from the
+    iterators."""
 
     def conv_norm(x, strides):
         x = tf.nn.conv2d(x, next(weights), strides, "SAME")
         return batch_norm(x, next(weights), next(weights), next(moving), next(moving))
 
+    return conv_norm
+
+
+def resnet(weights, moving, x):
+    weights = iter(weights)
+    conv_norm = normalised_convolution(weights, iter(moving))
     x = tf.nn.relu(conv_norm(x, 1))
     for strides in peer.RESNET_STRIDES:
         y = conv_norm(tf.nn.relu(conv_norm(x, strides)), 1)
@@ -69,7 +78,18 @@ def resnet(weights, moving, x):
     return tf.nn.bias_add(tf.matmul(tf.reduce_mean(x, [1, 2]), next(weights)), next(weights))
 
 
-def transformer(weights, moving, tokens):
+def resnet50(weights, moving, x):
+    weights = iter(weights)
+    conv_norm = normalised_convolution(weights, iter(moving))
+    x = tf.nn.max_pool2d(tf.nn.relu(conv_norm(x, 2)), 3, 2, "SAME")
+    for strides, projects in peer.RESNET50_BLOCKS:
+        y = tf.nn.relu(conv_norm(x, 1))
+        y = conv_norm(tf.nn.relu(conv_norm(y, strides)), 1)
+        x = tf.nn.relu(y + (conv_norm(x, strides) if projects else x))
+    return tf.nn.bias_add(tf.matmul(tf.reduce_mean(x, [1, 2]), next(weights)), next(weights))
+
+
+def transformer(blocks, heads, weights, moving, tokens):
     weights = iter(weights)
     rows, positions = tokens.shape
 
@@ -82,7 +102,7 @@ def transformer(weights, moving, tokens):
         return tf.nn.bias_add(tf.matmul(x, next(weights)), next(weights))
 
     def attention(x):
-        q, k, v = (tf.transpose(tf.reshape(dense(x), [rows, positions, peer.TRANSFORMER_HEADS, -1]),
+        q, k, v = (tf.transpose(tf.reshape(dense(x), [rows, positions, heads, -1]),
                                 [0, 2, 1, 3]) for _ in range(3))
         seen = tf.matmul(q, k, transpose_b=True) * q.shape[-1]**-0.5
         past = tf.linalg.band_part(tf.ones([positions, positions], tf.bool), -1, 0)
@@ -91,7 +111,7 @@ def transformer(weights, moving, tokens):
 
     embeddings, places = next(weights), next(weights)
     x = tf.reshape(tf.gather(embeddings, tokens) + places, [rows * positions, -1])
-    for _ in range(peer.TRANSFORMER_BLOCKS):
+    for _ in range(blocks):
         x += attention(normalised(x))
         x += dense(tf.nn.gelu(dense(normalised(x))))
     logits = tf.matmul(normalised(x), embeddings, transpose_b=True)
@@ -100,5 +120,7 @@ def transformer(weights, moving, tokens):
 
 def model_of(name):
     """Returns the function model(weights, moving, x), which computes the logits."""
-    models = {"lstm": lstm, "resnet": resnet, "transformer": transformer}
+    if name in peer.TRANSFORMERS:
+        return functools.partial(transformer, *peer.TRANSFORMERS[name])
+    models = {"lstm": lstm, "resnet": resnet, "resnet50": resnet50, "resnet50_64": resnet50}
     return models.get(name, feed_forward)

@@ -27,7 +27,8 @@ def linear(kernel, bias):
 
 
 def convolution(kernel, bias=None, **options):
-    layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], 3, bias=bias is not None, **options)
+    layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], kernel.shape[0], bias=bias is not None,
+                      **options)
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(kernel.transpose(3, 2, 0, 1)))
         if bias is not None:
@@ -77,25 +78,39 @@ class Lstm(nn.Module):
         return self.last(self.lstm(x)[0][:, -1])
 
 
+def same_padding(window, strides):
+    """Returns the padding "SAME" before and after images whose size is a multiple of the stride."""
+    total = max(window - strides, 0)
+    return total // 2, total - total // 2
+
+
+def normalised_convolution(weights, moving):
+    """Returns a function that takes the weights of a convolution and its normalisation from the
+    iterators."""
+
+    def conv_norm(strides):
+        kernel = next(weights)
+        norm = nn.BatchNorm2d(kernel.shape[3], peer.EPSILON, peer.MOVING_FACTOR)
+        with torch.no_grad():
+            norm.weight.copy_(torch.from_numpy(next(weights)))
+            norm.bias.copy_(torch.from_numpy(next(weights)))
+            norm.running_mean.copy_(torch.from_numpy(next(moving)))
+            norm.running_var.copy_(torch.from_numpy(next(moving)))
+        before, after = same_padding(kernel.shape[0], strides)
+        if before == after:
+            return nn.Sequential(convolution(kernel, stride=strides, padding=before), norm)
+        return nn.Sequential(nn.ZeroPad2d((before, after, before, after)),
+                             convolution(kernel, stride=strides), norm)
+
+    return conv_norm
+
+
 class ResNet(nn.Module):
 
     def __init__(self, case):
         super().__init__()
-        weights, moving = iter(case.weights), iter(case.moving)
-
-        def conv_norm(strides):
-            # With stride 2 and an even size, "SAME" pads only at the bottom and on the right.
-            kernel = next(weights)
-            norm = nn.BatchNorm2d(kernel.shape[3], peer.EPSILON, peer.MOVING_FACTOR)
-            with torch.no_grad():
-                norm.weight.copy_(torch.from_numpy(next(weights)))
-                norm.bias.copy_(torch.from_numpy(next(weights)))
-                norm.running_mean.copy_(torch.from_numpy(next(moving)))
-                norm.running_var.copy_(torch.from_numpy(next(moving)))
-            pad = [nn.ZeroPad2d((0, 1, 0, 1))] if strides > 1 else []
-            return nn.Sequential(*pad, convolution(kernel, stride=strides,
-                                                   padding=0 if pad else 1), norm)
-
+        weights = iter(case.weights)
+        conv_norm = normalised_convolution(weights, iter(case.moving))
         self.first = conv_norm(1)
         self.blocks = nn.ModuleList(
             nn.Sequential(conv_norm(strides), nn.ReLU(inplace=True), conv_norm(1))
@@ -113,6 +128,31 @@ class ResNet(nn.Module):
         return self.last(x.mean((2, 3)))
 
 
+class ResNet50(nn.Module):
+
+    def __init__(self, case):
+        super().__init__()
+        weights = iter(case.weights)
+        conv_norm = normalised_convolution(weights, iter(case.moving))
+        # All values are at least 0 before max-pooling, so it can pad with zeros.
+        self.first = nn.Sequential(conv_norm(2), nn.ReLU(inplace=True), nn.ZeroPad2d((0, 1, 0, 1)),
+                                   nn.MaxPool2d(3, 2))
+        self.blocks = nn.ModuleList()
+        self.shortcuts = nn.ModuleList()
+        for strides, projects in peer.RESNET50_BLOCKS:
+            self.blocks.append(nn.Sequential(conv_norm(1), nn.ReLU(inplace=True),
+                                             conv_norm(strides), nn.ReLU(inplace=True),
+                                             conv_norm(1)))
+            self.shortcuts.append(conv_norm(strides) if projects else nn.Identity())
+        self.last = linear(next(weights), next(weights))
+
+    def forward(self, x):
+        x = self.first(x)
+        for block, shortcut in zip(self.blocks, self.shortcuts):
+            x = nn.functional.relu(block(x) + shortcut(x))
+        return self.last(x.mean((2, 3)))
+
+
 def normalisation(gamma, beta):
     layer = nn.LayerNorm(len(gamma), peer.EPSILON)
     with torch.no_grad():
@@ -123,8 +163,9 @@ def normalisation(gamma, beta):
 
 class Block(nn.Module):
 
-    def __init__(self, weights):
+    def __init__(self, weights, heads):
         super().__init__()
+        self.heads = heads
         self.norm1 = normalisation(next(weights), next(weights))
         self.query, self.key, self.value, self.output = (
             linear(next(weights), next(weights)) for _ in range(4))
@@ -133,7 +174,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         y = self.norm1(x)
-        q, k, v = (layer(y).unflatten(2, (peer.TRANSFORMER_HEADS, -1)).transpose(1, 2)
+        q, k, v = (layer(y).unflatten(2, (self.heads, -1)).transpose(1, 2)
                    for layer in (self.query, self.key, self.value))
         seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.output(seen.transpose(1, 2).flatten(2))
@@ -147,7 +188,8 @@ class Transformer(nn.Module):
         weights = iter(case.weights)
         self.embeddings, self.places = (nn.Embedding.from_pretrained(
             torch.from_numpy(next(weights).copy()), freeze=False) for _ in range(2))
-        self.blocks = nn.Sequential(*(Block(weights) for _ in range(peer.TRANSFORMER_BLOCKS)))
+        blocks, heads = peer.TRANSFORMERS[case.model]
+        self.blocks = nn.Sequential(*(Block(weights, heads) for _ in range(blocks)))
         self.norm = normalisation(next(weights), next(weights))
 
     def forward(self, tokens):
@@ -155,7 +197,8 @@ class Transformer(nn.Module):
         return nn.functional.linear(self.norm(x).flatten(0, 1), self.embeddings.weight)
 
 
-MODELS = {"lstm": Lstm, "resnet": ResNet, "transformer": Transformer}
+MODELS = {"lstm": Lstm, "resnet": ResNet, "resnet50": ResNet50, "resnet50_64": ResNet50,
+          "transformer": Transformer, "gpt2": Transformer}
 
 
 def chain(case):
@@ -232,7 +275,7 @@ def main():
     case = peer.case_of_arguments()
     if case.model == "chain":
         return chain(case)
-    if case.model == "resnet" and case.replicas > 1:
+    if case.moving and case.replicas > 1:
         raise SystemExit("torch: batch normalisation over several processes needs GPUs")
     if case.replicas != peer.WORKERS:
         raise SystemExit(f"torch: expected one worker per replica, got {peer.WORKERS}")
