@@ -10,41 +10,47 @@
 namespace mirrorflow {
 namespace {
 
-// Neighbouring output pixels of a row, and the filter taps that are inside the image for all of
-// them. Pixels and taps are vectors of `channels` floats.
+constexpr int kPixels = 4;  // of a tile
+
+// Neighbouring output pixels of a row, and the filter taps that they use. Pixels and taps are
+// vectors of `channels` floats.
 struct Tile {
-  const float* image;   // the input pixel of the first tap of the first output pixel
+  const float* image;   // the first pixel of the image
+  int64_t first;        // the offset from `image`, in floats, of the first tap of the first output
+                        // pixel; may be outside the image
   int64_t row_step;     // floats between the input pixels of a tap and of the tap below it
   int64_t column_step;  // floats between the input pixels of neighbouring taps
   const float* filter;  // the first tap
   int64_t filter_row_step;
   int64_t rows;  // of taps
   int64_t columns;
+  // How many of the input columns that kPixels pixels use are outside the image, on either side.
+  int64_t outside_left;
+  int64_t outside_right;
   int64_t channels;
+  int64_t begin_channel;  // the channels to compute
+  int64_t end_channel;
   const float* bias;  // or null
   float* out;
   uintptr_t ahead;  // the address of input pixels that only the next output row reads
 };
 
-template <int kFloats>
-MF_INLINE inline const Unaligned<kFloats>& At(const float* at) {
-  return *reinterpret_cast<const Unaligned<kFloats>*>(at);
-}
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Stores sum + bias for the channels from `c` on.
 template <int kFloats>
 MF_INLINE inline void Store(const Tile& tile, int64_t c,
                             const typename VectorOf<kFloats>::type& sum, float* out) {
   auto* const to = reinterpret_cast<Unaligned<kFloats>*>(out + c);
-  to->vector = tile.bias != nullptr ? sum + At<kFloats>(tile.bias + c).vector : sum;
+  to->vector = tile.bias != nullptr ? sum + VectorAt<kFloats>(tile.bias + c).vector : sum;
 }
 
 // Fetches a share of the pixels ahead, and the memory of the next tile's output, while the vector
 // of channels at `c` is computed. Hardware prefetchers do not follow these loops, which step from
 // pixel to pixel. On one core of a Zen 3 processor, 3x3 windows over 4 images of 56x56 pixels and
-// 144 channels that come from memory: 13 GFLOP/s without, 27 with. Off with AVX-512, where it was
-// not measured.
-template <int kFloats, int kPixels, int kStride>
+// 144 channels that come from memory: 13 GFLOP/s without, 27 with. It gains nothing with AVX-512 on
+// an Emerald Rapids processor.
+template <int kFloats, int kStride>
 MF_INLINE inline void Prefetch(const Tile& tile, int64_t c) {
   if constexpr (kFloats == 8) {
     constexpr int kLine = 64;  // bytes
@@ -61,30 +67,32 @@ MF_INLINE inline void Prefetch(const Tile& tile, int64_t c) {
   }
 }
 
-// Computes kPixels pixels that are kStride input pixels apart, with all kColumns columns of taps.
-template <int kFloats, int kPixels, int kColumns, int kStride>
-MF_INLINE inline void ComputeTile(const Tile& tile) {
+// Computes kPixels pixels that are kStride input pixels apart, with kColumns columns of taps. Of
+// the input columns that they use, kLeft and kRight are outside the image.
+template <int kFloats, int kColumns, int kStride, int kLeft, int kRight>
+MF_INLINE inline void ComputeInside(const Tile& tile) {
   using Vector = typename VectorOf<kFloats>::type;
+  constexpr int kInputs = (kPixels - 1) * kStride + kColumns;
   const int64_t channels = tile.channels;
-  for (int64_t next = 0; next < channels; next += kFloats) {
+  for (int64_t next = tile.begin_channel; next < tile.end_channel; next += kFloats) {
     const int64_t c = std::min(next, channels - kFloats);  // the last vector may overlap
-    const float *image = tile.image + c, *filter = tile.filter + c;
-    Prefetch<kFloats, kPixels, kStride>(tile, c);
+    const float* filter = tile.filter + c;
+    int64_t first = tile.first + c;
+    Prefetch<kFloats, kStride>(tile, c);
     Vector sums[kPixels] = {};
     for (int64_t i = 0; i < tile.rows; ++i) {
       Vector taps[kColumns];
-      for (int j = 0; j < kColumns; ++j) taps[j] = At<kFloats>(filter + j * channels).vector;
-      constexpr int kInputs = (kPixels - 1) * kStride + kColumns;
+      for (int j = 0; j < kColumns; ++j) taps[j] = VectorAt<kFloats>(filter + j * channels).vector;
 #pragma GCC unroll 16
-      for (int x = 0; x < kInputs; ++x) {
-        const Vector pixel = At<kFloats>(image + x * channels).vector;
+      for (int x = kLeft; x < kInputs - kRight; ++x) {
+        const Vector pixel = VectorAt<kFloats>(tile.image + (first + x * channels)).vector;
 #pragma GCC unroll 16
         for (int p = 0; p < kPixels; ++p) {
           const int j = x - p * kStride;
           if (j >= 0 && j < kColumns) sums[p] += pixel * taps[j];
         }
       }
-      image += tile.row_step;
+      first += tile.row_step;
       filter += tile.filter_row_step;
     }
     for (int p = 0; p < kPixels; ++p) {
@@ -93,18 +101,50 @@ MF_INLINE inline void ComputeTile(const Tile& tile) {
   }
 }
 
+// Computes a tile if no more columns are outside the image than with padding SAME. Returns whether
+// it did.
+template <int kFloats, int kColumns, int kStride, int kLeft = 0, int kRight = 0>
+MF_INLINE inline bool ComputeTile(const Tile& tile) {
+  constexpr int kMost = kColumns / 2;
+  if (tile.outside_left == kLeft && tile.outside_right == kRight) {
+    ComputeInside<kFloats, kColumns, kStride, kLeft, kRight>(tile);
+    return true;
+  }
+  if constexpr (kRight < kMost) {
+    return ComputeTile<kFloats, kColumns, kStride, kLeft, kRight + 1>(tile);
+  } else if constexpr (kLeft < kMost) {
+    return ComputeTile<kFloats, kColumns, kStride, kLeft + 1, 0>(tile);
+  }
+  return false;
+}
+
+// Returns whether the windows, as in most networks, can be computed in tiles.
+bool HasTiles(const Window& w) {
+  return (w.size == 3 || w.size == 5) && w.stride <= 2 && w.dilation == 1 && w.out >= kPixels;
+}
+
+// Like the other ComputeTile. Requires HasTiles(w).
+template <int kFloats>
+MF_INLINE inline bool ComputeTile(const Window& w, const Tile& tile) {
+  if (w.size == 3 && w.stride == 1) return ComputeTile<kFloats, 3, 1>(tile);
+  if (w.size == 3 && w.stride == 2) return ComputeTile<kFloats, 3, 2>(tile);
+  if (w.size == 5 && w.stride == 1) return ComputeTile<kFloats, 5, 1>(tile);
+  return ComputeTile<kFloats, 5, 2>(tile);
+}
+
 // Computes kVectors vectors of one pixel, from channel `c` on.
 template <int kFloats, int kVectors>
 MF_INLINE inline void ComputeVectors(const Tile& tile, int64_t c) {
   using Vector = typename VectorOf<kFloats>::type;
   Vector sums[kVectors] = {};
-  const float *image = tile.image + c, *filter = tile.filter + c;
+  const float *image = tile.image + (tile.first + c), *filter = tile.filter + c;
   for (int64_t i = 0; i < tile.rows; ++i) {
     const float *pixel = image, *tap = filter;
     for (int64_t j = 0; j < tile.columns; ++j) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
-        sums[v] += At<kFloats>(pixel + v * kFloats).vector * At<kFloats>(tap + v * kFloats).vector;
+        sums[v] += VectorAt<kFloats>(pixel + v * kFloats).vector *
+                   VectorAt<kFloats>(tap + v * kFloats).vector;
       }
       pixel += tile.column_step;
       tap += tile.channels;
@@ -118,43 +158,24 @@ MF_INLINE inline void ComputeVectors(const Tile& tile, int64_t c) {
 template <int kFloats>
 MF_INLINE inline void ComputePixel(const Tile& tile) {
   constexpr int kVectors = 4;
-  int64_t c = 0;
-  for (; c + kVectors * kFloats <= tile.channels; c += kVectors * kFloats) {
+  int64_t c = tile.begin_channel;
+  for (; c + kVectors * kFloats <= tile.end_channel; c += kVectors * kFloats) {
     ComputeVectors<kFloats, kVectors>(tile, c);
   }
-  for (; c < tile.channels; c += kFloats) {
+  for (; c < tile.end_channel; c += kFloats) {
     ComputeVectors<kFloats, 1>(tile, std::min(c, tile.channels - kFloats));
   }
 }
 
-// Computes `pixels` pixels of a row in tiles; `tile` describes the first pixel. If the pixels do
-// not fill a tile, computes nothing and returns false.
-template <int kFloats, int kColumns, int kStride>
-MF_INLINE inline bool ComputeTiles(Tile tile, int64_t pixels) {
-  constexpr int kPixels = 4;
-  if (pixels < kPixels) return false;
-  const float* const image = tile.image;
-  float* const out = tile.out;
-  const uintptr_t ahead = tile.ahead;
-  for (int64_t next = 0; next < pixels; next += kPixels) {
-    const int64_t x = std::min(next, pixels - kPixels);  // the last tile may overlap
-    tile.image = image + x * kStride * tile.channels;
-    tile.out = out + x * tile.channels;
-    tile.ahead = ahead + x * kStride * kStride * tile.channels * sizeof(float);
-    ComputeTile<kFloats, kPixels, kColumns, kStride>(tile);
-  }
-  return true;
-}
-
-// Like ComputeTiles, for the windows of most networks. Returns false for others.
+// Returns a number of channels for which the taps and the input pixels of a tile fit in the L1
+// cache: the next tile reads the same taps and some of the same pixels.
 template <int kFloats>
-MF_INLINE inline bool ComputeTiles(const Window& w, const Tile& tile, int64_t pixels) {
-  if (w.dilation != 1) return false;
-  if (w.size == 3 && w.stride == 1) return ComputeTiles<kFloats, 3, 1>(tile, pixels);
-  if (w.size == 3 && w.stride == 2) return ComputeTiles<kFloats, 3, 2>(tile, pixels);
-  if (w.size == 5 && w.stride == 1) return ComputeTiles<kFloats, 5, 1>(tile, pixels);
-  if (w.size == 5 && w.stride == 2) return ComputeTiles<kFloats, 5, 2>(tile, pixels);
-  return false;
+int64_t ChannelsPerBlock(const DirectDepthwise& d) {
+  constexpr int64_t kCacheFloats = 24 * 1024 / sizeof(float);
+  if (d.w.out <= kPixels || !HasTiles(d.w)) return d.channels;
+  const int64_t per_channel = d.h.size * (2 * d.w.size + (kPixels - 1) * d.w.stride);
+  const int64_t blocks = CeilDiv(d.channels * per_channel, kCacheFloats);
+  return CeilDiv(CeilDiv(d.channels, blocks), kFloats) * kFloats;
 }
 
 template <int kFloats>
@@ -162,40 +183,45 @@ MF_INLINE inline void RunWith(const DirectDepthwise& d, const float* images, con
                               const float* bias, const float* addend, float* out) {
   const Window &h = d.h, &w = d.w;
   const int64_t channels = d.channels;
-  // The pixels [first, last) of a row use all columns of taps.
-  const auto is_interior = [&](int64_t x) { return w.start(x) >= 0 && w.last_tap(x) == w.size; };
-  int64_t first = 0;
-  while (first < w.out && !is_interior(first)) ++first;
-  int64_t last = first;
-  while (last < w.out && is_interior(last)) ++last;
-
   const int64_t row_floats = w.out * channels;
+  const int64_t block = ChannelsPerBlock<kFloats>(d);
+  const bool has_tiles = HasTiles(w);
   for (int64_t n = 0; n < d.batch; ++n, images += h.in * w.in * channels) {
     for (int64_t y = 0; y < h.out; ++y, out += row_floats) {
-      const int64_t row = h.first_tap(y);
-      const auto tile_at = [&](int64_t x) {
-        const int64_t column = w.first_tap(x);
-        const int64_t input =
-            (h.start(y) + row * h.dilation) * w.in + w.start(x) + column * w.dilation;
+      const int64_t first_row = h.first_tap(y);
+      // Describes the output pixels from `x` on and a block of channels. The first column of taps
+      // is `column`.
+      const auto tile_at = [&](int64_t x, int64_t column, int64_t channel) {
+        const int64_t row = h.start(y) + first_row * h.dilation;
         // The next output row reads `stride` more input rows.
         const int64_t ahead = (h.start(y) + h.size) * w.in + x * w.stride * w.stride;
-        return Tile{.image = images + input * channels,
+        return Tile{.image = images,
+                    .first = (row * w.in + w.start(x) + column * w.dilation) * channels,
                     .row_step = h.dilation * w.in * channels,
                     .column_step = w.dilation * channels,
-                    .filter = filter + (row * w.size + column) * channels,
+                    .filter = filter + (first_row * w.size + column) * channels,
                     .filter_row_step = w.size * channels,
-                    .rows = std::max<int64_t>(h.last_tap(y) - row, 0),
+                    .rows = std::max<int64_t>(h.last_tap(y) - first_row, 0),
                     .columns = std::max<int64_t>(w.last_tap(x) - column, 0),
+                    .outside_left = std::max<int64_t>(-w.start(x), 0),
+                    .outside_right = std::max<int64_t>(w.start(x + kPixels - 1) + w.size - w.in, 0),
                     .channels = channels,
+                    .begin_channel = channel,
+                    .end_channel = std::min(channel + block, channels),
                     .bias = bias,
                     .out = out + x * channels,
                     .ahead = reinterpret_cast<uintptr_t>(images) +
                              ahead * channels * static_cast<int64_t>(sizeof(float))};
       };
-      const bool has_tiles = first < last && ComputeTiles<kFloats>(w, tile_at(first), last - first);
-      for (int64_t x = 0; x < w.out; ++x) {
-        if (has_tiles && x == first) x = last;
-        if (x < w.out) ComputePixel<kFloats>(tile_at(x));
+      for (int64_t channel = 0; channel < channels; channel += block) {
+        for (int64_t next = 0; next < w.out; next += kPixels) {
+          // The last tile may overlap.
+          const int64_t x = std::max<int64_t>(std::min(next, w.out - kPixels), 0);
+          if (has_tiles && ComputeTile<kFloats>(w, tile_at(x, 0, channel))) continue;
+          for (int64_t p = x; p < std::min(x + kPixels, w.out); ++p) {
+            ComputePixel<kFloats>(tile_at(p, w.first_tap(p), channel));
+          }
+        }
       }
       d.epilogue.Run(out, addend, row_floats);
       if (addend != nullptr) addend += row_floats;

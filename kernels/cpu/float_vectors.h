@@ -5,6 +5,8 @@
 #ifndef MIRRORFLOW_KERNELS_CPU_FLOAT_VECTORS_H_
 #define MIRRORFLOW_KERNELS_CPU_FLOAT_VECTORS_H_
 
+#include "kernels/cpu/vectorize.h"
+
 namespace mirrorflow {
 
 template <int kFloats>
@@ -17,6 +19,11 @@ template <int kFloats>
 struct Unaligned {
   typename VectorOf<kFloats>::type vector;
 } __attribute__((packed));
+
+template <int kFloats>
+MF_INLINE inline const Unaligned<kFloats>& VectorAt(const float* at) {
+  return *reinterpret_cast<const Unaligned<kFloats>*>(at);
+}
 
 }  // namespace mirrorflow
 

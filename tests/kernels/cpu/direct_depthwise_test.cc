@@ -115,6 +115,27 @@ TEST_P(DirectDepthwiseTest, ComputesAllChannelCounts) {
   }
 }
 
+// Enough channels for several blocks, the last of which is smaller.
+TEST_P(DirectDepthwiseTest, ComputesManyChannels) {
+  for (const int64_t channels : {230, 250, 300, 700}) {
+    for (const int64_t size : {3, 5, 7}) {
+      for (const int64_t stride : {1, 2}) {
+        const Window window = WindowOf(10, size, stride, size / 2, size / 2);
+        ExpectRight({.batch = 1, .channels = channels, .h = window, .w = window});
+      }
+    }
+  }
+}
+
+// With padding SAME, windows of 5 with stride 2 over images of even size have one column outside
+// the image on the left and two on the right.
+TEST_P(DirectDepthwiseTest, ComputesWindowsWithMoreColumnsOutsideOnTheRight) {
+  for (const int64_t in : {8, 10, 16, 24}) {
+    const Window window = WindowOf(in, 5, 2, 1, 2);
+    ExpectRight({.batch = 2, .channels = 48, .h = window, .w = window});
+  }
+}
+
 TEST_P(DirectDepthwiseTest, ComputesUnevenPaddingsAndWindows) {
   for (const int64_t before : {0, 1, 2, 4}) {
     for (const int64_t after : {0, 1, 3}) {
