@@ -110,6 +110,13 @@ bool FollowsFromInputs(const OpDef& op, const AttrDef& attr) {
   });
 }
 
+std::string DefaultOf(const OpDef& op, const AttrDef& attr) {
+  if (attr.default_value.has_value()) {
+    return absl::StrCat("`", attr.default_value->ToString(), "`");
+  }
+  return FollowsFromInputs(op, attr) ? "from the inputs" : "required";
+}
+
 std::string AttributeTable(const OpDef& op) {
   if (op.attrs.empty()) return "";
   std::string table = "| attribute | type | default |\n|---|---|---|\n";
@@ -123,13 +130,8 @@ std::string AttributeTable(const OpDef& op) {
           }));
     }
     if (attr.minimum.has_value()) absl::StrAppend(&type, ", at least ", *attr.minimum);
-    std::string value = "required";
-    if (attr.default_value.has_value()) {
-      value = absl::StrCat("`", attr.default_value->ToString(), "`");
-    } else if (FollowsFromInputs(op, attr)) {
-      value = "from the inputs";
-    }
-    absl::StrAppend(&table, "| `", attr.name, "` | ", InCell(type), " | ", value, " |\n");
+    absl::StrAppend(&table, "| `", attr.name, "` | ", InCell(type), " | ", DefaultOf(op, attr),
+                    " |\n");
   }
   return table;
 }

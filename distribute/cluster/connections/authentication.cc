@@ -65,7 +65,7 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   MF_ASSIGN_OR_RETURN(std::string secret,
                       ReadPrivateFile(path, "secret file", kMaxSecretBytes + kLineEnd));
   // Also strip a CR, so a file that was written on Windows holds the same secret.
-  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  secret.erase(secret.find_last_not_of("\r\n") + 1);
   if (secret.size() < kMinSecretBytes || secret.size() > kMaxSecretBytes) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": expected a secret of ", kMinSecretBytes,
                                                    " to ", kMaxSecretBytes, " bytes, got ",
