@@ -19,7 +19,6 @@
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/packed_convolution.h"
 #include "kernels/cpu/type_list.h"
-#include "kernels/cpu/vectorize.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/cpu/winograd_filter_gradient.h"
 #include "ops/fused_ops.h"
@@ -245,9 +244,9 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
   return plan;
 }
 
-// Makes the kernel of a float convolution or gradient on processors without AVX-512. Returns
-// Unimplemented if oneDNN has a faster one.
-absl::StatusOr<KernelPlan> WithoutAvx512(ConvolutionPart part, const Geometry& g, bool keeps_filter,
+// Makes the kernel of a float convolution or gradient without oneDNN. Returns Unimplemented if
+// oneDNN has a faster one.
+absl::StatusOr<KernelPlan> WithoutOneDnn(ConvolutionPart part, const Geometry& g, bool keeps_filter,
                                          const Epilogue& epilogue, const KernelOptions& options) {
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("Winograd's algorithm is not allowed");
   if (options.allow_winograd) plan = ByWinograd(part, g, keeps_filter, epilogue);
@@ -283,9 +282,9 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   if (dtype == DT_FLOAT) {
-    if (!HasAvx512()) plan = WithoutAvx512(part, g, c.changes_rarely(1), epilogue, c.options());
+    plan = WithoutOneDnn(part, g, c.changes_rarely(1), epilogue, c.options());
     if (absl::IsUnimplemented(plan.status())) {
-      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
+      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);
     }
   }
   if (absl::IsUnimplemented(plan.status())) {

@@ -135,7 +135,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
       DirectDepthwise::Supports(g.channels)) {
     plan = DirectPlan(g, convolution.bias, epilogue);
   } else if (is_float) {
-    plan = OneDnnConvolution(part, convolution, c.changes_rarely(1), epilogue, c.options());
+    plan = OneDnnConvolution(part, convolution, c.changes_rarely(1), epilogue);
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {

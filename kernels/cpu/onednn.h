@@ -41,10 +41,9 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
 // the filter (input 1); the gradient with respect to the images, from the filter and the output
 // gradient (input 2); or the gradient with respect to the filter, from the images and the output
 // gradient. If `keeps_filter` is true, the kernel reads the filter in a form (OperandForm).
-// `epilogue` and `options` are for the convolution itself.
+// `epilogue` is for the convolution itself.
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
-                                             bool keeps_filter, const Epilogue& epilogue,
-                                             const KernelOptions& options);
+                                             bool keeps_filter, const Epilogue& epilogue);
 
 // Limits oneDNN to `instruction_set`, a value of ONEDNN_MAX_CPU_ISA. Returns false if the value is
 // unknown, or if oneDNN has already chosen an instruction set.

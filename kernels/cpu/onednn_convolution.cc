@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/onednn.h"
@@ -104,12 +103,10 @@ dnnl::convolution_forward::primitive_desc Implementation(
 
 // Descriptors of a convolution and its gradients.
 struct Convolution {
-  explicit Convolution(const ConvolutionGeometry& g) : Convolution(g, LayoutOfImages(g)) {}
-  // `layout` is the layout of the images and the output.
-  Convolution(const ConvolutionGeometry& g, memory::format_tag layout)
-      : images(FloatImages(layout, g.batch, g.in_channels, g.h.in, g.w.in)),
+  explicit Convolution(const ConvolutionGeometry& g)
+      : images(FloatImages(LayoutOfImages(g), g.batch, g.in_channels, g.h.in, g.w.in)),
         filter(FloatFilter(g)),
-        output(FloatImages(layout, g.batch, g.out_channels, g.h.out, g.w.out)),
+        output(FloatImages(LayoutOfImages(g), g.batch, g.out_channels, g.h.out, g.w.out)),
         strides({g.h.stride, g.w.stride}),
         dilates({g.h.dilation - 1, g.w.dilation - 1}),
         before({g.h.before, g.w.before}),
@@ -121,12 +118,6 @@ struct Convolution {
     return Implementation(implementation,
                           {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
                            images, filter, bias, output, strides, dilates, before, after});
-  }
-  dnnl::convolution_forward::primitive_desc Winograd(const memory::desc& bias) const {
-    return {{dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_winograd, images,
-             filter, bias, output, strides, dilates, before, after},
-            Attributes(),
-            Engine()};
   }
   // Describes a gradient.
   template <typename Primitive>
@@ -237,30 +228,20 @@ class StagedOperand {
 // Returns a kernel that converts the filter (input 1) to oneDNN's layout. For each block it then
 // runs `primitive` on input `input`, the filter, output 0 and the bias (input 2), if the geometry
 // has one, and the epilogue. If `keeps_filter` is true, the kernel expects the converted filter as
-// a form instead. `in` and `out` describe a block's input and output in the graph.
+// a form instead.
 absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::string& key,
-                                    const PrimitivePtr& primitive, int input,
-                                    const memory::desc& in, const memory::desc& out,
-                                    bool keeps_filter, const Blocks& blocks = {}) {
-  const memory::desc &primitive_in = primitive->desc(0), &primitive_filter = primitive->desc(1),
-                     &primitive_out = primitive->desc(2);
-  MF_ASSIGN_OR_RETURN(
-      Reorder::Ptr filter_reorder,
-      Reorder::OfFilter(absl::StrCat("reorder for ", key), PlainFilter(g), primitive_filter));
-  MF_ASSIGN_OR_RETURN(Reorder::Ptr in_reorder,
-                      Reorder::Create(absl::StrCat("input reorder for ", key), in, primitive_in));
-  MF_ASSIGN_OR_RETURN(
-      Reorder::Ptr out_reorder,
-      Reorder::Create(absl::StrCat("output reorder for ", key), primitive_out, out));
+                                    const PrimitivePtr& primitive, int input, bool keeps_filter,
+                                    const Blocks& blocks = {}) {
+  const memory::desc& layout = primitive->desc(1);
+  MF_ASSIGN_OR_RETURN(Reorder::Ptr filter_reorder,
+                      Reorder::OfFilter(absl::StrCat("reorder for ", key), PlainFilter(g), layout));
   std::vector<OperandForm> forms;
   if (keeps_filter && filter_reorder != nullptr) {
     forms.push_back(FormOf(/*input=*/1, key, filter_reorder, /*transposed=*/false));
     filter_reorder = nullptr;
   }
   Scratch scratch;
-  const StagedOperand filter(std::move(filter_reorder), primitive_filter, &scratch);
-  const StagedOperand images(std::move(in_reorder), primitive_in, &scratch);
-  const StagedOperand result(std::move(out_reorder), primitive_out, &scratch);
+  const StagedOperand filter(std::move(filter_reorder), layout, &scratch);
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   const bool bias = g.bias;
@@ -276,13 +257,9 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
           const int64_t first = std::min(next, blocks.units - blocks.size);
           const float* const in = args.input<float>(input) + first * blocks.in_floats;
           float* const out = args.output<float>(0) + first * blocks.out_floats;
-          MF_RETURN_IF_ERROR(images.Load(lane, in, start));
-          const void* const from = images.Address(in, start);
-          const void* const to = result.Address(out, start);
           MF_RETURN_IF_ERROR(
-              bias ? primitive->Run(lane, {from, weights, to, start + pad, args.input<float>(2)})
-                   : primitive->Run(lane, {from, weights, to, start + pad}));
-          MF_RETURN_IF_ERROR(result.Store(lane, start, out));
+              bias ? primitive->Run(lane, {in, weights, out, start + pad, args.input<float>(2)})
+                   : primitive->Run(lane, {in, weights, out, start + pad}));
           if (epilogue.empty()) continue;
           epilogue.Run(out, addend != nullptr ? addend + first * blocks.out_floats : nullptr,
                        blocks.size * blocks.out_floats);
@@ -291,84 +268,6 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
       }),
       .scratch_bytes = bytes,
       .forms = std::move(forms)};
-}
-
-// Returns the primitive that `describe` describes for a convolution and its bias, if it has one.
-absl::StatusOr<PrimitivePtr> ForwardPrimitive(
-    const std::string& key, const ConvolutionGeometry& g,
-    absl::FunctionRef<dnnl::convolution_forward::primitive_desc(const memory::desc& bias)>
-        describe) {
-  return Cached(key, [&] {
-    const memory::desc bias = FloatBias(g.bias, {g.out_channels}, memory::format_tag::a);
-    const auto pd = describe(bias);
-    std::vector<Primitive::Arg> args = {{DNNL_ARG_SRC, pd.src_desc()},
-                                        {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                        {DNNL_ARG_DST, pd.dst_desc()},
-                                        Scratchpad(pd)};
-    if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
-    return std::make_shared<const Primitive>(dnnl::convolution_forward(pd), std::move(args));
-  });
-}
-
-// Returns whether oneDNN may have Winograd's algorithm for a convolution, and it may be faster than
-// the direct algorithm: 3x3 windows, and neither few channels nor few pixels.
-bool MayUseWinograd(const ConvolutionGeometry& g) {
-  const auto suits = [](const Window& w) {
-    return w.size == 3 && w.stride == 1 && w.dilation == 1 && w.before <= 1 && w.after() <= 1;
-  };
-  return HasAvx512() && g.groups == 1 && suits(g.h) && suits(g.w) && g.in_channels >= 32 &&
-         g.out_channels >= 32 && g.h.out * g.w.out >= 49;
-}
-
-// Returns whether Winograd's algorithm computes a convolution faster than the direct algorithm, in
-// tiles of `tile` x `tile` output pixels. GFLOP/s of the direct convolution, direct and by
-// Winograd's algorithm, on one core of a Zen 5 processor, with the filter in memory:
-//
-//   2x2:  64 channels, 56x56 pixels    265, 468    4x4: 128 channels, 28x28 pixels    273, 449
-//         256 channels, 14x14 pixels   273, 382         256 channels, 28x28 pixels    278, 570
-//         512 channels, 7x7 pixels     209, 253         128 channels, 16x16 pixels    276, 223
-//         128 channels, 8x8 pixels     250, 233         the same, batch 4             288, 392
-//         192 channels, 10x10 pixels   260, 201
-//
-// The transformed filter is 1.8 or 4 times as large as the filter, so it must be used for many
-// pixels.
-bool IsWinogradFaster(const ConvolutionGeometry& g, int64_t tile) {
-  const int64_t pixels = g.h.out * g.w.out, weights = g.in_channels * g.out_channels;
-  if (tile == 4) {
-    return pixels >= 28 * 28 || (pixels >= 16 * 16 && g.batch >= 4 && weights <= 256 * 256);
-  }
-  return weights >= 512 * 512 || (pixels >= 8 * 8 && g.batch * pixels >= 14 * 14);
-}
-
-// Returns a kernel that computes a convolution by Winograd's algorithm, one image at a time: all
-// batch sizes share the transformed filter, which is a form. Returns Unimplemented if the direct
-// algorithm is as fast.
-absl::StatusOr<KernelPlan> WinogradConvolution(const ConvolutionGeometry& whole,
-                                               const Epilogue& epilogue) {
-  const absl::Status slower = absl::UnimplementedError("the direct algorithm is as fast");
-  if (!MayUseWinograd(whole)) return slower;
-  ConvolutionGeometry g = whole;
-  g.batch = 1;
-  const std::string key = Key("winograd", g);
-  MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive,
-                      ForwardPrimitive(key, g, [&](const memory::desc& bias) {
-                        return Convolution(g, memory::format_tag::any).Winograd(bias);
-                      }));
-  // A tile of r x r pixels takes (r + 2)^2 multiplications for each pair of channels, with as many
-  // weights.
-  const int64_t channel_pairs = g.in_channels * g.out_channels;
-  const int64_t weights =
-      static_cast<int64_t>(primitive->desc(1).get_size() / sizeof(float)) / channel_pairs;
-  const int64_t tile = weights >= 6 * 6 ? 4 : 2;
-  if (!IsWinogradFaster(whole, tile)) return slower;
-  Blocks blocks = BlocksOf(whole, epilogue);
-  blocks.size = 1;
-  const Convolution c(g);
-  MF_ASSIGN_OR_RETURN(KernelPlan plan, MakePlan(g, key, primitive, /*input=*/0, c.images, c.output,
-                                                /*keeps_filter=*/true, blocks));
-  const int64_t tiles = (g.h.out + tile - 1) / tile * ((g.w.out + tile - 1) / tile);
-  plan.flops = 2 * whole.batch * tiles * weights * channel_pairs;
-  return plan;
 }
 
 absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& whole, bool keeps_filter,
@@ -383,9 +282,17 @@ absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& whole, 
   const std::string key = Key("convolution", g);
   const Convolution c(g);
   MF_ASSIGN_OR_RETURN(
-      const PrimitivePtr primitive,
-      ForwardPrimitive(key, g, [&](const memory::desc& bias) { return c.Forward(bias); }));
-  return MakePlan(g, key, primitive, /*input=*/0, c.images, c.output, keeps_filter, blocks);
+      const PrimitivePtr primitive, Cached(key, [&] {
+        const memory::desc bias = FloatBias(g.bias, {g.out_channels}, memory::format_tag::a);
+        const auto pd = c.Forward(bias);
+        std::vector<Primitive::Arg> args = {{DNNL_ARG_SRC, c.images},
+                                            {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                            {DNNL_ARG_DST, c.output},
+                                            Scratchpad(pd)};
+        if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
+        return std::make_shared<const Primitive>(dnnl::convolution_forward(pd), std::move(args));
+      }));
+  return MakePlan(g, key, primitive, /*input=*/0, keeps_filter, blocks);
 }
 
 absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g,
@@ -401,7 +308,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g
                                                         {DNNL_ARG_DIFF_SRC, c.images},
                                                         Scratchpad(pd)});
                       }));
-  return MakePlan(g, key, primitive, /*input=*/2, c.output, c.images, keeps_filter);
+  return MakePlan(g, key, primitive, /*input=*/2, keeps_filter);
 }
 
 absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& g) {
@@ -466,8 +373,7 @@ std::optional<ProductGeometry> FastProduct(ConvolutionPart part, const Convoluti
 
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
                                              const ConvolutionGeometry& convolution,
-                                             bool keeps_filter, const Epilogue& epilogue,
-                                             const KernelOptions& options) {
+                                             bool keeps_filter, const Epilogue& epilogue) {
   MF_RETURN_IF_ERROR(CheckSizes(convolution));
   const ConvolutionGeometry g = IsPointwise(convolution) ? WithOneRow(convolution) : convolution;
   if (const std::optional<ProductGeometry> product = FastProduct(part, g)) {
@@ -475,10 +381,6 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
   }
   switch (part) {
     case ConvolutionPart::kForward:
-      if (keeps_filter && options.allow_winograd) {
-        absl::StatusOr<KernelPlan> plan = WinogradConvolution(g, epilogue);
-        if (!absl::IsUnimplemented(plan.status())) return plan;
-      }
       return ConvolutionForward(g, keeps_filter, epilogue);
     case ConvolutionPart::kBackpropInput:
       return ConvolutionBackpropInput(g, keeps_filter);

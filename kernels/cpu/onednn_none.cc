@@ -12,7 +12,7 @@ absl::Status NotLinked() { return absl::UnimplementedError("built without oneDNN
 
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry&, bool) { return NotLinked(); }
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&, bool,
-                                             const Epilogue&, const KernelOptions&) {
+                                             const Epilogue&) {
   return NotLinked();
 }
 

@@ -4,14 +4,16 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 
 bool PackedConvolution::Supports(const ConvolutionGeometry& g) { return !g.nchw && g.groups == 1; }
 
-// 1x1 windows and few channels, whose products have few columns, are faster with oneDNN.
+// With AVX-512, oneDNN is always faster. Without, it is faster for 1x1 windows and for few
+// channels, whose products have few columns.
 bool PackedConvolution::IsFaster(const ConvolutionGeometry& g) {
-  return g.h.size * g.w.size > 1 && g.in_channels >= 96 && g.out_channels >= 96;
+  return !HasAvx512() && g.h.size * g.w.size > 1 && g.in_channels >= 96 && g.out_channels >= 96;
 }
 
 std::string PackedConvolution::FormKey() const {

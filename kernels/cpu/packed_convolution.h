@@ -4,8 +4,8 @@
 // one output pixel, by the filter, which is kept in the order in which it is read (PackedProduct).
 // The matrix is never in memory: the product copies a few pixels at a time.
 //
-// Without AVX-512, oneDNN 2.6 is slow for small images and for strides above 1. On one core of a
-// Zen 3 processor, GFLOP/s of oneDNN and of this class:
+// Without AVX-512, oneDNN 2.6 is slow for small images and for strides of more than 1. On one core
+// of a Zen 3 processor, GFLOP/s of oneDNN and of this class:
 //   3x3 windows with stride 2, 128 channels, 56x56 pixels               51, 85
 //   3x3 windows with stride 2, 512 channels, 4x4 pixels, 32 images      49, 89
 //   1x7 windows, 192 channels, 6x6 pixels, 4 images                     78, 80
@@ -28,7 +28,7 @@ class PackedConvolution {
  public:
   // Returns whether the class supports a convolution: NHWC and one group.
   static bool Supports(const ConvolutionGeometry& g);
-  // Returns whether the class is faster than oneDNN without AVX-512. Requires Supports(g).
+  // Returns whether the class is faster than oneDNN. Requires Supports(g).
   static bool IsFaster(const ConvolutionGeometry& g);
 
   explicit PackedConvolution(const ConvolutionGeometry& g) : g_(g) {}

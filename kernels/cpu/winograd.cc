@@ -10,14 +10,14 @@
 namespace mirrorflow {
 namespace {
 
-using winograd::kFloats;
+using winograd::kChannels;
 using winograd::kGap;
-using winograd::Load;
 using winograd::Store;
 using winograd::Transform;
 using winograd::TransformInput;
 using winograd::TransformSquare;
 using winograd::Vector;
+using winograd::WithVectorsOf;
 
 // Transforms a tile of products back and adds the bias unless it is null. Stores the pixels that
 // are inside the image; (y, x) is the first.
@@ -30,15 +30,21 @@ void TransformOutput(const ConvolutionGeometry& g, const float* from, int64_t st
   const int64_t i1 = std::min<int64_t>(kTile, g.h.out - y);
   const int64_t j1 = std::min<int64_t>(kTile, g.w.out - x);
   float* const to = image + y * row_step + x * channels;
-  for (int64_t c = 0; c < channels; c += kFloats) {
-    const Vector b = bias != nullptr ? Load(bias + c) : Vector{};
-    TransformSquare<kSize, kTile>(
-        [&](int i, int j) MF_INLINE { return Load(from + (i * kSize + j) * step + c); },
-        [](const Vector* in, Vector* out) MF_INLINE { Transform<kTile>::Output(in, out); },
-        [&](int i, int j, const Vector& v) MF_INLINE {
-          if (i < i1 && j < j1) Store(to + i * row_step + j * channels + c, v + b);
-        });
-  }
+  WithVectorsOf(channels, [&](auto width) MF_INLINE {
+    constexpr int kFloats = decltype(width)::value;
+    for (int64_t c = 0; c < channels; c += kFloats) {
+      const Vector<kFloats> b =
+          bias != nullptr ? VectorAt<kFloats>(bias + c).vector : Vector<kFloats>{};
+      TransformSquare<kSize, kTile, kFloats>(
+          [&](int i, int j) MF_INLINE -> const auto& {
+            return VectorAt<kFloats>(from + (i * kSize + j) * step + c);
+          },
+          [](const auto* in, auto* out) MF_INLINE { Transform<kTile>::Output(in, out); },
+          [&](int i, int j, const auto& v) MF_INLINE {
+            if (i < i1 && j < j1) Store<kFloats>(to + i * row_step + j * channels + c, v + b);
+          });
+    }
+  });
 }
 
 // Transforms `count` windows, a multiple of 8 and at most kMaxPart. Element i of window w is
@@ -48,15 +54,22 @@ void TransformFilter(const float* const* windows, int64_t count, float* to, int6
   constexpr int kSize = kTile + 2;
   // Collects whole cache lines, because the elements compete for the same sets of the cache.
   alignas(64) float transformed[kSize * kSize][PackedProduct::kMaxPart];
-  for (int64_t w = 0; w < count; w += kFloats) {
-    TransformSquare<3, kSize>(
-        [&](int i, int j) MF_INLINE { return Load(windows[i * 3 + j] + w); },
-        [](const Vector* in, Vector* out) MF_INLINE { Transform<kTile>::Filter(in, out); },
-        [&](int i, int j, const Vector& v) MF_INLINE { Store(transformed[i * kSize + j] + w, v); });
-  }
-  for (int e = 0; e < kSize * kSize; ++e) {
-    for (int64_t w = 0; w < count; w += kFloats) Store(to + e * step + w, Load(transformed[e] + w));
-  }
+  WithVectorsOf(count, [&](auto width) MF_INLINE {
+    constexpr int kFloats = decltype(width)::value;
+    for (int64_t w = 0; w < count; w += kFloats) {
+      TransformSquare<3, kSize, kFloats>(
+          [&](int i, int j)
+              MF_INLINE -> const auto& { return VectorAt<kFloats>(windows[i * 3 + j] + w); },
+          [](const auto* in, auto* out) MF_INLINE { Transform<kTile>::Filter(in, out); },
+          [&](int i, int j, const auto& v)
+              MF_INLINE { Store<kFloats>(transformed[i * kSize + j] + w, v); });
+    }
+    for (int e = 0; e < kSize * kSize; ++e) {
+      for (int64_t w = 0; w < count; w += kFloats) {
+        Store<kFloats>(to + e * step + w, VectorAt<kFloats>(transformed[e] + w).vector);
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -66,15 +79,17 @@ bool Winograd::Supports(const ConvolutionGeometry& g) {
     return w.size == 3 && w.stride == 1 && w.dilation == 1 && w.before <= 2 && w.after() <= 2;
   };
   constexpr int64_t kMaxChannelPairs = int64_t{1} << 32;
-  return !g.nchw && g.groups == 1 && suits(g.h) && suits(g.w) && g.in_channels % kFloats == 0 &&
-         g.out_channels % kFloats == 0 && g.in_channels <= kMaxChannelPairs / g.out_channels;
+  return !g.nchw && g.groups == 1 && suits(g.h) && suits(g.w) && g.in_channels % kChannels == 0 &&
+         g.out_channels % kChannels == 0 && g.in_channels <= kMaxChannelPairs / g.out_channels;
 }
 
 // Estimates times in units of the multiplication of one pixel by the channels of one element of the
-// filter. The constants are those of a Zen 3 processor with AVX2.
+// filter. The constants are those of a Zen 3 processor with AVX2. AVX-512 halves the time of a
+// multiplication but not that of reading the filter, which decides when there are few pixels; the
+// other constants were not measured with it.
 int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Windows windows, bool makes_form) {
   // Reading an element of the filter from memory takes as long as multiplying this many pixels.
-  constexpr double kPixelsPerRead = 12;
+  const double pixels_per_read = HasAvx512() ? 24 : 12;
   // The direct convolution by oneDNN reaches 0.9 of the speed of a product.
   constexpr double kDirect = 1.1;
   // Transforming a float takes as long as this many multiplications.
@@ -86,14 +101,14 @@ int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Windows windows, boo
   // oneDNN also reorders the filter, for the gradient of images in hardly any time.
   const double reorder = makes_form && windows == Windows::kAsStored ? 30 : 0;
   int64_t fastest = 0;
-  double least = 9 * (kDirect * pixels + kPixelsPerRead + reorder);
+  double least = 9 * (kDirect * pixels + pixels_per_read + reorder);
   for (const int64_t tile : {2, 4}) {
     const WinogradGrid grid(g, tile);
     const double tiles = grid.tiles(), elements = grid.elements();
     const double megabytes = elements * in * out * sizeof(float) * 1e-6;
     if (makes_form && megabytes > WinogradGrid::kMaxScratchMegabytes) continue;
     const double time =
-        elements * (std::max(tiles, kPixelsPerRead) + kTransform * tiles * (1 / in + 1 / out)) +
+        elements * (std::max(tiles, pixels_per_read) + kTransform * tiles * (1 / in + 1 / out)) +
         (makes_form ? elements * std::min(20 + 2.5 * megabytes, 75.0) + rotation : 0);
     if (time >= least) continue;
     least = time;

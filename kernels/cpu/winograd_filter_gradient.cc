@@ -10,15 +10,13 @@
 namespace mirrorflow {
 namespace {
 
-using winograd::kFloats;
 using winograd::kGap;
-using winograd::Load;
 using winograd::PixelsAt;
 using winograd::Store;
 using winograd::Transform;
 using winograd::TransformInput;
 using winograd::TransformSquare;
-using winograd::Vector;
+using winograd::WithVectorsOf;
 
 // Transforms the gradient of the tile whose first pixel is (y, x), for all channels. Element e of
 // the transformed tile is stored at to + e * step.
@@ -26,17 +24,19 @@ template <int kTile>
 void TransformOutputGradient(const ConvolutionGeometry& g, const float* image, int64_t y, int64_t x,
                              float* to, int64_t step) {
   constexpr int kSize = kTile + 2;
-  PixelsAt<kTile> pixels(image, g.h.out, g.w.out, g.out_channels, y, x);
-  for (int64_t c = 0; c < g.out_channels; c += kFloats) {
-    pixels.WithChannels(c, [&](const auto load) MF_INLINE {
-      TransformSquare<kTile, kSize>(
-          load,
-          [](const Vector* in, Vector* out)
-              MF_INLINE { Transform<kTile>::OutputGradient(in, out); },
-          [&](int i, int j, const Vector& v)
-              MF_INLINE { Store(to + (i * kSize + j) * step + c, v); });
-    });
-  }
+  WithVectorsOf(g.out_channels, [&](auto width) MF_INLINE {
+    constexpr int kFloats = decltype(width)::value;
+    PixelsAt<kTile, kFloats> pixels(image, g.h.out, g.w.out, g.out_channels, y, x);
+    for (int64_t c = 0; c < g.out_channels; c += kFloats) {
+      pixels.WithChannels(c, [&](const auto load) MF_INLINE {
+        TransformSquare<kTile, kSize, kFloats>(
+            load,
+            [](const auto* in, auto* out) MF_INLINE { Transform<kTile>::OutputGradient(in, out); },
+            [&](int i, int j, const auto& v)
+                MF_INLINE { Store<kFloats>(to + (i * kSize + j) * step + c, v); });
+      });
+    }
+  });
 }
 
 // Transforms sums over tiles back to the gradients of `pairs` windows. Element e of a sum is at
@@ -44,12 +44,18 @@ void TransformOutputGradient(const ConvolutionGeometry& g, const float* image, i
 template <int kTile>
 void TransformFilterGradient(const float* from, int64_t step, int64_t pairs, float* to) {
   constexpr int kSize = kTile + 2;
-  for (int64_t p = 0; p < pairs; p += kFloats) {
-    TransformSquare<kSize, 3>(
-        [&](int i, int j) MF_INLINE { return Load(from + (i * kSize + j) * step + p); },
-        [](const Vector* in, Vector* out) MF_INLINE { Transform<kTile>::FilterGradient(in, out); },
-        [&](int i, int j, const Vector& v) MF_INLINE { Store(to + (i * 3 + j) * pairs + p, v); });
-  }
+  WithVectorsOf(pairs, [&](auto width) MF_INLINE {
+    constexpr int kFloats = decltype(width)::value;
+    for (int64_t p = 0; p < pairs; p += kFloats) {
+      TransformSquare<kSize, 3, kFloats>(
+          [&](int i, int j) MF_INLINE -> const auto& {
+            return VectorAt<kFloats>(from + (i * kSize + j) * step + p);
+          },
+          [](const auto* in, auto* out) MF_INLINE { Transform<kTile>::FilterGradient(in, out); },
+          [&](int i, int j, const auto& v)
+              MF_INLINE { Store<kFloats>(to + (i * 3 + j) * pairs + p, v); });
+    }
+  });
 }
 
 }  // namespace

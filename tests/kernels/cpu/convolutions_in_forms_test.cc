@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/packed_convolution.h"
+#include "kernels/cpu/vectorize.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/cpu/winograd_filter_gradient.h"
 #include "ops/window.h"
@@ -270,12 +271,16 @@ TEST(PackedConvolutionTest, AnyWindowsMatchDoublePrecision) {
   }
 }
 
-TEST(PackedConvolutionTest, LargeWindowsOverManyChannelsAreFaster) {
+TEST(PackedConvolutionTest, WithoutAvx512LargeWindowsOverManyChannelsAreFaster) {
+  internal::forbid_avx512 = true;
   const auto is_faster = [](const Case& c) { return PackedConvolution::IsFaster(GeometryOf(c)); };
-  EXPECT_TRUE(is_faster({1, {28, 0, 1, 3, 2}, {28, 0, 1, 3, 2}, 256, 256}));
+  const Case large{1, {28, 0, 1, 3, 2}, {28, 0, 1, 3, 2}, 256, 256};
+  EXPECT_TRUE(is_faster(large));
   EXPECT_TRUE(is_faster({4, {6, 0, 0, 1}, {6, 3, 3, 7}, 192, 192}));
   EXPECT_FALSE(is_faster({1, {28, 0, 0, 1}, {28, 0, 0, 1}, 256, 256}));
   EXPECT_FALSE(is_faster({1, {28, 2, 2, 5}, {28, 2, 2, 5}, 16, 32}));
+  internal::forbid_avx512 = false;
+  EXPECT_EQ(is_faster(large), !ProcessorHasAvx512());
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ TEST(OneDnnConvolution, MatchesDoublePrecision) {
   }
 }
 
-// Without AVX-512, the kernels of 3x3 windows are not oneDNN's.
+// The kernels of 3x3 windows are not oneDNN's.
 std::vector<Node2> SomeNodes() {
   std::vector<Node2> nodes = {Product(64, 128, 96, false, true)};
   for (const int64_t window : {3, 5}) {
@@ -301,7 +301,7 @@ TEST(OneDnnKernel, HugeWindowsAreNotSupported) {
       .w = {.in = 5, .out = 5, .size = kWidth, .before = (kWidth - 1) / 2}};
   for (const ConvolutionPart part : {ConvolutionPart::kForward, ConvolutionPart::kBackpropInput,
                                      ConvolutionPart::kBackpropFilter}) {
-    EXPECT_THAT(OneDnnConvolution(part, g, /*keeps_filter=*/false, {}, {}).status(),
+    EXPECT_THAT(OneDnnConvolution(part, g, /*keeps_filter=*/false, {}).status(),
                 IsError(absl::StatusCode::kUnimplemented, "window", "too large"));
   }
 }

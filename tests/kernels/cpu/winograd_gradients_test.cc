@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests convolutions of 3x3 windows and their gradients in steps in which the filter can change
-// each time, as in training. Without AVX-512, kernels/cpu/winograd.h and winograd_filter_gradient.h
-// compute them.
+// each time, as in training (kernels/cpu/winograd.h, winograd_filter_gradient.h).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,7 +15,6 @@
 #include "framework/session/session.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/instruction_set.h"
-#include "kernels/cpu/vectorize.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/cpu/winograd_filter_gradient.h"
 #include "ops/all/ops.h"
@@ -216,8 +214,7 @@ class Nodes {
   std::unique_ptr<Session> session_;
 };
 
-// Expects nearly equal values, but other bits, because the algorithms round differently. With
-// AVX-512, both are oneDNN's, which has no gradients by Winograd's algorithm.
+// Expects nearly equal values, but other bits, because the algorithms round differently.
 void ExpectToDifferInRounding(const std::vector<Tensor>& got, const std::vector<Tensor>& direct) {
   for (size_t i = 0; i < direct.size(); ++i) {
     const float* const g = got[i].data<float>();
@@ -229,7 +226,7 @@ void ExpectToDifferInRounding(const std::vector<Tensor>& got, const std::vector<
     for (int64_t e = 0; e < direct[i].num_elements(); ++e) {
       ASSERT_NEAR(g[e], d[e], 1e-5 * largest) << "output " << i << ", element " << e;
     }
-    if (!HasAvx512()) EXPECT_NE(std::memcmp(g, d, got[i].bytes()), 0) << "output " << i;
+    EXPECT_NE(std::memcmp(g, d, got[i].bytes()), 0) << "output " << i;
   }
 }
 
