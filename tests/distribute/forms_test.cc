@@ -185,6 +185,43 @@ TEST_P(FormsTest, GradientOfImagesIsComputedFromForm) {
   EXPECT_GT(session_->forms().num_made(), 0);
 }
 
+// With mixed precision, a step of inference reads a copy of the weights in the other dtype, which
+// takes half of the memory.
+TEST_P(FormsTest, WeightsAreConvertedToBfloat16OncePerWrite) {
+  const Shape weights({64, 128});
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {-1, 64});
+  const Variable w = CreateVariable(root_, "w", weights, initializers::GlorotUniform());
+  const Output y = ops::MatMul(root_, x, w.value);
+  const Output fed_w = ops::Placeholder(root_, DT_FLOAT, weights);
+  const Output expected = ops::MatMul(root_, x, fed_w);
+  TestSessionOptions options{.replicas = GetParam()};
+  options.session.compile.compute_dtype = DT_BFLOAT16;
+  auto session = CreateTestSession(graph_, options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step = (*session)->Prepare({x}, {y});
+  ASSERT_TRUE(step.ok()) << step.status();
+  const auto plans = CompileStep(*step, {Shape({4, 64})});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  const Plan& plan = *plans->plans[0];
+  ASSERT_EQ(plan.forms.size(), 1) << plan.ToString();
+  EXPECT_THAT(plan.forms[0].name, testing::HasSubstr("Cast"));
+  EXPECT_EQ(plan.forms[0].bytes, 2 * weights.num_elements());
+  Random random(9);
+  const Tensor in = RandomTensor(DT_FLOAT, {4, 64}, &random);
+  for (int write = 1; write <= 3; ++write) {
+    const Tensor value = RandomTensor(DT_FLOAT, weights, &random);
+    ASSERT_EQ((*session)->AssignVariable("w", value), absl::OkStatus());
+    const auto want = (*session)->Run({{x, in}, {fed_w, value}}, {expected});
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (int run = 0; run < 2; ++run) {
+      const auto got = step->Run({in});
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_TRUE(BytesOf((*got)[0]) == BytesOf((*want)[0]));
+    }
+    EXPECT_EQ((*session)->forms().num_made(), write * num_copies());
+  }
+}
+
 // Compares after each of 200 random operations.
 TEST_P(FormsTest, FormsAreNeverStaleBetweenRandomWrites) {
   std::mt19937 engine(3);
