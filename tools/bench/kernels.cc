@@ -62,7 +62,7 @@ struct FedStep {
     MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create());
     MF_ASSIGN_OR_RETURN(fed.session, strategy->NewSession(*ours.graph));
     std::vector<Operation> targets;
-    for (const Output& output : ours.outputs) targets.push_back(Operation(output.node));
+    for (const Output& output : ours.outputs) targets.push_back({output.node});
     MF_ASSIGN_OR_RETURN(fed.step, fed.session->Prepare(ours.inputs, {}, targets));
     for (const Output& input : ours.inputs) {
       const Shape shape = ours.graph->values().shape(input);
