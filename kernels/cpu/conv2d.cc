@@ -244,10 +244,11 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
   return plan;
 }
 
-// Makes the kernel of a float convolution or gradient without oneDNN. Returns Unimplemented if
-// oneDNN has a faster one.
-absl::StatusOr<KernelPlan> WithoutOneDnn(ConvolutionPart part, const Geometry& g, bool keeps_filter,
-                                         const Epilogue& epilogue, const KernelOptions& options) {
+// Makes one of our own kernels for a float convolution or gradient. Returns Unimplemented if
+// oneDNN's kernel is faster.
+absl::StatusOr<KernelPlan> OwnConvolution(ConvolutionPart part, const Geometry& g,
+                                          bool keeps_filter, const Epilogue& epilogue,
+                                          const KernelOptions& options) {
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("Winograd's algorithm is not allowed");
   if (options.allow_winograd) plan = ByWinograd(part, g, keeps_filter, epilogue);
   // PackedConvolution was measured only with filters that stay packed.
@@ -282,7 +283,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   if (dtype == DT_FLOAT) {
-    plan = WithoutOneDnn(part, g, c.changes_rarely(1), epilogue, c.options());
+    plan = OwnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
     if (absl::IsUnimplemented(plan.status())) {
       plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);
     }

@@ -121,10 +121,10 @@ KernelPlan PackedMatMul(const ProductGeometry& g, const Epilogue& epilogue) {
           .forms = {std::move(form)}};
 }
 
-// Returns whether PackedProduct is the fastest choice if b rarely changes. With AVX-512, oneDNN
-// wins once there are more rows than PackedProduct multiplies at once. Without AVX-512,
-// PackedProduct almost always wins. Fraction of a Zen 3 core's peak reached by Product,
-// PackedProduct and oneDNN 2.6 (with packed weights):
+// Returns whether PackedProduct is the fastest kernel for a matrix b that rarely changes. With
+// AVX-512, oneDNN is faster for more rows than PackedProduct can multiply at once. Without AVX-512,
+// PackedProduct is nearly always the fastest. On a Zen 3 core, Product, PackedProduct and
+// oneDNN 2.6 with packed weights reach these fractions of the peak:
 //     64 rows, 1024 x 1024 weights   0.66, 0.90, 0.43
 //    128 rows,  256 x 1024 weights   0.76, 0.91, 0.44
 //    512 rows, 1024 x  256 weights   0.77, 0.88, 0.83

@@ -84,9 +84,9 @@ bool Winograd::Supports(const ConvolutionGeometry& g) {
 }
 
 // Estimates times in units of the multiplication of one pixel by the channels of one element of the
-// filter. The constants are those of a Zen 3 processor with AVX2. AVX-512 halves the time of a
-// multiplication but not that of reading the filter, which decides when there are few pixels; the
-// other constants were not measured with it.
+// filter. The constants were measured on a Zen 3 processor with AVX2. AVX-512 halves the time of a
+// multiplication, but not the time to read the filter, which dominates if there are few pixels. The
+// other constants are not adapted to AVX-512.
 int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Windows windows, bool makes_form) {
   // Reading an element of the filter from memory takes as long as multiplying this many pixels.
   const double pixels_per_read = HasAvx512() ? 24 : 12;

@@ -185,8 +185,8 @@ TEST_P(FormsTest, GradientOfImagesIsComputedFromForm) {
   EXPECT_GT(session_->forms().num_made(), 0);
 }
 
-// With mixed precision, a step of inference reads a copy of the weights in the other dtype, which
-// takes half of the memory.
+// With mixed precision, inference steps read bfloat16 copies of the weights, which take half the
+// memory.
 TEST_P(FormsTest, WeightsAreConvertedToBfloat16OncePerWrite) {
   const Shape weights({64, 128});
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1, 64});

@@ -80,7 +80,7 @@ TEST(BenchTraining, TransformerReducesItsLoss) {
 }
 
 // Most of these models are too large to train in a test.
-TEST(BenchTraining, BuildsModelsForGpus) {
+TEST(BenchTraining, BuildsLargeModels) {
   const auto strategy = OneDeviceStrategy::Create();
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   const struct {

@@ -29,7 +29,7 @@ struct TrainingCase;
 //   step       one training step of --model with --batch_size examples per replica on --replicas,
 //              or one inference step of the TensorFlow graph in the file --graph
 //   inference  the inference steps of all graph files in --models, for each of --batch_sizes
-//   kernels    the kernels of inference steps, each alone, compared with oneDNN
+//   kernels    individual inference kernels, compared with oneDNN
 //   gates      all performance goals, including those against other frameworks, as one table
 //   allreduce  an all-reduce of two replicas, compared with Gloo
 //   overhead   the cost of steps and nodes that compute almost nothing; allocations per step
@@ -131,10 +131,10 @@ absl::Status CheckInferenceFlags();
 absl::Status BenchProducts(Report* report);  // C3: against oneDNN and the core's peak
 // C4: with both gradients, against oneDNN and Eigen.
 absl::Status BenchConvolutions(Report* report);
-// Products and convolutions with constant weights, as inference computes them, against oneDNN's
-// direct algorithms with weights in the layout that it prefers. The inputs are in the cache. Also
-// prints which fraction of the core's peak each side reaches, counting the operations of the direct
-// algorithm: Winograd's can exceed 1.
+// Measures matrix products and convolutions with constant weights, as in inference, against
+// oneDNN's direct algorithms, which get their weights in oneDNN's preferred layout. The inputs are
+// in the cache. Also prints what fraction of the core's peak each side reaches. This is based on
+// the operations of the direct algorithm, so Winograd's algorithm can exceed 1.
 absl::Status BenchInferenceKernels(Report* report);
 
 // mirrorflow_peer.cc: `bench peer` and `bench allreduce_peer`, which benchmarks start as processes

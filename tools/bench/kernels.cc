@@ -49,8 +49,8 @@ struct Ours {
   std::vector<Output> outputs;
 };
 
-// The step of a graph in a session of its own, with feeds. It computes the outputs without fetching
-// them, because the peers do not copy their results either.
+// A graph's step in its own session, with feeds. Its outputs are targets, not fetches: a fetch
+// would copy them, and the peers do not copy their results.
 struct FedStep {
   std::unique_ptr<Session> session;
   Step step;
@@ -76,7 +76,7 @@ struct FedStep {
     }
     return fed;
   }
-  // Returns a side that runs the step on core 0. It must not outlive the step.
+  // Returns a side that runs the step on core 0. This object must outlive the side.
   Side OnOneCore() {
     return [work = MakeSide([this] { return step.Run(feeds).status(); })](double ms) {
       const PinnedTo core(0);
@@ -133,7 +133,7 @@ std::vector<std::string> Words(absl::string_view kind, const std::vector<int64_t
   return words;
 }
 
-// A kernel of an inference step: the input is fed, and the weights are constant.
+// An inference kernel: its input is fed, and its weights are constant.
 struct InferenceKernel {
   std::string what;
   Output input;
@@ -142,8 +142,8 @@ struct InferenceKernel {
   int64_t flops = 0;
 };
 
-// Compares the kernel with oneDNN, whose weights are in the layout that it prefers, and with the
-// time that the core needs for as many operations in registers.
+// Compares the kernel with oneDNN's, and with the core's peak: the time to run as many operations
+// on registers.
 absl::Status MeasureInferenceKernel(const Graph& graph, const InferenceKernel& kernel,
                                     Report* report) {
   MF_RETURN_IF_ERROR(graph.status());
@@ -274,7 +274,7 @@ absl::Status BenchConvolutions(Report* report) {
   return absl::OkStatus();
 }
 
-// The sizes are those of the graphs that tests/benchmark/peers/export_models.py writes.
+// The sizes occur in the models that tests/benchmark/peers/export_models.py writes.
 absl::Status BenchInferenceKernels(Report* report) {
   constexpr int64_t kProducts[][3] = {
       {1, 1024, 1024},  {4, 1024, 1024}, {32, 1024, 1024}, {128, 256, 256},

@@ -33,8 +33,8 @@ namespace {
 
 constexpr int kCheckedSteps = 3;  // as in peer.py
 
-// Returns how far the loss of a peer's step may differ, relative to ours. In ResNet-50, deep layers
-// normalise over few, similar values. This amplifies rounding errors in each step.
+// Returns by what fraction of our loss a peer's loss may differ. In ResNet-50, batch normalisation
+// in the deep layers sees few and nearly equal values, so rounding errors grow with every step.
 double LossTolerance(absl::string_view model, size_t step) {
   constexpr double kOfResNet50[kCheckedSteps] = {1e-3, 0.05, 0.25};
   return absl::StartsWith(model, "resnet50") ? kOfResNet50[step] : 1e-3;

@@ -115,7 +115,7 @@ TEST_P(DirectDepthwiseTest, ComputesAllChannelCounts) {
   }
 }
 
-// Enough channels for several blocks, the last of which is smaller.
+// These channel counts take several blocks, the last of which is only partly filled.
 TEST_P(DirectDepthwiseTest, ComputesManyChannels) {
   for (const int64_t channels : {230, 250, 300, 700}) {
     for (const int64_t size : {3, 5, 7}) {
@@ -127,8 +127,8 @@ TEST_P(DirectDepthwiseTest, ComputesManyChannels) {
   }
 }
 
-// With padding SAME, windows of 5 with stride 2 over images of even size have one column outside
-// the image on the left and two on the right.
+// With padding SAME, a 5x5 window with stride 2 pads an image of even width by one column on the
+// left and two on the right.
 TEST_P(DirectDepthwiseTest, ComputesWindowsWithMoreColumnsOutsideOnTheRight) {
   for (const int64_t in : {8, 10, 16, 24}) {
     const Window window = WindowOf(in, 5, 2, 1, 2);

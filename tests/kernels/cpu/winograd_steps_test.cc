@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests convolutions in steps that do not write the filter, most of them by Winograd's algorithm
-// (kernels/cpu/winograd.h). Without AVX-512, kernels/cpu/packed_convolution.h computes some windows
-// that move by more than a pixel.
+// (kernels/cpu/winograd.h). Without AVX-512, some convolutions with larger strides use
+// kernels/cpu/packed_convolution.h.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

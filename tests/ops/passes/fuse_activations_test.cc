@@ -58,8 +58,8 @@ Tensor SpecialValues(const Shape& shape) {
   return values;
 }
 
-// Returns integers, so that sums of products are exact in any order. Avoids -0: whether a sum of
-// zeros is -0 depends on its terms.
+// Returns integers, so that sums of products are exact in any order. Contains no -0, because the
+// sign of a sum of zeros can depend on how the sum is computed.
 Tensor Integers(const Shape& shape) {
   Random random(5);
   Tensor values = RandomTensor(DT_FLOAT, shape, &random);
@@ -296,7 +296,7 @@ TEST(FuseActivationsTest, TransposedProductsAreFused) {
   }
 }
 
-// A dense layer applied to sequences reshapes its input and its product.
+// A dense layer flattens a batch of sequences to a matrix and reshapes the product back.
 TEST(FuseActivationsTest, DenseLayersOnSequencesAreFused) {
   for (const char* activation : {ops::kRelu, ops::kSwish, ops::kHardSwish, ops::kGelu}) {
     PassProgram p;
