@@ -24,6 +24,7 @@
 #include "framework/compiler/plan/infer_local_shapes.h"
 #include "framework/compiler/plan/plan_memory.h"
 #include "framework/compiler/plan/schedule_nodes.h"
+#include "framework/compiler/plan/split_into_microbatches.h"
 #include "framework/core/status.h"
 #include "ops/control_flow/passes/functionalize_control_flow.h"
 #include "ops/control_flow/passes/loop_bound.h"
@@ -94,6 +95,7 @@ PipelineOver<PlanState> PlanPipeline() {
   p.Add<FuseUpdates>();
 
   p.Add<InferLocalShapes>();
+  p.Add<SplitIntoMicrobatches>();
   p.Add<ChooseKernels>();
   p.Add<GuardWrites>();
   p.Add<ScheduleNodes>();

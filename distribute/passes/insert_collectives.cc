@@ -252,6 +252,9 @@ class Inserter {
 
 }  // namespace
 
-absl::StatusOr<bool> InsertCollectives::Run(Compilation& c) { return Inserter(c).Run(); }
+absl::StatusOr<bool> InsertCollectives::Run(Compilation& c) {
+  if (!c.shard) return false;  // the only replica has all rows
+  return Inserter(c).Run();
+}
 
 }  // namespace mirrorflow

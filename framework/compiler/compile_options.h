@@ -4,6 +4,7 @@
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
@@ -25,6 +26,11 @@ struct CompileOptions {
   // reductions over replicas and updates stay in float. With DT_HALF, small gradients underflow to
   // 0 unless MinimizeOptions::loss_scale is set.
   DataType compute_dtype = DT_FLOAT;
+  // The most bytes of operands and results that a kernel should access at once, so that they stay
+  // in the cache. A step that writes no variable runs the nodes with larger values for a few rows
+  // of the batch at a time on the CPU, if at least four such micro-batches fit. 0 turns this off.
+  // Every current server has this much cache for a core or a few.
+  int64_t microbatch_bytes = 16 << 20;
   // For tests: if true, verifies the graph after every pass.
   bool verify = false;
   // For tests: if true, checks that every plan writes each value before it reads it.

@@ -61,6 +61,8 @@ enum class OpRole {
   kOnesLike,     // ones in the shape of its input
   kBranch,       // runs one of the functions in its attributes; input 0 selects it
   kLoop,         // runs a function repeatedly while another one returns true
+  kSliceRows,    // some rows of its input, in the same memory; only in plans
+  kJoinRows,     // the rows of all its inputs, one after another; only in plans
   kUnknown,      // in a file but not in the registry; allowed if no step needs it
 };
 

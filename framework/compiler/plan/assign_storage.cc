@@ -6,6 +6,7 @@
 #include "framework/compiler/bucket_gradients.h"
 #include "framework/compiler/invariants.h"
 #include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/plan/split_into_microbatches.h"
 
 namespace mirrorflow {
 namespace {
@@ -22,6 +23,9 @@ class Assigner {
 
   void Run() {
     PlaceCollectives();
+    for (const Node* node : s_.order) {
+      if (node->op().role == OpRole::kJoinRows) PlaceJoin(*node);
+    }
     // EmitInstructions assigns storage to the values that are computed as forms.
     for (const Node* node : s_.order) {
       if (!s_.invariants->IsComputed(*node)) AssignNode(*node);
@@ -107,6 +111,22 @@ class Assigner {
     }
   }
 
+  // Assigns the joined rows one storage, and lets each producer of rows write its part of it.
+  void PlaceJoin(const Node& node) {
+    StorageTable::Slots& slots = table_.slots[node.id()];
+    const int joined = table_.Add(node.output(0), {.bytes = s_.LocalBytes(node.output(0))});
+    int64_t end = 0;
+    for (const Output& rows : node.inputs()) {
+      slots.storages.push_back(
+          table_.Add({.bytes = s_.LocalBytes(rows), .offset = end, .parent = joined}));
+      end += s_.LocalBytes(rows);
+      const Output producer = StripViews(rows);
+      const bool direct = Computes(producer.node->op()) && table_.of(producer) < 0;
+      if (direct) table_.Set(producer, slots.storages.back());
+      slots.needs_copy.push_back(!direct);
+    }
+  }
+
   void AssignNode(const Node& node) {
     const OpDef& op = node.op();
     if (op.role == OpRole::kPlaceholder) {
@@ -134,6 +154,13 @@ class Assigner {
       // A handle that passed through an Identity also has the variable's storage.
       const int in = table_.of(node.input(0));
       if (in >= 0) table_.Set(node.output(0), in);
+    } else if (op.role == OpRole::kSliceRows) {
+      const Output& whole = node.input(0);
+      const int64_t rows = s_.plan->axis_rows[AsSharded(s_.shardings.at(whole))->axis];
+      const int64_t first = node.attr<int64_t>(kFirstRowAttr);
+      table_.Add(node.output(0), {.bytes = s_.LocalBytes(node.output(0)),
+                                  .offset = s_.LocalBytes(whole) / rows * first,
+                                  .parent = table_.of(whole)});
     } else {
       for (int i = 0; i < node.num_outputs(); ++i) {
         if (table_.of(node.output(i)) >= 0) continue;  // PlaceCollectives has already assigned it
@@ -164,7 +191,8 @@ class Assigner {
         const Storage &from = table_.all[in], &to = table_.all[out];
         const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                                !to.pinned && from.bytes == to.bytes && in != out;
-        if (!both_free || last_read[in] != static_cast<int>(p)) continue;
+        const bool is_part = table_.all[table_.of(node.input(i))].bytes != from.bytes;
+        if (!both_free || is_part || last_read[in] != static_cast<int>(p)) continue;
         int readers = 0;  // operands in this memory: a second one could be read after the write
         for (const Output& other : node.inputs()) readers += table_.RootOf(other) == in;
         for (int k = 0; k < node.num_outputs(); ++k) readers += table_.RootOf(node.output(k)) == in;

@@ -21,15 +21,19 @@ LocalShapes ShapesOfShard(const Compilation& c, const std::vector<int64_t>& rows
 
 absl::StatusOr<bool> InferLocalShapes::Run(PlanState& s) {
   s.shapes = ShapesOfShard(s, s.plan->axis_rows);
+  // The rows of a step on a single replica are marked, but none are elsewhere.
+  const auto sharding = [&s](const Output& value) {
+    return s.shard ? s.shardings.at(value) : Sharding(Replicated());
+  };
   for (const Output& feed : s.feeds) {
     s.plan->feeds.push_back(
-        {feed.dtype(), s.local_shape(feed), s.values().shape(feed), s.shardings.at(feed)});
+        {feed.dtype(), s.local_shape(feed), s.values().shape(feed), sharding(feed)});
   }
   for (const Output& fetch : s.fetches) {
     s.plan->fetches.push_back({.dtype = fetch.dtype(),
                                .local_shape = s.local_shape(fetch),
                                .global_shape = s.values().shape(fetch),
-                               .sharding = s.shardings.at(fetch)});
+                               .sharding = sharding(fetch)});
   }
   return true;
 }
