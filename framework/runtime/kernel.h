@@ -163,6 +163,9 @@ class KernelContext {
   // Return the sharding of output i and its global shape; random ops need both.
   virtual const Sharding& output_sharding(int i) const = 0;
   virtual const Shape& global_output_shape(int i) const = 0;
+  // Returns the first row that the kernel computes, counted in rows of the axis that splits its
+  // output, from the first row of the replica's shard. It is 0 except in micro-batches.
+  virtual int64_t first_row() const { return 0; }
   // Returns whether input i is a constant, or a variable that the step does not write. The kernel
   // can then ask for a form of it.
   virtual bool changes_rarely([[maybe_unused]] int i) const { return false; }

@@ -88,7 +88,7 @@ KernelPlan GatherPlan(const KernelContext& c, int axis, int batch_dims) {
               .count = indices.num_elements_from(batch_dims),
               .bytes = params.num_elements_from(axis + 1) * DataTypeSize(c.output_dtype(0)),
               .indices_shape = indices,
-              .first_row = FirstRow(c.output_sharding(0), batch_dims > 0 ? 0 : axis)}),
+              .first_row = FirstRow(c, batch_dims > 0 ? 0 : axis)}),
           .fails_on_data = true};
 }
 

@@ -60,7 +60,7 @@ class SliceOffsets {
 template <typename Index>
 KernelPlan GatherNdPlan(const KernelContext& c) {
   const SliceOffsets<Index> offsets(c.input_shape(1), c.input_shape(0));
-  const FirstRow first_row(c.output_sharding(0), 0);
+  const FirstRow first_row(c, 0);
   // Slices per row of the first dimension, so that errors can name rows of the global batch.
   const int64_t per_row = c.input_shape(1).rank() > 1 && c.input_shape(1).dim(0) > 0
                               ? offsets.count() / c.input_shape(1).dim(0)

@@ -106,6 +106,7 @@ class FloatContext final : public KernelContext {
   const Tensor& constant(int i) const override { return constants_[i]; }
   const Sharding& output_sharding(int i) const override { return base_.output_sharding(i); }
   const Shape& global_output_shape(int i) const override { return base_.global_output_shape(i); }
+  int64_t first_row() const override { return base_.first_row(); }
   int num_threads() const override { return base_.num_threads(); }
 
  private:

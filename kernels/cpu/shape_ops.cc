@@ -37,7 +37,7 @@ absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateRange(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
-  const FirstRow first_element(c.output_sharding(0), 0);
+  const FirstRow first_element(c, 0);
   return ForType(SignedTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     const T start = c.constant(0).scalar<T>(), delta = c.constant(2).scalar<T>();
     return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
@@ -54,7 +54,7 @@ absl::StatusOr<KernelPlan> CreateRange(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
   const int64_t n = c.output_shape(0).num_elements();
   const int64_t last = c.global_output_shape(0).num_elements() - 1;
-  const FirstRow first_element(c.output_sharding(0), 0);
+  const FirstRow first_element(c, 0);
   return ForType(FloatingTypes(), c.output_dtype(0), [=]<typename T>(TypeTag<T>) {
     return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) {
                         const T start = *args.input<T>(0), stop = *args.input<T>(1);

@@ -10,24 +10,26 @@
 
 namespace mirrorflow {
 
-// Maps a replica's rows to rows of the global tensor: of(params) returns the global index of the
-// first row of this replica's shard, which is along dimension `dim`.
+// Maps the rows of output 0 of a kernel to rows of the global tensor: of(params) returns the global
+// index of the first row that the kernel computes. The rows are along dimension `dim`.
 class FirstRow {
  public:
   FirstRow() = default;
-  FirstRow(const Sharding& sharding, int dim) {
-    const Sharded* s = AsSharded(sharding);
+  FirstRow(const KernelContext& c, int dim) {
+    const Sharded* s = AsSharded(c.output_sharding(0));
     if (s == nullptr || s->dim != dim) return;
     axis_ = s->axis;
+    in_shard_ = c.first_row();
     factor_ = s->factor;
   }
 
   int64_t of(const StepParams& params) const {
-    return factor_ == 0 ? 0 : params.first_row[axis_] * factor_;
+    return factor_ == 0 ? 0 : (params.first_row[axis_] + in_shard_) * factor_;
   }
 
  private:
   AxisId axis_ = 0;
+  int64_t in_shard_ = 0;
   int64_t factor_ = 0;  // 0 if the rows are not sharded
 };
 
@@ -44,7 +46,7 @@ class RandomShard {
       run_length_ = local.num_elements();
       return;
     }
-    first_row_ = FirstRow(c.output_sharding(0), sharded->dim);
+    first_row_ = FirstRow(c, sharded->dim);
     runs_ = local.num_elements_before(sharded->dim);
     row_size_ = local.num_elements_from(sharded->dim + 1);
     run_length_ = local.dim(sharded->dim) * row_size_;

@@ -48,7 +48,7 @@ KernelPlan Plan(const Shape& features, FirstRow first_row) {
 }
 
 absl::StatusOr<KernelPlan> CreateSoftmaxXent(const KernelContext& c) {
-  const FirstRow first_row(c.output_sharding(0), 0);
+  const FirstRow first_row(c, 0);
   return ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
     return ForType(TypeList<int32_t, int64_t>(), c.input_dtype(1),
                    [&]<typename Label>(TypeTag<Label>) {

@@ -6,8 +6,11 @@
 //
 // For a long run:
 //   MIRRORFLOW_RANDOM_PROGRAMS=100000 oracle_test --gtest_filter=OracleTest.*
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "distribute/pipeline.h"
+#include "framework/compiler/pass.h"
 #include "gtest/gtest.h"
 #include "tests/support/compare_with_reference.h"
 #include "tests/support/random_graph.h"
@@ -54,6 +57,13 @@ PassNames RandomPasses(Random& random) {
   return names;
 }
 
+void CheckProgram(uint64_t seed, const RandomProgram& program, const ProgramSetting& setting) {
+  const absl::StatusOr<std::string> difference = CompareWithReference(program, setting);
+  ASSERT_TRUE(difference.ok()) << "seed " << seed << " (" << setting.ToString()
+                               << "): " << difference.status();
+  ASSERT_EQ(*difference, "") << "seed " << seed << " (" << setting.ToString() << ")";
+}
+
 // Checks one program. `choose(random)` returns the passes to disable.
 template <typename Choose>
 void CheckProgram(uint64_t seed, Choose choose, bool communicates = false) {
@@ -64,10 +74,7 @@ void CheckProgram(uint64_t seed, Choose choose, bool communicates = false) {
   Random random(seed);
   ProgramSetting setting = RandomSetting(program->batch, random);
   setting.session.session.compile.disabled_passes = choose(random);
-  const absl::StatusOr<std::string> difference = CompareWithReference(*program, setting);
-  ASSERT_TRUE(difference.ok()) << "seed " << seed << " (" << setting.ToString()
-                               << "): " << difference.status();
-  ASSERT_EQ(*difference, "") << "seed " << seed << " (" << setting.ToString() << ")";
+  CheckProgram(seed, *program, setting);
 }
 
 TEST(OracleTest, RandomProgramsMatchReferenceInterpreter) {
@@ -82,6 +89,45 @@ TEST(OracleTest, RandomProgramsThatCommunicateMatchReferenceInterpreter) {
   for (uint64_t seed = 2'000'000; seed < 2'000'000 + programs; ++seed) {
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, RandomPasses, /*communicates=*/true));
   }
+}
+
+// Counts the plans that run micro-batches, and the micro-batches of the largest of them.
+class MicrobatchCounter final : public PassObserver {
+ public:
+  void BeforePass(absl::string_view, const Compilation&) override {}
+  void AfterPass(absl::string_view pass, const Compilation& c) override {
+    if (pass != "split_into_microbatches") return;
+    for (const Node* node : c.graph.Nodes()) {
+      if (node->op().role != OpRole::kJoinRows) continue;
+      most_ = std::max(most_, node->num_inputs());
+      ++plans_;
+      return;
+    }
+  }
+  int64_t plans() const { return plans_; }
+  int most() const { return most_; }
+
+ private:
+  int64_t plans_ = 0;
+  int most_ = 0;
+};
+
+TEST(OracleTest, RandomInferenceInMicrobatchesMatchesReferenceInterpreter) {
+  const uint64_t programs = NumRandomPrograms(600);
+  MicrobatchCounter counter;
+  for (uint64_t seed = 3'000'000; seed < 3'000'000 + programs; ++seed) {
+    absl::StatusOr<RandomProgram> program =
+        MakeRandomProgram(seed, {.num_ops = 12, .has_layers = true});
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+    program->targets.clear();  // updates of variables
+    Random random(seed);
+    ProgramSetting setting = RandomSetting(program->batch, random);
+    setting.session.session.compile.microbatch_bytes = int64_t{1} << random.Below(8);
+    setting.session.session.compile.observer = &counter;
+    ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, *program, setting));
+  }
+  EXPECT_GE(counter.plans(), static_cast<int64_t>(programs / 4));
+  EXPECT_GE(counter.most(), 8);
 }
 
 // The parameter is the index of an optional pass of the pipelines, or -1 for all of them.

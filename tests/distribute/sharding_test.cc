@@ -184,5 +184,29 @@ TEST(Sharding, NoReplicaWritesBeforeAllReplicasCheckTheirData) {
   EXPECT_TRUE(step.Run({Tensor::Vector<int32_t>({0, 1, 2, 0})}).ok());
 }
 
+TEST(Sharding, ErrorsInMicrobatchesNameRowOfBatch) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output ids = ops::Placeholder(root.WithName("ids"), DT_INT32, {-1, 16});
+  const Output table = ops::Const(root, Tensor::Of<float>({3, 1}, {1, 2, 3}));
+  const Output rows =
+      ops::Neg(root, ops::GatherV2(root, table, ids, ops::ScalarConst(root, DT_INT32, 0)));
+  for (const int replicas : {1, 2}) {
+    auto strategy =
+        MirroredStrategy::Create({.num_cpu_replicas = replicas, .compile = {.microbatch_bytes = 1}})
+            .value();
+    auto session = strategy->NewSession(graph).value();
+    Step step = session->Prepare({ids}, {rows}, {}).value();
+    EXPECT_EQ(CompileStep(step, {Shape({8, 16})})->plans[0]->kernels.size(), 2 * 8 / replicas);
+    for (int bad = 0; bad < 8; ++bad) {
+      std::vector<int32_t> wrong(8 * 16, 1);
+      wrong[16 * bad + 3] = 9;
+      EXPECT_THAT(
+          step.Run({Tensor::Vector<int32_t>(wrong).Reshaped({8, 16})}).status(),
+          IsError(absl::StatusCode::kInvalidArgument, absl::StrCat("indices[", bad, ",3]")));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/invariants.h"
 #include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/plan/split_into_microbatches.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel.h"
 
@@ -23,6 +24,9 @@ class LocalContext final : public KernelContext {
   const Sharding& output_sharding(int i) const override { return s_.shardings.at(node_.output(i)); }
   const Shape& global_output_shape(int i) const override {
     return s_.values().shape(node_.output(i));
+  }
+  int64_t first_row() const override {
+    return node_.has_attr(kFirstRowAttr) ? node_.attr<int64_t>(kFirstRowAttr) : 0;
   }
   bool changes_rarely(int i) const override {
     // A node that the plan computes as a form runs too rarely to benefit from forms of its inputs.

@@ -80,8 +80,7 @@ class Splitter {
   // and from values that all rows share.
   bool IsRowWise(const Node& node) const {
     const OpDef& op = node.op();
-    // Random numbers and errors depend on the index of the row in the batch.
-    constexpr uint32_t kUnsplit = kStateful | kRandom | kPerReplica | kFailsOnData;
+    constexpr uint32_t kUnsplit = kStateful | kRandom | kPerReplica;
     if (!Computes(op) || (op.traits & kUnsplit) != 0) return false;
     if (!node.control_inputs().empty() || absl::c_linear_search(s_.targets, &node)) return false;
     const auto orders = [](const Use& use) { return use.slot == Use::kControl; };
@@ -149,9 +148,9 @@ class Splitter {
   }
 
   // Returns the section that saves the most memory traffic: a large node reads and writes its rows
-  // in the cache, but each micro-batch reads the weights. No node between those of a section depends
-  // on them unless it belongs to the section, too. Returns an empty section if no split saves
-  // anything.
+  // in the cache, but each micro-batch reads the weights. No node between those of a section
+  // depends on them unless it belongs to the section, too. Returns an empty section if no split
+  // saves anything.
   Section FindSection(const std::vector<Node*>& order) const {
     int64_t largest = 0;
     for (const Node* node : order) {
@@ -209,8 +208,8 @@ class Splitter {
 
   using CopiesOfValues = absl::flat_hash_map<Output, Output>;
 
-  // Copies the nodes for rows [first, first + rows). Returns the copies of all values with rows that
-  // they read and write.
+  // Copies the nodes for rows [first, first + rows). Returns the copies of all values with rows
+  // that they read and write.
   absl::StatusOr<CopiesOfValues> Copy(const std::vector<Node*>& nodes, int64_t first,
                                       int64_t rows) {
     CopiesOfValues copies;
@@ -234,6 +233,7 @@ class Splitter {
       const std::string name = absl::StrCat(node->name(), "/rows_from_", first);
       MF_ASSIGN_OR_RETURN(Node * copy, s_.graph.AddNode(s_.graph.UniqueName(name), node->op(),
                                                         node->attrs(), std::move(inputs)));
+      s_.graph.SetAttr(copy, kFirstRowAttr, first);
       for (int i = 0; i < node->num_outputs(); ++i) {
         s_.values().Set(copy->output(i), s_.values().at(node->output(i)));
         SetRows(copy->output(i), node->output(i), rows);
@@ -255,10 +255,10 @@ class Splitter {
 
   PlanState& s_;
   const AxisId axis_;
-  const int64_t rows_;                  // of the whole batch, on this replica
-  std::vector<char> fed_;               // by node id: whether it depends on a feed
-  std::vector<char> row_wise_;          // by node id; false for the nodes that the pass adds
-  std::vector<char> depends_on_rows_;   // by node id: whether it depends on a row-wise node
+  const int64_t rows_;                 // of the whole batch, on this replica
+  std::vector<char> fed_;              // by node id: whether it depends on a feed
+  std::vector<char> row_wise_;         // by node id; false for the nodes that the pass adds
+  std::vector<char> depends_on_rows_;  // by node id: whether it depends on a row-wise node
 };
 
 bool Writes(const PlanState& s) {

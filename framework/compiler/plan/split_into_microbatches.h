@@ -7,9 +7,9 @@
 //
 // The pass splits one section: consecutive nodes, in topological order, that compute each row of
 // their results from the same row of their operands, which shardings show. It replaces the section
-// with a copy for each micro-batch. `_SliceRows` nodes provide a micro-batch's rows of the section's
-// operands, and `_JoinRows` nodes collect the rows of its results; AssignStorage makes both free
-// where it can. All copies share the section's weights, and the forms of the weights.
+// with a copy for each micro-batch. `_SliceRows` nodes provide a micro-batch's rows of the
+// section's operands, and `_JoinRows` nodes collect the rows of its results; AssignStorage makes
+// both free where it can. All copies share the section's weights, and the forms of the weights.
 //
 // Lym et al., "Mini-batch Serialization: CNN Training with Inter-layer Data Reuse", 2019, describes
 // the technique.
@@ -20,7 +20,7 @@
 
 namespace mirrorflow {
 
-// The first row of a `_SliceRows` node, counted in rows of the axis that splits its operand.
+// The first row of a `_SliceRows` node or of a copy, counted in rows of the axis that is split.
 inline constexpr char kFirstRowAttr[] = "_first_row";
 
 class SplitIntoMicrobatches final : public PlanPass {

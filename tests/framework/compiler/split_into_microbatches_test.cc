@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/plan/split_into_microbatches.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/compiler/plan/assign_storage.h"
+#include "framework/compiler/plan/check_plan.h"
+#include "framework/compiler/plan/choose_kernels.h"
+#include "framework/compiler/plan/emit_instructions.h"
+#include "framework/compiler/plan/infer_local_shapes.h"
+#include "framework/compiler/plan/plan_memory.h"
+#include "framework/compiler/plan/schedule_nodes.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/compilation.h"
+
+namespace mirrorflow {
+namespace {
+
+// A step for `rows` rows of `x` and of the values in `with_rows`.
+struct SplitStep {
+  SplitStep(absl::string_view text, const StepNames& names,
+            const std::vector<std::string>& with_rows, int64_t rows) {
+    auto parsed = ParseStep(text, names);
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    if (!parsed.ok()) return;
+    step = *std::move(parsed);
+    Compilation& c = step->c;
+    c.axes = {{.size = rows}};
+    c.shardings.Set(c.graph.FindNode("x")->output(0), Sharded{.axis = 0, .dim = 0, .factor = 1});
+    for (const std::string& name : with_rows) {
+      c.shardings.Set(c.graph.FindNode(name)->output(0), Sharded{.axis = 0, .dim = 0, .factor = 1});
+    }
+    state = std::make_unique<PlanState>(c, std::vector<int64_t>{rows}, DeviceTraits(), nullptr);
+  }
+
+  template <typename... P>
+  void Run(P... stages) {
+    const absl::Status status = RunPasses(*state, std::move(stages)...);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  // Splits the step. Returns the names of the other nodes, except sources, in order, with their
+  // numbers of rows: `y/rows_from_0[2]`.
+  std::string Split(int64_t microbatch_bytes) {
+    if (state == nullptr) return "";
+    state->options.microbatch_bytes = microbatch_bytes;
+    Run(InferLocalShapes(), SplitIntoMicrobatches());
+    const auto order = TopologicalOrder(state->graph);
+    EXPECT_TRUE(order.ok()) << order.status();
+    std::string text;
+    for (const Node* node : *order) {
+      if (node->num_inputs() == 0) continue;
+      absl::StrAppend(&text, text.empty() ? "" : " ", node->name());
+      if (node->num_outputs() == 0) continue;
+      absl::StrAppend(&text, "[", state->local_shape(node->output(0)).dim(0), "]");
+    }
+    return text;
+  }
+
+  std::unique_ptr<TestCompilation> step;
+  std::unique_ptr<PlanState> state;
+};
+
+// Each node reads and writes 32 bytes for each row.
+constexpr char kChain[] = R"(
+x = Placeholder() {dtype=float, shape=<?,4>}
+a = Tanh(x) {T=float}
+b = Neg(a) {T=float}
+)";
+
+std::string SplitChain(int64_t rows, int64_t microbatch_bytes) {
+  return SplitStep(kChain, {.feeds = {{"x", {rows, 4}}}, .fetches = {"b"}}, {"a", "b"}, rows)
+      .Split(microbatch_bytes);
+}
+
+TEST(SplitIntoMicrobatchesTest, MicrobatchRunsAllNodesOfSection) {
+  EXPECT_EQ(SplitChain(10, 70),
+            "x/rows_from_0[2] a/rows_from_0[2] b/rows_from_0[2] "
+            "x/rows_from_2[2] a/rows_from_2[2] b/rows_from_2[2] "
+            "x/rows_from_4[2] a/rows_from_4[2] b/rows_from_4[2] "
+            "x/rows_from_6[2] a/rows_from_6[2] b/rows_from_6[2] "
+            "x/rows_from_8[2] a/rows_from_8[2] b/rows_from_8[2] b/rows[10]");
+}
+
+TEST(SplitIntoMicrobatchesTest, PrefersEqualMicrobatches) {
+  // Three rows fit. Two divide 14; of 13, the last micro-batch has fewer.
+  EXPECT_THAT(SplitChain(14, 100), testing::HasSubstr("b/rows_from_12[2]"));
+  EXPECT_THAT(SplitChain(13, 100), testing::HasSubstr("b/rows_from_9[3] x/rows_from_12[1]"));
+}
+
+TEST(SplitIntoMicrobatchesTest, RowLargerThanMicrobatchIsMicrobatchOfItsOwn) {
+  EXPECT_THAT(SplitChain(2, 10), testing::StartsWith("x/rows_from_0[1] a/rows_from_0[1]"));
+}
+
+TEST(SplitIntoMicrobatchesTest, FewMicrobatchesOrOneRowAreNotSplit) {
+  EXPECT_EQ(SplitChain(8, 64), "a[8] b[8]");  // four micro-batches stay in the cache
+  EXPECT_EQ(SplitChain(1, 1), "a[1] b[1]");
+  EXPECT_EQ(SplitChain(0, 1), "a[0] b[0]");
+  EXPECT_EQ(SplitChain(10, 0), "a[10] b[10]");  // off
+}
+
+// The rows of `sum` are reduced between `a` and `b`; `c` needs all of them.
+TEST(SplitIntoMicrobatchesTest, SectionEndsWhereRowsAreReduced) {
+  SplitStep step(R"(
+x = Placeholder() {dtype=float, shape=<?,4>}
+zero = Const() {dtype=int32, value=int32<1>{0}}
+a = Tanh(x) {T=float}
+b = Neg(a) {T=float}
+sum = Sum(b, zero) {T=float, keep_dims=true}
+c = Sub(b, sum) {T=float}
+d = Exp(c) {T=float}
+)",
+                 {.feeds = {{"x", {10, 4}}}, .fetches = {"d"}}, {"a", "b", "c", "d"}, 10);
+  EXPECT_THAT(step.Split(64), testing::EndsWith("b/rows[10] sum[1] c[10] d[10]"));
+}
+
+// Each of the five micro-batches would read the weights of `y` anew, as many bytes as the split
+// saves.
+TEST(SplitIntoMicrobatchesTest, NodeWithLargeWeightsIsNotSplit) {
+  SplitStep step(R"(
+x = Placeholder() {dtype=float, shape=<?,4>}
+w = Placeholder() {dtype=float, shape=<4,4>}
+a = Tanh(x) {T=float}
+b = Neg(a) {T=float}
+y = MatMul(b, w) {T=float}
+)",
+                 {.feeds = {{"x", {10, 4}}, {"w", {4, 4}}}, .fetches = {"y"}}, {"a", "b", "y"}, 10);
+  EXPECT_THAT(step.Split(64), testing::EndsWith("b/rows[10] y[10]"));
+}
+
+TEST(SplitIntoMicrobatchesTest, StepThatWritesIsNotSplit) {
+  SplitStep step(absl::StrCat(kChain, R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+value = Const() {dtype=float, value=float<2>{1, 2}}
+write = AssignVariableOp(v, value) {dtype=float}
+)"),
+                 {.feeds = {{"x", {10, 4}}}, .fetches = {"b"}, .targets = {"write"}}, {"a", "b"},
+                 10);
+  EXPECT_EQ(step.Split(32), "a[10] b[10] write");
+}
+
+// Compiles the step to a plan. Returns the number of copies and the plan's arena.
+std::pair<int, int64_t> CopiesAndArena(SplitStep step) {
+  if (step.state == nullptr) return {};
+  step.Split(32);
+  step.Run(ChooseKernels(), ScheduleNodes(), AssignStorage(), EmitInstructions(), PlanMemory(),
+           CheckPlan());
+  const absl::Status status = CheckPlan::Check(*step.state->plan);
+  EXPECT_TRUE(status.ok()) << status;
+  int copies = 0;
+  for (const Instruction& instruction : step.state->plan->instructions) {
+    copies += instruction.kind == InstructionKind::kCopy;
+  }
+  return {copies, step.state->plan->arena_bytes};
+}
+
+TEST(SplitIntoMicrobatchesTest, NodesReadAndWriteRowsInPlace) {
+  // The arena holds all rows of `b`, and one row of `a`, aligned to 64 bytes.
+  const auto [copies, arena] = CopiesAndArena(
+      SplitStep(kChain, {.feeds = {{"x", {100, 4}}}, .fetches = {"b"}}, {"a", "b"}, 100));
+  EXPECT_EQ(copies, 0);
+  EXPECT_EQ(arena, 1600 + 64);
+  // The same for a value that the section also reads, through a view.
+  EXPECT_EQ(CopiesAndArena(SplitStep(R"(
+x = Placeholder() {dtype=float, shape=<?,4>}
+sizes = Const() {dtype=int32, value=int32<3>{-1, 2, 2}}
+a = Tanh(x) {T=float}
+view = Reshape(a, sizes) {T=float}
+b = Neg(view) {T=float}
+)",
+                                     {.feeds = {{"x", {100, 4}}}, .fetches = {"view", "b"}},
+                                     {"a", "view", "b"}, 100))
+                .first,
+            0);
+}
+
+// A view of a feed has no producer that could write the rows elsewhere.
+TEST(SplitIntoMicrobatchesTest, RowsOfFeedAreCopied) {
+  EXPECT_EQ(CopiesAndArena(SplitStep(R"(
+x = Placeholder() {dtype=float, shape=<?,4>}
+sizes = Const() {dtype=int32, value=int32<3>{-1, 2, 2}}
+a = Tanh(x) {T=float}
+view = Reshape(x, sizes) {T=float}
+b = Neg(a) {T=float}
+)",
+                                     {.feeds = {{"x", {100, 4}}}, .fetches = {"b", "view"}},
+                                     {"a", "view", "b"}, 100))
+                .first,
+            100);
+}
+
+}  // namespace
+}  // namespace mirrorflow
