@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "distribute/passes/bucket_collectives.h"
 #include "distribute/passes/count_replicas.h"
+#include "distribute/passes/find_batch_rows.h"
 #include "distribute/passes/insert_collectives.h"
 #include "distribute/passes/mark_rows.h"
 #include "distribute/passes/order_collectives.h"
@@ -75,6 +76,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<ElideAttentionTransposes>();
 
   p.Add<PropagateSharding>();
+  p.Add<FindBatchRows>();
   p.Add<InsertCollectives>();
   p.Add<MixedPrecision>();
   p.Add<ReduceInUpdates>();

@@ -413,6 +413,7 @@ class Replicator {
     const auto known = whole_.find(value);
     if (known != whole_.end()) return known->second;
     const Sharding& sharding = c_.shardings.at(value);
+    if (num_replicas_ == 1) return values_.at(value)[0];
     if (const Sharded* s = AsSharded(sharding)) {
       const std::string name = absl::StrCat(value.node->name(), "/rows");
       const Output whole = ops::ConcatV2(Made(name), values_.at(value), s->dim);

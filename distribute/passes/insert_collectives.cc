@@ -253,7 +253,7 @@ class Inserter {
 }  // namespace
 
 absl::StatusOr<bool> InsertCollectives::Run(Compilation& c) {
-  if (!c.shard) return false;  // the only replica has all rows
+  if (!c.shard) return false;  // shardings only mark rows (FindBatchRows)
   return Inserter(c).Run();
 }
 

@@ -2,14 +2,12 @@
 #include "distribute/passes/propagate_sharding.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -611,55 +609,10 @@ bool LeaveWhole(Compilation& c) {
   return changed;
 }
 
-// Marks the values of an unsharded step whose rows belong to the rows of its feeds, as if a second
-// replica had some of them. Nothing has to be moved for that: the only replica has all rows. A plan
-// can then compute some rows at a time (SplitIntoMicrobatches). Marks no value of a training step,
-// which would gain nothing, or if the step cannot be sharded.
-void MarkRowsOfBatch(Compilation& c) {
-  const auto writes = [](const Node* node) { return node->op().role == OpRole::kWrite; };
-  if (c.is_body || !c.bodies.empty() || absl::c_any_of(c.graph.Nodes(), writes)) return;
-  Compilation sharded;
-  sharded.graph = c.graph.Clone();
-  const auto own = [&](const Output& value) {  // cloning preserves ids
-    return sharded.graph.node(value.node->id())->output(value.index);
-  };
-  absl::c_transform(c.feeds, std::back_inserter(sharded.feeds), own);
-  absl::c_transform(c.fetches, std::back_inserter(sharded.fetches), own);
-  for (const Node* node : c.targets) sharded.targets.push_back(sharded.graph.node(node->id()));
-  sharded.ops = c.ops;
-  sharded.layout = c.layout;
-  sharded.feed_shapes = c.feed_shapes;
-  sharded.world.size = 2;
-  int runs_left = kMaxRuns;
-  if (!Propagation(sharded, runs_left).Run().ok()) return;
-  const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(c.graph);
-  if (!order.ok()) return;
-  // Returns whether the node can take input `i` as it is: no conversion will be inserted.
-  const auto takes = [&](const Node& node, int i) {
-    const Shardings& required = sharded.required_inputs[node.id()];
-    return c.shardings.at(node.input(i)) ==
-           (required.empty() ? Sharding(Replicated()) : required[i]);
-  };
-  for (const Node* node : *order) {
-    if (sharded.graph.node(node->id()) == nullptr) continue;  // replaced with its decomposition
-    bool converts = false;
-    for (int i = 0; i < node->num_inputs(); ++i) converts |= !takes(*node, i);
-    for (int i = 0; i < node->num_outputs() && !converts; ++i) {
-      const Sharding& sharding = sharded.shardings.at(own(node->output(i)));
-      if (AsSharded(sharding) != nullptr) c.shardings.Set(node->output(i), sharding);
-    }
-  }
-  c.axes = std::move(sharded.axes);
-}
-
 }  // namespace
 
 absl::StatusOr<bool> PropagateSharding::Run(Compilation& c) {
-  if (!c.shard) {
-    const bool changed = LeaveWhole(c);
-    MarkRowsOfBatch(c);
-    return changed;
-  }
+  if (!c.shard) return LeaveWhole(c);
   int runs_left = kMaxRuns;
   MF_RETURN_IF_ERROR(Propagation(c, runs_left).Run());
   return true;

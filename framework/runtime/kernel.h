@@ -48,7 +48,8 @@ struct StepParams {
   uint64_t seed = 0;
   uint64_t iteration = 0;  // of the enclosing loops; see IterationOf
   int64_t replica = 0;     // this replica's rank
-  // The first global row of this replica's shard of each axis.
+  // The first global row of this replica's shard of each axis. A kernel adds
+  // KernelContext::first_row.
   int64_t first_row[kMaxAxes] = {};
 
   friend bool operator==(const StepParams&, const StepParams&) = default;
@@ -130,7 +131,8 @@ struct OperandForm {
 struct KernelPlan {
   std::unique_ptr<const Kernel> kernel;
   int64_t scratch_bytes = 0;
-  // (input, output) pairs: the output may reuse the input's memory if the input has no later use.
+  // (input, output) pairs of equal size: the output may reuse the input's memory if the input has
+  // no later use.
   std::vector<std::pair<int, int>> in_place = {};
   // True if Run can fail because of input values, such as a label out of range. Kernels that can
   // fail run before the first update of a variable.

@@ -19,17 +19,17 @@ class FirstRow {
     const Sharded* s = AsSharded(c.output_sharding(0));
     if (s == nullptr || s->dim != dim) return;
     axis_ = s->axis;
-    in_shard_ = c.first_row();
+    first_in_shard_ = c.first_row();
     factor_ = s->factor;
   }
 
   int64_t of(const StepParams& params) const {
-    return factor_ == 0 ? 0 : (params.first_row[axis_] + in_shard_) * factor_;
+    return factor_ == 0 ? 0 : (params.first_row[axis_] + first_in_shard_) * factor_;
   }
 
  private:
   AxisId axis_ = 0;
-  int64_t in_shard_ = 0;
+  int64_t first_in_shard_ = 0;
   int64_t factor_ = 0;  // 0 if the rows are not sharded
 };
 

@@ -34,6 +34,7 @@ bool MayFuse(const Node& node) {
 
 // Returns whether each replica holds the same elements of both values.
 bool HaveSameShards(const Compilation& c, const Output& a, const Output& b) {
+  if (!c.shard) return c.values().shape(a) == c.values().shape(b);
   const Sharded *of_a = AsSharded(c.shardings.at(a)), *of_b = AsSharded(c.shardings.at(b));
   const bool same = of_a == nullptr ? of_b == nullptr : of_b != nullptr && *of_a == *of_b;
   return same && c.values().shape(a) == c.values().shape(b);

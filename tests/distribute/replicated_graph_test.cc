@@ -233,6 +233,14 @@ TEST(ReplicatedGraph, NodesAreCopiedPerReplicaAndCollectiveBecomesOneCall) {
   EXPECT_EQ(result->functions().functions().begin()->first.rfind("AllReduce_sum_3_", 0), 0u);
 }
 
+TEST(ReplicatedGraph, OneReplicaHasAllRows) {
+  const auto graph = SumOfSquares();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto result = ReplicateForFetch(*graph, "square", 1);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->values().shape(result->FindNode("square")->output(0)), Shape({4, 2}));
+}
+
 TEST(ReplicatedGraph, MissingInitialValueIsReported) {
   auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();

@@ -6,7 +6,6 @@
 #include "framework/compiler/bucket_gradients.h"
 #include "framework/compiler/invariants.h"
 #include "framework/compiler/passes/order_variables.h"
-#include "framework/compiler/plan/split_into_microbatches.h"
 
 namespace mirrorflow {
 namespace {
@@ -111,19 +110,14 @@ class Assigner {
     }
   }
 
-  // Assigns the joined rows one storage, and lets each producer of rows write its part of it.
+  // Assigns the joined rows one storage, so that the kernel that produces some of them writes there
+  // directly.
   void PlaceJoin(const Node& node) {
-    StorageTable::Slots& slots = table_.slots[node.id()];
     const int joined = table_.Add(node.output(0), {.bytes = s_.LocalBytes(node.output(0))});
     int64_t end = 0;
     for (const Output& rows : node.inputs()) {
-      slots.storages.push_back(
-          table_.Add({.bytes = s_.LocalBytes(rows), .offset = end, .parent = joined}));
+      table_.Add(rows, {.bytes = s_.LocalBytes(rows), .offset = end, .parent = joined});
       end += s_.LocalBytes(rows);
-      const Output producer = StripViews(rows);
-      const bool direct = Computes(producer.node->op()) && table_.of(producer) < 0;
-      if (direct) table_.Set(producer, slots.storages.back());
-      slots.needs_copy.push_back(!direct);
     }
   }
 
@@ -163,7 +157,7 @@ class Assigner {
                                   .parent = table_.of(whole)});
     } else {
       for (int i = 0; i < node.num_outputs(); ++i) {
-        if (table_.of(node.output(i)) >= 0) continue;  // PlaceCollectives has already assigned it
+        if (table_.of(node.output(i)) >= 0) continue;  // it is already placed
         const bool gathers = op.role == OpRole::kCollective;
         table_.Add(node.output(i), {.bytes = s_.LocalBytes(node.output(i)), .pinned = gathers});
       }
@@ -189,10 +183,10 @@ class Assigner {
         const int out = table_.of(node.output(o));
         if (in < 0 || out < 0 || table_.all[out].parent >= 0) continue;
         const Storage &from = table_.all[in], &to = table_.all[out];
+        // The sizes differ if the input is only part of a larger storage.
         const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                                !to.pinned && from.bytes == to.bytes && in != out;
-        const bool is_part = table_.all[table_.of(node.input(i))].bytes != from.bytes;
-        if (!both_free || is_part || last_read[in] != static_cast<int>(p)) continue;
+        if (!both_free || last_read[in] != static_cast<int>(p)) continue;
         int readers = 0;  // operands in this memory: a second one could be read after the write
         for (const Output& other : node.inputs()) readers += table_.RootOf(other) == in;
         for (int k = 0; k < node.num_outputs(); ++k) readers += table_.RootOf(node.output(k)) == in;

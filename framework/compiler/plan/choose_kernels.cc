@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/invariants.h"
 #include "framework/compiler/passes/order_variables.h"
-#include "framework/compiler/plan/split_into_microbatches.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel.h"
 

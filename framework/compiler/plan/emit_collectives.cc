@@ -41,9 +41,7 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
   for (int i = 0; i < node.num_inputs(); ++i) {
     flight->uses.push_back({slots.storages[i], false});
     flight->uses.push_back({slots.storages[i], true});
-    if (!slots.needs_copy[i]) continue;
-    writer_.Copy(s_.storage.of(node.input(i)), slots.storages[i], flight->name);
-    plan_.copied_to_buckets += s_.storage.all[slots.storages[i]].bytes;
+    if (slots.needs_copy[i]) Copy(s_.storage.of(node.input(i)), slots.storages[i], flight->name);
   }
   collective->operation = PlannedAllReduce{ReductionOf(node)};
   collective->dtype = node.output_dtype(0);
@@ -138,6 +136,20 @@ void EmitCollectives::Launch(InFlight flight) {
     writer_.AppendEvent(InstructionKind::kRecord, LaneKind::kCommunicate, flight.done);
   }
   in_flight_.push_back(std::move(flight));
+}
+
+void EmitCollectives::Copy(int from, int to, int name) {
+  const int64_t bytes = s_.storage.all[to].bytes;
+  const Instruction copy{.kind = InstructionKind::kCopy,
+                         .first_operand = writer_.NextOperand(),
+                         .num_inputs = 1,
+                         .num_outputs = 1,
+                         .node = name,
+                         .bytes = bytes};
+  writer_.AddOperand(from);
+  writer_.AddOperand(to);
+  plan_.copied_to_buckets += bytes;
+  writer_.Append(copy, {{from, false}, {to, true}});
 }
 
 void EmitCollectives::FinishUpTo(int sequence) {

@@ -44,6 +44,7 @@ class EmitCollectives {
   void StartRows(const Node& node, PlannedCollective* collective, InFlight* flight);
   void StartUpdate(const Node& node, PlannedCollective* collective, InFlight* flight);
   void DescribeProduct(const Node& node, UpdateCall call, PlannedCollective* collective);
+  void Copy(int from, int to, int name);
   void Launch(InFlight flight);
 
   PlanState& s_;

@@ -54,20 +54,8 @@ class Emitter {
     } else if (s_.kernel_plans[node.id()].kernel != nullptr) {
       collectives_.FinishUpTo(wait_for);
       EmitKernel(node);
-    } else if (node.op().role == OpRole::kJoinRows) {
-      collectives_.FinishUpTo(wait_for);
-      EmitJoin(node);
     } else {
       seen_collective_[node.id()] = wait_for;
-    }
-  }
-
-  // Copies the rows that their producer could not write in place.
-  void EmitJoin(const Node& node) {
-    const StorageTable::Slots& slots = s_.storage.slots.at(node.id());
-    for (int i = 0; i < node.num_inputs(); ++i) {
-      if (!slots.needs_copy[i]) continue;
-      writer_.Copy(StorageOf(node.input(i)), slots.storages[i], writer_.AddName(node));
     }
   }
 

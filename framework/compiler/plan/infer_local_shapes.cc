@@ -21,7 +21,7 @@ LocalShapes ShapesOfShard(const Compilation& c, const std::vector<int64_t>& rows
 
 absl::StatusOr<bool> InferLocalShapes::Run(PlanState& s) {
   s.shapes = ShapesOfShard(s, s.plan->axis_rows);
-  // The rows of a step on a single replica are marked, but none are elsewhere.
+  // On a single replica, shardings only mark rows: feeds and fetches are whole.
   const auto sharding = [&s](const Output& value) {
     return s.shard ? s.shardings.at(value) : Sharding(Replicated());
   };

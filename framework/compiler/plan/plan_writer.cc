@@ -25,18 +25,6 @@ void PlanWriter::Append(Instruction instruction, const StorageUses& uses) {
   }
 }
 
-void PlanWriter::Copy(int from, int to, int name) {
-  const Instruction copy{.kind = InstructionKind::kCopy,
-                         .first_operand = NextOperand(),
-                         .num_inputs = 1,
-                         .num_outputs = 1,
-                         .node = name,
-                         .bytes = s_.storage.all[to].bytes};
-  AddOperand(from);
-  AddOperand(to);
-  Append(copy, {{from, false}, {to, true}});
-}
-
 void PlanWriter::Order(LaneKind from, LaneKind to) {
   const EventId event = plan_.num_events++;
   AppendEvent(InstructionKind::kRecord, from, event);

@@ -30,8 +30,6 @@ class PlanWriter {
   // refer to them.
   int AddName(const Node& node);
   void Append(Instruction instruction, const StorageUses& uses);
-  // Appends a copy from one storage to another of the same size, for the node `name` (AddName).
-  void Copy(int from, int to, int name);
   void AppendEvent(InstructionKind kind, LaneKind lane, EventId event) {
     Append({.kind = kind, .lane = lane, .event = event}, {});
   }

@@ -32,8 +32,7 @@ struct Storage {
 
 class StorageTable {
  public:
-  // The operands of an all-reduce, or of a node that joins rows: the storages of its values, in
-  // memory order.
+  // The operands of an all-reduce: the storages of its values, in memory order.
   struct Slots {
     std::vector<int> storages;  // by operand
     std::vector<char> needs_copy;
@@ -77,7 +76,7 @@ class StorageTable {
   }
 
   std::vector<Storage> all;
-  absl::flat_hash_map<NodeId, Slots> slots;  // by node
+  absl::flat_hash_map<NodeId, Slots> slots;  // by all-reduce
   // The constants that are operands, and their offsets.
   std::vector<std::pair<const Node*, int64_t>> constants;
   int64_t constants_bytes = 0;

@@ -222,7 +222,7 @@ y = Neg(equal) {T=float}
 n = NumReplicas()
 )",
                      names, 1),
-            "x = Placeholder() : sharded(a0, dim 0, x1)\n"
+            "x = Placeholder() : replicated\n"
             "part = MatMul(x, x) : replicated\n"
             "y = Neg(part) : replicated\n"
             "n/Const = Const() = int32<>{1} : replicated\n");

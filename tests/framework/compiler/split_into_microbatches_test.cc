@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/plan/assign_storage.h"
 #include "framework/compiler/plan/check_plan.h"
@@ -144,54 +145,66 @@ write = AssignVariableOp(v, value) {dtype=float}
   EXPECT_EQ(step.Split(32), "a[10] b[10] write");
 }
 
-// Compiles the step to a plan. Returns the number of copies and the plan's arena.
-std::pair<int, int64_t> CopiesAndArena(SplitStep step) {
-  if (step.state == nullptr) return {};
-  step.Split(32);
+// Compiles the step to a plan, and returns the size of the arena. No instruction copies rows.
+int64_t ArenaOf(SplitStep step) {
+  if (step.state == nullptr) return 0;
+  EXPECT_THAT(step.Split(64), testing::HasSubstr("/rows_from_"));
   step.Run(ChooseKernels(), ScheduleNodes(), AssignStorage(), EmitInstructions(), PlanMemory(),
            CheckPlan());
   const absl::Status status = CheckPlan::Check(*step.state->plan);
   EXPECT_TRUE(status.ok()) << status;
-  int copies = 0;
-  for (const Instruction& instruction : step.state->plan->instructions) {
-    copies += instruction.kind == InstructionKind::kCopy;
-  }
-  return {copies, step.state->plan->arena_bytes};
+  EXPECT_TRUE(absl::c_all_of(step.state->plan->instructions, [](const Instruction& instruction) {
+    return instruction.kind == InstructionKind::kKernel;
+  }));
+  return step.state->plan->arena_bytes;
 }
 
+// The arena holds all rows of `b`, and two rows of `a`, aligned to 64 bytes.
 TEST(SplitIntoMicrobatchesTest, NodesReadAndWriteRowsInPlace) {
-  // The arena holds all rows of `b`, and one row of `a`, aligned to 64 bytes.
-  const auto [copies, arena] = CopiesAndArena(
-      SplitStep(kChain, {.feeds = {{"x", {100, 4}}}, .fetches = {"b"}}, {"a", "b"}, 100));
-  EXPECT_EQ(copies, 0);
-  EXPECT_EQ(arena, 1600 + 64);
-  // The same for a value that the section also reads, through a view.
-  EXPECT_EQ(CopiesAndArena(SplitStep(R"(
+  EXPECT_EQ(
+      ArenaOf(SplitStep(kChain, {.feeds = {{"x", {100, 4}}}, .fetches = {"b"}}, {"a", "b"}, 100)),
+      1600 + 64);
+}
+
+// The arena holds all rows of `a`, which `view` shares, and of `b`.
+TEST(SplitIntoMicrobatchesTest, ViewThatLeavesSectionReadsJoinedRows) {
+  EXPECT_EQ(ArenaOf(SplitStep(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 sizes = Const() {dtype=int32, value=int32<3>{-1, 2, 2}}
 a = Tanh(x) {T=float}
 view = Reshape(a, sizes) {T=float}
 b = Neg(view) {T=float}
 )",
-                                     {.feeds = {{"x", {100, 4}}}, .fetches = {"view", "b"}},
-                                     {"a", "view", "b"}, 100))
-                .first,
-            0);
+                              {.feeds = {{"x", {100, 4}}}, .fetches = {"view", "b"}},
+                              {"a", "view", "b"}, 100)),
+            2 * 1600);
 }
 
-// A view of a feed has no producer that could write the rows elsewhere.
-TEST(SplitIntoMicrobatchesTest, RowsOfFeedAreCopied) {
-  EXPECT_EQ(CopiesAndArena(SplitStep(R"(
+// No kernel could write the rows of a feed elsewhere.
+TEST(SplitIntoMicrobatchesTest, ViewOfFeedIsNotJoined) {
+  EXPECT_EQ(ArenaOf(SplitStep(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 sizes = Const() {dtype=int32, value=int32<3>{-1, 2, 2}}
 a = Tanh(x) {T=float}
 view = Reshape(x, sizes) {T=float}
 b = Neg(a) {T=float}
 )",
-                                     {.feeds = {{"x", {100, 4}}}, .fetches = {"b", "view"}},
-                                     {"a", "view", "b"}, 100))
-                .first,
-            100);
+                              {.feeds = {{"x", {100, 4}}}, .fetches = {"b", "view"}},
+                              {"a", "view", "b"}, 100)),
+            1600 + 64);
+}
+
+// Nothing uses the statistics, which all rows share.
+TEST(SplitIntoMicrobatchesTest, UnusedResultNeedNotHaveRows) {
+  SplitStep step(R"(
+x = Placeholder() {dtype=float, shape=<?,2,2,4>}
+v = Const() {dtype=float, value=float<4>{1, 1, 1, 1}}
+a = Tanh(x) {T=float}
+y = FusedBatchNormV3(a, v, v, v, v) {T=float, U=float, is_training=false}
+b = Neg(y) {T=float}
+)",
+                 {.feeds = {{"x", {10, 2, 2, 4}}}, .fetches = {"b"}}, {"a", "y", "b"}, 10);
+  EXPECT_THAT(step.Split(128), testing::EndsWith("y/rows_from_9[1] b/rows_from_9[1] b/rows[10]"));
 }
 
 }  // namespace
