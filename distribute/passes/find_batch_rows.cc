@@ -29,13 +29,25 @@ Compilation CopyForTwoReplicas(const Compilation& c) {
   return copy;
 }
 
-bool IsWrite(const Node* node) { return node->op().role == OpRole::kWrite; }
+// Returns whether a plan could gain from micro-batches.
+bool MayGain(const Compilation& c) {
+  bool is_large = false;
+  for (const Node* node : c.graph.Nodes()) {
+    if (node->op().role == OpRole::kWrite) return false;
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      const Output value = node->output(i);
+      if (value.dtype() != DT_RESOURCE)
+        is_large |= c.ValueBytes(value) > c.options.microbatch_bytes;
+    }
+  }
+  return is_large && c.options.microbatch_bytes > 0;
+}
 
 }  // namespace
 
 absl::StatusOr<bool> FindBatchRows::Run(Compilation& c) {
   if (c.shard || c.world.size > 1 || c.is_body || !c.bodies.empty()) return false;
-  if (c.options.microbatch_bytes <= 0 || absl::c_any_of(c.graph.Nodes(), IsWrite)) return false;
+  if (!MayGain(c)) return false;
   Compilation sharded = CopyForTwoReplicas(c);
   // A step that cannot be sharded runs on a single replica all the same.
   if (!PropagateSharding().Run(sharded).ok() || sharded.axes.size() != 1) return false;

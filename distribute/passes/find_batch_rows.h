@@ -5,8 +5,8 @@
 // then compute a few rows at a time (SplitIntoMicrobatches).
 //
 // A node counts if PropagateSharding would shard it between two replicas without converting any of
-// its inputs. Finds nothing in a step that writes variables, has branches or loops, or has feeds
-// with different numbers of rows.
+// its inputs. Finds nothing in a step that writes variables, has branches or loops, has feeds with
+// different numbers of rows, or has no value larger than CompileOptions::microbatch_bytes.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_FIND_BATCH_ROWS_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_FIND_BATCH_ROWS_H_
 
@@ -18,7 +18,6 @@ class FindBatchRows final : public Pass {
  public:
   absl::string_view name() const override { return "find_batch_rows"; }
   Facts needs() const override { return kSharded; }
-  bool optional() const override { return true; }
   bool enters_bodies() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -2,6 +2,7 @@
 #include "framework/compiler/plan/split_into_microbatches.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -100,32 +101,42 @@ class SectionFinder {
   absl::StatusOr<std::optional<Section>> Find() {
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(s_.graph));
     FindRowWise(order);
-    int64_t largest = 0;
-    for (const Node* node : order) {
-      if (row_wise_[node->id()]) largest = std::max(largest, BytesOfRows(*node));
-    }
+    const int64_t largest = MostBytesOfRows(order);
     if (rows_.count() < 2 || !IsLarge(largest)) return std::nullopt;
-    const int64_t microbatches = rows_.count() / RowsOfMicrobatch(largest);
-    // The results of a large node stay in the cache until their last use if that is in the section,
-    // too. But each micro-batch reads the weights.
+    const absl::Span<Node* const> range =
+        RangeThatSavesMost(order, rows_.count() / RowsOfMicrobatch(largest));
+    if (range.empty()) return std::nullopt;
+    Section section{.rows = RowsOfMicrobatch(MostBytesOfRows(range))};
+    absl::c_copy_if(range, std::back_inserter(section.nodes),
+                    [this](const Node* node) { return row_wise_[node->id()]; });
+    return section;
+  }
+
+ private:
+  // Returns the part of `order` whose row-wise nodes save the most bytes of memory traffic if they
+  // run in micro-batches. The results of a large node stay in the cache until their last use, if
+  // that is in the range, too. But each micro-batch reads the weights.
+  absl::Span<Node* const> RangeThatSavesMost(absl::Span<Node* const> order,
+                                             int64_t microbatches) const {
     const std::vector<std::vector<size_t>> last_used = FindLastUses(order);
-    size_t first = 0, best_first = 0, best_end = 0;
-    int64_t saved = 0, most_saved = 0;
+    absl::Span<Node* const> best;
+    int64_t most_saved = 0;
+    size_t first = 0;
+    int64_t saved = 0;    // by [first, i]
     int64_t pending = 0;  // what the results that later nodes use can still save
     for (size_t i = 0; i < order.size(); ++i) {
       const Node& node = *order[i];
       if (row_wise_[node.id()]) {
         saved -= microbatches * BytesOfWeights(node);
+        pending += BytesKept(node);
         for (const size_t producer : last_used[i]) {
-          if (producer < first) continue;
+          if (producer < first || !row_wise_[order[producer]->id()]) continue;
           saved += BytesKept(*order[producer]);
           pending -= BytesKept(*order[producer]);
         }
-        pending += BytesKept(node);
         if (saved > most_saved) {
           most_saved = saved;
-          best_first = first;
-          best_end = i + 1;
+          best = order.subspan(first, i + 1 - first);
         }
       }
       const bool ends = !row_wise_[node.id()] && depends_on_rows_[node.id()];
@@ -134,19 +145,9 @@ class SectionFinder {
         saved = pending = 0;
       }
     }
-    if (most_saved == 0) return std::nullopt;
-    Section section;
-    largest = 0;
-    for (size_t i = best_first; i < best_end; ++i) {
-      if (!row_wise_[order[i]->id()]) continue;
-      section.nodes.push_back(order[i]);
-      largest = std::max(largest, BytesOfRows(*order[i]));
-    }
-    section.rows = RowsOfMicrobatch(largest);
-    return section;
+    return best;
   }
 
- private:
   void FindRowWise(absl::Span<Node* const> order) {
     row_wise_.resize(s_.graph.id_limit());
     std::vector<Node*> row_wise;
@@ -175,6 +176,14 @@ class SectionFinder {
       if (!rows_.In(node.output(i)) && IsUsed(s_, node.output(i))) return false;
     }
     return takes_rows;
+  }
+
+  int64_t MostBytesOfRows(absl::Span<Node* const> nodes) const {
+    int64_t most = 0;
+    for (const Node* node : nodes) {
+      if (row_wise_[node->id()]) most = std::max(most, BytesOfRows(*node));
+    }
+    return most;
   }
 
   // Returns the bytes of all rows that the node reads and writes.
