@@ -169,8 +169,8 @@ struct Compilation {
   // If true, the plan can keep values that change rarely as forms (framework/runtime/forms.h). Only
   // host memory can hold forms, and a body's operands are its arguments.
   bool keeps_forms = false;
-  // If false, no value is distributed and no collective is inserted; shardings only mark rows of the
-  // batch (FindBatchRows). False on a single replica.
+  // If false, no value is distributed and no collective is inserted; shardings only mark rows of
+  // the batch (FindBatchRows). False on a single replica.
   bool shard = true;
   Facts facts = 0;  // the facts that the passes run so far have established
 

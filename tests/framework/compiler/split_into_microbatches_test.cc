@@ -166,18 +166,20 @@ TEST(SplitIntoMicrobatchesTest, NodesReadAndWriteRowsInPlace) {
       1600 + 64);
 }
 
-// The arena holds all rows of `a`, which `view` shares, and of `b`.
+// The arena holds all rows of `b`, which `view` shares, and of `d`, and two rows of `a` or `c`.
 TEST(SplitIntoMicrobatchesTest, ViewThatLeavesSectionReadsJoinedRows) {
   EXPECT_EQ(ArenaOf(SplitStep(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 sizes = Const() {dtype=int32, value=int32<3>{-1, 2, 2}}
 a = Tanh(x) {T=float}
-view = Reshape(a, sizes) {T=float}
-b = Neg(view) {T=float}
+b = Neg(a) {T=float}
+view = Reshape(b, sizes) {T=float}
+c = Exp(view) {T=float}
+d = Neg(c) {T=float}
 )",
-                              {.feeds = {{"x", {100, 4}}}, .fetches = {"view", "b"}},
-                              {"a", "view", "b"}, 100)),
-            2 * 1600);
+                              {.feeds = {{"x", {100, 4}}}, .fetches = {"view", "d"}},
+                              {"a", "b", "view", "c", "d"}, 100)),
+            2 * 1600 + 64);
 }
 
 // No kernel could write the rows of a feed elsewhere.
