@@ -38,10 +38,15 @@ absl::Status RunAll(const Graph& graph, const RunAllOptions& options) {
                                                 .step_timeout = options.step_timeout,
                                                 .pin_threads = false,
                                                 .max_bytes = max_bytes,
-                                                .compile = {.verify = true, .check_plan = true}}));
+                                                .compile = {.microbatch_bytes = 1,
+                                                            .verify = true,
+                                                            .check_plan = true}}));
   MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, endpoints.fetches, endpoints.targets));
-  return step.Run(values).status();
+  MF_RETURN_IF_ERROR(step.Run(values).status());
+  // Steps that write nothing run in micro-batches.
+  MF_ASSIGN_OR_RETURN(Step inference, session->Prepare(feeds, endpoints.fetches, {}));
+  return inference.Run(values).status();
 }
 
 }  // namespace mirrorflow
