@@ -34,11 +34,13 @@ bool MayGain(const Compilation& c) {
   bool is_large = false;
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role == OpRole::kWrite) return false;
-    for (int i = 0; i < node->num_outputs(); ++i) {
-      const Output value = node->output(i);
-      if (value.dtype() != DT_RESOURCE)
-        is_large |= c.ValueBytes(value) > c.options.microbatch_bytes;
-    }
+    int64_t bytes = 0;
+    const auto add = [&](const Output& value) {
+      if (value.dtype() != DT_RESOURCE) bytes += c.ValueBytes(value);
+    };
+    absl::c_for_each(node->inputs(), add);
+    for (int i = 0; i < node->num_outputs(); ++i) add(node->output(i));
+    is_large |= bytes > c.options.microbatch_bytes;
   }
   return is_large && c.options.microbatch_bytes > 0;
 }
@@ -56,12 +58,15 @@ absl::StatusOr<bool> FindBatchRows::Run(Compilation& c) {
     const Node* const copy = sharded.graph.node(node->id());
     if (copy == nullptr) continue;  // replaced with its decomposition
     const Shardings& required = sharded.required_inputs[node->id()];
-    bool converts = false;
+    bool is_row_wise = true;
     for (int i = 0; i < node->num_inputs(); ++i) {
       const Sharding needs = required.empty() ? Sharding(Replicated()) : required[i];
-      converts |= c.shardings.at(node->input(i)) != needs;
+      is_row_wise &= c.shardings.at(node->input(i)) == needs;
     }
-    for (int i = 0; i < node->num_outputs() && !converts; ++i) {
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      is_row_wise &= !IsPerReplica(sharded.shardings.at(copy->output(i)));
+    }
+    for (int i = 0; i < node->num_outputs() && is_row_wise; ++i) {
       const Sharding& sharding = sharded.shardings.at(copy->output(i));
       if (AsSharded(sharding) != nullptr) c.shardings.Set(node->output(i), sharding);
     }

@@ -5,8 +5,10 @@
 // then compute a few rows at a time (SplitIntoMicrobatches).
 //
 // A node counts if PropagateSharding would shard it between two replicas without converting any of
-// its inputs. Finds nothing in a step that writes variables, has branches or loops, has feeds with
-// different numbers of rows, or has no value larger than CompileOptions::microbatch_bytes.
+// its inputs, and without results that differ between replicas. Finds nothing in a step that writes
+// variables, has branches or loops, has no feed with an unknown leading dimension or several with
+// different numbers of rows, or has no node that accesses more than
+// CompileOptions::microbatch_bytes.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_FIND_BATCH_ROWS_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_FIND_BATCH_ROWS_H_
 

@@ -43,9 +43,11 @@ struct Program {
     fetches = {norm.y, norm.batch_mean, norm.batch_variance, d[0], d[1], d[2]};
   }
 
-  absl::StatusOr<std::vector<Tensor>> Run(const Tensor& value, std::vector<int64_t> rows) const {
-    MF_ASSIGN_OR_RETURN(auto session,
-                        CreateTestSession(graph, {.replicas = static_cast<int>(rows.size())}));
+  absl::StatusOr<std::vector<Tensor>> Run(const Tensor& value, std::vector<int64_t> rows,
+                                          int64_t microbatch_bytes = 0) const {
+    TestSessionOptions options{.replicas = static_cast<int>(rows.size())};
+    options.session.compile.microbatch_bytes = microbatch_bytes;
+    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
     MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, fetches, {}));
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run({value}, {.replica_rows = rows}));
     std::vector<Tensor> results;
@@ -97,6 +99,20 @@ std::vector<double> ByRows(const std::vector<int64_t>& rows) {
   std::vector<double> weights;
   for (const int64_t r : rows) weights.push_back(static_cast<double>(r) / all);
   return weights;
+}
+
+// Micro-batches would normalise their rows separately. Nothing else uses the statistics.
+TEST(PerReplicaBatchNorm, StatisticsCoverAllRowsOfReplica) {
+  const Tensor value = Images(32);
+  for (const std::vector<int64_t>& rows : std::vector<std::vector<int64_t>>{{32}, {20, 12}}) {
+    Program program(/*per_replica=*/true);
+    program.fetches = {ops::Tanh(program.root, program.norm.y)};
+    const auto want = program.Run(value, rows);
+    const auto got = program.Run(value, rows, /*microbatch_bytes=*/64);
+    ASSERT_TRUE(want.ok()) << want.status();
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(Difference((*want)[0], (*got)[0], {1e-5, 1e-5}), "");
+  }
 }
 
 TEST(PerReplicaBatchNorm, NormalisesEachReplicaSliceSeparately) {

@@ -32,21 +32,23 @@ absl::Status RunAll(const Graph& graph, const RunAllOptions& options) {
     feeds.push_back(feed);
     values.push_back(std::move(value));
   }
-  MF_ASSIGN_OR_RETURN(const auto strategy,
-                      MirroredStrategy::Create({.num_cpu_replicas = options.replicas,
-                                                .collective_timeout = options.step_timeout,
-                                                .step_timeout = options.step_timeout,
-                                                .pin_threads = false,
-                                                .max_bytes = max_bytes,
-                                                .compile = {.microbatch_bytes = 1,
-                                                            .verify = true,
-                                                            .check_plan = true}}));
+  MF_ASSIGN_OR_RETURN(
+      const auto strategy,
+      MirroredStrategy::Create(
+          {.num_cpu_replicas = options.replicas,
+           .collective_timeout = options.step_timeout,
+           .step_timeout = options.step_timeout,
+           .pin_threads = false,
+           .max_bytes = max_bytes,
+           .compile = {.microbatch_bytes = 1, .verify = true, .check_plan = true}}));
   MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, endpoints.fetches, endpoints.targets));
-  MF_RETURN_IF_ERROR(step.Run(values).status());
+  const absl::Status status = step.Run(values).status();
+  if (status.code() == absl::StatusCode::kInternal || endpoints.fetches.empty()) return status;
   // Steps that write nothing run in micro-batches.
   MF_ASSIGN_OR_RETURN(Step inference, session->Prepare(feeds, endpoints.fetches, {}));
-  return inference.Run(values).status();
+  const absl::Status in_microbatches = inference.Run(values).status();
+  return in_microbatches.code() == absl::StatusCode::kInternal ? in_microbatches : status;
 }
 
 }  // namespace mirrorflow

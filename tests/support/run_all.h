@@ -19,8 +19,8 @@ struct RunAllOptions {
 };
 
 // Feeds all placeholders (floats with ones, others with zeros). Fetches or runs every node without
-// a consumer, in one step under MirroredStrategy with every check enabled, and then only fetches
-// them. Any error except Internal is caused by the graph.
+// a consumer, in one step under MirroredStrategy with every check enabled, then runs a second step
+// that only fetches. Any error except Internal is caused by the graph.
 absl::Status RunAll(const Graph& graph, const RunAllOptions& options);
 
 }  // namespace mirrorflow

@@ -110,8 +110,7 @@ class Assigner {
     }
   }
 
-  // Assigns the joined rows one storage, so that the kernel that produces some of them writes there
-  // directly.
+  // Places all joined rows in one storage. The kernels that produce them write directly into it.
   void PlaceJoin(const Node& node) {
     const int joined = table_.Add(node.output(0), {.bytes = s_.LocalBytes(node.output(0))});
     int64_t end = 0;

@@ -18,7 +18,7 @@ namespace {
 
 // A node whose operands and results fit into this many micro-batches is not worth splitting: they
 // mostly stay in the cache anyway.
-constexpr int64_t kMinMicrobatches = 4;
+constexpr int64_t kTooFewMicrobatches = 4;
 // Limits the size of plans, and the time to compile them.
 constexpr int64_t kMaxMicrobatches = 64;
 
@@ -85,7 +85,7 @@ class BatchRows {
   std::vector<char> depends_on_feed_;  // by node id
 };
 
-// Nodes in topological order, and how many rows each micro-batch has but possibly the last.
+// Nodes in topological order, and the number of rows of each micro-batch; the last may have fewer.
 struct Section {
   std::vector<Node*> nodes;
   int64_t rows = 0;
@@ -115,7 +115,7 @@ class SectionFinder {
  private:
   // Returns the part of `order` whose row-wise nodes save the most bytes of memory traffic if they
   // run in micro-batches. The results of a large node stay in the cache until their last use, if
-  // that is in the range, too. But each micro-batch reads the weights.
+  // that is in the range, too. But each of the `microbatches` reads the weights.
   absl::Span<Node* const> RangeThatSavesMost(absl::Span<Node* const> order,
                                              int64_t microbatches) const {
     const std::vector<std::vector<size_t>> last_used = FindLastUses(order);
@@ -173,7 +173,11 @@ class SectionFinder {
       takes_rows |= rows_.In(in);
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
-      if (!rows_.In(node.output(i)) && IsUsed(s_, node.output(i))) return false;
+      const Output result = node.output(i);
+      // A result that differs between replicas, such as the mean of their rows, depends on all
+      // rows; so may the other results.
+      if (IsPerReplica(s_.shardings.at(result))) return false;
+      if (!rows_.In(result) && IsUsed(s_, result)) return false;
     }
     return takes_rows;
   }
@@ -233,13 +237,13 @@ class SectionFinder {
     return last_used;
   }
 
-  // Returns the bytes written and read again in the cache if all users are in the section.
+  // Returns the memory traffic that the node's results save if all their users are in the section.
   int64_t BytesKept(const Node& node) const {
     return IsLarge(BytesOfRows(node)) ? 2 * BytesOfResults(node) : 0;
   }
 
   bool IsLarge(int64_t bytes) const {
-    return bytes / kMinMicrobatches > s_.options.microbatch_bytes;
+    return bytes / kTooFewMicrobatches > s_.options.microbatch_bytes;
   }
 
   // Returns the rows of a micro-batch with `microbatch_bytes` of a node that accesses `bytes` for
@@ -249,7 +253,7 @@ class SectionFinder {
     const int64_t bytes_of_row = std::max<int64_t>(bytes / count, 1);
     const int64_t most = std::max(
         {s_.options.microbatch_bytes / bytes_of_row, CeilDiv(count, kMaxMicrobatches), int64_t{1}});
-    for (int64_t rows = most; 2 * rows > most; --rows) {
+    for (int64_t rows = most; 2 * rows > most && CeilDiv(count, rows) <= kMaxMicrobatches; --rows) {
       if (count % rows == 0) return rows;
     }
     return CeilDiv(count, CeilDiv(count, most));

@@ -98,6 +98,12 @@ TEST(SplitIntoMicrobatchesTest, RowLargerThanMicrobatchIsMicrobatchOfItsOwn) {
   EXPECT_THAT(SplitChain(2, 10), testing::StartsWith("x/rows_from_0[1] a/rows_from_0[1]"));
 }
 
+TEST(SplitIntoMicrobatchesTest, NumberOfMicrobatchesIsLimited) {
+  // Three rows would be equal micro-batches, but 65 of them.
+  EXPECT_THAT(SplitChain(195, 1), testing::StartsWith("x/rows_from_0[4] "));
+  EXPECT_THAT(SplitChain(6400, 1), testing::StartsWith("x/rows_from_0[100] "));
+}
+
 TEST(SplitIntoMicrobatchesTest, FewMicrobatchesOrOneRowAreNotSplit) {
   EXPECT_EQ(SplitChain(8, 64), "a[8] b[8]");  // four micro-batches stay in the cache
   EXPECT_EQ(SplitChain(1, 1), "a[1] b[1]");
@@ -134,6 +140,36 @@ y = MatMul(b, w) {T=float}
   EXPECT_THAT(step.Split(64), testing::EndsWith("b/rows[10] y[10]"));
 }
 
+TEST(SplitIntoMicrobatchesTest, NodeWithControlEdgeIsNotSplit) {
+  SplitStep step(R"(
+x = Placeholder() {dtype=float, shape=<?,4>}
+v = Placeholder() {dtype=float, shape=<4>}
+a = Tanh(x) {T=float}
+b = Neg(a) {T=float}
+c = Exp(b) {T=float}
+later = Neg(v, ^b) {T=float}
+)",
+                 {.feeds = {{"x", {10, 4}}, {"v", {4}}}, .fetches = {"c", "later"}},
+                 {"a", "b", "c"}, 10);
+  EXPECT_THAT(step.Split(32), testing::Not(testing::HasSubstr("rows_from")));
+}
+
+// With training statistics of each replica, a row of `y` depends on all rows of the replica.
+TEST(SplitIntoMicrobatchesTest, NodeWithResultThatDiffersBetweenReplicasIsNotSplit) {
+  SplitStep step(R"(
+x = Placeholder() {dtype=float, shape=<?,2,2,4>}
+v = Const() {dtype=float, value=float<4>{1, 1, 1, 1}}
+a = Tanh(x) {T=float}
+y = FusedBatchNormV3(a, v, v, v, v) {T=float, U=float}
+b = Neg(y) {T=float}
+)",
+                 {.feeds = {{"x", {10, 2, 2, 4}}}, .fetches = {"b"}}, {"a", "y", "b"}, 10);
+  if (step.state == nullptr) return;
+  const Node* const y = step.state->graph.FindNode("y");
+  for (int i = 3; i < y->num_outputs(); ++i) step.state->shardings.Set(y->output(i), PerReplica());
+  EXPECT_EQ(step.Split(128), "a[10] y[10] b[10]");
+}
+
 TEST(SplitIntoMicrobatchesTest, StepThatWritesIsNotSplit) {
   SplitStep step(absl::StrCat(kChain, R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -164,6 +200,19 @@ TEST(SplitIntoMicrobatchesTest, NodesReadAndWriteRowsInPlace) {
   EXPECT_EQ(
       ArenaOf(SplitStep(kChain, {.feeds = {{"x", {100, 4}}}, .fetches = {"b"}}, {"a", "b"}, 100)),
       1600 + 64);
+}
+
+// The arena holds all rows of `b` and `c`, and two rows of `a`.
+TEST(SplitIntoMicrobatchesTest, ResultThatSectionAlsoReadsIsWrittenInPlace) {
+  EXPECT_EQ(
+      ArenaOf(SplitStep(R"(
+x = Placeholder() {dtype=float, shape=<?,4>}
+a = Tanh(x) {T=float}
+b = Neg(a) {T=float}
+c = Mul(a, b) {T=float}
+)",
+                        {.feeds = {{"x", {100, 4}}}, .fetches = {"b", "c"}}, {"a", "b", "c"}, 100)),
+      2 * 1600 + 64);
 }
 
 // The arena holds all rows of `b`, which `view` shares, and of `d`, and two rows of `a` or `c`.
