@@ -29,7 +29,7 @@ struct CompileOptions {
   // The most bytes of operands and results that a kernel on the CPU should access at once, so that
   // they stay in the cache. A step that writes no variable runs nodes with larger values for a few
   // rows of the batch at a time, if that makes more than four micro-batches. 0 turns this off. The
-  // default is what current servers have in the last-level cache for every few cores.
+  // default is roughly a few cores' share of the last-level cache of current servers.
   int64_t microbatch_bytes = 16 << 20;
   // For tests: if true, verifies the graph after every pass.
   bool verify = false;
