@@ -46,6 +46,8 @@ def await_order():
 
 mode, host = sys.argv[1:3]
 if host == "b" and mode != "other_worker" or host == "a" and mode == "other_worker":
+    if mode == "unordered" or mode == "other_worker":
+        time.sleep(1)  # orders are sent once all hosts are ready, so not before the ports arrive
     os.execvp(sys.argv[3], sys.argv[3:])
 if mode == "profile":
     print("Welcome to a!\x1b[2J", flush=True)
