@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a copy of the step, to be sharded between two replicas. The nodes keep their ids.
+// Returns a copy of the step for two replicas. Nodes keep their ids.
 Compilation CopyForTwoReplicas(const Compilation& c) {
   Compilation copy;
   copy.graph = c.graph.Clone();
@@ -29,7 +29,8 @@ Compilation CopyForTwoReplicas(const Compilation& c) {
   return copy;
 }
 
-// Returns whether a plan could gain from micro-batches.
+// Returns whether micro-batches could make the step faster: it writes no variables, and at least
+// one node accesses more than microbatch_bytes.
 bool MayGain(const Compilation& c) {
   bool is_large = false;
   for (const Node* node : c.graph.Nodes()) {
@@ -51,7 +52,7 @@ absl::StatusOr<bool> FindBatchRows::Run(Compilation& c) {
   if (c.shard || c.world.size > 1 || c.is_body || !c.bodies.empty()) return false;
   if (!MayGain(c)) return false;
   Compilation sharded = CopyForTwoReplicas(c);
-  // A step that cannot be sharded runs on a single replica all the same.
+  // An error only means that the step cannot be sharded. It can still run on one replica.
   if (!PropagateSharding().Run(sharded).ok() || sharded.axes.size() != 1) return false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   for (const Node* node : order) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FindBatchRows: finds the values of an inference step on a single replica whose rows come from the
-// rows of its feeds, and records them as shardings, although the replica has all rows. A plan can
-// then compute a few rows at a time (SplitIntoMicrobatches).
+// FindBatchRows: finds the values of a single-replica inference step that have one row, or a fixed
+// number of rows, for each row of the feeds. It records them as sharded, although the replica holds
+// all rows, so that SplitIntoMicrobatches can split the batch.
 //
-// A node counts if PropagateSharding would shard it between two replicas without converting any of
-// its inputs, and without results that differ between replicas. Finds nothing in a step that writes
-// variables, has branches or loops, has no feed with an unknown leading dimension or several with
-// different numbers of rows, or has no node that accesses more than
-// CompileOptions::microbatch_bytes.
+// A node qualifies if PropagateSharding would shard it over two replicas without converting its
+// inputs, and if none of its results would be per-replica. The pass does nothing if the step
+//  * writes a variable, or has branches or loops;
+//  * has no feed with an unknown leading dimension, or feeds with different numbers of rows;
+//  * has no node that accesses more than CompileOptions::microbatch_bytes.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_FIND_BATCH_ROWS_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_FIND_BATCH_ROWS_H_
 

@@ -26,10 +26,10 @@ struct CompileOptions {
   // reductions over replicas and updates stay in float. With DT_HALF, small gradients underflow to
   // 0 unless MinimizeOptions::loss_scale is set.
   DataType compute_dtype = DT_FLOAT;
-  // The most bytes of operands and results that a kernel on the CPU should access at once, so that
-  // they stay in the cache. A step that writes no variable runs nodes with larger values for a few
-  // rows of the batch at a time, if that makes more than four micro-batches. 0 turns this off. The
-  // default is roughly a few cores' share of the last-level cache of current servers.
+  // Limits how many bytes of operands and results a CPU kernel accesses at a time, so that they
+  // stay in the cache. Nodes that exceed four times this limit run in micro-batches, unless the
+  // step writes a variable. 0 disables micro-batches. The default is roughly a few cores' share of
+  // the last-level cache of current servers.
   int64_t microbatch_bytes = 16 << 20;
   // For tests: if true, verifies the graph after every pass.
   bool verify = false;

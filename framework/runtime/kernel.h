@@ -48,8 +48,8 @@ struct StepParams {
   uint64_t seed = 0;
   uint64_t iteration = 0;  // of the enclosing loops; see IterationOf
   int64_t replica = 0;     // this replica's rank
-  // The first global row of this replica's shard of each axis. A kernel adds
-  // KernelContext::first_row.
+  // The first global row of this replica's shard of each axis. Kernels must
+  // add KernelContext::first_row.
   int64_t first_row[kMaxAxes] = {};
 
   friend bool operator==(const StepParams&, const StepParams&) = default;
@@ -165,8 +165,8 @@ class KernelContext {
   // Return the sharding of output i and its global shape; random ops need both.
   virtual const Sharding& output_sharding(int i) const = 0;
   virtual const Shape& global_output_shape(int i) const = 0;
-  // Returns the first row that the kernel computes, counted in rows of the axis that splits its
-  // output, from the first row of the replica's shard. It is 0 except in micro-batches.
+  // Returns the index, in the replica's shard, of the first row that the kernel computes, in rows
+  // of the axis along which its output is sharded. It is 0 except in micro-batches.
   virtual int64_t first_row() const { return 0; }
   // Returns whether input i is a constant, or a variable that the step does not write. The kernel
   // can then ask for a form of it.

@@ -123,8 +123,8 @@ KernelPlan PackedMatMul(const ProductGeometry& g, const Epilogue& epilogue) {
 
 // Returns whether PackedProduct is the fastest kernel for a matrix b that rarely changes. With
 // AVX-512, oneDNN is faster for more rows than PackedProduct can multiply at once. Without AVX-512,
-// PackedProduct is nearly always the fastest. On a Zen 3 core, Product, PackedProduct and
-// oneDNN 2.6 with packed weights reach these fractions of the peak:
+// PackedProduct is nearly always the fastest. Fractions of
+// peak on a Zen 3 core for Product, PackedProduct and oneDNN 2.6 with packed weights:
 //     64 rows, 1024 x 1024 weights   0.66, 0.90, 0.43
 //    128 rows,  256 x 1024 weights   0.76, 0.91, 0.44
 //    512 rows, 1024 x  256 weights   0.77, 0.88, 0.83

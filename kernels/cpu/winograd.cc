@@ -85,8 +85,8 @@ bool Winograd::Supports(const ConvolutionGeometry& g) {
 
 // Estimates times in units of the multiplication of one pixel by the channels of one element of the
 // filter. The constants were measured on a Zen 3 processor with AVX2. AVX-512 halves the time of a
-// multiplication, but not the time to read the filter, which dominates if there are few pixels. The
-// other constants are not adapted to AVX-512.
+// multiplication, but not the time to read the filter, which is the bottleneck for small images.
+// The other constants are not tuned for AVX-512.
 int64_t Winograd::FastestTile(const ConvolutionGeometry& g, Windows windows, bool makes_form) {
   // Reading an element of the filter from memory takes as long as multiplying this many pixels.
   const double pixels_per_read = HasAvx512() ? 24 : 12;

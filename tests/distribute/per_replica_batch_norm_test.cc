@@ -101,7 +101,8 @@ std::vector<double> ByRows(const std::vector<int64_t>& rows) {
   return weights;
 }
 
-// Micro-batches would normalise their rows separately. Nothing else uses the statistics.
+// With micro-batches, each would be normalised by its own statistics. The step fetches only a
+// function of `y`, so no use of the statistics prevents the split.
 TEST(PerReplicaBatchNorm, StatisticsCoverAllRowsOfReplica) {
   const Tensor value = Images(32);
   for (const std::vector<int64_t>& rows : std::vector<std::vector<int64_t>>{{32}, {20, 12}}) {

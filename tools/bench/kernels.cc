@@ -49,8 +49,8 @@ struct Ours {
   std::vector<Output> outputs;
 };
 
-// A graph's step in its own session, with feeds. Its outputs are targets, not fetches: a fetch
-// would copy them, and the peers do not copy their results.
+// A graph's step in its own session, with feeds. Its outputs are targets rather than fetches,
+// because fetching copies them, and the peers do not copy their results.
 struct FedStep {
   std::unique_ptr<Session> session;
   Step step;
@@ -76,7 +76,7 @@ struct FedStep {
     }
     return fed;
   }
-  // Returns a side that runs the step on core 0. This object must outlive the side.
+  // Returns a side of the benchmark that runs the step on core 0. It refers to this object.
   Side OnOneCore() {
     return [work = MakeSide([this] { return step.Run(feeds).status(); })](double ms) {
       const PinnedTo core(0);

@@ -182,7 +182,7 @@ class Assigner {
         const int out = table_.of(node.output(o));
         if (in < 0 || out < 0 || table_.all[out].parent >= 0) continue;
         const Storage &from = table_.all[in], &to = table_.all[out];
-        // The sizes differ if the input is only part of a larger storage.
+        // If the input is a slice of `from`, the sizes differ.
         const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                                !to.pinned && from.bytes == to.bytes && in != out;
         if (!both_free || last_read[in] != static_cast<int>(p)) continue;

@@ -21,7 +21,7 @@ LocalShapes ShapesOfShard(const Compilation& c, const std::vector<int64_t>& rows
 
 absl::StatusOr<bool> InferLocalShapes::Run(PlanState& s) {
   s.shapes = ShapesOfShard(s, s.plan->axis_rows);
-  // On a single replica, shardings only mark rows: feeds and fetches are whole.
+  // On a single replica, feeds and fetches are not distributed; shardings only mark rows.
   const auto sharding = [&s](const Output& value) {
     return s.shard ? s.shardings.at(value) : Sharding(Replicated());
   };

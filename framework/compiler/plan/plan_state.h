@@ -62,8 +62,8 @@ struct PlanState final : Compilation {
   std::map<NodeId, std::vector<PlanState*>> plan_bodies_;
 };
 
-// The first row that a node of a micro-batch computes or provides (SplitIntoMicrobatches), counted
-// in rows of the axis that is split, from the first row of the replica's shard.
+// On a node of a micro-batch (SplitIntoMicrobatches): the index of the micro-batch's first row in
+// the replica's shard, in rows of the axis that is split.
 inline constexpr char kFirstRowAttr[] = "_first_row";
 
 // A placeholder for a storage's address, or an empty operand if `storage` is -1.

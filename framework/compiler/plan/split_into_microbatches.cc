@@ -16,14 +16,14 @@
 namespace mirrorflow {
 namespace {
 
-// A node whose operands and results fit into this many micro-batches is not worth splitting: they
-// mostly stay in the cache anyway.
+// A node that would need at most this many micro-batches is not worth splitting: its operands and
+// results mostly stay in the cache anyway.
 constexpr int64_t kTooFewMicrobatches = 4;
-// Limits the size of plans, and the time to compile them.
+// Bounds the size of a plan and the time to compile it.
 constexpr int64_t kMaxMicrobatches = 64;
 
-// The global shape stays that of the whole batch. Only the number of local rows differs, as between
-// the shards of two replicas.
+// A slice keeps the global shape of the whole batch and has fewer local rows, like the shard of a
+// replica.
 absl::Status ShapeOfWholeBatch(ShapeContext& c) {
   c.set_info(0, c.input_info(0));
   return absl::OkStatus();
@@ -58,7 +58,7 @@ bool IsUsed(const PlanState& s, const Output& value) {
          });
 }
 
-// The rows of one axis that this replica has, and the values that consist of them.
+// This replica's rows of one axis, and the values that are sharded along it.
 class BatchRows {
  public:
   BatchRows(const PlanState& s, AxisId axis)
@@ -70,8 +70,8 @@ class BatchRows {
 
   int64_t count() const { return count_; }
 
-  // Returns whether the value consists of these rows, contiguous in memory. REQUIRES: the value
-  // existed when this object was created.
+  // Returns whether the value is sharded along this axis and its rows are contiguous in memory.
+  // REQUIRES: the value existed when this object was created.
   bool In(const Output& value) const {
     const Sharded* sharded = AsSharded(s_.shardings.at(value));
     return sharded != nullptr && sharded->axis == axis_ && sharded->dim == 0 &&
@@ -85,7 +85,7 @@ class BatchRows {
   std::vector<char> depends_on_feed_;  // by node id
 };
 
-// Nodes in topological order, and the number of rows of each micro-batch; the last may have fewer.
+// Nodes in topological order, and the size of a micro-batch in rows. The last one may be smaller.
 struct Section {
   std::vector<Node*> nodes;
   int64_t rows = 0;
@@ -96,8 +96,8 @@ class SectionFinder {
  public:
   SectionFinder(const PlanState& s, const BatchRows& rows) : s_(s), rows_(rows) {}
 
-  // Returns the section that saves the most memory traffic. No node between its nodes depends on
-  // them unless it belongs to the section, too. Returns nullopt if no split saves anything.
+  // Returns the section that saves the most memory traffic, or nullopt if splitting saves none. No
+  // node outside the section is on a path between two of its nodes.
   absl::StatusOr<std::optional<Section>> Find() {
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(s_.graph));
     FindRowWise(order);
@@ -113,9 +113,9 @@ class SectionFinder {
   }
 
  private:
-  // Returns the part of `order` whose row-wise nodes save the most bytes of memory traffic if they
-  // run in micro-batches. The results of a large node stay in the cache until their last use, if
-  // that is in the range, too. But each of the `microbatches` reads the weights.
+  // Returns the range of `order` whose row-wise nodes save the most memory traffic when they run in
+  // micro-batches. The results of a large node stay in the cache if their last use is also in the
+  // range. On the other hand, every micro-batch reads the weights again.
   absl::Span<Node* const> RangeThatSavesMost(absl::Span<Node* const> order,
                                              int64_t microbatches) const {
     const std::vector<std::vector<size_t>> last_used = FindLastUses(order);
@@ -159,8 +159,8 @@ class SectionFinder {
     depends_on_rows_ = Dependents(s_.graph, row_wise);
   }
 
-  // Returns whether the node computes each row of its results from the same row of its operands and
-  // from values that all rows share.
+  // Returns whether each row of the node's results depends only on the same row of its operands and
+  // on values that all rows share.
   bool IsRowWise(const Node& node) const {
     const OpDef& op = node.op();
     if (!Computes(op) || op.has(kStateful) || op.has(kRandom) || op.has(kPerReplica)) return false;
@@ -174,8 +174,8 @@ class SectionFinder {
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
       const Output result = node.output(i);
-      // A result that differs between replicas, such as the mean of their rows, depends on all
-      // rows; so may the other results.
+      // A per-replica result, such as a mean over the replica's rows, depends on all rows. The
+      // node's other results may depend on all rows, too.
       if (IsPerReplica(s_.shardings.at(result))) return false;
       if (!rows_.In(result) && IsUsed(s_, result)) return false;
     }
@@ -190,7 +190,7 @@ class SectionFinder {
     return most;
   }
 
-  // Returns the bytes of all rows that the node reads and writes.
+  // Returns the total size of the node's operands and results that have rows of this axis.
   int64_t BytesOfRows(const Node& node) const {
     if (IsView(node)) return 0;
     int64_t bytes = 0;
@@ -206,7 +206,7 @@ class SectionFinder {
     return bytes;
   }
 
-  // Returns the bytes that each micro-batch reads anew.
+  // Returns the size of the operands that every micro-batch has to read.
   int64_t BytesOfWeights(const Node& node) const {
     int64_t bytes = 0;
     for (int i = 0; i < node.num_inputs(); ++i) {
@@ -216,8 +216,8 @@ class SectionFinder {
     return bytes;
   }
 
-  // Returns, for each node of `order`, the nodes whose results it is the last to use. Views use
-  // nothing themselves.
+  // Returns, for each node of `order`, the producers of which it is the last user. A view does not
+  // count as a user, but its own users do.
   std::vector<std::vector<size_t>> FindLastUses(absl::Span<Node* const> order) const {
     std::vector<std::vector<size_t>> last_used(order.size());
     std::vector<size_t> last_use(s_.graph.id_limit());
@@ -237,7 +237,8 @@ class SectionFinder {
     return last_used;
   }
 
-  // Returns the memory traffic that the node's results save if all their users are in the section.
+  // Returns the memory traffic saved by keeping the node's results in the cache until their last
+  // use.
   int64_t BytesKept(const Node& node) const {
     return IsLarge(BytesOfRows(node)) ? 2 * BytesOfResults(node) : 0;
   }
@@ -246,8 +247,8 @@ class SectionFinder {
     return bytes / kTooFewMicrobatches > s_.options.microbatch_bytes;
   }
 
-  // Returns the rows of a micro-batch with `microbatch_bytes` of a node that accesses `bytes` for
-  // all rows. Prefers equal micro-batches, so that all have the same shapes.
+  // Returns the size of a micro-batch, in rows, for a node that accesses `bytes` for the whole
+  // batch. Prefers a divisor of the batch size, so that all micro-batches have the same shapes.
   int64_t RowsOfMicrobatch(int64_t bytes) const {
     const int64_t count = rows_.count();
     const int64_t bytes_of_row = std::max<int64_t>(bytes / count, 1);
@@ -267,7 +268,7 @@ class SectionFinder {
   std::vector<char> depends_on_rows_;  // by node id: whether it depends on a row-wise node
 };
 
-// Replaces a section with copies of it.
+// Replaces a section with one clone for each micro-batch.
 class Splitter {
  public:
   Splitter(PlanState& s, const BatchRows& rows, const Section& section)
@@ -298,8 +299,8 @@ class Splitter {
  private:
   using CopiesOfValues = absl::flat_hash_map<Output, Output>;
 
-  // Returns the values that leave the section. Only kernels can write rows in place, so a view that
-  // leaves stays as it is, and reads the value behind it.
+  // Returns the results that are used outside the section. For a view, it returns the value that
+  // the kernel behind the view writes; the view itself is kept and reads the joined value.
   std::vector<Output> Results() const {
     std::vector<char> inside(s_.graph.id_limit());
     for (const Node* node : section_.nodes) inside[node->id()] = true;
@@ -319,8 +320,8 @@ class Splitter {
     return results;
   }
 
-  // Copies the section for rows [first, first + count). Returns the copies of all values with rows
-  // that it reads and writes.
+  // Clones the section for rows [first, first + count). Maps each value with rows that the section
+  // reads or writes to its slice.
   absl::StatusOr<CopiesOfValues> Copy(int64_t first, int64_t count) {
     CopiesOfValues copies;
     for (const Node* node : section_.nodes) {
@@ -353,11 +354,11 @@ class Splitter {
     return copies;
   }
 
-  // Records the sharding and local shape of `value`, which has `count` of the rows of `original`.
+  // Sets the sharding and local shape of `value`, which holds `count` rows of `original`.
   void Describe(const Output& value, const Output& original, int64_t count) {
     const Sharding sharding = s_.shardings.at(original);
     Shape shape = s_.local_shape(original);
-    // A result that nothing uses need not have rows.
+    // An unused result need not be sharded.
     if (rows_.In(original)) shape.set_dim(0, count * AsSharded(sharding)->factor);
     s_.shardings.Set(value, sharding);
     s_.shapes.resize(s_.graph.id_limit());

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SplitIntoMicrobatches: runs the nodes of an inference step that access the largest values for a
-// few rows of the batch at a time, so that these values stay in the cache. The arena shrinks, too:
-// it holds these values for one micro-batch only. Training steps keep their activations for the
-// gradients, and gain nothing.
+// SplitIntoMicrobatches: splits the batch of an inference step into micro-batches for the nodes
+// with the largest operands and results, so that these stay in the cache. This also shrinks the
+// arena, which then holds such values for one micro-batch only. Training steps do not benefit,
+// because they keep their activations for the backward pass.
 //
-// The pass splits one section: consecutive nodes, in topological order, that compute each row of
-// their results from the same row of their operands, as shardings show. It replaces the section
-// with a copy for each micro-batch. `_SliceRows` nodes provide a micro-batch's rows of the
-// section's operands, and `_JoinRows` nodes collect the rows of its results. Neither copies
-// anything: AssignStorage places the rows inside the whole value. All copies share the section's
-// weights, and the forms of the weights.
+// The pass splits one section: consecutive nodes, in topological order, whose shardings show that
+// each row of a result depends only on the same row of the operands. It clones the section for each
+// micro-batch. A `_SliceRows` node is a slice of an operand, and a `_JoinRows` node concatenates
+// the slices of a result. Neither copies data: AssignStorage makes each slice a part of the whole
+// tensor's memory. The clones share the section's weights, and the forms of the weights.
 //
 // Lym et al., "Mini-batch Serialization: CNN Training with Inter-layer Data Reuse", 2019, describes
 // the technique.
@@ -24,10 +23,10 @@ namespace mirrorflow {
 class SplitIntoMicrobatches final : public PlanPass {
  public:
   absl::string_view name() const override { return "split_into_microbatches"; }
-  // The pass copies nodes, so it follows the passes that replace them.
+  // Runs after the passes that fuse or replace nodes, because it clones them.
   Facts needs() const override { return kLocal | kLayersFused | kVariablesOrdered; }
   bool optional() const override { return true; }
-  // Does not split the functions of branches and loops.
+  // The bodies of branches and loops are not split.
   bool enters_bodies() const override { return true; }
 
  private:

@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// A step for `rows` rows of `x` and of the values in `with_rows`.
+// A step with batch size `rows`. The values in `with_rows` are sharded like the feed `x`.
 struct SplitStep {
   SplitStep(absl::string_view text, const StepNames& names,
             const std::vector<std::string>& with_rows, int64_t rows) {
@@ -89,7 +89,7 @@ TEST(SplitIntoMicrobatchesTest, MicrobatchRunsAllNodesOfSection) {
 }
 
 TEST(SplitIntoMicrobatchesTest, PrefersEqualMicrobatches) {
-  // Three rows fit. Two divide 14; of 13, the last micro-batch has fewer.
+  // At most three rows fit. 14 is divisible by 2. 13 is prime, so the last micro-batch is smaller.
   EXPECT_THAT(SplitChain(14, 100), testing::HasSubstr("b/rows_from_12[2]"));
   EXPECT_THAT(SplitChain(13, 100), testing::HasSubstr("b/rows_from_9[3] x/rows_from_12[1]"));
 }
@@ -99,7 +99,7 @@ TEST(SplitIntoMicrobatchesTest, RowLargerThanMicrobatchIsMicrobatchOfItsOwn) {
 }
 
 TEST(SplitIntoMicrobatchesTest, NumberOfMicrobatchesIsLimited) {
-  // Three rows would be equal micro-batches, but 65 of them.
+  // 195 is divisible by 3, but micro-batches of 3 rows would exceed the limit of 64.
   EXPECT_THAT(SplitChain(195, 1), testing::StartsWith("x/rows_from_0[4] "));
   EXPECT_THAT(SplitChain(6400, 1), testing::StartsWith("x/rows_from_0[100] "));
 }
@@ -111,7 +111,7 @@ TEST(SplitIntoMicrobatchesTest, FewMicrobatchesOrOneRowAreNotSplit) {
   EXPECT_EQ(SplitChain(10, 0), "a[10] b[10]");  // off
 }
 
-// The rows of `sum` are reduced between `a` and `b`; `c` needs all of them.
+// `c` needs the sum over all rows of `b`.
 TEST(SplitIntoMicrobatchesTest, SectionEndsWhereRowsAreReduced) {
   SplitStep step(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
@@ -126,7 +126,7 @@ d = Exp(c) {T=float}
   EXPECT_THAT(step.Split(64), testing::EndsWith("b/rows[10] sum[1] c[10] d[10]"));
 }
 
-// Each of the five micro-batches would read the weights of `y` anew, as many bytes as the split
+// Reading the weights of `y` in each of the five micro-batches would cost as much as the split
 // saves.
 TEST(SplitIntoMicrobatchesTest, NodeWithLargeWeightsIsNotSplit) {
   SplitStep step(R"(
@@ -231,7 +231,7 @@ d = Neg(c) {T=float}
             2 * 1600 + 64);
 }
 
-// No kernel could write the rows of a feed elsewhere.
+// A feed has no producer that could write its rows into another storage.
 TEST(SplitIntoMicrobatchesTest, ViewOfFeedIsNotJoined) {
   EXPECT_EQ(ArenaOf(SplitStep(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}

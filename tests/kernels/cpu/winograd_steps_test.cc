@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests convolutions in steps that do not write the filter, most of them by Winograd's algorithm
-// (kernels/cpu/winograd.h). Without AVX-512, some convolutions with larger strides use
-// kernels/cpu/packed_convolution.h.
+// (kernels/cpu/winograd.h). Without AVX-512, some strided convolutions run
+// packed_convolution.h instead.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
