@@ -19,6 +19,7 @@
 #include "framework/compiler/plan/assign_storage.h"
 #include "framework/compiler/plan/check_plan.h"
 #include "framework/compiler/plan/choose_kernels.h"
+#include "framework/compiler/plan/concat_in_place.h"
 #include "framework/compiler/plan/emit_instructions.h"
 #include "framework/compiler/plan/finish_updates_late.h"
 #include "framework/compiler/plan/guard_writes.h"
@@ -99,6 +100,7 @@ PipelineOver<PlanState> PlanPipeline() {
   p.Add<InferLocalShapes>();
   p.Add<SplitIntoMicrobatches>();
   p.Add<ChooseKernels>();
+  p.Add<ConcatInPlace>();
   p.Add<GuardWrites>();
   p.Add<ScheduleNodes>();
   p.Add<AssignStorage>();

@@ -163,6 +163,9 @@ struct ConvolutionGeometry {
   bool nchw = false;
   int64_t groups = 1;
   bool bias = false;  // input 2 [out_channels] is added to every pixel of the output
+  // From a pixel of the output to the next, in elements. Unless `nchw`, the output can be a slice
+  // of the channels of larger images.
+  int64_t out_stride = out_channels;
 };
 
 // Reads the geometry of a Conv2D or of one of its gradient ops.

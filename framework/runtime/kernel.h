@@ -127,6 +127,15 @@ struct OperandForm {
   std::shared_ptr<const Kernel> make;
 };
 
+// The place of an input in output 0, of which the input is a part. If the input is already there,
+// the kernel need not copy it.
+struct InputSlice {
+  int input = 0;
+  int64_t offset = 0;  // in output 0, in bytes
+  // In bytes. A row is the last dimension of the input. 0 if the rows are contiguous.
+  int64_t row_stride = 0;
+};
+
 // The result of a kernel factory.
 struct KernelPlan {
   std::unique_ptr<const Kernel> kernel;
@@ -142,6 +151,11 @@ struct KernelPlan {
   int64_t flops = 0;
   // The operands that Run reads in a form. Requires KernelContext::changes_rarely for each.
   std::vector<OperandForm> forms = {};
+  // The inputs that Run accepts both in memory of their own and in place.
+  std::vector<InputSlice> slices = {};
+  // True if Run writes the rows of output 0 at KernelContext::row_stride. If false, it writes them
+  // contiguously.
+  bool strides_rows = false;
 };
 
 // State shared by the kernels of one plan, on device types that need it. Factories add code to it,
@@ -171,6 +185,10 @@ class KernelContext {
   // Returns whether input i is a constant, or a variable that the step does not write. The kernel
   // can then ask for a form of it.
   virtual bool changes_rarely([[maybe_unused]] int i) const { return false; }
+  // Returns the distance, in elements, at which to write the rows of output 0, where a row is the
+  // last dimension. It is greater than a row if output 0 is a slice of another value. Kernels may
+  // ignore it; see KernelPlan::strides_rows. REQUIRES: the rank is at least 1.
+  virtual int64_t row_stride() const { return output_shape(0).dim(output_shape(0).rank() - 1); }
   // Returns the number of threads per lane of this device.
   virtual int num_threads() const = 0;
   virtual const KernelOptions& options() const {

@@ -151,6 +151,7 @@ std::string Plan::ToString() const {
     for (const MemoryAccess& access : accesses[i]) {
       absl::StrAppend(&text, " ", access.is_write ? "w" : "r", access.operand.region, "+",
                       access.operand.offset, ":", access.bytes);
+      if (access.rows > 1) absl::StrAppend(&text, "/", access.rows, "@", access.row_stride);
     }
     text += '\n';
     if (!RunsPlans(instruction.kind)) continue;

@@ -152,9 +152,16 @@ struct PlannedFeed {
 // One memory access by an instruction, for CheckPlan and the printer.
 struct MemoryAccess {
   Operand operand;
-  int64_t bytes = 0;
+  int64_t bytes = 0;  // of all rows
   bool is_write = false;
   int32_t value = -1;  // identifies the value that a write stores or that a read must find
+  // Rows of equal sizes, `row_stride` bytes apart; one row if the bytes are contiguous.
+  int64_t rows = 1;
+  int64_t row_stride = 0;
+
+  int64_t row_bytes() const { return bytes / rows; }
+  // Returns the bytes from the first to the last, with the gaps between rows.
+  int64_t extent() const { return (rows - 1) * row_stride + row_bytes(); }
 };
 
 struct Plan;

@@ -45,18 +45,20 @@ void PoolGrad(const PoolGeometry& g, const T* dy, T* dx) {
 }
 
 absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
-  return PoolKernel(c, FloatingTypes(), c.input_shape(0), c.output_shape(0),
-                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
-                      Pool(g, args.input<T>(0), args.output<T>(0));
-                    });
+  return ForwardPoolKernel(
+      c, FloatingTypes(),
+      []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+        Pool(g, args.input<T>(0), args.output<T>(0));
+      });
 }
 
 // Takes the image shape from the output because the static input holds the global shape.
 absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
-  return PoolKernel(c, FloatingTypes(), c.output_shape(0), c.input_shape(1),
-                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
-                      PoolGrad(g, args.input<T>(1), args.output<T>(0));
-                    });
+  return PoolGradientKernel(
+      c, FloatingTypes(), c.output_shape(0), c.input_shape(1),
+      []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+        PoolGrad(g, args.input<T>(1), args.output<T>(0));
+      });
 }
 
 }  // namespace

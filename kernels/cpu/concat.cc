@@ -9,20 +9,35 @@
 namespace mirrorflow {
 namespace {
 
-// Joins the rows of inputs [first, first + n), which are the dimensions from `axis` on.
-absl::StatusOr<KernelPlan> JoinInputs(const KernelContext& c, int first, int n, int axis) {
+// Returns a kernel that concatenates inputs [first, first + n) along dimension `axis` of the
+// output.
+absl::StatusOr<KernelPlan> ConcatInputs(const KernelContext& c, int first, int n, int axis) {
   const Shape& out = c.output_shape(0);
-  const int64_t rows = out.num_elements_before(axis), row = out.num_elements_from(axis);
+  // The kernel writes `rows` times a part of each input.
+  const int64_t rows = out.num_elements_before(axis);
+  const bool strides_rows = axis == out.rank() - 1;
+  const int64_t stride = strides_rows ? c.row_stride() : out.num_elements_from(axis);
+  const int64_t element = static_cast<int64_t>(DataTypeSize(c.output_dtype(0)));
   std::vector<Move> moves;
+  std::vector<InputSlice> slices;
   int64_t begin = 0;
   for (int i = first; i < first + n; ++i) {
-    const int64_t piece = c.input_shape(i).num_elements_from(axis);
+    const Shape& in = c.input_shape(i);
+    const int64_t part = rows > 0 ? in.num_elements() / rows : 0;
     moves.push_back({i, 0,
-                     StridedCopy(c.output_dtype(0), {{rows, piece, row}, {piece, 1, 1}},
+                     StridedCopy(c.output_dtype(0), {{rows, part, stride}, {part, 1, 1}},
                                  /*in_offset=*/0, /*out_offset=*/begin)});
-    begin += piece;
+    if (rows == 1) {
+      slices.push_back({.input = i, .offset = begin * element});
+    } else if (in.rank() > 0 && part == in.dim(in.rank() - 1)) {
+      slices.push_back({.input = i, .offset = begin * element, .row_stride = stride * element});
+    }
+    begin += part;
   }
-  return CopyKernel(c.output_dtype(0), std::move(moves));
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, CopyKernel(c.output_dtype(0), std::move(moves)));
+  plan.slices = std::move(slices);
+  plan.strides_rows = strides_rows;
+  return plan;
 }
 
 // Creates the kernel of Concat, whose first input is the axis, or of ConcatV2, whose last input is
@@ -31,13 +46,13 @@ template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1;
   MF_ASSIGN_OR_RETURN(const int axis, c.axis(kAxisFirst ? 0 : n, c.output_shape(0).rank()));
-  return JoinInputs(c, kAxisFirst ? 1 : 0, n, axis);
+  return ConcatInputs(c, kAxisFirst ? 1 : 0, n, axis);
 }
 
 absl::StatusOr<KernelPlan> CreatePack(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const int axis,
                       NormalizeAxis(c.attr<int64_t>("axis"), c.output_shape(0).rank()));
-  return JoinInputs(c, 0, c.node().num_inputs(), axis);
+  return ConcatInputs(c, 0, c.node().num_inputs(), axis);
 }
 
 absl::StatusOr<KernelPlan> CreateUnpack(const KernelContext& c) {

@@ -174,9 +174,10 @@ absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
 // Makes the kernel of a convolution, or of the gradient of its images, by Winograd or
 // PackedConvolution. These read the filter in a form; if `keeps_filter` is false, the kernel makes
 // the form each time.
+// `g` is the geometry of the algorithm.
 template <typename Algorithm>
-KernelPlan WithFilterForm(const Algorithm& algorithm, ConvolutionPart part, bool keeps_filter,
-                          bool bias, const Epilogue& epilogue) {
+KernelPlan WithFilterForm(const Algorithm& algorithm, const Geometry& g, ConvolutionPart part,
+                          bool keeps_filter, const Epilogue& epilogue) {
   constexpr int64_t kFloat = sizeof(float);
   const int images = part == ConvolutionPart::kForward ? 0 : 2;
   const int64_t form_floats = keeps_filter ? 0 : algorithm.FormFloats();
@@ -192,11 +193,12 @@ KernelPlan WithFilterForm(const Algorithm& algorithm, ConvolutionPart part, bool
     float* const out = args.output<float>(0);
     const float* const addend =
         epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
-    const auto finish = [&](int64_t first, int64_t count) {
-      if (epilogue.empty()) return;
-      epilogue.Run(out + first, addend != nullptr ? addend + first : nullptr, count);
+    const auto finish = [&](int64_t first, int64_t pixels) {
+      const Rows rows = {out + first * g.out_stride, g.out_stride};
+      epilogue.Run(rows, addend != nullptr ? addend + first * g.out_channels : nullptr, rows,
+                   pixels, g.out_channels);
     };
-    algorithm.Run(args.input<float>(images), form, bias ? args.input<float>(2) : nullptr, out,
+    algorithm.Run(args.input<float>(images), form, g.bias ? args.input<float>(2) : nullptr, out,
                   scratch + form_floats, finish);
   };
   KernelPlan plan = {.kernel = MakeKernel(run), .scratch_bytes = scratch_floats * kFloat};
@@ -239,7 +241,7 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
   const int64_t tile = Winograd::FastestTile(g, windows, /*makes_form=*/!keeps_filter);
   if (tile == 0) return slower;
   const Winograd winograd(g, tile, windows);
-  KernelPlan plan = WithFilterForm(winograd, part, keeps_filter, g.bias, epilogue);
+  KernelPlan plan = WithFilterForm(winograd, g, part, keeps_filter, epilogue);
   plan.flops = flops_of(winograd);
   return plan;
 }
@@ -254,7 +256,7 @@ absl::StatusOr<KernelPlan> OwnConvolution(ConvolutionPart part, const Geometry& 
   // PackedConvolution was measured only with filters that stay packed.
   if (absl::IsUnimplemented(plan.status()) && part == ConvolutionPart::kForward && keeps_filter &&
       PackedConvolution::Supports(g) && PackedConvolution::IsFaster(g)) {
-    plan = WithFilterForm(PackedConvolution(g), part, keeps_filter, g.bias, epilogue);
+    plan = WithFilterForm(PackedConvolution(g), g, part, keeps_filter, epilogue);
   }
   return plan;
 }
@@ -269,7 +271,8 @@ KernelPlan Zeros(int64_t bytes) {
 template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const ConvolutionShapes shapes = ShapesOf(part, c);
-  MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), shapes));
+  MF_ASSIGN_OR_RETURN(Geometry g, ConvolutionOf(c.node(), shapes));
+  if (part == ConvolutionPart::kForward && !g.nchw) g.out_stride = c.row_stride();
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
   const Epilogue epilogue = Epilogue::Of(c.node());
@@ -287,6 +290,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
     if (absl::IsUnimplemented(plan.status())) {
       plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);
     }
+    if (plan.ok()) plan->strides_rows = part == ConvolutionPart::kForward && !g.nchw;
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(TypeList<float, double, int32_t>(), dtype, [&]<typename T>(TypeTag<T>) {

@@ -220,7 +220,7 @@ MF_INLINE inline void RunWith(const DirectDepthwise& d, const float* images, con
           }
         }
       }
-      d.epilogue.Run(out, addend, row_floats);
+      d.epilogue.Run(out, addend, out, row_floats);
       if (addend != nullptr) addend += row_floats;
     }
   }

@@ -20,36 +20,36 @@ namespace {
 
 MF_INLINE inline float Relu6(float x) { return x < 0 ? 0.0f : x > 6 ? 6.0f : x; }
 
-// Sets out[i] = fn(out[i] + addend[i]).
+// Sets out[i] = fn(in[i] + addend[i]).
 template <typename Fn>
-void ForEach(float* out, const float* addend, int64_t n, Fn fn) {
+void ForEach(const float* in, const float* addend, float* out, int64_t n, Fn fn) {
   WithWidestVectors([=]() MF_INLINE {
     if (addend == nullptr) {
       MF_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = fn(in[i]);
     } else {
       MF_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < n; ++i) out[i] = fn(out[i] + addend[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = fn(in[i] + addend[i]);
     }
   });
 }
 
 // Calls `fn` with blocks of a fixed size, as the kernels of the ops do (unary_loops.h).
 template <typename Fn>
-void ForEachBlock(float* out, const float* addend, int64_t n, Fn fn) {
+void ForEachBlock(const float* in, const float* addend, float* out, int64_t n, Fn fn) {
   using Block = Eigen::Array<float, 16, 1>;
   constexpr int64_t kBlock = Block::SizeAtCompileTime;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min(kBlock, n - i);
     Block x = Block::Zero();
     if (count == kBlock) {
-      x = Eigen::Map<const Block>(out + i);
+      x = Eigen::Map<const Block>(in + i);
       if (addend != nullptr) x += Eigen::Map<const Block>(addend + i);
       Eigen::Map<Block>(out + i) = fn(x);
       continue;
     }
     for (int64_t j = 0; j < count; ++j) {
-      x[j] = addend != nullptr ? out[i + j] + addend[i + j] : out[i + j];
+      x[j] = addend != nullptr ? in[i + j] + addend[i + j] : in[i + j];
     }
     x = fn(x).eval();
     std::copy_n(x.data(), count, out + i);
@@ -77,29 +77,40 @@ Epilogue Epilogue::Of(const Node& node) {
   return epilogue;
 }
 
-void Epilogue::Run(float* out, const float* addend, int64_t n) const {
+void Epilogue::Run(const float* in, const float* addend, float* out, int64_t n) const {
   switch (activation_) {
     case Activation::kNone:
-      if (addend == nullptr) return;
-      return ForEach(out, addend, n, [](float x) MF_INLINE { return x; });
+      if (addend == nullptr && in == out) return;
+      return ForEach(in, addend, out, n, [](float x) MF_INLINE { return x; });
     case Activation::kRelu:
-      return ForEach(out, addend, n, [](float x) MF_INLINE { return x <= 0 ? 0.0f : x; });
+      return ForEach(in, addend, out, n, [](float x) MF_INLINE { return x <= 0 ? 0.0f : x; });
     case Activation::kRelu6:
-      return ForEach(out, addend, n, [](float x) MF_INLINE { return Relu6(x); });
+      return ForEach(in, addend, out, n, [](float x) MF_INLINE { return Relu6(x); });
     case Activation::kSigmoid:
-      return ForEach(out, addend, n, [](float x) MF_INLINE { return Logistic(x); });
+      return ForEach(in, addend, out, n, [](float x) MF_INLINE { return Logistic(x); });
     case Activation::kTanh:
-      return ForEachBlock(out, addend, n, [](const auto& x) { return x.tanh(); });
+      return ForEachBlock(in, addend, out, n, [](const auto& x) { return x.tanh(); });
     case Activation::kSwish:
-      return ForEach(out, addend, n, [](float x) MF_INLINE { return x * Logistic(x); });
+      return ForEach(in, addend, out, n, [](float x) MF_INLINE { return x * Logistic(x); });
     case Activation::kHardSwish:
-      return ForEach(out, addend, n,
+      return ForEach(in, addend, out, n,
                      [](float x) MF_INLINE { return x * (Relu6(x + 3.0f) * (1.0f / 6)); });
     case Activation::kGelu:
-      return ForEach(out, addend, n, [](float x) MF_INLINE { return x * gelu::Normal::Cdf(x); });
+      return ForEach(in, addend, out, n,
+                     [](float x) MF_INLINE { return x * gelu::Normal::Cdf(x); });
     case Activation::kGeluTanh:
-      return ForEach(out, addend, n,
+      return ForEach(in, addend, out, n,
                      [](float x) MF_INLINE { return x * gelu::Approximate::Cdf(x); });
+  }
+}
+
+void Epilogue::Run(const Rows& in, const float* addend, const Rows& out, int64_t rows,
+                   int64_t n) const {
+  if (empty() && in.data == out.data) return;
+  if (in.stride == n && out.stride == n) return Run(in.data, addend, out.data, rows * n);
+  for (int64_t i = 0; i < rows; ++i) {
+    Run(in.data + i * in.stride, addend != nullptr ? addend + i * n : nullptr,
+        out.data + i * out.stride, n);
   }
 }
 
@@ -109,8 +120,9 @@ KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n) {
       [epilogue, n, kernel = std::move(plan.kernel)](const KernelArgs& args, Lane& lane) {
         const absl::Status status = kernel->Run(args, lane);
         if (status.ok()) {
-          epilogue.Run(args.output<float>(0),
-                       epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr, n);
+          float* const out = args.output<float>(0);
+          epilogue.Run(out, epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr,
+                       out, n);
         }
         return status;
       });

@@ -15,6 +15,12 @@
 
 namespace mirrorflow {
 
+// Rows of floats. The next row starts `stride` floats after a row.
+struct Rows {
+  float* data;
+  int64_t stride;
+};
+
 class Epilogue {
  public:
   Epilogue() = default;
@@ -26,8 +32,11 @@ class Epilogue {
   // The input that is added, if adds(). It must not share memory with the output.
   static constexpr int kAddendInput = 3;
 
-  // Sets out[i] = activation(out[i] + addend[i]) for `n` elements. `addend` is null unless adds().
-  void Run(float* out, const float* addend, int64_t n) const;
+  // Sets out[i] = activation(in[i] + addend[i]) for `n` elements. `addend` is null unless adds().
+  // `out` may be `in`.
+  void Run(const float* in, const float* addend, float* out, int64_t n) const;
+  // The same for `rows` rows of `n` elements. The rows of `addend` are contiguous.
+  void Run(const Rows& in, const float* addend, const Rows& out, int64_t rows, int64_t n) const;
 
  private:
   enum class Activation {

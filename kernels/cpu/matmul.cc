@@ -95,8 +95,9 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
 }
 
 // Reads b in packed form and applies the epilogue to one block of rows at a time.
-KernelPlan PackedMatMul(const ProductGeometry& g, const Epilogue& epilogue) {
-  const PackedProduct product = {.m = g.m, .n = g.n, .k = g.k};
+// The rows of the result are `out_stride` floats apart.
+KernelPlan PackedMatMul(const ProductGeometry& g, int64_t out_stride, const Epilogue& epilogue) {
+  const PackedProduct product = {.m = g.m, .n = g.n, .k = g.k, .out_stride = out_stride};
   OperandForm form = {
       .input = 1,
       .key = absl::StrCat("packed ", g.k, " ", g.n, g.transpose_b ? " transposed" : ""),
@@ -105,20 +106,21 @@ KernelPlan PackedMatMul(const ProductGeometry& g, const Epilogue& epilogue) {
         product.Pack(Operand(args.input<float>(0), g.k, g.n, g.transpose_b), args.output<float>(0));
       })};
   return {.kernel = MakeKernel([product, epilogue, has_bias = g.bias](const KernelArgs& args) {
-            const auto& [m, n, k] = product;
+            const auto& [m, n, k, out_stride] = product;
             const float *const a = args.input<float>(0), *const b = args.input<float>(1);
             const float* const bias = has_bias ? args.input<float>(2) : nullptr;
             const float* const addend =
                 epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
             const int64_t rows = PackedProduct::RowsPerPart(m);
             for (int64_t row = 0; row < m; row += rows) {
-              const PackedProduct part = {std::min(rows, m - row), n, k};
-              float* const out = args.output<float>(0) + row * n;
-              part.Store(a + row * k, b, out, bias);
-              epilogue.Run(out, addend != nullptr ? addend + row * n : nullptr, part.m * n);
+              const PackedProduct part = {std::min(rows, m - row), n, k, out_stride};
+              const Rows out = {args.output<float>(0) + row * out_stride, out_stride};
+              part.Store(a + row * k, b, out.data, bias);
+              epilogue.Run(out, addend != nullptr ? addend + row * n : nullptr, out, part.m, n);
             }
           }),
-          .forms = {std::move(form)}};
+          .forms = {std::move(form)},
+          .strides_rows = true};
 }
 
 // Returns whether PackedProduct is the fastest kernel for a matrix b that rarely changes. With
@@ -158,7 +160,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
   if (is_float && c.changes_rarely(1) && is_single && !transpose_a && flops > 0 &&
       PackedIsFastest(merged.m)) {
-    plan = PackedMatMul(merged, epilogue);
+    plan = PackedMatMul(merged, c.row_stride(), epilogue);
     runs_epilogue = true;
   } else if (is_float && flops >= kMinLargeFlops * batch &&
              Product::IsFastest(g.m, g.n, g.k, transpose_a && !transpose_b)) {

@@ -83,27 +83,27 @@ void PoolGradGrad(const PoolGeometry& g, const T* images, const T* out, const T*
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {
-  return PoolKernel(c, NumericTypes(), c.input_shape(0), c.output_shape(0),
-                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
-                      Pool(g, args.input<T>(0), args.output<T>(0));
-                    });
+  return ForwardPoolKernel(
+      c, NumericTypes(), []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+        Pool(g, args.input<T>(0), args.output<T>(0));
+      });
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
-  return PoolKernel(c, NumericTypes(), c.output_shape(0), c.input_shape(1),
-                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
-                      const auto grad = g.tiles() ? PoolGrad<false, T> : PoolGrad<true, T>;
-                      grad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
-                           args.output<T>(0));
-                    });
+  return PoolGradientKernel(
+      c, NumericTypes(), c.output_shape(0), c.input_shape(1),
+      []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+        const auto grad = g.tiles() ? PoolGrad<false, T> : PoolGrad<true, T>;
+        grad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2), args.output<T>(0));
+      });
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
-  return PoolKernel(c, NumericTypes(), c.input_shape(0), c.output_shape(0),
-                    []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
-                      PoolGradGrad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
-                                   args.output<T>(0));
-                    });
+  return PoolGradientKernel(
+      c, NumericTypes(), c.input_shape(0), c.output_shape(0),
+      []<typename T>(TypeTag<T>, const PoolGeometry& g, const KernelArgs& args) {
+        PoolGradGrad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2), args.output<T>(0));
+      });
 }
 
 }  // namespace

@@ -160,11 +160,19 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
 // primitive and then the epilogue run once per block. The last block may overlap the block before
 // it.
 struct Blocks {
-  int64_t units = 1;      // images or pixels of all blocks
-  int64_t size = 1;       // of a block, in units
-  int64_t in_floats = 0;  // per unit
-  int64_t out_floats = 0;
+  int64_t units = 1;       // images or pixels of all blocks
+  int64_t size = 1;        // of a block, in units
+  int64_t in_floats = 0;   // per unit
+  int64_t out_pixels = 0;  // per unit
+  int64_t out_channels = 0;
+  // From a pixel of the output to the next. If it is not `out_channels`, which is all that oneDNN's
+  // fast implementations support, the primitive writes a block to scratch memory, and the epilogue
+  // moves it.
+  int64_t out_stride = 0;
   Epilogue epilogue = {};
+
+  int64_t out_floats() const { return out_pixels * out_channels; }  // per unit
+  bool moves() const { return out_stride != out_channels; }
 };
 
 // Divides the convolution so that the epilogue finds each block's output in the cache, unless
@@ -174,12 +182,15 @@ Blocks BlocksOf(const ConvolutionGeometry& g, const Epilogue& epilogue) {
   const bool by_pixels = IsPointwise(g);
   Blocks blocks = {.units = by_pixels ? g.w.out : g.batch,
                    .in_floats = by_pixels ? g.in_channels : g.h.in * g.w.in * g.in_channels,
-                   .out_floats = by_pixels ? g.out_channels : g.h.out * g.w.out * g.out_channels,
+                   .out_pixels = by_pixels ? 1 : g.h.out * g.w.out,
+                   .out_channels = g.out_channels,
+                   .out_stride = g.out_stride,
                    .epilogue = epilogue};
   blocks.size = blocks.units;
+  const bool finishes = blocks.moves() || !epilogue.empty();
   const int64_t filter = g.h.size * g.w.size * g.in_channels / g.groups * g.out_channels;
-  const int64_t max_size = std::max<int64_t>(kCacheFloats / blocks.out_floats, 1);
-  if (epilogue.empty() || filter >= kCacheFloats || blocks.units <= max_size) return blocks;
+  const int64_t max_size = std::max<int64_t>(kCacheFloats / blocks.out_floats(), 1);
+  if (!finishes || filter >= kCacheFloats || blocks.units <= max_size) return blocks;
   if (by_pixels) {
     const int64_t count = (blocks.units + max_size - 1) / max_size;
     blocks.size = (blocks.units + count - 1) / count;  // an overlap is less than `count` pixels
@@ -243,6 +254,7 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
   Scratch scratch;
   const StagedOperand filter(std::move(filter_reorder), layout, &scratch);
   const int64_t pad = scratch.Add(primitive->desc(3));
+  const int64_t staged = blocks.moves() ? scratch.Add(primitive->desc(2)) : 0;
   const int64_t bytes = scratch.bytes();
   const bool bias = g.bias;
   return KernelPlan{
@@ -256,13 +268,17 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
         for (int64_t next = 0; next < blocks.units; next += blocks.size) {
           const int64_t first = std::min(next, blocks.units - blocks.size);
           const float* const in = args.input<float>(input) + first * blocks.in_floats;
-          float* const out = args.output<float>(0) + first * blocks.out_floats;
-          MF_RETURN_IF_ERROR(
-              bias ? primitive->Run(lane, {in, weights, out, start + pad, args.input<float>(2)})
-                   : primitive->Run(lane, {in, weights, out, start + pad}));
-          if (epilogue.empty()) continue;
-          epilogue.Run(out, addend != nullptr ? addend + first * blocks.out_floats : nullptr,
-                       blocks.size * blocks.out_floats);
+          const Rows out = {args.output<float>(0) + first * blocks.out_pixels * blocks.out_stride,
+                            blocks.out_stride};
+          const Rows computed = {
+              blocks.moves() ? reinterpret_cast<float*>(start + staged) : out.data,
+              blocks.out_channels};
+          MF_RETURN_IF_ERROR(bias
+                                 ? primitive->Run(lane, {in, weights, computed.data, start + pad,
+                                                         args.input<float>(2)})
+                                 : primitive->Run(lane, {in, weights, computed.data, start + pad}));
+          epilogue.Run(computed, addend != nullptr ? addend + first * blocks.out_floats() : nullptr,
+                       out, blocks.size * blocks.out_pixels, blocks.out_channels);
         }
         return absl::OkStatus();
       }),

@@ -46,7 +46,7 @@ void PackedConvolution::CopyInputs(const float* images, int64_t pixel, int64_t f
 
 void PackedConvolution::Run(const float* images, const float* form, const float* bias, float* out,
                             float* /*scratch*/,
-                            absl::FunctionRef<void(int64_t first, int64_t count)> finish) const {
+                            absl::FunctionRef<void(int64_t first, int64_t pixels)> finish) const {
   const int64_t per_part = PackedProduct::RowsPerPart(pixels());
   for (int64_t pixel = 0; pixel < pixels(); pixel += per_part) {
     const PackedProduct product = ProductOf(std::min(per_part, pixels() - pixel));
@@ -55,8 +55,8 @@ void PackedConvolution::Run(const float* images, const float* form, const float*
         CopyInputs(images, pixel + i, first, depth, rows + i * PackedProduct::kRowStep);
       }
     };
-    product.Store(copy, form, out + pixel * product.n, bias);
-    finish(pixel * product.n, product.m * product.n);
+    product.Store(copy, form, out + pixel * product.out_stride, bias);
+    finish(pixel, product.m);
   }
 }
 

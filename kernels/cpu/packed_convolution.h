@@ -39,13 +39,16 @@ class PackedConvolution {
   void MakeForm(const float* filter, float* form) const;
 
   void Run(const float* images, const float* form, const float* bias, float* out, float* scratch,
-           absl::FunctionRef<void(int64_t first, int64_t count)> finish) const;
+           absl::FunctionRef<void(int64_t first, int64_t pixels)> finish) const;
   int64_t ScratchFloats() const { return 0; }
 
  private:
   int64_t pixels() const { return g_.batch * g_.h.out * g_.w.out; }
   PackedProduct ProductOf(int64_t pixels) const {
-    return {.m = pixels, .n = g_.out_channels, .k = g_.h.size * g_.w.size * g_.in_channels};
+    return {.m = pixels,
+            .n = g_.out_channels,
+            .k = g_.h.size * g_.w.size * g_.in_channels,
+            .out_stride = g_.out_stride};
   }
   // Copies the inputs [first, first + count) of an output pixel.
   void CopyInputs(const float* images, int64_t pixel, int64_t first, int64_t count,

@@ -44,12 +44,12 @@ struct Columns {
   int64_t depth;
   int64_t right_offset;  // from the first to the third vector of a row of a wide tile, in floats
   float* out;
-  int64_t n;          // columns of the result
-  int64_t count;      // columns of the tile that exist
-  bool add;           // to what `out` holds
-  const float* bias;  // or null
-  const float* next;  // the panel that is read next
-  int64_t next_step;  // how much of it to prefetch per row of this panel
+  int64_t out_stride;  // from a row of the result to the next, in floats
+  int64_t count;       // columns of the tile that exist
+  bool add;            // to what `out` holds
+  const float* bias;   // or null
+  const float* next;   // the panel that is read next
+  int64_t next_step;   // how much of it to prefetch per row of this panel
 };
 
 // Writes the sums of the columns that begin at `at`.
@@ -105,7 +105,7 @@ MF_INLINE inline void Tile(const float* a, const Columns& p) {
   // Forces GCC to compute addresses here. Otherwise it keeps one address per row in registers that
   // the sums need.
   asm("" : "+r"(out));
-  for (int r = 0; r < kRows; ++r, out += p.n) {
+  for (int r = 0; r < kRows; ++r, out += p.out_stride) {
     Finish<kFloats>(sums0[r], 0, p, out);
     if (kVectors > 1) Finish<kFloats>(sums1[r], kFloats, p, out);
     if (kVectors > 2) Finish<kFloats>(sums2[r], 2 * kFloats, p, out);
@@ -132,7 +132,10 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
     copy(first, depth, rows);
     const float* const block_bias = first + depth == p.k ? bias : nullptr;
     // Each tile prefetches a part of the next panel.
-    Columns c = {.depth = depth, .n = p.n, .add = first > 0, .next_step = 2 * kFloats / tiles};
+    Columns c = {.depth = depth,
+                 .out_stride = p.out_stride,
+                 .add = first > 0,
+                 .next_step = 2 * kFloats / tiles};
     int64_t j = 0;
     if (p.m <= kTileRows / 2) {
       c.width = kPanel;
@@ -156,7 +159,7 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
         c.next = next + depth * at;
         for (int64_t tile = 0, i = 0, count; tile < tiles; ++tile, i += count) {
           count = (p.m - i + tiles - tile - 1) / (tiles - tile);
-          c.out = out + i * p.n + j + at;
+          c.out = out + i * p.out_stride + j + at;
           if (c.count <= kFloats) {
             TileOf<kFloats, kTileRows, 1>(count, rows + i * kRowStep, c);
           } else {

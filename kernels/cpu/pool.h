@@ -23,6 +23,7 @@ struct PoolGeometry {
   int64_t channels;
   Window h;
   Window w;
+  int64_t out_stride = channels;  // from a pixel of the output to the next, in elements
 
   int64_t image_size() const { return h.in * w.in * channels; }
   // Returns whether each pixel is in exactly one window.
@@ -92,7 +93,7 @@ void ForEachWindow(const PoolGeometry& g, T* clear, Fn fn) {
   for (int64_t n = 0; n < g.batch; ++n, image += g.image_size()) {
     if (clear != nullptr) std::fill_n(clear + image, g.image_size(), T{0});
     for (int64_t y = 0; y < g.h.out; ++y) {
-      for (int64_t x = 0; x < g.w.out; ++x, o += channels) {
+      for (int64_t x = 0; x < g.w.out; ++x, o += g.out_stride) {
         const int64_t corner = image + (g.h.first(y) * g.w.in + g.w.first(x)) * channels;
         const int64_t rows = g.h.last(y) - g.h.first(y), columns = g.w.last(x) - g.w.first(x);
         const auto visit = [=](Pixels pixels) MF_INLINE {
@@ -109,15 +110,35 @@ void ForEachWindow(const PoolGeometry& g, T* clear, Fn fn) {
   }
 }
 
-// Makes a kernel that calls run(TypeTag<T>(), geometry, args) for the type of output 0, which must
-// be in `types`. `images` and `pooled` are the local shapes before and after pooling.
+// Makes a kernel that calls run(TypeTag<T>(), g, args) for the type of output 0, which must be in
+// `types`.
 template <typename Types, typename Run>
-absl::StatusOr<KernelPlan> PoolKernel(const KernelContext& c, Types types, const Shape& images,
-                                      const Shape& pooled, Run run) {
-  MF_ASSIGN_OR_RETURN(const PoolGeometry g, PoolGeometryOf(c.node(), images, pooled));
+absl::StatusOr<KernelPlan> PoolKernel(const KernelContext& c, Types types, const PoolGeometry& g,
+                                      Run run) {
   return ForType(types, c.output_dtype(0), [&]<typename T>(TypeTag<T> type) {
     return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args) { run(type, g, args); })};
   });
+}
+
+// Makes the kernel of a pooling op as PoolKernel does.
+template <typename Types, typename Run>
+absl::StatusOr<KernelPlan> ForwardPoolKernel(const KernelContext& c, Types types, Run run) {
+  MF_ASSIGN_OR_RETURN(PoolGeometry g,
+                      PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
+  const bool nhwc = g.channels == c.output_shape(0).dim(3);
+  if (nhwc) g.out_stride = c.row_stride();
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, PoolKernel(c, types, g, run));
+  plan.strides_rows = nhwc;
+  return plan;
+}
+
+// Makes the kernel of the gradient of a pooling op. `images` and `pooled` are the local shapes
+// before and after pooling.
+template <typename Types, typename Run>
+absl::StatusOr<KernelPlan> PoolGradientKernel(const KernelContext& c, Types types,
+                                              const Shape& images, const Shape& pooled, Run run) {
+  MF_ASSIGN_OR_RETURN(const PoolGeometry g, PoolGeometryOf(c.node(), images, pooled));
+  return PoolKernel(c, types, g, run);
 }
 
 }  // namespace mirrorflow

@@ -109,7 +109,8 @@ void StridedCopy::RunAs(const std::byte* in_bytes, std::byte* out_bytes) const {
 }
 
 void StridedCopy::Run(const std::byte* in, std::byte* out) const {
-  if (empty_) return;
+  const auto bytes = static_cast<int64_t>(element_bytes_);
+  if (empty_ || in + in_offset_ * bytes == out + out_offset_ * bytes) return;
   switch (element_bytes_) {
     case 1:
       return RunAs<Bits8>(in, out);

@@ -26,10 +26,10 @@ void TransformOutput(const ConvolutionGeometry& g, const float* from, int64_t st
                      const float* bias, float* image, int64_t y, int64_t x) {
   constexpr int kSize = kTile + 2;
   const int64_t channels = g.out_channels;
-  const int64_t row_step = g.w.out * channels;
+  const int64_t row_step = g.w.out * g.out_stride;
   const int64_t i1 = std::min<int64_t>(kTile, g.h.out - y);
   const int64_t j1 = std::min<int64_t>(kTile, g.w.out - x);
-  float* const to = image + y * row_step + x * channels;
+  float* const to = image + y * row_step + x * g.out_stride;
   WithVectorsOf(channels, [&](auto width) MF_INLINE {
     constexpr int kFloats = decltype(width)::value;
     for (int64_t c = 0; c < channels; c += kFloats) {
@@ -41,7 +41,7 @@ void TransformOutput(const ConvolutionGeometry& g, const float* from, int64_t st
           },
           [](const auto* in, auto* out) MF_INLINE { Transform<kTile>::Output(in, out); },
           [&](int i, int j, const auto& v) MF_INLINE {
-            if (i < i1 && j < j1) Store<kFloats>(to + i * row_step + j * channels + c, v + b);
+            if (i < i1 && j < j1) Store<kFloats>(to + i * row_step + j * g.out_stride + c, v + b);
           });
     }
   });
@@ -138,9 +138,9 @@ Winograd::Winograd(const ConvolutionGeometry& g, int64_t tile, Windows windows)
   block_columns_ = PackedProduct::RowsPerPart(grid_.columns);
 }
 
-int64_t Winograd::OffsetOf(int64_t row) const {
+int64_t Winograd::FirstPixelOf(int64_t row) const {
   const int64_t image = row / grid_.rows_per_image, y = row % grid_.rows_per_image * grid_.tile;
-  return (image * g_.h.out + y) * g_.w.out * g_.out_channels;
+  return (image * g_.h.out + y) * g_.w.out;
 }
 
 std::string Winograd::FormKey() const {
@@ -194,13 +194,13 @@ void Winograd::Run(const WinogradGrid::Block& block, const float* images, const 
   grid_.ForEachTile(block, [&](int64_t image, int64_t y, int64_t x, int64_t tile) {
     const auto transform = grid_.tile == 2 ? TransformOutput<2> : TransformOutput<4>;
     transform(g_, products + tile * g_.out_channels, out_step, bias,
-              out + image * g_.h.out * g_.w.out * g_.out_channels, y, x);
+              out + image * g_.h.out * g_.w.out * g_.out_stride, y, x);
   });
 }
 
 void Winograd::Run(const float* images, const float* form, const float* bias, float* out,
                    float* scratch,
-                   absl::FunctionRef<void(int64_t first, int64_t count)> finish) const {
+                   absl::FunctionRef<void(int64_t first, int64_t pixels)> finish) const {
   WinogradGrid::Block block;
   for (block.first_row = 0; block.first_row < grid_.rows; block.first_row = block.end_row) {
     block.end_row = std::min(block.first_row + block_rows_, grid_.rows);
@@ -209,8 +209,8 @@ void Winograd::Run(const float* images, const float* form, const float* bias, fl
       block.end_column = std::min(block.first_column + block_columns_, grid_.columns);
       Run(block, images, form, bias, out, scratch);
     }
-    const int64_t first = OffsetOf(block.first_row);
-    finish(first, OffsetOf(block.end_row) - first);
+    const int64_t first = FirstPixelOf(block.first_row);
+    finish(first, FirstPixelOf(block.end_row) - first);
   }
 }
 

@@ -61,9 +61,9 @@ class Winograd {
   void MakeForm(const float* filter, float* form) const;
 
   // Sets `out` to the convolution of `images` with the filter, plus `bias` unless it is null. Calls
-  // finish(first, count) for each range of `out` that is complete, while the range is in the cache.
+  // finish(first, pixels) for each range of pixels that is complete, while they are in the cache.
   void Run(const float* images, const float* form, const float* bias, float* out, float* scratch,
-           absl::FunctionRef<void(int64_t first, int64_t count)> finish) const;
+           absl::FunctionRef<void(int64_t first, int64_t pixels)> finish) const;
   int64_t ScratchFloats() const;
 
   // The operations of the products, counting a multiply-add as two.
@@ -78,8 +78,8 @@ class Winograd {
   }
   void Run(const WinogradGrid::Block& block, const float* images, const float* form,
            const float* bias, float* out, float* scratch) const;
-  // The offset in the output of a row of tiles.
-  int64_t OffsetOf(int64_t row) const;
+  // The first output pixel of a row of tiles.
+  int64_t FirstPixelOf(int64_t row) const;
 
   ConvolutionGeometry g_;
   Windows windows_;

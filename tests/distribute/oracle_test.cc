@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "distribute/pipeline.h"
 #include "framework/compiler/pass.h"
+#include "framework/compiler/plan/plan_state.h"
 #include "gtest/gtest.h"
 #include "tests/support/compare_with_reference.h"
 #include "tests/support/random_graph.h"
@@ -124,6 +125,40 @@ TEST(OracleTest, RandomInferenceInMicrobatchesMatchesReferenceInterpreter) {
   }
   EXPECT_GE(counter.on_one_replica(), static_cast<int64_t>(programs / 100));
   EXPECT_GE(counter.on_several_replicas(), static_cast<int64_t>(programs / 100));
+}
+
+// Counts the values that a Concat finds in its output already.
+class SliceCounter final : public PassObserver {
+ public:
+  void BeforePass(absl::string_view, const Compilation&) override {}
+  void AfterPass(absl::string_view pass, const Compilation& c) override {
+    if (pass != "concat_in_place") return;
+    for (const SliceOfValue& slice : dynamic_cast<const PlanState&>(c).slices) {
+      ++(slice.row_stride > 0 ? with_gaps_ : contiguous_);
+    }
+  }
+  int64_t contiguous() const { return contiguous_; }
+  int64_t with_gaps() const { return with_gaps_; }
+
+ private:
+  int64_t contiguous_ = 0;
+  int64_t with_gaps_ = 0;
+};
+
+TEST(OracleTest, RandomConcatsInPlaceMatchReferenceInterpreter) {
+  const uint64_t programs = NumRandomPrograms(600);
+  SliceCounter counter;
+  for (uint64_t seed = 4'000'000; seed < 4'000'000 + programs; ++seed) {
+    const absl::StatusOr<RandomProgram> program =
+        MakeRandomProgram(seed, {.num_ops = 12, .has_layers = true});
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+    Random random(seed);
+    ProgramSetting setting = RandomSetting(program->batch, random);
+    setting.session.session.compile.observer = &counter;
+    ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, *program, setting));
+  }
+  EXPECT_GE(counter.contiguous(), static_cast<int64_t>(programs / 100));
+  EXPECT_GE(counter.with_gaps(), static_cast<int64_t>(programs / 100));
 }
 
 // The parameter is the index of an optional pass of the pipelines, or -1 for all of them.

@@ -87,8 +87,8 @@ bool Conflict(const Plan& plan, size_t a, size_t b) {
   for (const MemoryAccess& x : plan.accesses[a]) {
     for (const MemoryAccess& y : plan.accesses[b]) {
       if ((x.is_write || y.is_write) && x.operand.region == y.operand.region &&
-          x.operand.offset < y.operand.offset + y.bytes &&
-          y.operand.offset < x.operand.offset + x.bytes) {
+          x.operand.offset < y.operand.offset + y.extent() &&
+          y.operand.offset < x.operand.offset + x.extent()) {
         return true;
       }
     }

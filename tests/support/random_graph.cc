@@ -491,7 +491,31 @@ class Generator {
       if (of_other == shape) y = ops::AddV2(scope_, y, other);
     }
     y = Activate(y);
+    for (int64_t i = random_.Below(3); i > 0; --i) y = AddBranch(input, in, y, &shape);
     keep();
+  }
+
+  // Concatenates the channels of `y` and of another branch: a convolution, a pooled image or a
+  // product. Their rows or pixels agree in number, or it returns y.
+  Output AddBranch(Output input, const Shape& in, Output y, Shape* shape) {
+    Shape of_branch = in;
+    Output branch;
+    if (in.rank() == 2) {
+      of_branch.set_dim(1, Size());
+      branch = ops::MatMul(scope_, input, Integers({in.dim(1), of_branch.dim(1)}));
+    } else if (Chance(60)) {
+      branch = Convolve(input, &of_branch);
+    } else if (Chance(50)) {
+      branch = ops::MaxPool(scope_, input, {1, 3, 3, 1}, {1, 1, 1, 1}, "SAME");
+    } else {
+      branch = ops::AvgPool(scope_, input, {1, 2, 2, 1}, {1, 1, 1, 1}, "SAME");
+    }
+    const int last = shape->rank() - 1;
+    const int64_t channels = shape->dim(last) + of_branch.dim(last);
+    of_branch.set_dim(last, shape->dim(last));
+    if (of_branch != *shape) return y;
+    shape->set_dim(last, channels);
+    return ops::ConcatV2(scope_, {y, Activate(branch)}, last);
   }
 
   // Adds a few ops on a function's arguments. Returns the last value that has this shape, or an

@@ -30,6 +30,10 @@ class Guarded {
   void CopyTo(const Tensor& tensor) {
     if (bytes_ > 0) std::memcpy(tensor.raw(), data(), bytes_);
   }
+  bool HasGarbage(int64_t offset, int64_t bytes) {
+    const unsigned char* const begin = memory_.data() + begin_ + offset;
+    return std::all_of(begin, begin + bytes, [](unsigned char c) { return c == kGarbage; });
+  }
   bool GuardsHold() const {
     auto is_garbage = [](unsigned char c) { return c == kGarbage; };
     return std::all_of(memory_.begin(), memory_.begin() + begin_, is_garbage) &&
@@ -44,11 +48,37 @@ class Guarded {
   std::vector<unsigned char> memory_;
 };
 
+// Where a run finds its operands, other than each in memory of its own.
+struct Sharing {
+  const std::pair<int, int>* over = nullptr;  // output `second` is written over input `first`
+  bool slices_in_place = false;               // KernelPlan::slices are parts of output 0
+};
+
+// Rows of equal sizes in memory; sizes and distances are in bytes.
+struct RowsInMemory {
+  RowsInMemory(const Tensor& tensor, int64_t row_stride)
+      : row(static_cast<int64_t>(tensor.bytes())), stride(row) {
+    const Shape& shape = tensor.shape();
+    if (row_stride == 0 || row == 0) return;
+    count = shape.num_elements_before(shape.rank() - 1);
+    row /= count;
+    stride = row_stride;
+  }
+  int64_t bytes() const { return (count - 1) * stride + row; }
+
+  int64_t count = 1, row, stride;
+};
+
 class Context final : public KernelContext {
  public:
+  // `row_stride` is 0 for contiguous rows.
   Context(const Node& node, absl::Span<const Tensor> inputs, absl::Span<const Shape> outputs,
-          const EvaluateOptions& options)
-      : node_(node), inputs_(inputs), outputs_(outputs), options_(options) {}
+          const EvaluateOptions& options, int64_t row_stride = 0)
+      : node_(node),
+        inputs_(inputs),
+        outputs_(outputs),
+        options_(options),
+        row_stride_(row_stride) {}
 
   const Node& node() const override { return node_; }
   const Shape& input_shape(int i) const override { return inputs_[i].shape(); }
@@ -63,6 +93,9 @@ class Context final : public KernelContext {
   const Shape& global_output_shape(int i) const override {
     return options_.global_output_shapes.empty() ? outputs_[i] : options_.global_output_shapes[i];
   }
+  int64_t row_stride() const override {
+    return row_stride_ > 0 ? row_stride_ : KernelContext::row_stride();
+  }
   int num_threads() const override { return 1; }
 
  private:
@@ -70,6 +103,7 @@ class Context final : public KernelContext {
   const absl::Span<const Tensor> inputs_;
   const absl::Span<const Shape> outputs_;
   const EvaluateOptions& options_;
+  const int64_t row_stride_;
   const Sharding replicated_ = Replicated();
 };
 
@@ -81,18 +115,28 @@ class NoLane final : public Lane {
 
 class StrictRun {
  public:
+  // `row_stride` is the distance between the rows of output 0 in elements, or 0 if they are
+  // contiguous.
   StrictRun(const Node& node, absl::Span<const Tensor> inputs, absl::Span<const Shape> shapes,
-            const KernelPlan& plan, const StepParams& params)
-      : node_(node), inputs_(inputs), shapes_(shapes), plan_(plan), params_(params) {}
+            const KernelPlan& plan, const StepParams& params, int64_t row_stride = 0)
+      : node_(node),
+        inputs_(inputs),
+        shapes_(shapes),
+        plan_(plan),
+        params_(params),
+        row_stride_(row_stride) {}
 
-  // Runs the kernel. With `pair`, output pair.second overwrites input pair.first. `variables` has
-  // one tensor per input: the variable after the run, or no value if the input is not a handle.
-  absl::StatusOr<std::vector<Tensor>> Run(const std::pair<int, int>* pair,
-                                          std::vector<Tensor>* variables);
+  // Runs the kernel. `variables` has one tensor per input: the variable after the run, or no value
+  // if the input is not a handle.
+  absl::StatusOr<std::vector<Tensor>> Run(const Sharing& sharing, std::vector<Tensor>* variables);
 
  private:
   bool IsVariable(int i) const { return node_.input(i).dtype() == DT_RESOURCE; }
   absl::Status CheckMemory(std::vector<Guarded>& memory, const std::pair<int, int>* pair) const;
+  RowsInMemory RowsOf(const Tensor& output, int i) const {
+    return RowsInMemory(
+        output, i == 0 ? row_stride_ * static_cast<int64_t>(DataTypeSize(output.dtype())) : 0);
+  }
   absl::Status Wrong(absl::string_view what) const {
     return absl::InternalError(absl::StrCat("the kernel of ", node_.op().name, " ", what));
   }
@@ -102,6 +146,7 @@ class StrictRun {
   const absl::Span<const Shape> shapes_;
   const KernelPlan& plan_;
   const StepParams& params_;
+  const int64_t row_stride_;
 };
 
 absl::Status StrictRun::CheckMemory(std::vector<Guarded>& memory,
@@ -119,8 +164,9 @@ absl::Status StrictRun::CheckMemory(std::vector<Guarded>& memory,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Tensor>> StrictRun::Run(const std::pair<int, int>* pair,
+absl::StatusOr<std::vector<Tensor>> StrictRun::Run(const Sharing& sharing,
                                                    std::vector<Tensor>* variables) {
+  const std::pair<int, int>* const pair = sharing.over;
   std::vector<Guarded> memory;  // inputs, outputs, scratch
   for (int i = 0; i < node_.num_inputs(); ++i) {
     memory.emplace_back(inputs_[i].bytes(), DataTypeSize(inputs_[i].dtype()));
@@ -129,7 +175,7 @@ absl::StatusOr<std::vector<Tensor>> StrictRun::Run(const std::pair<int, int>* pa
   std::vector<Tensor> outputs;
   for (int i = 0; i < node_.num_outputs(); ++i) {
     MF_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(node_.output_dtype(i), shapes_[i]));
-    memory.emplace_back(output.bytes(), DataTypeSize(output.dtype()));
+    memory.emplace_back(RowsOf(output, i).bytes(), DataTypeSize(output.dtype()));
     outputs.push_back(std::move(output));
   }
   memory.emplace_back(plan_.scratch_bytes, kBufferAlignment);
@@ -142,13 +188,31 @@ absl::StatusOr<std::vector<Tensor>> StrictRun::Run(const std::pair<int, int>* pa
     operands.push_back({static_cast<RegionId>(bases.size()), 0});
     bases.push_back(memory[over ? pair->first : i].data());
   }
+  for (const InputSlice& slice : plan_.slices) {
+    if (!sharing.slices_in_place) break;
+    const Tensor& input = inputs_[slice.input];
+    std::byte* const in_output = memory[node_.num_inputs()].data() + slice.offset;
+    const RowsInMemory rows(input, slice.row_stride);
+    for (int64_t r = 0; r < rows.count && rows.row > 0; ++r) {
+      std::memcpy(in_output + r * rows.stride, input.raw() + r * rows.row, rows.row);
+    }
+    bases[operands[slice.input].region] = in_output;
+  }
   NoLane lane;
   const KernelArgs args(bases.data(), operands.data(), node_.num_inputs(), node_.num_outputs());
   MF_RETURN_IF_ERROR(plan_.kernel->Run(args, lane));
   MF_RETURN_IF_ERROR(CheckMemory(memory, pair));
   for (int i = 0; i < node_.num_outputs(); ++i) {
     const bool over = pair != nullptr && pair->second == i;
-    memory[over ? pair->first : node_.num_inputs() + i].CopyTo(outputs[i]);
+    Guarded& from = memory[over ? pair->first : node_.num_inputs() + i];
+    const RowsInMemory rows = RowsOf(outputs[i], i);
+    for (int64_t r = 0; r < rows.count && rows.row > 0; ++r) {
+      std::memcpy(outputs[i].raw() + r * rows.row, from.data() + r * rows.stride, rows.row);
+      if (r + 1 < rows.count &&
+          !from.HasGarbage(r * rows.stride + rows.row, rows.stride - rows.row)) {
+        return Wrong(absl::StrCat("writes between the rows of output ", i));
+      }
+    }
   }
   variables->assign(node_.num_inputs(), Tensor());
   for (int i = 0; i < node_.num_inputs(); ++i) {
@@ -172,17 +236,36 @@ absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
   const Context context(node, inputs, output_shapes, options);
   MF_ASSIGN_OR_RETURN(const KernelPlan plan, kernels.Create(options.device_type, context));
   StrictRun run(node, inputs, output_shapes, plan, options.params);
-  std::vector<Tensor> variables, ignored;
-  MF_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, run.Run(nullptr, &variables));
+  std::vector<Tensor> variables;
+  MF_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, run.Run(Sharing(), &variables));
+  const auto expect_same = [&](StrictRun& other, const Sharing& sharing,
+                               absl::string_view when) -> absl::Status {
+    std::vector<Tensor> ignored;
+    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> got, other.Run(sharing, &ignored));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (Tensor::Identical(outputs[i], got[i])) continue;
+      return absl::InternalError(absl::StrCat("the kernel of ", node.op().name,
+                                              " gives a different output ", i, " when ", when));
+    }
+    return absl::OkStatus();
+  };
   for (const std::pair<int, int>& pair : plan.in_place) {
     // A plan uses the pair only if the sizes are equal.
     if (inputs[pair.first].bytes() != outputs[pair.second].bytes()) continue;
-    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> over, run.Run(&pair, &ignored));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (Tensor::Identical(outputs[i], over[i])) continue;
-      return absl::InternalError(absl::StrCat("the kernel of ", node.op().name,
-                                              " gives a different output ", i, " when output ",
-                                              pair.second, " is written over input ", pair.first));
+    MF_RETURN_IF_ERROR(
+        expect_same(run, {.over = &pair},
+                    absl::StrCat("output ", pair.second, " is written over input ", pair.first)));
+  }
+  MF_RETURN_IF_ERROR(
+      expect_same(run, {.slices_in_place = true}, "its inputs are parts of output 0"));
+  if (plan.strides_rows) {
+    const int64_t row_stride = context.row_stride() + 3;
+    const Context strided(node, inputs, output_shapes, options, row_stride);
+    MF_ASSIGN_OR_RETURN(const KernelPlan with_gaps, kernels.Create(options.device_type, strided));
+    StrictRun apart(node, inputs, output_shapes, with_gaps, options.params, row_stride);
+    for (const bool in_place : {false, true}) {
+      MF_RETURN_IF_ERROR(expect_same(apart, {.slices_in_place = in_place},
+                                     "there are gaps between the rows of output 0"));
     }
   }
   for (size_t i = 0; i < inputs.size(); ++i) {

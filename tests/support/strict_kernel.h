@@ -12,7 +12,9 @@ namespace mirrorflow {
 //  * operands are aligned only to their elements;
 //  * outputs, scratch and the memory of static inputs start with garbage (NaN, -1);
 //  * it returns Internal if the kernel writes to an input or outside its outputs and scratch, or if
-//    the result differs when an output overwrites an input as a declared in_place pair allows.
+//    the result differs when operands share memory as the kernel's plan allows: an output overwrites
+//    an input (KernelPlan::in_place), inputs are parts of the output (slices), or the rows of the
+//    output are apart (strides_rows).
 absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
                                                      absl::Span<const Tensor> inputs,
                                                      absl::Span<const Shape> output_shapes,

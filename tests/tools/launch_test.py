@@ -305,8 +305,11 @@ class LaunchTest(programs.ProgramTest):
     def test_remote_shell_that_dies_fails_all_workers_of_its_host(self):
         mark = "607.25"  # longer than any wait
         job = self.start("--hosts=a=127.0.0.1:2,b=127.0.0.1:3", self.write_counting_shell(), "--",
-                         "sh", "-c", f"sleep {mark} & setsid sleep {mark} & wait; exit 0")
+                         "sh", "-c",
+                         f"sleep {mark} & setsid sleep {mark} & echo started; wait; exit 0")
         self.wait_for_sleepers(mark, 2 * 5)
+        for _ in range(5):  # the launcher knows a worker's pid before it shows the worker's output
+            self.assertRegex(job.stdout.readline(), "started")
         os.killpg(int((self.root / "b.shell").read_text()), signal.SIGKILL)
         _, err = job.communicate(timeout=SECONDS)
         self.assertEqual(job.returncode, 137, err)

@@ -25,6 +25,7 @@ class Assigner {
     for (const Node* node : s_.order) {
       if (node->op().role == OpRole::kJoinRows) PlaceJoin(*node);
     }
+    for (const SliceOfValue& slice : s_.slices) PlaceSlice(slice);
     // EmitInstructions assigns storage to the values that are computed as forms.
     for (const Node* node : s_.order) {
       if (!s_.invariants->IsComputed(*node)) AssignNode(*node);
@@ -118,6 +119,19 @@ class Assigner {
       table_.Add(rows, {.bytes = s_.LocalBytes(rows), .offset = end, .parent = joined});
       end += s_.LocalBytes(rows);
     }
+  }
+
+  void PlaceSlice(const SliceOfValue& slice) {
+    int whole = table_.of(slice.whole);
+    if (whole < 0) whole = table_.Add(slice.whole, {.bytes = s_.LocalBytes(slice.whole)});
+    Storage storage = {
+        .bytes = s_.LocalBytes(slice.value), .offset = slice.offset, .parent = whole};
+    if (slice.row_stride > 0) {
+      const Shape& shape = s_.local_shape(slice.value);
+      storage.rows = shape.num_elements_before(shape.rank() - 1);
+      storage.row_stride = slice.row_stride;
+    }
+    table_.Add(slice.value, storage);
   }
 
   void AssignNode(const Node& node) {

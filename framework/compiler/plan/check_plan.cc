@@ -140,7 +140,7 @@ class Checker {
   // Checks a write. A run makes its forms before the first instruction, and not again.
   absl::Status CheckForms(const MemoryAccess& write, size_t i) const {
     if (write.bytes == 0) return absl::OkStatus();
-    const int64_t begin = write.operand.offset, end = begin + write.bytes;
+    const int64_t begin = write.operand.offset, end = begin + write.extent();
     for (size_t f = 0; f < plan_.forms.size(); ++f) {
       if (write.operand.region == plan_.form_region(static_cast<int>(f))) {
         return Error(i, absl::StrCat("writes form ", f));
@@ -166,8 +166,16 @@ class Checker {
 
   absl::Status Visit(const MemoryAccess& access, const Access& self, const Clock& clock) {
     if (access.bytes == 0) return absl::OkStatus();
+    for (int64_t row = 0; row < access.rows; ++row) {
+      const int64_t begin = access.operand.offset + row * access.row_stride;
+      MF_RETURN_IF_ERROR(VisitRow(access, begin, begin + access.row_bytes(), self, clock));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitRow(const MemoryAccess& access, int64_t begin, int64_t end, const Access& self,
+                        const Clock& clock) {
     std::map<int64_t, Cell>& cells = regions_[access.operand.region];
-    const int64_t begin = access.operand.offset, end = begin + access.bytes;
     Split(cells, begin);
     Split(cells, end);
     for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {

@@ -14,7 +14,8 @@ namespace {
 
 class LocalContext final : public KernelContext {
  public:
-  LocalContext(const PlanState& s, const Node& node) : s_(s), node_(node) {}
+  LocalContext(const PlanState& s, const Node& node, int64_t row_stride)
+      : s_(s), node_(node), row_stride_(row_stride) {}
 
   const Node& node() const override { return node_; }
   const Shape& input_shape(int i) const override { return s_.local_shape(node_.input(i)); }
@@ -31,6 +32,9 @@ class LocalContext final : public KernelContext {
     // A node that the plan computes as a form runs too rarely to benefit from forms of its inputs.
     return !s_.invariants->IsComputed(node_) && s_.invariants->SourceOf(node_.input(i)) != nullptr;
   }
+  int64_t row_stride() const override {
+    return row_stride_ > 0 ? row_stride_ : KernelContext::row_stride();
+  }
   int num_threads() const override { return s_.traits.num_threads; }
   const KernelOptions& options() const override { return s_.options.kernels; }
   KernelLibrary* library() const override { return s_.plan->library.get(); }
@@ -39,6 +43,7 @@ class LocalContext final : public KernelContext {
  private:
   const PlanState& s_;
   const Node& node_;
+  const int64_t row_stride_;
 };
 
 bool NeedsKernel(const Node& node) {
@@ -74,6 +79,10 @@ absl::Status CheckUpdatesParts(const Node& node, const Kernel& kernel) {
 
 }  // namespace
 
+absl::StatusOr<KernelPlan> CreateKernel(const PlanState& s, const Node& node, int64_t row_stride) {
+  return s.kernels->Create(s.traits.type, LocalContext(s, node, row_stride));
+}
+
 absl::StatusOr<bool> ChooseKernels::Run(PlanState& s) {
   s.kernel_plans.resize(s.graph.id_limit());
   s.invariants = std::make_shared<const Invariants>(s);
@@ -82,7 +91,7 @@ absl::StatusOr<bool> ChooseKernels::Run(PlanState& s) {
     if (IsControlFlow(node->op())) {
       kernel = OfControlFlow(s, *node);
     } else if (NeedsKernel(*node)) {
-      MF_ASSIGN_OR_RETURN(kernel, s.kernels->Create(s.traits.type, LocalContext(s, *node)));
+      MF_ASSIGN_OR_RETURN(kernel, CreateKernel(s, *node));
       if (IsCollective(*node)) MF_RETURN_IF_ERROR(CheckUpdatesParts(*node, *kernel.kernel));
     }
     if (s.invariants->IsComputed(*node)) kernel.flops = 0;  // not in each step

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ChooseKernels: creates a kernel for every node that computes, for the node's local shapes.
+// CreateKernel creates a kernel for one node.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
 
 #include "framework/compiler/plan/plan_state.h"
 
 namespace mirrorflow {
+
+// `row_stride` is KernelContext::row_stride, or 0 for contiguous rows. REQUIRES: PlanState::shapes
+// and PlanState::invariants are set.
+absl::StatusOr<KernelPlan> CreateKernel(const PlanState& s, const Node& node,
+                                        int64_t row_stride = 0);
 
 class ChooseKernels final : public PlanPass {
  public:

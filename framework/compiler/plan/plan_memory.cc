@@ -277,7 +277,10 @@ absl::StatusOr<bool> PlanMemory::Run(PlanState& s) {
   }
   for (std::vector<MemoryAccess>& accesses : plan.accesses) {
     for (MemoryAccess& access : accesses) {
-      access.bytes = s.storage.all[access.operand.offset].bytes;
+      const Storage& storage = s.storage.all[access.operand.offset];
+      access.bytes = storage.bytes;
+      access.rows = storage.rows;
+      access.row_stride = storage.row_stride;
       Place(s.storage, &access.operand);
     }
   }

@@ -25,6 +25,14 @@ using LocalShapes = std::vector<std::vector<Shape>>;
 
 class Invariants;
 
+// A value that is stored as a slice of another one.
+struct SliceOfValue {
+  Output value;
+  Output whole;
+  int64_t offset = 0;      // in `whole`, in bytes
+  int64_t row_stride = 0;  // as in InputSlice
+};
+
 struct PlanState final : Compilation {
   // `rows[axis]` is the replica's row count on each axis of the program; it may be 0. Creates a
   // separate state for each function of a branch or loop. The kernels use `library` and `tuning`,
@@ -51,6 +59,7 @@ struct PlanState final : Compilation {
   LocalShapes shapes;                            // by InferLocalShapes
   std::shared_ptr<const Invariants> invariants;  // by ChooseKernels
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
+  std::vector<SliceOfValue> slices;  // by ConcatInPlace; a slice follows the value that contains it
   std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
   StorageTable storage;      // by AssignStorage
 

@@ -18,12 +18,15 @@
 namespace mirrorflow {
 
 struct Storage {
-  int64_t bytes = 0;
+  int64_t bytes = 0;  // without the gaps between rows
   // kNoRegion if the storage is inside `parent` or in the arena, at an offset that PlanMemory
   // assigns.
   RegionId region = kNoRegion;
   int64_t offset = 0;  // in the region or parent, or in the arena once assigned
   int parent = -1;     // the storage that contains this one; -1 if none
+  // The rows have equal sizes and are `row_stride` bytes apart. A contiguous storage is one row.
+  int64_t rows = 1;
+  int64_t row_stride = 0;
   // If true, a collective uses the storage, or the plan does not own it. No output may overwrite a
   // pinned storage, and a pinned storage may not overwrite an input.
   bool pinned = false;

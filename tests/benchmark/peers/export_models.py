@@ -29,6 +29,23 @@ def application(make, size, classes=1000):
     return lambda: make(weights=None, input_shape=(size, size, 3), classes=classes)
 
 
+def squeezenet():
+    """Returns SqueezeNet 1.1 (Iandola et al., 2016) for images of 224x224 pixels."""
+    def fire(x, squeezed, expanded):
+        x = layers.Conv2D(squeezed, 1, activation="relu")(x)
+        return layers.Concatenate()([
+            layers.Conv2D(expanded, size, padding="same", activation="relu")(x) for size in (1, 3)])
+
+    inputs = keras.Input([224, 224, 3])
+    x = layers.MaxPooling2D(3, 2)(layers.Conv2D(64, 3, strides=2, activation="relu")(inputs))
+    x = layers.MaxPooling2D(3, 2)(fire(fire(x, 16, 64), 16, 64))
+    x = layers.MaxPooling2D(3, 2)(fire(fire(x, 32, 128), 32, 128))
+    for squeezed in (48, 48, 64, 64):
+        x = fire(x, squeezed, 4 * squeezed)
+    x = layers.Conv2D(1000, 1, activation="relu")(x)
+    return keras.Model(inputs, layers.GlobalAveragePooling2D()(x))
+
+
 def bert(blocks=4, width=256, heads=4, tokens=128, vocabulary=30522):
     """Returns an encoder like BERT (Devlin et al., 2018), which normalises after each sum."""
     places = np.random.default_rng(SEED).normal(0, 0.02, (tokens, width)).astype(np.float32)
@@ -62,6 +79,7 @@ MODELS = {
     "mobilenetv2_96": application(applications.MobileNetV2, 96),
     "mobilenetv2_224": application(applications.MobileNetV2, 224),
     "efficientnetb0_64": application(applications.EfficientNetB0, 64),
+    "squeezenet_224": squeezenet,
     "bert": bert,
     "lstm": lstm,
     "mlp": mlp,

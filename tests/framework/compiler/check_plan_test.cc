@@ -126,6 +126,15 @@ constexpr Violation kViolations[] = {
      [](Plan& p) { p.accesses[kGradient1].push_back(Writes(kArena, 32, 7)); },
      "instruction 4 (MatMul(gradient1))", "writes region 2 bytes [32, 96)",
      "after instruction 3 (AllReduce(reduce0))"},
+    {"RowWrittenOverOperandInFlight",
+     [](Plan& p) {
+       MemoryAccess rows = Writes(kArena, 32, 7);
+       rows.rows = 2;
+       rows.row_stride = 128;
+       p.accesses[kGradient1].push_back(rows);
+     },
+     "instruction 4 (MatMul(gradient1))", "writes region 2 bytes [32, 64)",
+     "after instruction 3 (AllReduce(reduce0))"},
     {"WriteToVariableOfForm",
      [](Plan& p) {
        PlannedForm form;
