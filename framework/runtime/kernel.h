@@ -151,11 +151,11 @@ struct KernelPlan {
   int64_t flops = 0;
   // The operands that Run reads in a form. Requires KernelContext::changes_rarely for each.
   std::vector<OperandForm> forms = {};
-  // The inputs that Run accepts both in memory of their own and in place.
+  // Inputs that may already be in place in output 0. Run also accepts them in memory of their own.
   std::vector<InputSlice> slices = {};
   // True if Run writes the rows of output 0 at KernelContext::row_stride. If false, it writes them
   // contiguously.
-  bool strides_rows = false;
+  bool supports_row_stride = false;
 };
 
 // State shared by the kernels of one plan, on device types that need it. Factories add code to it,
@@ -185,9 +185,9 @@ class KernelContext {
   // Returns whether input i is a constant, or a variable that the step does not write. The kernel
   // can then ask for a form of it.
   virtual bool changes_rarely([[maybe_unused]] int i) const { return false; }
-  // Returns the distance, in elements, at which to write the rows of output 0, where a row is the
-  // last dimension. It is greater than a row if output 0 is a slice of another value. Kernels may
-  // ignore it; see KernelPlan::strides_rows. REQUIRES: the rank is at least 1.
+  // Returns the stride between the rows of output 0, in elements. A row is the last dimension. The
+  // stride is greater than a row if output 0 is a slice of another value. Kernels may ignore it;
+  // see KernelPlan::supports_row_stride. REQUIRES: the rank is at least 1.
   virtual int64_t row_stride() const { return output_shape(0).dim(output_shape(0).rank() - 1); }
   // Returns the number of threads per lane of this device.
   virtual int num_threads() const = 0;

@@ -73,12 +73,14 @@ std::string LargestValues(const Plan& plan) {
     int64_t bytes;
     int32_t node;
   };
-  absl::flat_hash_map<int32_t, Value> by_id;  // the first node that accesses a value produces it
+  // By value. The node that produces a value is the first one that accesses all of it.
+  absl::flat_hash_map<int32_t, Value> by_id;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     if (plan.instructions[i].node < 0) continue;
     for (const MemoryAccess& access : plan.accesses[i]) {
       if (access.operand.region != Plan::kArenaRegion) continue;
-      by_id.try_emplace(access.value, Value{access.bytes, plan.instructions[i].node});
+      Value& value = by_id.try_emplace(access.value, Value{-1, -1}).first->second;
+      if (access.bytes > value.bytes) value = {access.bytes, plan.instructions[i].node};
     }
   }
   std::vector<Value> values;

@@ -41,6 +41,7 @@ void AddBias(int64_t rows, int64_t channels, const T* value, const T* bias, T* o
 // Extends `product`, a kernel that computes `rows` rows of `channels` floats, to also add the bias
 // in input 2 to each row.
 inline KernelPlan ThenAddBias(KernelPlan product, int64_t rows, int64_t channels) {
+  MF_CHECK(!product.supports_row_stride);
   product.kernel = MakeKernel(
       [rows, channels, kernel = std::move(product.kernel)](const KernelArgs& args, Lane& lane) {
         const absl::Status status = kernel->Run(args, lane);

@@ -13,10 +13,10 @@ namespace {
 // output.
 absl::StatusOr<KernelPlan> ConcatInputs(const KernelContext& c, int first, int n, int axis) {
   const Shape& out = c.output_shape(0);
-  // The kernel writes `rows` times a part of each input.
+  // Each of the `rows` rows of the output holds one part of every input.
   const int64_t rows = out.num_elements_before(axis);
-  const bool strides_rows = axis == out.rank() - 1;
-  const int64_t stride = strides_rows ? c.row_stride() : out.num_elements_from(axis);
+  const bool supports_row_stride = axis == out.rank() - 1;
+  const int64_t stride = supports_row_stride ? c.row_stride() : out.num_elements_from(axis);
   const int64_t element = static_cast<int64_t>(DataTypeSize(c.output_dtype(0)));
   std::vector<Move> moves;
   std::vector<InputSlice> slices;
@@ -36,7 +36,7 @@ absl::StatusOr<KernelPlan> ConcatInputs(const KernelContext& c, int first, int n
   }
   MF_ASSIGN_OR_RETURN(KernelPlan plan, CopyKernel(c.output_dtype(0), std::move(moves)));
   plan.slices = std::move(slices);
-  plan.strides_rows = strides_rows;
+  plan.supports_row_stride = supports_row_stride;
   return plan;
 }
 

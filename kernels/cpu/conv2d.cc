@@ -173,8 +173,7 @@ absl::StatusOr<KernelPlan> ByProducts(ConvolutionPart part, const Geometry& g,
 
 // Makes the kernel of a convolution, or of the gradient of its images, by Winograd or
 // PackedConvolution. These read the filter in a form; if `keeps_filter` is false, the kernel makes
-// the form each time.
-// `g` is the geometry of the algorithm.
+// the form each time. `g` is the geometry that `algorithm` computes.
 template <typename Algorithm>
 KernelPlan WithFilterForm(const Algorithm& algorithm, const Geometry& g, ConvolutionPart part,
                           bool keeps_filter, const Epilogue& epilogue) {
@@ -290,7 +289,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
     if (absl::IsUnimplemented(plan.status())) {
       plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);
     }
-    if (plan.ok()) plan->strides_rows = part == ConvolutionPart::kForward && !g.nchw;
+    if (plan.ok()) plan->supports_row_stride = part == ConvolutionPart::kForward && !g.nchw;
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(TypeList<float, double, int32_t>(), dtype, [&]<typename T>(TypeTag<T>) {

@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Rows of floats. The next row starts `stride` floats after a row.
+// Rows of floats. Each row starts `stride` floats after the previous one.
 struct Rows {
   float* data;
   int64_t stride;

@@ -94,8 +94,8 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
           })};
 }
 
-// Reads b in packed form and applies the epilogue to one block of rows at a time.
-// The rows of the result are `out_stride` floats apart.
+// Reads b in packed form and applies the epilogue to one block of rows at a time. `out_stride` is
+// the stride between the rows of the result, in floats.
 KernelPlan PackedMatMul(const ProductGeometry& g, int64_t out_stride, const Epilogue& epilogue) {
   const PackedProduct product = {.m = g.m, .n = g.n, .k = g.k, .out_stride = out_stride};
   OperandForm form = {
@@ -120,7 +120,7 @@ KernelPlan PackedMatMul(const ProductGeometry& g, int64_t out_stride, const Epil
             }
           }),
           .forms = {std::move(form)},
-          .strides_rows = true};
+          .supports_row_stride = true};
 }
 
 // Returns whether PackedProduct is the fastest kernel for a matrix b that rarely changes. With

@@ -41,7 +41,7 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
 // the filter (input 1); the gradient with respect to the images, from the filter and the output
 // gradient (input 2); or the gradient with respect to the filter, from the images and the output
 // gradient. If `keeps_filter` is true, the kernel reads the filter in a form (OperandForm).
-// `epilogue` and ConvolutionGeometry::out_stride are for the convolution itself.
+// `epilogue` and ConvolutionGeometry::out_stride apply only to the convolution itself.
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
                                              bool keeps_filter, const Epilogue& epilogue);
 

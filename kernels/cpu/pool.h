@@ -125,10 +125,10 @@ template <typename Types, typename Run>
 absl::StatusOr<KernelPlan> ForwardPoolKernel(const KernelContext& c, Types types, Run run) {
   MF_ASSIGN_OR_RETURN(PoolGeometry g,
                       PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  const bool nhwc = g.channels == c.output_shape(0).dim(3);
-  if (nhwc) g.out_stride = c.row_stride();
+  const bool row_is_pixel = g.channels == c.output_shape(0).dim(3);
+  if (row_is_pixel) g.out_stride = c.row_stride();
   MF_ASSIGN_OR_RETURN(KernelPlan plan, PoolKernel(c, types, g, run));
-  plan.strides_rows = nhwc;
+  plan.supports_row_stride = row_is_pixel;
   return plan;
 }
 

@@ -6,8 +6,11 @@
 //
 // For a long run:
 //   MIRRORFLOW_RANDOM_PROGRAMS=100000 oracle_test --gtest_filter=OracleTest.*
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "distribute/pipeline.h"
 #include "framework/compiler/pass.h"
 #include "framework/compiler/plan/plan_state.h"
@@ -127,22 +130,29 @@ TEST(OracleTest, RandomInferenceInMicrobatchesMatchesReferenceInterpreter) {
   EXPECT_GE(counter.on_several_replicas(), static_cast<int64_t>(programs / 100));
 }
 
-// Counts the values that a Concat finds in its output already.
+// Counts the values that are stored in the output of their Concat.
 class SliceCounter final : public PassObserver {
  public:
   void BeforePass(absl::string_view, const Compilation&) override {}
   void AfterPass(absl::string_view pass, const Compilation& c) override {
     if (pass != "concat_in_place") return;
-    for (const SliceOfValue& slice : dynamic_cast<const PlanState&>(c).slices) {
-      ++(slice.row_stride > 0 ? with_gaps_ : contiguous_);
+    for (const ConcatSlice& placed : dynamic_cast<const PlanState&>(c).slices) {
+      const std::string& op = placed.value().node->op().name;
+      const bool has_gaps = placed.slice.row_stride > 0;
+      contiguous_ += !has_gaps;
+      of_convolutions_ += has_gaps && absl::StrContains(op, "Conv2D");
+      of_products_ += has_gaps && absl::StrContains(op, "MatMul");
+      of_pools_ += has_gaps && absl::StrContains(op, "Pool");
     }
   }
-  int64_t contiguous() const { return contiguous_; }
-  int64_t with_gaps() const { return with_gaps_; }
+  // Returns the count for the kind of value that occurs least often. All kinds except the first
+  // have gaps between their rows.
+  int64_t fewest() const {
+    return std::min({contiguous_, of_convolutions_, of_products_, of_pools_});
+  }
 
  private:
-  int64_t contiguous_ = 0;
-  int64_t with_gaps_ = 0;
+  int64_t contiguous_ = 0, of_convolutions_ = 0, of_products_ = 0, of_pools_ = 0;
 };
 
 TEST(OracleTest, RandomConcatsInPlaceMatchReferenceInterpreter) {
@@ -157,8 +167,7 @@ TEST(OracleTest, RandomConcatsInPlaceMatchReferenceInterpreter) {
     setting.session.session.compile.observer = &counter;
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, *program, setting));
   }
-  EXPECT_GE(counter.contiguous(), static_cast<int64_t>(programs / 100));
-  EXPECT_GE(counter.with_gaps(), static_cast<int64_t>(programs / 100));
+  EXPECT_GE(counter.fewest(), static_cast<int64_t>(programs / 300));
 }
 
 // The parameter is the index of an optional pass of the pipelines, or -1 for all of them.

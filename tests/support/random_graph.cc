@@ -496,7 +496,7 @@ class Generator {
   }
 
   // Concatenates the channels of `y` and of another branch: a convolution, a pooled image or a
-  // product. Their rows or pixels agree in number, or it returns y.
+  // product. Returns `y` if their numbers of rows or pixels differ.
   Output AddBranch(Output input, const Shape& in, Output y, Shape* shape) {
     Shape of_branch = in;
     Output branch;

@@ -48,7 +48,7 @@ class Guarded {
   std::vector<unsigned char> memory_;
 };
 
-// Where a run finds its operands, other than each in memory of its own.
+// Which operands of a run share memory. By default, none do.
 struct Sharing {
   const std::pair<int, int>* over = nullptr;  // output `second` is written over input `first`
   bool slices_in_place = false;               // KernelPlan::slices are parts of output 0
@@ -258,7 +258,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
   }
   MF_RETURN_IF_ERROR(
       expect_same(run, {.slices_in_place = true}, "its inputs are parts of output 0"));
-  if (plan.strides_rows) {
+  if (plan.supports_row_stride) {
     const int64_t row_stride = context.row_stride() + 3;
     const Context strided(node, inputs, output_shapes, options, row_stride);
     MF_ASSIGN_OR_RETURN(const KernelPlan with_gaps, kernels.Create(options.device_type, strided));

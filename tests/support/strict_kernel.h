@@ -12,9 +12,9 @@ namespace mirrorflow {
 //  * operands are aligned only to their elements;
 //  * outputs, scratch and the memory of static inputs start with garbage (NaN, -1);
 //  * it returns Internal if the kernel writes to an input or outside its outputs and scratch, or if
-//    the result differs when operands share memory as the kernel's plan allows: an output overwrites
-//    an input (KernelPlan::in_place), inputs are parts of the output (slices), or the rows of the
-//    output are apart (strides_rows).
+//    the result differs when operands share memory as the kernel's plan allows: an output
+//    overwrites an input (KernelPlan::in_place), inputs are parts of the output (slices), or there
+//    are gaps between the rows of the output (supports_row_stride).
 absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
                                                      absl::Span<const Tensor> inputs,
                                                      absl::Span<const Shape> output_shapes,

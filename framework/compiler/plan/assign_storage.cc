@@ -25,7 +25,7 @@ class Assigner {
     for (const Node* node : s_.order) {
       if (node->op().role == OpRole::kJoinRows) PlaceJoin(*node);
     }
-    for (const SliceOfValue& slice : s_.slices) PlaceSlice(slice);
+    for (const ConcatSlice& slice : s_.slices) PlaceSlice(slice);
     // EmitInstructions assigns storage to the values that are computed as forms.
     for (const Node* node : s_.order) {
       if (!s_.invariants->IsComputed(*node)) AssignNode(*node);
@@ -62,11 +62,7 @@ class Assigner {
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {
-      int uses = 0;
-      for (const Use& use : at.node->uses()) {
-        if (use.slot != Use::kControl && use.user->input(use.slot) == at) ++uses;
-      }
-      if (uses != 1 || s_.IsFetched(at)) return Output();
+      if (!s_.IsUsedOnce(at)) return Output();
       const OpDef& op = at.node->op();
       if (!Computes(op)) return Output();
       if (!op.has(kView)) return at;
@@ -121,17 +117,19 @@ class Assigner {
     }
   }
 
-  void PlaceSlice(const SliceOfValue& slice) {
-    int whole = table_.of(slice.whole);
-    if (whole < 0) whole = table_.Add(slice.whole, {.bytes = s_.LocalBytes(slice.whole)});
+  // Places an input of a Concat in its output.
+  void PlaceSlice(const ConcatSlice& placed) {
+    const InputSlice& slice = placed.slice;
+    int whole = table_.of(placed.whole());
+    if (whole < 0) whole = table_.Add(placed.whole(), {.bytes = s_.LocalBytes(placed.whole())});
     Storage storage = {
-        .bytes = s_.LocalBytes(slice.value), .offset = slice.offset, .parent = whole};
+        .bytes = s_.LocalBytes(placed.value()), .offset = slice.offset, .parent = whole};
     if (slice.row_stride > 0) {
-      const Shape& shape = s_.local_shape(slice.value);
+      const Shape& shape = s_.local_shape(placed.value());
       storage.rows = shape.num_elements_before(shape.rank() - 1);
       storage.row_stride = slice.row_stride;
     }
-    table_.Add(slice.value, storage);
+    table_.Add(placed.value(), storage);
   }
 
   void AssignNode(const Node& node) {

@@ -11,27 +11,21 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether `value` is computed by a kernel in each step, and nothing but one input of one
-// node uses it.
-bool IsForOneUser(const PlanState& s, const Output& value) {
+// Returns whether a kernel computes `value` in each step and its only use is as one input of one
+// node.
+bool IsComputedForOneUse(const PlanState& s, const Output& value) {
   const Node& node = *value.node;
-  if (!Computes(node.op()) || node.op().has(kView) || IsControlFlow(node.op())) return false;
-  if (s.kernel_plans[node.id()].kernel == nullptr || s.invariants->IsComputed(node)) return false;
-  int uses = 0;
-  for (const Use& use : node.uses()) {
-    uses += use.slot != Use::kControl && use.user->input(use.slot) == value;
-  }
-  return uses == 1 && !s.IsFetched(value);
+  return Computes(node.op()) && s.kernel_plans[node.id()].kernel != nullptr &&
+         !s.invariants->IsComputed(node) && s.IsUsedOnce(value);
 }
 
-// Makes the kernel of `node` write its rows at `row_stride`, in bytes. Returns false if it cannot.
-absl::StatusOr<bool> WritesRowsAt(PlanState& s, const Node& node, int64_t row_stride) {
-  const auto element = static_cast<int64_t>(DataTypeSize(node.output_dtype(0)));
-  MF_ASSIGN_OR_RETURN(KernelPlan strided, CreateKernel(s, node, row_stride / element));
-  if (!strided.strides_rows) return false;
+// Replaces the kernel of `node` with one whose rows start `row_stride` bytes apart. Returns false
+// if there is none.
+absl::StatusOr<bool> SetRowStride(PlanState& s, const Node& node, int64_t row_stride) {
   KernelPlan& kernel = s.kernel_plans[node.id()];
-  s.plan->flops += strided.flops - kernel.flops;
-  kernel = std::move(strided);
+  if (!kernel.supports_row_stride) return false;
+  const auto element = static_cast<int64_t>(DataTypeSize(node.output_dtype(0)));
+  MF_ASSIGN_OR_RETURN(kernel, CreateKernel(s, node, row_stride / element));
   return true;
 }
 
@@ -41,19 +35,20 @@ absl::StatusOr<bool> ConcatInPlace::Run(PlanState& s) {
   // On a GPU, a slice might not be aligned as its kernels require.
   if (!s.traits.host_memory) return false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(s.graph));
-  // A Concat whose output is itself a slice comes after the Concat that contains it.
+  // In reverse order, so that a Concat whose output is itself a slice follows the Concat that
+  // contains it.
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const Node& concat = **it;
     if (s.invariants->IsComputed(concat)) continue;
     for (const InputSlice& slice : s.kernel_plans[concat.id()].slices) {
       const Output& value = concat.input(slice.input);
-      if (!IsForOneUser(s, value) || s.LocalBytes(value) == 0) continue;
+      if (!IsComputedForOneUse(s, value) || s.LocalBytes(value) == 0) continue;
       if (slice.row_stride > 0) {
         if (value.index > 0) continue;
-        MF_ASSIGN_OR_RETURN(const bool writes, WritesRowsAt(s, *value.node, slice.row_stride));
-        if (!writes) continue;
+        MF_ASSIGN_OR_RETURN(const bool is_set, SetRowStride(s, *value.node, slice.row_stride));
+        if (!is_set) continue;
       }
-      s.slices.push_back({value, concat.output(0), slice.offset, slice.row_stride});
+      s.slices.push_back({&concat, slice});
     }
   }
   return !s.slices.empty();

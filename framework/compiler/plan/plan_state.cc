@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/graph/text_form.h"
 
@@ -48,6 +49,13 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   plan->library = std::move(library);
 }
 
+bool PlanState::IsUsedOnce(const Output& value) const {
+  const auto reads = [&value](const Use& use) {
+    return use.slot != Use::kControl && use.user->input(use.slot) == value;
+  };
+  return absl::c_count_if(value.node->uses(), reads) == 1 && !IsFetched(value);
+}
+
 std::string PlanState::ToString(int max_elements) const {
   const auto comment_on = [this](const Node& node) {
     std::string comment;
@@ -69,6 +77,7 @@ std::string PlanState::ToString(int max_elements) const {
     const Storage& s = storage.all[i];
     absl::StrAppend(&text, "  ", i, ": ", s.bytes, " bytes");
     if (s.parent >= 0) absl::StrAppend(&text, " at ", s.offset, " of storage ", s.parent);
+    if (s.rows > 1) absl::StrAppend(&text, ", in ", s.rows, " rows at distance ", s.row_stride);
     if (s.region != kNoRegion) absl::StrAppend(&text, " at ", s.offset, " of region ", s.region);
     text += "\n";
   }

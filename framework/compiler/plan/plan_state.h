@@ -25,12 +25,13 @@ using LocalShapes = std::vector<std::vector<Shape>>;
 
 class Invariants;
 
-// A value that is stored as a slice of another one.
-struct SliceOfValue {
-  Output value;
-  Output whole;
-  int64_t offset = 0;      // in `whole`, in bytes
-  int64_t row_stride = 0;  // as in InputSlice
+// An input of a Concat that is stored in the Concat's output.
+struct ConcatSlice {
+  const Node* concat = nullptr;
+  InputSlice slice;
+
+  const Output& value() const { return concat->input(slice.input); }
+  Output whole() const { return concat->output(0); }
 };
 
 struct PlanState final : Compilation {
@@ -47,6 +48,8 @@ struct PlanState final : Compilation {
   int64_t LocalBytes(const Output& o) const {
     return local_shape(o).num_elements() * static_cast<int64_t>(DataTypeSize(o.dtype()));
   }
+  // Returns whether exactly one input of one node uses the value, and it is not fetched.
+  bool IsUsedOnce(const Output& value) const;
   // Returns the graph and all results so far as text.
   std::string ToString(int max_elements) const override;
 
@@ -59,9 +62,9 @@ struct PlanState final : Compilation {
   LocalShapes shapes;                            // by InferLocalShapes
   std::shared_ptr<const Invariants> invariants;  // by ChooseKernels
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
-  std::vector<SliceOfValue> slices;  // by ConcatInPlace; a slice follows the value that contains it
-  std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
-  StorageTable storage;      // by AssignStorage
+  std::vector<ConcatSlice> slices;  // by ConcatInPlace; outer slices precede the slices in them
+  std::vector<Node*> order;         // by ScheduleNodes: all nodes, in a valid single-threaded order
+  StorageTable storage;             // by AssignStorage
 
   // EmitInstructions creates Unplaced operands; PlanMemory later assigns their addresses.
   const std::shared_ptr<Plan> plan = std::make_shared<Plan>();

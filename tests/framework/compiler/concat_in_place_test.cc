@@ -41,9 +41,10 @@ Placement Place(absl::string_view graph, const std::vector<std::string>& fetches
   status = CheckPlan::Check(*state.plan);
   EXPECT_TRUE(status.ok()) << status;
   Placement placement = {.arena_bytes = state.plan->arena_bytes};
-  for (const SliceOfValue& slice : state.slices) {
+  for (const ConcatSlice& placed : state.slices) {
+    const InputSlice& slice = placed.slice;
     absl::StrAppend(&placement.slices, placement.slices.empty() ? "" : ", ",
-                    slice.value.node->name(), " in ", slice.whole.node->name(), "+", slice.offset);
+                    placed.value().node->name(), " in ", placed.concat->name(), "+", slice.offset);
     if (slice.row_stride > 0) absl::StrAppend(&placement.slices, "/", slice.row_stride);
   }
   return placement;

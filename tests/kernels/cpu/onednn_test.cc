@@ -20,9 +20,13 @@
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/conv2d.h"
+#include "ops/fused_ops.h"
 #include "ops/matmul.h"
+#include "ops/unary.h"
 #include "tests/support/bound_kernel.h"
 #include "tests/support/is_error.h"
+#include "tests/support/ops_with_fused.h"
+#include "tests/support/strict_kernel.h"
 #include "tests/support/tensors.h"
 
 // These functions are in the OpenMP runtime that oneDNN links.
@@ -193,6 +197,36 @@ std::vector<Node2> SomeNodes() {
 }
 
 // Replicas share kernels and primitives, but each has its own memory.
+// oneDNN computes one block at a time, which the epilogue moves. EvaluateStrictly compares outputs
+// with and without gaps.
+TEST(OneDnnConvolution, BlocksCanHaveGapsBetweenPixels) {
+  constexpr Convolution kOfPixels = {1, 71, 71, 8, 16, 1, 1, "SAME"};  // two blocks that overlap
+  constexpr Convolution kOfImages = {6, 80, 80, 4, 16, 5, 1, "SAME"};  // one block for each image
+  for (const Convolution& c : {kOfPixels, kOfImages}) {
+    for (const bool add : {false, true}) {
+      Graph graph;
+      const Scope scope(&graph);
+      std::vector<Shape> shapes = {c.images(), c.filter(), {c.o}};
+      if (add) shapes.push_back(c.output());
+      Random random(4);
+      std::vector<Tensor> inputs;
+      NodeBuilder node = scope.WithName("y").Build(
+          OpsWithFused(), ops::Fused(ops::kConv2D, {.add = add, .activation = ops::kRelu}));
+      for (const Shape& shape : shapes) {
+        inputs.push_back(RandomTensor(DT_FLOAT, shape, &random));
+        node.Input(ops::Placeholder(scope, DT_FLOAT, shape));
+      }
+      const Output y = std::move(node)
+                           .Attr("strides", AttrValue::List<int64_t>(c.strides()))
+                           .Attr("padding", std::string(c.padding))
+                           .One();
+      ASSERT_TRUE(scope.ok()) << scope.status();
+      const auto outputs = EvaluateStrictly(*y.node, inputs, {c.output()}, CpuKernels());
+      EXPECT_TRUE(outputs.ok()) << outputs.status();
+    }
+  }
+}
+
 TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
   for (const Node2& node : SomeNodes()) {
     const Built built(node, DT_FLOAT);
