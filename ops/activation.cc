@@ -24,7 +24,8 @@ constexpr UnaryRow kActivationRows[] = {
      .doc = "activations = e^features - 1 for features < 0, else features",
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::EluGrad(s, dy, y); }),
      .input = kFeatures,
-     .output = kActivations},
+     .output = kActivations,
+     .max_ulps = {4, 4}},
     {.name = "LeakyRelu",
      .doc = "activations = alpha * features for features < 0, else features",
      .gradient = [](const GradContext& c) -> Grads {
@@ -45,19 +46,22 @@ constexpr UnaryRow kActivationRows[] = {
          "activations = scale * alpha * (e^features - 1) for features < 0, else scale * features",
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SeluGrad(s, dy, y); }),
      .input = kFeatures,
-     .output = kActivations},
+     .output = kActivations,
+     .max_ulps = {4, 4}},
     {.name = "Softplus",
      .doc = "activations = log(1 + e^features)",
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sigmoid(s, x)); }),
      .input = kFeatures,
      .output = kActivations,
-     .traits = kNeedsPrecision},
+     .traits = kNeedsPrecision,
+     .max_ulps = {4, 4}},
     {.name = "Softsign",
      .doc = "activations = features / (1 + |features|)",
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SoftsignGrad(s, dy, x); }),
      .input = kFeatures,
-     .output = kActivations},
+     .output = kActivations,
+     .max_ulps = {2, 2}},
 };
 
 // A gradient op, backprops = gradients * f'(v), where v is `features` or `outputs`.

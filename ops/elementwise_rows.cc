@@ -44,6 +44,7 @@ void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows) {
     if (row.attr != nullptr) op.Attr(row.attr);
     op.Traits(kElementwise | row.traits).Shape(UnaryShape).Sharding(row.sharding);
     op.Gradient(row.gradient).NoGradient(row.no_gradient);
+    op.MaxUlps(row.max_ulps);
     if (row.role != OpRole::kNone) op.Role(row.role);
   }
 }

@@ -34,6 +34,7 @@ struct UnaryRow {
   OpRole role = OpRole::kNone;
   const char* attr = nullptr;  // an additional attribute
   uint32_t traits = 0;         // in addition to kElementwise
+  UlpBounds max_ulps = {};
 };
 
 void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows);

@@ -109,6 +109,7 @@ void RegisterGelu(OpRegistry& ops) {
       .Attr("T: {half, bfloat16, float, double}")
       .Attr(kApproximate)
       .Traits(kElementwise | kOwnOp)
+      .MaxUlps({6, 6})
       .Shape(UnchangedShape)
       .Sharding(ElementwiseSharding)
       .Expand(ExpandGelu)

@@ -34,36 +34,43 @@ constexpr UnaryRow kRows[] = {
      .doc = "y = the angle in [0, pi] whose cosine is x",
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Mul(s, ops::Neg(s, dy), InverseCosOfAsin(s, x));
-     })},
+     }),
+     .max_ulps = {4, 4}},
     {.name = "Acosh",
      .doc = "y = the non-negative number whose hyperbolic cosine is x",
      .gradient = Dx(
-         [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Sinh(s, y)); })},
+         [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Sinh(s, y)); }),
+     .max_ulps = {4, 4}},
     {.name = "Asin",
      .doc = "y = the angle in [-pi/2, pi/2] whose sine is x",
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Mul(s, dy, InverseCosOfAsin(s, x));
-     })},
+     }),
+     .max_ulps = {4, 4}},
     {.name = "Asinh",
      .doc = "y = the number whose hyperbolic sine is x",
      .gradient = Dx(
-         [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Cosh(s, y)); })},
+         [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Cosh(s, y)); }),
+     .max_ulps = {4, 4}},
     {.name = "Atan",
      .doc = "y = the angle in [-pi/2, pi/2] whose tangent is x",
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        const Output one = ops::ScalarConst(s, x.dtype(), 1);
        return ops::Mul(s, dy, ops::Reciprocal(s, ops::AddV2(s, one, ops::Square(s, x))));
-     })},
+     }),
+     .max_ulps = {4, 4}},
     {.name = "Atanh",
      .doc = "y = the number whose hyperbolic tangent is x",
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        const Output one = ops::ScalarConst(s, x.dtype(), 1);
        return ops::Mul(s, dy, ops::Reciprocal(s, ops::Sub(s, one, ops::Square(s, x))));
-     })},
+     }),
+     .max_ulps = {4, 4}},
     {.name = "Cosh",
      .doc = "y = the hyperbolic cosine of x",
      .gradient =
-         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sinh(s, x)); })},
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sinh(s, x)); }),
+     .max_ulps = {4, 4}},
     {.name = "Digamma",
      .doc = "y = the derivative of log gamma(x)",
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
@@ -72,28 +79,34 @@ constexpr UnaryRow kRows[] = {
        const Output wide = dtype == x.dtype() ? x : ops::Cast(s, x, dtype);
        const Output slope = ops::Polygamma(s, ops::ScalarConst(s, dtype, 1), wide);
        return ops::Mul(s, dy, dtype == x.dtype() ? slope : ops::Cast(s, slope, x.dtype()));
-     })},
+     }),
+     .max_ulps = {1, 16}},
     {.name = "Erf",
      .doc = "y = the error function of x",
-     .gradient = Dx(
-         [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, kTwoOverRootPi, x); })},
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, kTwoOverRootPi, x); }),
+     .max_ulps = {6, 4}},
     {.name = "Erfc",
      .doc = "y = 1 - erf x, accurate for large x",
      .gradient = Dx(
-         [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, -kTwoOverRootPi, x); })},
+         [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, -kTwoOverRootPi, x); }),
+     .max_ulps = {6, 4}},
     {.name = "Lgamma",
      .doc = "y = log |gamma(x)|",
-     .gradient = Dx(
-         [](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Digamma(s, x)); })},
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Digamma(s, x)); }),
+     .max_ulps = {1, 5}},
     {.name = "Sinh",
      .doc = "y = the hyperbolic sine of x",
      .gradient =
-         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Cosh(s, x)); })},
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Cosh(s, x)); }),
+     .max_ulps = {4, 4}},
     {.name = "Tan",
      .doc = "y = tan x, with x in radians",
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        return ops::Mul(s, ops::Square(s, ops::Reciprocal(s, ops::Cos(s, x))), dy);
-     })},
+     }),
+     .max_ulps = {4, 4}},
 };
 
 }  // namespace

@@ -116,6 +116,13 @@ using ExpandFn = absl::StatusOr<std::vector<Output>> (*)(const Scope&, const Nod
 inline constexpr char kLeftOfProduct[] = "a";
 inline constexpr char kRightOfProduct[] = "b";
 
+// Bounds for the errors of a function, in units in the last place of the result. 0 means that it is
+// correctly rounded, or that the op is not a function of one number.
+struct UlpBounds {
+  int of_float = 0;
+  int of_double = 0;
+};
+
 struct OpDef {
   std::string name;
   std::string doc;
@@ -133,6 +140,7 @@ struct OpDef {
   // For an optimizer update, the name of the input that holds the gradient of variable 0; otherwise
   // empty.
   std::string update_gradient;
+  UlpBounds max_ulps;  // of the CPU kernel
 
   bool has(OpTrait trait) const { return (traits & trait) != 0; }
   const AttrDef* FindAttr(absl::string_view attr_name) const;

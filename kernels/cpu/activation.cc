@@ -14,12 +14,6 @@ namespace {
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 
-// Selects `low` where x < 0, and `high` elsewhere, including where x is NaN.
-template <typename Block>
-auto BelowZero(const Block& x, const Block& low, const Block& high) {
-  return (x < 0).select(low, high).eval();
-}
-
 // LeakyRelu and its gradient are not in the tables because their slope is an attribute.
 absl::StatusOr<KernelPlan> CreateLeakyRelu(const KernelContext& c) {
   const float slope = c.node().attr<float>("alpha");
@@ -77,26 +71,21 @@ void RegisterActivationCpu(KernelRegistry& kernels) {
   const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
 
-  add("Elu", Blocks([](const auto& x) {
-        const auto& v = x.eval();
-        return BelowZero(v, v.expm1().eval(), v);
-      }));
+  add("Elu", Vectors(kFloating, [](auto x) MF_INLINE { return x < 0 ? libmvec::expm1(x) : x; }));
   add("LeakyRelu", CreateLeakyRelu);
   // NaN fails both comparisons and passes through.
   add("Relu6", Scalars(NumericTypes(), [](auto x) {
         using T = decltype(x);
         return x < 0 ? T(0) : x > 6 ? T(6) : x;
       }));
-  add("Selu", Blocks([](const auto& x) {
-        const auto& v = x.eval();
-        using T = typename std::decay_t<decltype(v)>::Scalar;
-        return BelowZero(v, (T(kSeluScaleAlpha) * v.expm1()).eval(), (T(kSeluScale) * v).eval());
+  add("Selu", Vectors(kFloating, [](auto x) MF_INLINE {
+        using T = std::remove_cvref_t<decltype(x[0])>;
+        return x < 0 ? T(kSeluScaleAlpha) * libmvec::expm1(x) : T(kSeluScale) * x;
       }));
   // Computed as max(x, 0) + log(1 + e^-|x|), which cannot overflow.
-  add("Softplus", Blocks([](const auto& x) {
-        const auto& v = x.eval();
-        const auto tail = ExpToZero((-v.abs()).eval()).log1p().eval();
-        return BelowZero(v, tail, (v + tail).eval());
+  add("Softplus", Vectors(kFloating, [](auto x) MF_INLINE {
+        const auto tail = libmvec::log1p(libmvec::exp(x < 0 ? x : -x));
+        return x < 0 ? tail : x + tail;
       }));
   add("Softsign", Scalars(kFloating, [](auto x) { return x / (1 + std::abs(x)); }));
   RegisterGradients(kernels);

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "Eigen/Core"
 #include "kernels/cpu/exponential.h"
 #include "kernels/cpu/gelu.h"
 #include "kernels/cpu/vectorize.h"
@@ -32,28 +31,6 @@ void ForEach(const float* in, const float* addend, float* out, int64_t n, Fn fn)
       for (int64_t i = 0; i < n; ++i) out[i] = fn(in[i] + addend[i]);
     }
   });
-}
-
-// Calls `fn` with blocks of a fixed size, as the kernels of the ops do (unary_loops.h).
-template <typename Fn>
-void ForEachBlock(const float* in, const float* addend, float* out, int64_t n, Fn fn) {
-  using Block = Eigen::Array<float, 16, 1>;
-  constexpr int64_t kBlock = Block::SizeAtCompileTime;
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t count = std::min(kBlock, n - i);
-    Block x = Block::Zero();
-    if (count == kBlock) {
-      x = Eigen::Map<const Block>(in + i);
-      if (addend != nullptr) x += Eigen::Map<const Block>(addend + i);
-      Eigen::Map<Block>(out + i) = fn(x);
-      continue;
-    }
-    for (int64_t j = 0; j < count; ++j) {
-      x[j] = addend != nullptr ? in[i + j] + addend[i + j] : in[i + j];
-    }
-    x = fn(x).eval();
-    std::copy_n(x.data(), count, out + i);
-  }
 }
 
 }  // namespace
@@ -89,7 +66,7 @@ void Epilogue::Run(const float* in, const float* addend, float* out, int64_t n) 
     case Activation::kSigmoid:
       return ForEach(in, addend, out, n, [](float x) MF_INLINE { return Logistic(x); });
     case Activation::kTanh:
-      return ForEachBlock(in, addend, out, n, [](const auto& x) { return x.tanh(); });
+      return ForEach(in, addend, out, n, [](float x) MF_INLINE { return Tanh(x); });
     case Activation::kSwish:
       return ForEach(in, addend, out, n, [](float x) MF_INLINE { return x * Logistic(x); });
     case Activation::kHardSwish:
@@ -116,6 +93,7 @@ void Epilogue::Run(const Rows& in, const float* addend, const Rows& out, int64_t
 
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n) {
   if (epilogue.empty()) return plan;
+  MF_CHECK(!plan.supports_row_stride);
   plan.kernel = MakeKernel(
       [epilogue, n, kernel = std::move(plan.kernel)](const KernelArgs& args, Lane& lane) {
         const absl::Status status = kernel->Run(args, lane);

@@ -25,7 +25,14 @@ MF_INLINE inline float UpperTail(float x) {
   const float half = 0.5f * x, square = half * x;
   return 0.5f * ErfcOfNonNegative(std::abs(x) * kRootOfHalf, square, std::fma(half, x, -square));
 }
-inline double UpperTail(double x) { return 0.5 * std::erfc(std::abs(x) * std::sqrt(0.5)); }
+inline double UpperTail(double x) {
+  const double z = std::abs(x) * std::sqrt(0.5);
+  // By how much rounding z changes its square. Without it, the error would grow with the square.
+  const double half = 0.5 * x, square = half * x, of_z = z * z;
+  const double rest = (square - of_z) + (std::fma(half, x, -square) - std::fma(z, z, -of_z));
+  const double tail = 0.5 * std::erfc(z);
+  return tail > 0 ? tail - tail * rest : tail;  // `rest` can be NaN if `tail` is 0
+}
 
 struct Normal {
   template <typename T>

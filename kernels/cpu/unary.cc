@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Element-wise ops with one operand on the CPU: a table of formulas.
-
-// Forces inlining. In a file with this many formulas, GCC stops inlining Eigen's vector operations,
-// and a call costs more than the operation.
-#define EIGEN_STRONG_INLINE inline __attribute__((always_inline))
-
 #include <cmath>
 #include <type_traits>
 
@@ -13,19 +8,6 @@
 #include "kernels/cpu/unary_loops.h"
 
 namespace mirrorflow {
-namespace {
-
-// Eigen's exponential is faster in double precision only.
-absl::StatusOr<KernelPlan> Sigmoid(const KernelContext& c) {
-  const KernelFactory create =
-      c.input_dtype(0) == DT_FLOAT
-          ? WideScalars(TypeList<float>(), [](float x) MF_INLINE { return Logistic(x); })
-          : Blocks([](const auto& x) { return 1 / (1 + (-x).exp()); });
-  return create(c);
-}
-
-}  // namespace
-
 void RegisterUnaryCpu(KernelRegistry& kernels) {
   const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
@@ -40,17 +22,17 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
         }
       }));
   add("Ceil", Scalars(kFloating, [](auto x) { return std::ceil(x); }));
-  add("Cos", Blocks([](const auto& x) { return x.cos(); }));
-  add("Exp", Blocks([](const auto& x) { return ExpToZero(x); }));
-  add("Expm1", Blocks([](const auto& x) { return x.expm1(); }));
+  add("Cos", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::cos(x); }));
+  add("Exp", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::exp(x); }));
+  add("Expm1", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::expm1(x); }));
   add("Floor", Scalars(kFloating, [](auto x) { return std::floor(x); }));
   const auto reciprocal = Scalars(kFloating, [](auto x) { return 1 / x; });
   add("Inv", reciprocal);
   add("IsFinite", Scalars(kFloating, [](auto x) { return x - x == 0; }));
   add("IsInf", Scalars(kFloating, [](auto x) { return x == x && x - x != 0; }));
   add("IsNan", Scalars(kFloating, [](auto x) { return x != x; }));
-  add("Log", Blocks([](const auto& x) { return x.log(); }));
-  add("Log1p", Blocks([](const auto& x) { return x.log1p(); }));
+  add("Log", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::log(x); }));
+  add("Log1p", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::log1p(x); }));
   add("LogicalNot", Scalars(BoolTypes(), [](bool x) { return !x; }));
   add("Neg", Scalars(kSigned, [](auto x) { return -Wrapping(x); }));
   add("OnesLike", Scalars(AllTypes(), [](auto x) { return decltype(x)(1); }));
@@ -64,16 +46,18 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
         return x;
       }));
   add("Rsqrt", Scalars(kFloating, [](auto x) { return 1 / std::sqrt(x); }));
-  add("Sigmoid", Sigmoid);
+  add("Sigmoid", WideVectors([](float x) MF_INLINE { return Logistic(x); },
+                             [](auto x) MF_INLINE { return 1 / (1 + libmvec::exp(-x)); }));
   // NaN stays NaN.
   add("Sign", Scalars(kSigned, [](auto x) {
         using T = decltype(x);
         return x > 0 ? T(1) : x < 0 ? T(-1) : x;
       }));
-  add("Sin", Blocks([](const auto& x) { return x.sin(); }));
+  add("Sin", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::sin(x); }));
   add("Sqrt", Scalars(kFloating, [](auto x) { return std::sqrt(x); }));
   add("Square", Scalars(kNumeric, [](auto x) { return Wrapping(x) * Wrapping(x); }));
-  add("Tanh", Blocks([](const auto& x) { return x.tanh(); }));
+  add("Tanh", WideVectors([](float x) MF_INLINE { return Tanh(x); },
+                          [](auto x) MF_INLINE { return libmvec::tanh(x); }));
   add("ZerosLike", Scalars(AllTypes(), [](auto x) { return decltype(x)(0); }));
 }
 

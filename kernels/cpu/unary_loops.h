@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops for tables of element-wise formulas with one operand. Scalars(), WideScalars() and Blocks()
-// return the kernel factory for one formula.
+// Loops for tables of element-wise formulas with one operand. Scalars(), Vectors() and
+// WideVectors() return the kernel factory for one formula.
 #ifndef MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <type_traits>
 
-#include "Eigen/Core"
+#include "kernels/cpu/libmvec.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -46,61 +43,33 @@ KernelFactory Scalars(Types, Fn) {
   };
 }
 
-// Like Scalars(), for a formula that takes longer than reading its operand. `Fn` must be MF_INLINE.
+// Like Scalars(), for a formula of vectors (libmvec.h).
 template <typename Types, typename Fn>
-KernelFactory WideScalars(Types, Fn) {
+KernelFactory Vectors(Types, Fn) {
   return [](const KernelContext& c) {
     return ForType(Types(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
       return UnaryPlan(c, [](const KernelArgs& args, int64_t n) {
-        const T* const x = args.input<T>(0);
-        T* const y = args.output<T>(0);
-        WithWidestVectors([=]() MF_INLINE {
-          MF_INDEPENDENT_ITERATIONS
-          for (int64_t i = 0; i < n; ++i) y[i] = Fn{}(x[i]);
-        });
+        libmvec::ForEachVector(args.input<T>(0), args.output<T>(0), n, Fn{});
       });
     });
   };
 }
 
-// Like Scalars(), for an expression of Eigen arrays. Eigen receives only blocks of a fixed size. In
-// an array of n elements, it would use a different formula, with different last digits, for the
-// elements before and after the aligned vectors, so results would depend on an element's position.
-template <typename Fn>
-KernelFactory Blocks(Fn) {
+// Like Vectors(), but for floats, `FloatFn` is a formula of one float, for which the compiler uses
+// wider vectors if the processor has them. Both must be MF_INLINE.
+template <typename FloatFn, typename DoubleFn>
+KernelFactory WideVectors(FloatFn, DoubleFn) {
   return [](const KernelContext& c) {
-    return ForType(FloatingTypes(), c.input_dtype(0), [&]<typename T>(TypeTag<T>) {
-      constexpr int kBlock = 64 / sizeof(T);
-      using Block = Eigen::Array<T, kBlock, 1>;
-      return UnaryPlan(c, [](const KernelArgs& args, int64_t n) {
-        const T* x = args.input<T>(0);
-        T* y = args.output<T>(0);
-        int64_t i = 0;
-        for (; i + kBlock <= n; i += kBlock) {
-          Eigen::Map<Block>(y + i) = Fn{}(Eigen::Map<const Block>(x + i));
-        }
-        if (i == n) return;
-        // The block is padded with copies of one element, so that a single element, which is common
-        // in small steps, goes straight from memory into a register.
-        Block tail = Block::Constant(x[i]);
-        if (i + 1 < n) std::copy(x + i, x + n, tail.data());
-        tail = Fn{}(tail).eval();
-        y[i] = tail[0];
-        if (i + 1 < n) std::copy(tail.data() + 1, tail.data() + (n - i), y + i + 1);
+    if (c.input_dtype(0) != DT_FLOAT) return Vectors(TypeList<double>(), DoubleFn())(c);
+    return absl::StatusOr<KernelPlan>(UnaryPlan(c, [](const KernelArgs& args, int64_t n) {
+      const float* const x = args.input<float>(0);
+      float* const y = args.output<float>(0);
+      WithWidestVectors([=]() MF_INLINE {
+        MF_INDEPENDENT_ITERATIONS
+        for (int64_t i = 0; i < n; ++i) y[i] = FloatFn{}(x[i]);
       });
-    });
+    }));
   };
-}
-
-// Returns e^x for a block. Unlike Eigen's exp, which never returns less than the smallest normal
-// number, it underflows to 0.
-template <typename Block>
-auto ExpToZero(const Block& x) {
-  auto y = x.exp().eval();
-  using T = typename decltype(y)::Scalar;
-  const T smallest = std::log(std::numeric_limits<T>::min());
-  for (int i = 0; i < y.size(); ++i) y[i] = x[i] < smallest ? T(0) : y[i];
-  return y;
 }
 
 }  // namespace mirrorflow

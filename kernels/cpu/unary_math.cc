@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trigonometric, hyperbolic, error and gamma functions on the CPU.
+#include <immintrin.h>
+
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/exponential.h"
 #include "kernels/cpu/unary_loops.h"
@@ -10,7 +13,10 @@
 namespace mirrorflow {
 namespace {
 
-// Computes a quotient of two polynomials on [-4, 4], as in Eigen, within four units in the last
+using libmvec::DoubleVector;
+using libmvec::FloatVector;
+
+// Computes a quotient of two polynomials on [-4, 4], as in Eigen, within six units in the last
 // place. Beyond that range the result is 1 or -1 in float. Selects instead of returning early, so
 // that NaN passes through and loops over it vectorise.
 MF_INLINE inline float Erf(float v) {
@@ -30,21 +36,111 @@ MF_INLINE inline float Erf(float v) {
   return y > 1.0f ? 1.0f : y < -1.0f ? -1.0f : y;
 }
 
-inline double Erf(double x) { return std::erf(x); }
-
 MF_INLINE inline float Erfc(float x) {
   const float square = x * x;
   const float y = ErfcOfNonNegative(std::abs(x), square, std::fma(x, x, -square));
   return x < 0 ? 2.0f - y : y;
 }
-inline double Erfc(double x) { return std::erfc(x); }
 
-// Computes the digamma function. Returns NaN at the poles, because the two sides tend to infinities
-// of opposite signs; Eigen returns one of them.
-template <typename T>
-T Digamma(T x) {
+constexpr double kPi = 3.14159265358979323846;
+
+// Below, `x < 0 ? a : b` selects for each element of the vectors.
+DoubleVector Rounded(DoubleVector x) { return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT); }
+DoubleVector Abs(DoubleVector x) { return x < 0 ? -x : x; }
+bool HasNegative(DoubleVector x) { return _mm256_movemask_pd(x) != 0; }
+
+// For floats, the gamma functions are computed in double precision, so that the rounding errors of
+// differences near a root of the function are negligible. Both shift the operand to at least kShift
+// by the recurrence gamma(x + 1) = x gamma(x), and use Stirling's series there.
+constexpr int kShift = 8;
+
+// Returns log gamma(x) for x >= 0.
+DoubleVector LgammaOfNonNegative(DoubleVector x) {
+  DoubleVector product = x * 0 + 1;
+  const DoubleVector z = x < kShift ? x + kShift : x;
+  for (int i = 0; i < kShift; ++i) product = x < kShift ? product * (x + i) : product;
+  const DoubleVector r = 1 / z, r2 = r * r;
+  // The coefficients are B(2k) / (2k (2k - 1)), where B are the Bernoulli numbers.
+  DoubleVector series = r2 * (1.0 / 156) - 691.0 / 360360;
+  series = series * r2 + 1.0 / 1188;
+  series = series * r2 - 1.0 / 1680;
+  series = series * r2 + 1.0 / 1260;
+  series = series * r2 - 1.0 / 360;
+  series = series * r2 + 1.0 / 12;
+  constexpr double kHalfLog2Pi = 0.91893853320467274178;
+  return (z - 0.5) * (libmvec::log(z) - 1) + (kHalfLog2Pi - 0.5) + series * r -
+         libmvec::log(product);
+}
+
+// Uses gamma(x) gamma(-x) = -pi / (x sin(pi x)) for negative x. The poles are infinite.
+DoubleVector Lgamma(DoubleVector x) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const DoubleVector size = Abs(x), of_size = LgammaOfNonNegative(size);
+  DoubleVector y = of_size;
+  if (HasNegative(x)) {
+    const DoubleVector sine = libmvec::sin(kPi * (size - Rounded(size)));
+    y = x < 0 ? libmvec::log(kPi / (size * Abs(sine))) - of_size : of_size;
+  }
+  return size == kInfinity ? size : y;
+}
+
+// Returns NaN at the poles, because the two sides tend to infinities of opposite signs.
+DoubleVector Digamma(DoubleVector x) {
+  // Uses digamma(x) = digamma(1 - x) - pi / tan(pi x).
+  const DoubleVector a = x < 0 ? 1 - x : x;
+  const DoubleVector z = a < kShift ? a + kShift : a;
+  DoubleVector y = x * 0;
+  for (int i = 0; i < kShift; i += 2) {  // two terms, so that there are fewer divisions
+    const DoubleVector first = a + i, second = first + 1;
+    y += (first + second) / (first * second);
+  }
+  const DoubleVector r = 1 / z, r2 = r * r;
+  // The coefficients are B(2k) / 2k.
+  DoubleVector series = r2 * (-3617.0 / 8160) + 1.0 / 12;
+  series = series * r2 - 691.0 / 32760;
+  series = series * r2 + 1.0 / 132;
+  series = series * r2 - 1.0 / 240;
+  series = series * r2 + 1.0 / 252;
+  series = series * r2 - 1.0 / 120;
+  series = series * r2 + 1.0 / 12;
+  y = libmvec::log(z) - 0.5 * r - series * r2 - (a < kShift ? y : 0);
+  const DoubleVector from_pole = x - Rounded(x);
+  if (HasNegative(x)) y -= x < 0 ? kPi / libmvec::tan(kPi * from_pole) : 0;
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  return ((x <= 0) & (from_pole == 0)) ? x * 0 + kNan : y;
+}
+
+// Applies a function of doubles to floats.
+template <typename Fn>
+FloatVector InDouble(FloatVector x, Fn fn) {
+  using HalfVector = float __attribute__((vector_size(16)));
+  const auto compute = [fn](HalfVector half) {
+    return __builtin_convertvector(fn(__builtin_convertvector(half, DoubleVector)), HalfVector);
+  };
+  const HalfVector low = compute(__builtin_shufflevector(x, x, 0, 1, 2, 3));
+  const HalfVector high = compute(__builtin_shufflevector(x, x, 4, 5, 6, 7));
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+// In double precision, the errors of both near a root would be too large.
+double Digamma(double x) {
   const bool pole = x <= 0 && std::floor(x) == x;
-  return pole ? std::numeric_limits<T>::quiet_NaN() : Eigen::numext::digamma(x);
+  return pole ? std::numeric_limits<double>::quiet_NaN() : Eigen::numext::digamma(x);
+}
+// std::lgamma writes a global variable, and kernels run on several threads.
+double Lgamma(double x) { return Eigen::numext::lgamma(x); }
+
+// Makes the kernel of a function with overloads for a vector of doubles, which is used for floats,
+// and for a double.
+template <typename Fn>
+KernelFactory GammaFunction(Fn) {
+  return [](const KernelContext& c) {
+    const KernelFactory create =
+        c.input_dtype(0) == DT_FLOAT
+            ? Vectors(TypeList<float>(), [](FloatVector x) { return InDouble(x, Fn{}); })
+            : Scalars(TypeList<double>(), Fn());
+    return create(c);
+  };
 }
 
 }  // namespace
@@ -53,20 +149,21 @@ void RegisterUnaryMathCpu(KernelRegistry& kernels) {
   const auto add = AddTo(kernels);
   constexpr FloatingTypes kFloating;
 
-  add("Acos", Scalars(kFloating, [](auto x) { return std::acos(x); }));
-  add("Acosh", Scalars(kFloating, [](auto x) { return std::acosh(x); }));
-  add("Asin", Scalars(kFloating, [](auto x) { return std::asin(x); }));
-  add("Asinh", Scalars(kFloating, [](auto x) { return std::asinh(x); }));
-  add("Atan", Scalars(kFloating, [](auto x) { return std::atan(x); }));
-  add("Atanh", Scalars(kFloating, [](auto x) { return std::atanh(x); }));
-  add("Cosh", Scalars(kFloating, [](auto x) { return std::cosh(x); }));
-  add("Digamma", Scalars(kFloating, [](auto x) { return Digamma(x); }));
-  add("Erf", WideScalars(kFloating, [](auto x) MF_INLINE { return Erf(x); }));
-  add("Erfc", WideScalars(kFloating, [](auto x) MF_INLINE { return Erfc(x); }));
-  // Avoids std::lgamma, which writes a global variable: kernels run on several threads.
-  add("Lgamma", Scalars(kFloating, [](auto x) { return Eigen::numext::lgamma(x); }));
-  add("Sinh", Scalars(kFloating, [](auto x) { return std::sinh(x); }));
-  add("Tan", Scalars(kFloating, [](auto x) { return std::tan(x); }));
+  add("Acos", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::acos(x); }));
+  add("Acosh", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::acosh(x); }));
+  add("Asin", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::asin(x); }));
+  add("Asinh", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::asinh(x); }));
+  add("Atan", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::atan(x); }));
+  add("Atanh", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::atanh(x); }));
+  add("Cosh", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::cosh(x); }));
+  add("Digamma", GammaFunction([](auto x) { return Digamma(x); }));
+  add("Erf", WideVectors([](float x) MF_INLINE { return Erf(x); },
+                         [](auto x) MF_INLINE { return libmvec::erf(x); }));
+  add("Erfc", WideVectors([](float x) MF_INLINE { return Erfc(x); },
+                          [](auto x) MF_INLINE { return libmvec::erfc(x); }));
+  add("Lgamma", GammaFunction([](auto x) { return Lgamma(x); }));
+  add("Sinh", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::sinh(x); }));
+  add("Tan", Vectors(kFloating, [](auto x) MF_INLINE { return libmvec::tan(x); }));
 }
 
 }  // namespace mirrorflow

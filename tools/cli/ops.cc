@@ -212,6 +212,11 @@ std::string Section(const OpDef& op, absl::string_view stem) {
   if (const std::vector<std::string> traits = TraitTexts(op); !traits.empty()) {
     facts.emplace_back("traits", absl::StrJoin(traits, "; "));
   }
+  if (op.max_ulps.of_float > 0) {
+    facts.emplace_back(
+        "error", absl::StrCat("on a CPU, at most ", op.max_ulps.of_float, " ulps in float and ",
+                              op.max_ulps.of_double, " in double"));
+  }
   for (const auto& [name, fact] : facts) {
     absl::StrAppend(&text, Wrapped(absl::StrCat("- ", name, ": ", fact), "  "), "\n");
   }
@@ -245,6 +250,9 @@ prints an op's section in a terminal.
 - `sharding` describes how the op works on operands whose rows are divided over the replicas. An op with a rule
   computes on its shard. The operands of an op without a rule are gathered first, unless the compiler handles the op
   specially.
+- `error` bounds the error of a function of one number, in units in the last place (ulps) of the exact result, or of 1 near
+  a root of Digamma. A result below the smallest normal number can be 0. The other functions of one number are correctly
+  rounded.
 - `kernels` lists the device types that have a kernel for the op. CPU kernels compute half and bfloat16 in float if
   they have no specialised code. A factory may reject a dtype that the schema allows; the error then names the node
   and the dtype.
