@@ -169,7 +169,7 @@ const std::set<std::string>& ExactOps() {
   return *ops;
 }
 
-TEST(Accuracy, EachFunctionHasBoundThatIsTested) {
+TEST(Accuracy, EveryFunctionHasTestedBound) {
   std::set<std::string> tested;
   for (const Function& function : kFunctions) tested.insert(function.op);
   for (const OpDef* op : AllOps().All()) {
