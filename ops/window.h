@@ -163,8 +163,8 @@ struct ConvolutionGeometry {
   bool nchw = false;
   int64_t groups = 1;
   bool bias = false;  // input 2 [out_channels] is added to every pixel of the output
-  // From a pixel of the output to the next, in elements. Unless `nchw`, the output can be a slice
-  // of the channels of larger images.
+  // The stride between output pixels, in elements. It exceeds `out_channels` if the output is a
+  // slice of the channels of larger images. NHWC only.
   int64_t out_stride = out_channels;
 };
 

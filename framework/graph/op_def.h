@@ -116,8 +116,8 @@ using ExpandFn = absl::StatusOr<std::vector<Output>> (*)(const Scope&, const Nod
 inline constexpr char kLeftOfProduct[] = "a";
 inline constexpr char kRightOfProduct[] = "b";
 
-// Bounds for the errors of a function, in units in the last place of the result. 0 means that it is
-// correctly rounded, or that the op is not a function of one number.
+// Upper bounds on the error of an element-wise function with one operand, in units in the last
+// place (ulps). 0 if the result is correctly rounded, and for all other ops.
 struct UlpBounds {
   int of_float = 0;
   int of_double = 0;

@@ -63,7 +63,7 @@ class OpBuilder {
   OpBuilder& NoGradient(absl::string_view because) {
     return Set(&OpDef::no_gradient_reason, because);
   }
-  // Sets bounds for the errors of the CPU kernel of a function of one number.
+  // Sets upper bounds on the error of the CPU kernel.
   OpBuilder& MaxUlps(const UlpBounds& ulps) { return Set(&OpDef::max_ulps, ulps); }
   // Sets a function that expresses the op in terms of other ops. ShardingRule::expand determines
   // when the compiler replaces the op with them.

@@ -127,8 +127,8 @@ struct OperandForm {
   std::shared_ptr<const Kernel> make;
 };
 
-// The place of an input in output 0, of which the input is a part. If the input is already there,
-// the kernel need not copy it.
+// Where an input belongs in output 0, for kernels that copy it there. An input that is already
+// there is not copied.
 struct InputSlice {
   int input = 0;
   int64_t offset = 0;  // in output 0, in bytes
@@ -151,7 +151,7 @@ struct KernelPlan {
   int64_t flops = 0;
   // The operands that Run reads in a form. Requires KernelContext::changes_rarely for each.
   std::vector<OperandForm> forms = {};
-  // Inputs that may already be in place in output 0. Run also accepts them in memory of their own.
+  // Inputs that the plan may store directly in output 0.
   std::vector<InputSlice> slices = {};
   // True if Run writes the rows of output 0 at KernelContext::row_stride. If false, it writes them
   // contiguously.

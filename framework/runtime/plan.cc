@@ -73,7 +73,7 @@ std::string LargestValues(const Plan& plan) {
     int64_t bytes;
     int32_t node;
   };
-  // By value. The node that produces a value is the first one that accesses all of it.
+  // By value. The first node that accesses all of a value produces it.
   absl::flat_hash_map<int32_t, Value> by_id;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     if (plan.instructions[i].node < 0) continue;

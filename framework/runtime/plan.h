@@ -160,7 +160,7 @@ struct MemoryAccess {
   int64_t row_stride = 0;
 
   int64_t row_bytes() const { return bytes / rows; }
-  // Returns the bytes from the first to the last, with the gaps between rows.
+  // Returns the size in bytes, including the gaps between rows.
   int64_t extent() const { return (rows - 1) * row_stride + row_bytes(); }
 };
 

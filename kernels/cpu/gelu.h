@@ -27,7 +27,8 @@ MF_INLINE inline float UpperTail(float x) {
 }
 inline double UpperTail(double x) {
   const double z = std::abs(x) * std::sqrt(0.5);
-  // By how much rounding z changes its square. Without it, the error would grow with the square.
+  // How much rounding changes the square of z. Without this correction, the error would grow with
+  // the square.
   const double half = 0.5 * x, square = half * x, of_z = z * z;
   const double rest = (square - of_z) + (std::fma(half, x, -square) - std::fma(z, z, -of_z));
   const double tail = 0.5 * std::erfc(z);

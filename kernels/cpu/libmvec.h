@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of libmvec, the vector math library of glibc 2.35 and newer: libmvec::sin(x) for a
-// vector of floats or doubles, and so on. They treat infinities, NaN and subnormal numbers as the
-// scalar functions do. Their errors are in docs/ops.
+// Wrappers for libmvec, glibc's vector math library (2.35 or newer): libmvec::sin(x) takes a vector
+// of floats or doubles. Infinities, NaN and subnormal numbers are handled as in the scalar
+// functions. docs/ops lists error bounds.
 //
-// C++ has no names for them, so this file declares them by the names of the x86 vector function
-// ABI: _ZGVdN8v_sinf takes 8 floats and _ZGVdN4v_sin 4 doubles, with AVX2. There are versions for
-// AVX-512, too, but their last digits can differ, and results must not depend on the processor.
+// glibc has no header for these functions, so this file declares them under the names of the x86
+// vector function ABI: _ZGVdN8v_sinf takes 8 floats and _ZGVdN4v_sin 4 doubles, both with AVX2. The
+// AVX-512 versions can differ in the last digits, and results must not depend on the processor.
 #ifndef MIRRORFLOW_KERNELS_CPU_LIBMVEC_H_
 #define MIRRORFLOW_KERNELS_CPU_LIBMVEC_H_
 

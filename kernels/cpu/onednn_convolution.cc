@@ -165,9 +165,8 @@ struct Blocks {
   int64_t in_floats = 0;   // per unit
   int64_t out_pixels = 0;  // per unit
   int64_t out_channels = 0;
-  // From a pixel of the output to the next. If it is not `out_channels`, which is all that oneDNN's
-  // fast implementations support, the primitive writes a block to scratch memory, and the epilogue
-  // moves it.
+  // The stride between output pixels. oneDNN's fast implementations support only `out_channels`.
+  // For other strides, the primitive writes a block to scratch memory, and the epilogue moves it.
   int64_t out_stride = 0;
   Epilogue epilogue = {};
 

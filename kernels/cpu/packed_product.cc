@@ -44,7 +44,7 @@ struct Columns {
   int64_t depth;
   int64_t right_offset;  // from the first to the third vector of a row of a wide tile, in floats
   float* out;
-  int64_t out_stride;  // from a row of the result to the next, in floats
+  int64_t out_stride;  // between rows of the result, in floats
   int64_t count;       // columns of the tile that exist
   bool add;            // to what `out` holds
   const float* bias;   // or null

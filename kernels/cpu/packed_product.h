@@ -23,7 +23,7 @@ struct PackedProduct {
   int64_t m;
   int64_t n;
   int64_t k;
-  int64_t out_stride = n;  // from a row of the result to the next, in floats
+  int64_t out_stride = n;  // between rows of the result, in floats
 
   // The size of the packed matrix b.
   int64_t PackedFloats() const;

@@ -23,7 +23,7 @@ struct PoolGeometry {
   int64_t channels;
   Window h;
   Window w;
-  int64_t out_stride = channels;  // from a pixel of the output to the next, in elements
+  int64_t out_stride = channels;  // between output pixels, in elements
 
   int64_t image_size() const { return h.in * w.in * channels; }
   // Returns whether each pixel is in exactly one window.
@@ -120,7 +120,7 @@ absl::StatusOr<KernelPlan> PoolKernel(const KernelContext& c, Types types, const
   });
 }
 
-// Makes the kernel of a pooling op as PoolKernel does.
+// Makes the kernel of a forward pooling op.
 template <typename Types, typename Run>
 absl::StatusOr<KernelPlan> ForwardPoolKernel(const KernelContext& c, Types types, Run run) {
   MF_ASSIGN_OR_RETURN(PoolGeometry g,

@@ -30,12 +30,12 @@ class StridedCopy {
   };
 
   // `dims` lists the loops from the outermost to the innermost. Offsets are in elements. Requires
-  // that no output element is written twice and that input and output do not overlap, unless each
-  // element is in its place already.
+  // that no output element is written twice and that input and output do not overlap. The input may
+  // also be stored at its destination.
   StridedCopy(DataType dtype, absl::Span<const Dim> dims, int64_t in_offset = 0,
               int64_t out_offset = 0);
 
-  // Does nothing if the elements are in their places already.
+  // Does nothing if the input is stored at its destination.
   void Run(const std::byte* in, std::byte* out) const;
 
  private:

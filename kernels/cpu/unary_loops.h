@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops for tables of element-wise formulas with one operand. Scalars(), Vectors() and
-// WideVectors() return the kernel factory for one formula.
+// Kernel factories for tables of element-wise formulas with one operand: Scalars(), Vectors() and
+// WideVectors().
 #ifndef MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 
@@ -55,8 +55,8 @@ KernelFactory Vectors(Types, Fn) {
   };
 }
 
-// Like Vectors(), but for floats, `FloatFn` is a formula of one float, for which the compiler uses
-// wider vectors if the processor has them. Both must be MF_INLINE.
+// Like Vectors() for doubles. For floats, the compiler vectorises the scalar formula `FloatFn`,
+// with AVX-512 if the processor has it. Both formulas must be MF_INLINE.
 template <typename FloatFn, typename DoubleFn>
 KernelFactory WideVectors(FloatFn, DoubleFn) {
   return [](const KernelContext& c) {

@@ -44,7 +44,7 @@ MF_INLINE inline float Erfc(float x) {
 
 constexpr double kPi = 3.14159265358979323846;
 
-// Below, `x < 0 ? a : b` selects for each element of the vectors.
+// In vector expressions, `condition ? a : b` selects element by element.
 DoubleVector Rounded(DoubleVector x) { return _mm256_round_pd(x, _MM_FROUND_TO_NEAREST_INT); }
 DoubleVector Abs(DoubleVector x) { return x < 0 ? -x : x; }
 bool HasNegative(DoubleVector x) { return _mm256_movemask_pd(x) != 0; }
@@ -122,7 +122,7 @@ FloatVector InDouble(FloatVector x, Fn fn) {
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
 }
 
-// In double precision, the errors of both near a root would be too large.
+// For doubles, the vector versions are not accurate enough near the roots.
 double Digamma(double x) {
   const bool pole = x <= 0 && std::floor(x) == x;
   return pole ? std::numeric_limits<double>::quiet_NaN() : Eigen::numext::digamma(x);
@@ -130,8 +130,8 @@ double Digamma(double x) {
 // std::lgamma writes a global variable, and kernels run on several threads.
 double Lgamma(double x) { return Eigen::numext::lgamma(x); }
 
-// Makes the kernel of a function with overloads for a vector of doubles, which is used for floats,
-// and for a double.
+// Makes the kernel of a function with two overloads: a vector of doubles, for float operands, and a
+// double.
 template <typename Fn>
 KernelFactory GammaFunction(Fn) {
   return [](const KernelContext& c) {

@@ -43,7 +43,7 @@ Real Logistic(Real x) { return 1 / (1 + std::exp(-x)); }
 struct Function {
   const char* op;
   Real (*value)(Real);
-  // A result that is closer to 0 may have the absolute error of a result of this size.
+  // Results closer to 0 than this are measured in ulps of this number.
   Real least = 0;
 };
 
@@ -95,8 +95,8 @@ std::vector<T> Evaluate(const std::string& op, const std::vector<T>& values) {
   return std::vector<T>(result->at(0).flat<T>().begin(), result->at(0).flat<T>().end());
 }
 
-// Returns the error of `got` in units in the last place of `want`, or of `least` if that is
-// greater. Returns infinity if one of them is NaN, or if `want` is infinite and `got` is not.
+// Returns the error of `got` in ulps of max(|want|, least). Returns infinity if exactly one of the
+// two is NaN, or if `want` is infinite and `got` is not.
 template <typename T>
 double UlpsBetween(T got, Real want, Real least) {
   using Limits = std::numeric_limits<T>;

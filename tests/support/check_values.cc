@@ -173,7 +173,7 @@ Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
     return {.relative = unit,
             .absolute = node.op().has(kElementwise) ? 0x1p-24 : 2 * unit * largest};
   }
-  // TensorFlow replaces results below the smallest normal number by 0.
+  // TensorFlow flushes subnormal results to 0.
   const double smallest = unit >= RoundingUnit(DT_FLOAT) ? std::numeric_limits<float>::min()
                                                          : std::numeric_limits<double>::min();
   return {.relative = 16 * unit,

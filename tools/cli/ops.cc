@@ -250,9 +250,9 @@ prints an op's section in a terminal.
 - `sharding` describes how the op works on operands whose rows are divided over the replicas. An op with a rule
   computes on its shard. The operands of an op without a rule are gathered first, unless the compiler handles the op
   specially.
-- `error` bounds the error of a function of one number, in units in the last place (ulps) of the exact result, or of 1 near
-  a root of Digamma. A result below the smallest normal number can be 0. The other functions of one number are correctly
-  rounded.
+- `error` is an upper bound on the error of an element-wise function with one operand, in units in the last place (ulps)
+  of the exact result. Near the roots of Digamma, the ulps are those of 1. The bound for Gelu is without `approximate`.
+  Subnormal results can be flushed to 0. Functions without a bound are correctly rounded.
 - `kernels` lists the device types that have a kernel for the op. CPU kernels compute half and bfloat16 in float if
   they have no specialised code. A factory may reject a dtype that the schema allows; the error then names the node
   and the dtype.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ChooseKernels: creates a kernel for every node that computes, for the node's local shapes.
-// CreateKernel creates a kernel for one node.
+// CreateKernel creates the kernel of a single node.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
 

@@ -11,8 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Returns whether a kernel computes `value` in each step and its only use is as one input of one
-// node.
+// Returns whether a kernel computes `value` in each step, for a single use.
 bool IsComputedForOneUse(const PlanState& s, const Output& value) {
   const Node& node = *value.node;
   return Computes(node.op()) && s.kernel_plans[node.id()].kernel != nullptr &&

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ConcatInPlace: stores the inputs of a Concat or Pack as slices of its output, so that the kernels
-// that compute the inputs write there and the Concat need not copy them.
+// ConcatInPlace: stores the inputs of a Concat or Pack as slices of its output. The kernels that
+// compute the inputs write directly into the output, and the Concat has nothing to copy.
 //
-// If the Concat joins along the first dimension, or if all dimensions before it have size 1, an
-// input is contiguous in the output, and any kernel can write it. Otherwise there are gaps between
-// its rows, for example when a network concatenates branches along their channels. Only kernels
-// that support a stride between rows can write these (KernelPlan::supports_row_stride).
+// A slice is contiguous if the Concat is along the first dimension, or if all earlier dimensions
+// have size 1. Any kernel can write a contiguous slice. Other slices have gaps between their rows,
+// for example when a network concatenates branches along the channels. Only kernels with a row
+// stride can write these (KernelPlan::supports_row_stride).
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CONCAT_IN_PLACE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CONCAT_IN_PLACE_H_
 

@@ -48,7 +48,7 @@ struct PlanState final : Compilation {
   int64_t LocalBytes(const Output& o) const {
     return local_shape(o).num_elements() * static_cast<int64_t>(DataTypeSize(o.dtype()));
   }
-  // Returns whether exactly one input of one node uses the value, and it is not fetched.
+  // Returns whether the value is not fetched and has exactly one use, as a node input.
   bool IsUsedOnce(const Output& value) const;
   // Returns the graph and all results so far as text.
   std::string ToString(int max_elements) const override;
@@ -62,9 +62,9 @@ struct PlanState final : Compilation {
   LocalShapes shapes;                            // by InferLocalShapes
   std::shared_ptr<const Invariants> invariants;  // by ChooseKernels
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
-  std::vector<ConcatSlice> slices;  // by ConcatInPlace; outer slices precede the slices in them
-  std::vector<Node*> order;         // by ScheduleNodes: all nodes, in a valid single-threaded order
-  StorageTable storage;             // by AssignStorage
+  std::vector<ConcatSlice> slices;       // by ConcatInPlace; each precedes the slices inside it
+  std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
+  StorageTable storage;      // by AssignStorage
 
   // EmitInstructions creates Unplaced operands; PlanMemory later assigns their addresses.
   const std::shared_ptr<Plan> plan = std::make_shared<Plan>();

@@ -159,8 +159,8 @@ class SectionFinder {
     depends_on_rows_ = Dependents(s_.graph, row_wise);
   }
 
-  // Returns whether each row of the node's results depends only on the same row of its operands and
-  // on values that all rows share.
+  // Returns whether each row of the node's results depends only on the same row of its sharded
+  // operands and on replicated operands.
   bool IsRowWise(const Node& node) const {
     const OpDef& op = node.op();
     if (!Computes(op) || op.has(kStateful) || op.has(kRandom) || op.has(kPerReplica)) return false;

@@ -2,8 +2,8 @@
 //
 // StorageTable: records which values share memory. A view shares its input's memory, and a read
 // shares its variable's memory. The operands of a collective are adjacent in one block. An output
-// that may overwrite an input at its last use shares that input's memory. Inputs of a Concat can be
-// slices of its output. A Storage is a block of memory, which may not have an address yet.
+// that may overwrite an input at its last use shares that input's memory. The output of a Concat
+// can contain its inputs. A Storage is a block of memory, which may not have an address yet.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 

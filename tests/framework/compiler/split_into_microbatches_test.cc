@@ -99,7 +99,8 @@ TEST(SplitIntoMicrobatchesTest, RowLargerThanMicrobatchIsMicrobatchOfItsOwn) {
 }
 
 TEST(SplitIntoMicrobatchesTest, NumberOfMicrobatchesIsLimited) {
-  // 195 is divisible by 3, but micro-batches of 3 rows would exceed the limit of 64.
+  // Micro-batches of 3 rows would divide 195 evenly, but there would be 65 of them; the limit
+  // is 64.
   EXPECT_THAT(SplitChain(195, 1), testing::StartsWith("x/rows_from_0[4] "));
   EXPECT_THAT(SplitChain(6400, 1), testing::StartsWith("x/rows_from_0[100] "));
 }

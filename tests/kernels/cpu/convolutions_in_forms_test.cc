@@ -62,7 +62,7 @@ ConvolutionGeometry GeometryOf(const Case& c) {
           .w = c.w.window()};
 }
 
-// Returns the geometry with gaps between the pixels of the output.
+// Returns `g` with gaps between the output pixels.
 ConvolutionGeometry WithGaps(ConvolutionGeometry g) {
   g.out_stride = g.out_channels + 3;
   return g;
@@ -104,8 +104,8 @@ struct Problem {
     }
   }
 
-  // Expects that the pixels of the output are finished in order, each only once, and not before
-  // they are complete, and that the gaps between them are not written.
+  // Returns the output without gaps. Expects that the algorithm finishes each pixel once, in order,
+  // after writing it, and that it does not write to the gaps.
   template <typename Algorithm>
   std::vector<float> Run(const Algorithm& algorithm, const float* addend) const {
     const auto allocate = [](int64_t floats) {
