@@ -62,7 +62,8 @@ struct PlanState final : Compilation {
   LocalShapes shapes;                            // by InferLocalShapes
   std::shared_ptr<const Invariants> invariants;  // by ChooseKernels
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
-  std::vector<ConcatSlice> slices;       // by ConcatInPlace; each precedes the slices inside it
+  // By ConcatInPlace. Each slice precedes the slices inside it.
+  std::vector<ConcatSlice> slices;
   std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
   StorageTable storage;      // by AssignStorage
 
