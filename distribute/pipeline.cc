@@ -20,10 +20,12 @@
 #include "framework/compiler/plan/check_plan.h"
 #include "framework/compiler/plan/choose_kernels.h"
 #include "framework/compiler/plan/concat_in_place.h"
+#include "framework/compiler/plan/divide_among_threads.h"
 #include "framework/compiler/plan/emit_instructions.h"
 #include "framework/compiler/plan/finish_updates_late.h"
 #include "framework/compiler/plan/guard_writes.h"
 #include "framework/compiler/plan/infer_local_shapes.h"
+#include "framework/compiler/plan/order_threads.h"
 #include "framework/compiler/plan/plan_memory.h"
 #include "framework/compiler/plan/schedule_nodes.h"
 #include "framework/compiler/plan/split_into_microbatches.h"
@@ -101,12 +103,14 @@ PipelineOver<PlanState> PlanPipeline() {
   p.Add<SplitIntoMicrobatches>();
   p.Add<ChooseKernels>();
   p.Add<ConcatInPlace>();
+  p.Add<DivideAmongThreads>();
   p.Add<GuardWrites>();
   p.Add<ScheduleNodes>();
   p.Add<AssignStorage>();
   p.Add<EmitInstructions>();
   p.Add<FinishUpdatesLate>();
   p.Add<PlanMemory>();
+  p.Add<OrderThreads>();
   p.Add<CheckPlan>();
   return p;
 }

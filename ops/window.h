@@ -107,6 +107,17 @@ struct Window {
   int64_t last_tap(int64_t o) const {
     return start(o) >= in ? 0 : std::min(size, (in - start(o) + dilation - 1) / dilation);
   }
+  // Returns whether every position covers at least one input.
+  bool covers_inputs() const { return start(0) + extent() > 0 && start(out - 1) < in; }
+  // Returns the window at `count` positions from position `o` on. Its inputs begin at first(o).
+  // Requires covers_inputs().
+  Window At(int64_t o, int64_t count) const {
+    Window part = *this;
+    part.out = count;
+    part.before = first(o) - start(o);
+    part.in = std::min(start(o + count - 1) + extent(), in) - first(o);
+    return part;
+  }
 };
 
 // Returns the window along height (i is 0) or width (1). `size` is the window's extent along that

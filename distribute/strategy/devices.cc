@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
   MF_RETURN_IF_ERROR(CheckDevice(name));
   MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
   return parsed.is_gpu ? CreateGpu(parsed.index, options.gpu)
-                       : CreateCpuDevice(parsed.index, options.cpu_memory);
+                       : CreateCpuDevice(parsed.index, options.cpu_memory, options.cpu_threads);
 }
 
 // Returns the names of the GPUs that this worker uses by default; empty if it has none.
@@ -101,6 +101,7 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
 
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
                                                        std::optional<int> num_cpu_replicas,
+                                                       int threads_per_replica,
                                                        const LocalWorker& worker) {
   if (devices.empty() && !num_cpu_replicas.has_value()) {
     MF_ASSIGN_OR_RETURN(devices, OwnGpus(worker));
@@ -108,8 +109,8 @@ absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> 
   if (devices.empty()) {
     const int own_cores =
         MayUseAllCores() ? NumUsableCores() / std::max(worker.count, 1) : NumUsableCores();
-    const int replicas =
-        num_cpu_replicas.value_or(std::clamp(own_cores, 1, kMaxDefaultCpuReplicas));
+    const int replicas = num_cpu_replicas.value_or(
+        std::clamp(own_cores / std::max(threads_per_replica, 1), 1, kMaxDefaultCpuReplicas));
     if (replicas < 1 || replicas > kMaxReplicas) {
       return absl::InvalidArgumentError(absl::StrCat(
           "num_cpu_replicas out of range; expected 1 to ", kMaxReplicas, ", got ", replicas));

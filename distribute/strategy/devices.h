@@ -33,17 +33,20 @@ struct LocalWorker {
 };
 
 // Returns `devices` after checking them. If there are none, returns `num_cpu_replicas` CPUs; if
-// that is also unset, returns GPUs or, without a GPU, one CPU per core, at most 8. The workers on a
+// that is also unset, returns GPUs or, without a GPU, as many CPUs as there are cores for their
+// `threads_per_replica` threads, but at least 1 and at most 8. The workers on a
 // host divide its GPUs and cores evenly, unless their launcher has already done so: each worker
 // then sees only its own cores, or fewer GPUs than there are workers. Returns InvalidArgument if
 // the GPUs cannot be divided evenly.
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
                                                        std::optional<int> num_cpu_replicas,
+                                                       int threads_per_replica,
                                                        const LocalWorker& worker = {});
 
 struct DeviceOptions {
   GpuOptions gpu = {};
   AllocateFn cpu_memory = nullptr;
+  int cpu_threads = 1;  // that run a replica on a CPU
 };
 
 // Returns a backend with devices, kernels and compiler. The caller adds the topology and the

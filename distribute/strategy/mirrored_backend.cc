@@ -40,8 +40,10 @@ absl::StatusOr<SessionBackend> CreateMirroredBackend(const Topology& topology,
                                                      const MirroredStrategy::Options& options) {
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(topology.devices()));
   if (!gpus.empty()) return CreateGpuBackend(topology, /*worker=*/0, options);
-  MF_ASSIGN_OR_RETURN(SessionBackend backend,
-                      CreateBackend(topology.devices(), {}, options.extensions));
+  MF_ASSIGN_OR_RETURN(
+      SessionBackend backend,
+      CreateBackend(topology.devices(), {.cpu_threads = options.threads_per_replica},
+                    options.extensions));
   backend.topology = topology;
   backend.has_teams = true;
   backend.connect = [timeout = *options.collective_timeout](const Topology& topology,

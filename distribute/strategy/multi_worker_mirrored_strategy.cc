@@ -116,6 +116,7 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   MF_RETURN_IF_ERROR(CheckRanges(options));
   MF_ASSIGN_OR_RETURN(const std::vector<std::string> devices,
                       ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas,
+                                    options.replicas.threads_per_replica,
                                     {cluster.local_size, cluster.local_rank}));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
   MF_RETURN_IF_ERROR(CheckGpuOptions(gpus, options));
@@ -235,7 +236,7 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeCpuBackend(
     absl::Span<const std::string> devices) const {
   const std::shared_ptr<HostMemory> host_memory = joined_->host_memory();
-  DeviceOptions options;
+  DeviceOptions options = {.cpu_threads = options_.replicas.threads_per_replica};
   if (host_memory != nullptr) {
     options.cpu_memory = [host_memory](size_t bytes) { return host_memory->Allocate(bytes); };
   }

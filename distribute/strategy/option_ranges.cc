@@ -21,4 +21,11 @@ absl::Status CheckAtLeast(absl::string_view name, int64_t value, int64_t least) 
       absl::StrCat(name, " out of range; expected at least ", least, ", got ", value));
 }
 
+absl::Status CheckThreadsPerReplica(int threads) {
+  constexpr int kMost = 256;
+  if (threads >= 1 && threads <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("threads_per_replica out of range; expected 1 to ", kMost, ", got ", threads));
+}
+
 }  // namespace mirrorflow

@@ -24,6 +24,9 @@ absl::Status CheckTimeouts(
 // Returns InvalidArgument, naming the option, if `value` is below `least`.
 absl::Status CheckAtLeast(absl::string_view name, int64_t value, int64_t least);
 
+// Returns InvalidArgument unless a strategy's option `threads_per_replica` is from 1 to 256.
+absl::Status CheckThreadsPerReplica(int threads);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_OPTION_RANGES_H_

@@ -109,15 +109,17 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", options.max_bytes, 1));
   MF_RETURN_IF_ERROR(CheckAtLeast("max_cached_steps", options.max_cached_steps, 1));
   MF_RETURN_IF_ERROR(CheckAtLeast("max_concurrent_runs", options.max_concurrent_runs, 0));
+  MF_RETURN_IF_ERROR(CheckThreadsPerReplica(options.threads_per_replica));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   return std::unique_ptr<OneDeviceStrategy>(new OneDeviceStrategy(options));
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
-  MF_ASSIGN_OR_RETURN(
-      SessionBackend backend,
-      CreateBackend(topology_.devices(), {.gpu = {.capture_steps = options_.capture_steps}},
-                    options_.extensions));
+  MF_ASSIGN_OR_RETURN(SessionBackend backend,
+                      CreateBackend(topology_.devices(),
+                                    {.gpu = {.capture_steps = options_.capture_steps},
+                                     .cpu_threads = options_.threads_per_replica},
+                                    options_.extensions));
   backend.topology = topology_;
   return backend;
 }
@@ -132,6 +134,7 @@ absl::Status MirroredStrategy::Options::Check() const {
   MF_RETURN_IF_ERROR(CheckTimeouts({{"collective_timeout", collective_timeout.value_or(kDefault)},
                                     {"step_timeout", step_timeout.value_or(kDefault)}}));
   MF_RETURN_IF_ERROR(CheckAtLeast("bucket_bytes", bucket_bytes, 0));
+  MF_RETURN_IF_ERROR(CheckThreadsPerReplica(threads_per_replica));
   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", max_bytes, 1));
   return CheckAtLeast("max_cached_steps", max_cached_steps, 1);
 }
@@ -156,8 +159,9 @@ SessionOptions MirroredStrategy::Options::ForSessions() const {
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
   MF_RETURN_IF_ERROR(options.Check());
-  MF_ASSIGN_OR_RETURN(const std::vector<std::string> devices,
-                      ChooseDevices(options.devices, options.num_cpu_replicas));
+  MF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> devices,
+      ChooseDevices(options.devices, options.num_cpu_replicas, options.threads_per_replica));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
   MF_RETURN_IF_ERROR(CheckGpuReplicas(gpus, /*num_workers=*/1));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());

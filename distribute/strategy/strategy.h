@@ -115,7 +115,9 @@ class OneDeviceStrategy final : public Strategy {
  public:
   struct Options {
     std::string device = "CPU:0";  // or `GPU:0`, …
-    uint64_t seed = 0;             // for random ops without a seed attribute
+    // On a CPU, the number of threads that run a step, from 1 to 256; see MirroredStrategy.
+    int threads_per_replica = 1;
+    uint64_t seed = 0;  // for random ops without a seed attribute
     // A step that takes longer fails with DeadlineExceeded. Default: 10 minutes.
     absl::Duration step_timeout = SessionOptions().step_timeout;
     // Memory limit for variables and runs in progress, in bytes. Default: 2^60, so in effect none.
@@ -124,8 +126,8 @@ class OneDeviceStrategy final : public Strategy {
     // step has one entry for each combination of feed shapes that it runs with. Default: 128.
     int max_cached_steps = SessionOptions().max_cached_steps;
     // On a CPU, the maximum number of concurrent runs of steps that write no variables. Further
-    // runs wait, for at most `step_timeout`. Default: 0, which means one per CPU that the process
-    // may use.
+    // runs wait, for at most `step_timeout`. Default: 0, which means one for each
+    // `threads_per_replica` CPUs that the process may use.
     int max_concurrent_runs = SessionOptions().max_concurrent_runs;
     // If true, a step that has run before is replayed as CUDA graphs. Only for GPUs.
     bool capture_steps = true;
@@ -158,9 +160,13 @@ class MirroredStrategy final : public Strategy {
     // `GPU:0`, `GPU:1`, …, or `CPU:0`, …. If empty, uses all local GPUs or, without a GPU, CPU
     // replicas. A GPU that is named several times serves as several logical GPUs.
     std::vector<std::string> devices = {};
-    // The number of CPU replicas if no device is named; at least 1. By default, one per core, at
-    // most 8.
+    // The number of CPU replicas if no device is named; at least 1. By default, one for each
+    // `threads_per_replica` cores, at most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
+    // On CPUs, the number of threads that run a replica, each on its own core, from 1 to 256. They
+    // divide the work of each large op, so a replica with several threads has one copy of its
+    // values and reads each weight once. Results do not depend on it. Default: 1.
+    int threads_per_replica = 1;
     // Size limit, in bytes, of a gradient bucket: the gradients that one all-reduce carries.
     // Default: 0, which selects 512 KiB on CPUs, 16 MiB on GPUs, and between hosts a size that
     // depends on the cost of the link.
@@ -193,7 +199,8 @@ class MirroredStrategy final : public Strategy {
     const Extensions* extensions = nullptr;
 
     // Returns InvalidArgument, naming the option, unless timeouts, `max_bytes` and
-    // `max_cached_steps` are above 0 and `bucket_bytes` is not negative.
+    // `max_cached_steps` are above 0, `bucket_bytes` is not negative and `threads_per_replica` is
+    // in range.
     absl::Status Check() const;
     // Returns a copy of these options; timeouts that are not set get the given defaults.
     Options WithTimeouts(absl::Duration collective, absl::Duration step) const;

@@ -56,7 +56,8 @@ enum Fact : uint32_t {
   kScheduled = 1u << 18,        // PlanState::order is filled
   kStorageAssigned = 1u << 19,  // PlanState::storage is filled
   kEmitted = 1u << 20,          // Plan::instructions is filled; operands name storages
-  kPlaced = 1u << 21,           // operands have addresses, so the plan can run
+  kPlaced = 1u << 21,           // operands have addresses
+  kThreadsOrdered = 1u << 22,   // threads wait for each other, so the plan can run
 };
 using Facts = uint32_t;
 

@@ -25,7 +25,6 @@ class EagerContext final : public KernelContext {
   const Shape& global_output_shape(int i) const override {
     return options_.global_output_shapes.empty() ? outputs_[i] : options_.global_output_shapes[i];
   }
-  int num_threads() const override { return 1; }
 
  private:
   const Node& node_;

@@ -136,6 +136,20 @@ struct InputSlice {
   int64_t row_stride = 0;
 };
 
+// A range of the indices of one dimension.
+struct DimRange {
+  int dim = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// A dimension of output 0 along which a kernel can compute a part. Every part begins at a multiple
+// of `multiple`.
+struct DivisibleDim {
+  int dim = 0;
+  int64_t multiple = 1;
+};
+
 // The result of a kernel factory.
 struct KernelPlan {
   std::unique_ptr<const Kernel> kernel;
@@ -156,6 +170,12 @@ struct KernelPlan {
   // True if Run writes the rows of output 0 at KernelContext::row_stride. If false, it writes them
   // contiguously.
   bool supports_row_stride = false;
+  // The dimensions along which threads can divide the node (KernelContext::part), in addition to
+  // those that the op's sharding rule names.
+  std::vector<DivisibleDim> divisible_dims = {};
+  // If the kernel computes a part: the inputs of which Run receives only a range. By default, it
+  // receives whole inputs.
+  std::vector<std::pair<int, DimRange>> part_inputs = {};
 };
 
 // State shared by the kernels of one plan, on device types that need it. Factories add code to it,
@@ -189,8 +209,15 @@ class KernelContext {
   // stride is greater than a row if output 0 is a slice of another value. Kernels may ignore it;
   // see KernelPlan::supports_row_stride. REQUIRES: the rank is at least 1.
   virtual int64_t row_stride() const { return output_shape(0).dim(output_shape(0).rank() - 1); }
-  // Returns the number of threads per lane of this device.
-  virtual int num_threads() const = 0;
+  // A node can be divided among threads, each with its own kernel. Returns the context of the whole
+  // node. A kernel that chooses between algorithms whose results differ in the last bits must
+  // choose for the whole node, so that results do not depend on the number of threads.
+  virtual const KernelContext& undivided() const { return *this; }
+  // If the node is divided along one of KernelPlan::divisible_dims, returns the range of output 0
+  // that this kernel computes: output_shape(0) is the shape of that part, with the row_stride() of
+  // the whole output, and input shapes are those of whole inputs. Otherwise returns null. If a node
+  // is divided by its sharding rule, its parts are like those of replicas: nodes with fewer rows.
+  virtual const DimRange* part() const { return nullptr; }
   virtual const KernelOptions& options() const {
     static constexpr KernelOptions kDefaults;
     return kDefaults;

@@ -19,9 +19,9 @@ constexpr int kInstructionsBetweenDeadlineChecks = 64;
 
 // Verbs for instructions, by kind. The name of the node or event follows.
 constexpr absl::string_view kVerbs[] = {
-    "run ",    "copy for ", "start ",  "finish ",  "finish of the last run ",
-    "branch ", "loop ",     "record ", "wait for "};
-static_assert(std::size(kVerbs) == static_cast<size_t>(InstructionKind::kWait) + 1);
+    "run ",    "copy for ", "start ",  "finish ",   "finish of the last run ",
+    "branch ", "loop ",     "record ", "wait for ", "await "};
+static_assert(std::size(kVerbs) == static_cast<size_t>(InstructionKind::kAwait) + 1);
 
 // Returns whether instruction `i` updates a variable, that is, runs a kernel without outputs that
 // writes to the variable layout. A kernel with an output there computes a gradient.
@@ -34,6 +34,45 @@ bool WritesVariable(const Plan& plan, size_t i) {
   });
 }
 
+// Makes the dispatch list of one thread. For each of its instructions, sets positions[i] to the
+// number of entries up to and including instruction i. In a kAwait, `event` is the other thread's
+// instruction; MakeDispatchLists replaces it by its position.
+DispatchList ListOfThread(const Plan& plan, int thread, bool one_lane,
+                          std::vector<int32_t>& positions) {
+  DispatchList list;
+  int first_write = -1;
+  auto wait = plan.waits.begin();
+  const auto append = [&list](const Instruction& instruction, size_t original) {
+    list.original.push_back(static_cast<int32_t>(original));
+    list.instructions.push_back(instruction);
+  };
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    if (instruction.thread != thread || (OrdersLanes(instruction.kind) && one_lane)) continue;
+    const int at = static_cast<int>(list.instructions.size());
+    const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
+    if (is_first_write) first_write = at;
+    const bool look = Finishes(instruction.kind) || is_first_write ||
+                      at % kInstructionsBetweenDeadlineChecks == 0;
+    if (look && at > 0) list.stops.push_back(at);
+    while (wait != plan.waits.end() && wait->instruction < static_cast<int32_t>(i)) ++wait;
+    for (; wait != plan.waits.end() && wait->instruction == static_cast<int32_t>(i); ++wait) {
+      append({.kind = InstructionKind::kAwait,
+              .thread = static_cast<int16_t>(thread),
+              .index = plan.instructions[wait->other].thread,
+              .event = wait->other},
+             i);
+    }
+    append(instruction, i);
+    if (one_lane) list.instructions.back().lane = LaneKind::kCompute;
+    positions[i] = static_cast<int32_t>(list.instructions.size());
+  }
+  const int count = static_cast<int>(list.instructions.size());
+  list.stops.push_back(count);
+  list.first_write = first_write < 0 ? count : first_write;
+  return list;
+}
+
 }  // namespace
 
 absl::string_view PlannedCollective::kind() const {
@@ -43,28 +82,21 @@ absl::string_view PlannedCollective::kind() const {
   return kNames[operation.index()];
 }
 
-DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
-  DispatchList list;
-  list.instructions.reserve(plan.instructions.size());
-  list.original.reserve(plan.instructions.size());
-  int first_write = -1;
-  for (size_t i = 0; i < plan.instructions.size(); ++i) {
-    const Instruction& instruction = plan.instructions[i];
-    if (OrdersLanes(instruction.kind) && one_lane) continue;
-    const int at = static_cast<int>(list.instructions.size());
-    const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
-    if (is_first_write) first_write = at;
-    const bool look = Finishes(instruction.kind) || is_first_write ||
-                      at % kInstructionsBetweenDeadlineChecks == 0;
-    if (look && at > 0) list.stops.push_back(at);
-    list.original.push_back(static_cast<int32_t>(i));
-    list.instructions.push_back(instruction);
-    if (one_lane) list.instructions.back().lane = LaneKind::kCompute;
+void MakeDispatchLists(Plan& plan, bool one_lane) {
+  std::vector<int32_t> positions(plan.instructions.size());
+  plan.dispatch = ListOfThread(plan, 0, one_lane, positions);
+  plan.dispatch_of_others.clear();
+  for (int thread = 1; thread < plan.num_threads; ++thread) {
+    plan.dispatch_of_others.push_back(ListOfThread(plan, thread, one_lane, positions));
   }
-  const int count = static_cast<int>(list.instructions.size());
-  list.stops.push_back(count);
-  list.first_write = first_write < 0 ? count : first_write;
-  return list;
+  const auto resolve = [&positions](DispatchList& list) {
+    for (Instruction& instruction : list.instructions) {
+      if (instruction.kind != InstructionKind::kAwait) continue;
+      instruction.event = positions[instruction.event];
+    }
+  };
+  resolve(plan.dispatch);
+  for (DispatchList& list : plan.dispatch_of_others) resolve(list);
 }
 
 std::string LargestValues(const Plan& plan) {
@@ -144,9 +176,14 @@ std::string Plan::ToString() const {
     }
     absl::StrAppend(&text, "\n");
   }
+  auto wait = waits.begin();
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
     absl::StrAppend(&text, i, " ", kLaneNames[static_cast<int>(instruction.lane)], " ");
+    if (num_threads > 1) absl::StrAppend(&text, "thread ", instruction.thread, " ");
+    for (; wait != waits.end() && wait->instruction == static_cast<int32_t>(i); ++wait) {
+      absl::StrAppend(&text, "after ", wait->other, " ");
+    }
     absl::StrAppend(&text, kVerbs[static_cast<int>(instruction.kind)],
                     OrdersLanes(instruction.kind) ? absl::StrCat("event ", instruction.event)
                                                   : NodeText(instruction.node));

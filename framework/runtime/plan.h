@@ -9,7 +9,9 @@
 // memory in between.
 //
 // A single thread can run the instructions in the order of the array. Each instruction belongs to a
-// lane; waits and records synchronise the lanes on devices whose lanes run concurrently.
+// lane; waits and records synchronise the lanes on devices whose lanes run concurrently. On a CPU,
+// a replica can have several threads, which run parts of the same nodes. Each runs its own
+// instructions in the order of the array, and waits for another thread only where `waits` says so.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
 
@@ -41,6 +43,7 @@ enum class InstructionKind : int8_t {
   kLoop,        // run the second plan of controls[index] while the first returns true
   kRecord,      // record `event` on the lane
   kWait,        // make the lane wait for `event`
+  kAwait,       // wait until thread `index` has run `event` entries of its dispatch list
 };
 
 inline bool Finishes(InstructionKind kind) {
@@ -56,6 +59,7 @@ inline bool OrdersLanes(InstructionKind kind) {
 struct Instruction {
   InstructionKind kind;
   LaneKind lane = LaneKind::kCompute;
+  int16_t thread = 0;         // of the replica; only kernels run on other threads than 0
   int32_t index = 0;          // kernel, collective or control
   int32_t first_operand = 0;  // into Plan::operands
   int32_t num_inputs = 0;
@@ -207,11 +211,19 @@ struct PlannedForm {
   bool kept = false;
 };
 
-// A plan's instructions in dispatch order, without records and waits if the device's lanes run
-// inline. Made once for all replicas that run the plan.
+// Before `instruction`, its thread waits until another thread has run the instruction `other`.
+struct ThreadWait {
+  int32_t instruction;  // into Plan::instructions, like `other`
+  int32_t other;
+
+  friend bool operator==(const ThreadWait&, const ThreadWait&) = default;
+};
+
+// The instructions of one thread in dispatch order, without records and waits if the device's lanes
+// run inline, and with a kAwait for each ThreadWait. Made once for all replicas that run the plan.
 struct DispatchList {
   std::vector<Instruction> instructions;
-  std::vector<int32_t> original;  // their indices in Plan::instructions
+  std::vector<int32_t> original;  // their indices in Plan::instructions; for a kAwait, the next one
   std::vector<int> stops;         // where an inline run checks the deadline; the last is the end
   int first_write = 0;            // the first instruction that writes a variable; the end if none
 };
@@ -262,7 +274,14 @@ struct Plan {
   // The memory that each instruction accesses.
   std::vector<std::vector<MemoryAccess>> accesses;
 
-  DispatchList dispatch;  // for the plan's device type
+  int num_threads = 1;                           // that run the plan on one replica
+  std::vector<ThreadWait> waits;                 // sorted by instruction
+  DispatchList dispatch;                         // of thread 0, for the plan's device type
+  std::vector<DispatchList> dispatch_of_others;  // of threads 1, 2, …
+
+  const DispatchList& dispatch_of(int thread) const {
+    return thread == 0 ? dispatch : dispatch_of_others[thread - 1];
+  }
 
   // Returns `MatMul(dense/MatMul)`, the form in which errors name a node; "" if `node` is -1.
   std::string NodeText(int32_t node) const;
@@ -274,9 +293,10 @@ struct Plan {
 // messages: `MatMul(y) with 4096 bytes, Tanh(z) with 1024 bytes`.
 std::string LargestValues(const Plan& plan);
 
-// Makes a plan's dispatch list. If `one_lane` is true, all instructions are on the compute lane and
-// need no events; set it for devices with inline lanes, and for the bodies of branches and loops.
-DispatchList MakeDispatchList(const Plan& plan, bool one_lane);
+// Makes a plan's dispatch lists. If `one_lane` is true, all instructions of a thread are on the
+// compute lane and need no events; set it for devices with inline lanes, and for the bodies of
+// branches and loops.
+void MakeDispatchLists(Plan& plan, bool one_lane);
 
 }  // namespace mirrorflow
 

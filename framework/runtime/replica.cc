@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/replica.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
@@ -115,6 +117,15 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
       MF_ASSIGN_OR_RETURN(plans[i], Bind(control.plans[i], rows, /*inner=*/true));
     }
   }
+  if (plan->num_threads > 1) {
+    size_t entries = plan->dispatch.instructions.size();
+    for (const DispatchList& list : plan->dispatch_of_others) {
+      entries = std::max(entries, list.instructions.size());
+    }
+    bound->progress_ =
+        std::make_unique<ThreadProgress>(plan->num_threads, static_cast<int>(entries));
+    bound->thread_statuses_.resize(plan->num_threads);
+  }
   bound->params_.replica = rank_;
   for (size_t axis = 0; axis < rows.size(); ++axis) {
     for (int r = 0; r < rank_; ++r) bound->params_.first_row[axis] += rows[axis][r];
@@ -209,7 +220,9 @@ absl::Status BoundPlan::FinishCollective(int index, Lane& lane) {
 }
 
 absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
-  Lane& lane = replica_.device().lane(instruction.lane);
+  Device& device = replica_.device();
+  Lane& lane = instruction.thread == 0 ? device.lane(instruction.lane)
+                                       : device.lane_of_thread(instruction.thread);
   switch (instruction.kind) {
     case InstructionKind::kKernel: {
       const KernelArgs args(kernel_bases_.data(), &plan_->operands[instruction.first_operand],
@@ -243,6 +256,8 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       return lane.Record(instruction.event);
     case InstructionKind::kWait:
       return lane.Wait(instruction.event);
+    case InstructionKind::kAwait:
+      return progress_->Await(instruction.thread, instruction.index, instruction.event, deadline_);
   }
   return absl::InternalError("unknown instruction");
 }
@@ -269,6 +284,14 @@ absl::Status BoundPlan::FinishLate() {
 }
 
 absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, MonotonicTime deadline) {
+  if (progress_ != nullptr) {
+    const absl::Status status = WithOtherThreads([&]() -> absl::Status {
+      MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
+      progress_->Advance(0, 0);
+      return RunThread(0, deadline);
+    });
+    return EndRun(status);
+  }
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   if (!replica_.device().traits().inline_lanes) {
     return EndRun(Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
@@ -311,29 +334,98 @@ absl::Status BoundPlan::RunInline(MonotonicTime deadline) {
   return absl::OkStatus();
 }
 
+absl::Status BoundPlan::RunThread(int thread, MonotonicTime deadline) {
+  const DispatchList& list = plan_->dispatch_of(thread);
+  Lane& lane = replica_.device().lane_of_thread(thread);
+  const bool traced = traced_.load(std::memory_order_relaxed);
+  if (traced) thread_spans_[thread].resize(list.instructions.size());
+  int i = 0;
+  for (const int stop : list.stops) {
+    for (; i < stop; ++i) {
+      const Instruction& instruction = list.instructions[i];
+      absl::Status status;
+      if (traced) [[unlikely]] {
+        status = RunTraced(list, i, &thread_spans_[thread][i]);
+      } else if (instruction.kind == InstructionKind::kKernel) [[likely]] {
+        const KernelArgs args(kernel_bases_.data(), &plan_->operands[instruction.first_operand],
+                              instruction.num_inputs, instruction.num_outputs);
+        status = plan_->kernels[instruction.index]->Run(args, lane);
+      } else {
+        status = RunInstruction(instruction);
+      }
+      if (!status.ok()) [[unlikely]]
+        return WithInstruction(status, plan_->instructions[list.original[i]]);
+      progress_->Advance(thread, i + 1);
+      if (thread == 0) reached_ = i + 1;
+    }
+    if (i < static_cast<int>(list.instructions.size())) MF_RETURN_IF_ERROR(CheckTime(deadline));
+  }
+  return absl::OkStatus();
+}
+
+void BoundPlan::RunOtherThread(int thread, MonotonicTime deadline) {
+  if (thread >= plan_->num_threads) return;
+  progress_->Begin(thread);
+  // Thread 0 first prepares the memory.
+  absl::Status& status = thread_statuses_[thread];
+  status = progress_->Await(thread, /*other=*/0, /*entries=*/0, deadline);
+  if (status.ok()) status = CatchOutOfMemory([&] { return RunThread(thread, deadline); });
+  progress_->End(thread, /*failed=*/!status.ok());
+}
+
+absl::Status BoundPlan::WithOtherThreads(absl::FunctionRef<absl::Status()> run) {
+  progress_->Begin(0);
+  thread_statuses_[0] = CatchOutOfMemory(run);
+  progress_->End(0, /*failed=*/!thread_statuses_[0].ok());
+  progress_->AwaitEnds(0);
+  // Threads are cancelled because of an error of another.
+  const auto failed = absl::c_find_if(thread_statuses_, [](const absl::Status& status) {
+    return !status.ok() && !absl::IsCancelled(status);
+  });
+  has_run_ = has_run_ || failed == thread_statuses_.end();
+  return failed != thread_statuses_.end() ? *failed : thread_statuses_[0];
+}
+
 absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, MonotonicTime deadline,
                                   std::vector<TraceSpan>* spans) {
+  if (progress_ != nullptr) {
+    const absl::Status status = WithOtherThreads([&]() -> absl::Status {
+      MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
+      thread_spans_.assign(plan_->num_threads, {});
+      traced_ = true;
+      progress_->Advance(0, 0);
+      return RunThread(0, deadline);
+    });
+    traced_ = false;
+    spans->clear();
+    for (std::vector<TraceSpan>& more : thread_spans_) {
+      spans->insert(spans->end(), more.begin(), more.end());
+    }
+    return EndRun(status);
+  }
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   const DispatchList& dispatch = plan_->dispatch;
   spans->assign(dispatch.instructions.size(), TraceSpan{});
   traced_ = true;
   absl::Status status = Execute(
       [&](int i) -> absl::Status {
-        TraceSpan& span = (*spans)[i];
-        span.instruction = dispatch.original[i];
-        span.begin_ns = absl::GetCurrentTimeNanos();
         MF_RETURN_IF_ERROR(CheckTime(deadline));
-        const Instruction& instruction = dispatch.instructions[i];
-        absl::Status result = RunInstruction(instruction);
-        span.end_ns = absl::GetCurrentTimeNanos();
-        if (Finishes(instruction.kind)) {
-          span.update_ns = collectives_[instruction.index]->update_ns();
-        }
-        return result;
+        return RunTraced(dispatch, i, &(*spans)[i]);
       },
       deadline, /*recording=*/nullptr);
   traced_ = false;
   return EndRun(status);
+}
+
+absl::Status BoundPlan::RunTraced(const DispatchList& list, int i, TraceSpan* span) {
+  const Instruction& instruction = list.instructions[i];
+  span->instruction = list.original[i];
+  span->waits = instruction.kind == InstructionKind::kAwait;
+  span->begin_ns = absl::GetCurrentTimeNanos();
+  absl::Status result = RunInstruction(instruction);
+  span->end_ns = absl::GetCurrentTimeNanos();
+  if (Finishes(instruction.kind)) span->update_ns = collectives_[instruction.index]->update_ns();
+  return result;
 }
 
 Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
@@ -343,6 +435,7 @@ Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
       return Repetition::kWork;
     case InstructionKind::kRecord:
     case InstructionKind::kWait:
+    case InstructionKind::kAwait:
       return Repetition::kOrder;
     case InstructionKind::kStart:
     case InstructionKind::kFinish:

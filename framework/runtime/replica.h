@@ -2,8 +2,8 @@
 //
 // Replica: the mutable state of a running step, which consists of a device's memory regions, its
 // lanes and its communicator endpoint. A BoundPlan is a plan bound to a replica's memory. One
-// thread at a time runs a replica. Replicas share only plans, which are const, communicators, and
-// the shared regions of the variable layout.
+// thread at a time runs a replica, or as many threads as the plan has dispatch lists. Replicas
+// share only plans, which are const, communicators, and the shared regions of the variable layout.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 
@@ -26,6 +26,7 @@
 #include "framework/runtime/plan.h"
 #include "framework/runtime/run_progress.h"
 #include "framework/runtime/step_transfers.h"
+#include "framework/runtime/thread_progress.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
@@ -35,6 +36,7 @@ class BoundPlan;
 // The time span of one instruction, for traces. Times are those of absl::GetCurrentTimeNanos().
 struct TraceSpan {
   int32_t instruction;
+  bool waits;  // whether this is the wait for another thread before the instruction
   int64_t begin_ns;
   int64_t end_ns;
   int64_t update_ns;  // how much of the span a collective spent updating variables
@@ -143,12 +145,16 @@ class BoundPlan {
   // collectives, because reading the clock could take as long as the kernels.
   bool checks_deadline() const {
     return !replica_.device().traits().inline_lanes || replica_.communicator_ != nullptr ||
-           plan_->dispatch.stops.size() > 1 || !plan_->controls.empty();
+           plan_->dispatch.stops.size() > 1 || !plan_->controls.empty() || plan_->num_threads > 1;
   }
   // Runs one step. Errors name the node, op, device and rank. Returns DeadlineExceeded after
   // `deadline`, which is checked at intervals. Overwrites the arena contents that the last Run of
-  // any plan of this replica left.
+  // any plan of this replica left. If the plan has several threads, each of the others must call
+  // RunOtherThread at the same time.
   absl::Status Run(uint64_t step, uint64_t seed, MonotonicTime deadline);
+  // Runs the instructions of thread `thread`, which is not 0, of the Run that thread 0 begins. Run
+  // returns the errors. Does nothing if the plan has no such thread.
+  void RunOtherThread(int thread, MonotonicTime deadline);
   // Like Run, but records when each instruction ran, and checks the deadline before each.
   absl::Status RunTraced(uint64_t step, uint64_t seed, MonotonicTime deadline,
                          std::vector<TraceSpan>* spans);
@@ -199,7 +205,14 @@ class BoundPlan {
   // Runs the whole step on a device with inline lanes. On an error, `reached_` is the instruction
   // that failed.
   absl::Status RunInline(MonotonicTime deadline);
+  // Runs the instructions of one of several threads.
+  absl::Status RunThread(int thread, MonotonicTime deadline);
+  // Calls `run`, which runs the instructions of thread 0, and waits for the other threads. Returns
+  // the first error.
+  absl::Status WithOtherThreads(absl::FunctionRef<absl::Status()> run);
   absl::Status RunInstruction(const Instruction& instruction);
+  // Runs entry i of a dispatch list, and records when it ran.
+  absl::Status RunTraced(const DispatchList& list, int i, TraceSpan* span);
   absl::Status FinishCollective(int index, Lane& lane);
   // Adds the instruction to the message and, unless the payload already specifies where the error
   // occurred, to the payload.
@@ -234,6 +247,10 @@ class BoundPlan {
   std::unique_ptr<BoundForms> forms_;                                // null if the plan has none
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // for plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run
+  std::unique_ptr<ThreadProgress> progress_;  // null if the plan has one thread
+  // Of the last Run, by thread.
+  std::vector<absl::Status> thread_statuses_;
+  std::vector<std::vector<TraceSpan>> thread_spans_;
   StepParams params_;
   StepInput input_;                   // of this step
   MonotonicTime deadline_;            // of this step

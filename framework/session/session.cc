@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/session/session.h"
 
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/row_shards.h"
@@ -125,8 +127,9 @@ absl::Status Session::Initialize(SessionBackend& backend) {
                                                           .max_bytes = options_.max_bytes,
                                                           .world_size = world.size});
   const bool can_share_session = world.size == 1 && replicas_->first().device().Clone() != nullptr;
-  const int max_runs =
-      options_.max_concurrent_runs > 0 ? options_.max_concurrent_runs : NumUsableCpus();
+  const int threads = replicas_->first().device().traits().num_threads;
+  const int max_runs = options_.max_concurrent_runs > 0 ? options_.max_concurrent_runs
+                                                        : std::max(NumUsableCpus() / threads, 1);
   runners_ = std::make_unique<RunnerPool>(
       NewRunner(replicas_), [this] { return CloneRunner(); },
       RunnerPool::Options{

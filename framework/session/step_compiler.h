@@ -57,12 +57,15 @@ class StepCompiler {
     return program_(graph_, signature, layout, target_, options_);
   }
   // Compiles a plan for `device`, which becomes this thread's current device. `rows` has one entry
-  // per axis.
+  // per axis. If `one_thread` is true, the plan does not use the replica's other threads.
   absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Program& program,
                                                        const std::vector<int64_t>& rows,
-                                                       Device& device) const {
+                                                       Device& device,
+                                                       bool one_thread = false) const {
     if (absl::Status status = device.MakeCurrent(); !status.ok()) return status;
-    return plan_(program, rows, device.traits(), tuning_.get());
+    DeviceTraits traits = device.traits();
+    if (one_thread) traits.num_threads = 1;
+    return plan_(program, rows, traits, tuning_.get());
   }
   // Returns a compiler for the same kind of replicas in another world. It does not autotune.
   StepCompiler For(const World& world) const {

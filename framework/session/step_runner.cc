@@ -361,7 +361,8 @@ absl::Status StepRunner::RunBound(BoundStep& bound, absl::Span<const Tensor> fee
     for (const auto& plan : bound.plans) plan->DropRecording();
   }
   if (log_.tracer != nullptr) bound.spans.resize(replicas_->size());
-  replicas_->Run([&](int r) {
+  replicas_->RunThreads([&](int r, int thread) {
+    if (thread > 0) return bound.plans[r]->RunOtherThread(thread, deadline);
     bound.statuses[r] =
         CatchOutOfMemory([&] { return RunReplica(bound, r, feeds, step, deadline); });
     // If this replica did not complete the step, the other replicas would wait for its collectives.

@@ -20,13 +20,18 @@ const char* CategoryOf(InstructionKind kind) {
 // The id of a collective in flight consists of its rank, the step that started it, and its index.
 constexpr int kRankShift = 48, kStepShift = 16;
 
+// The threads after thread 0, which runs the lanes.
+int TidOfThread(int thread) { return kNumLanes - 1 + thread; }
+
 TraceEvent EventOf(const Plan& plan, const TraceSpan& span, int rank) {
   const Instruction& instruction = plan.instructions[span.instruction];
-  TraceEvent event{.category = CategoryOf(instruction.kind),
-                   .pid = rank,
-                   .tid = static_cast<int>(instruction.lane),
-                   .start_ns = span.begin_ns,
-                   .duration_ns = span.end_ns - span.begin_ns};
+  const bool is_other = instruction.thread > 0;
+  TraceEvent event{
+      .category = span.waits ? "wait" : CategoryOf(instruction.kind),
+      .pid = rank,
+      .tid = is_other ? TidOfThread(instruction.thread) : static_cast<int>(instruction.lane),
+      .start_ns = span.begin_ns,
+      .duration_ns = span.end_ns - span.begin_ns};
   if (instruction.node < 0) {
     event.name = absl::StrCat("wait for event ", instruction.event);
     return event;
@@ -45,6 +50,9 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
                          const std::vector<TraceSpan>& spans) {
   trace_.NameProcess(rank, process);
   for (int lane = 0; lane < kNumLanes; ++lane) trace_.NameThread(rank, lane, kLaneNames[lane]);
+  for (int thread = 1; thread < plan.num_threads; ++thread) {
+    trace_.NameThread(rank, TidOfThread(thread), absl::StrCat("thread ", thread));
+  }
   const auto id_of = [rank](uint64_t begun, int32_t index) {
     return static_cast<uint64_t>(rank) << kRankShift | begun << kStepShift |
            static_cast<uint64_t>(index);
@@ -59,7 +67,9 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
     if (instruction.kind == InstructionKind::kRecord) continue;
     TraceEvent event = EventOf(plan, span, rank);
     const bool start = instruction.kind == InstructionKind::kStart;
-    if (start || Finishes(instruction.kind)) {
+    if (span.waits) {
+      event.name = absl::StrCat("wait for another thread before ", event.name);
+    } else if (start || Finishes(instruction.kind)) {
       const PlannedCollective& collective = plan.collectives[instruction.index];
       event.args.back().second = absl::StrCat(collective.bytes());
       TraceEvent end = event;

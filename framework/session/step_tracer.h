@@ -23,15 +23,15 @@ class StepTracer {
   TraceWriter& trace() const { return trace_; }
 
   // Adds one replica's step to the trace process `rank`, which is named `process`. The whole step
-  // is a span on the compute lane's thread; each instruction is a span on the thread of its lane.
-  // The span categories are:
+  // is a span on the compute lane's thread; each instruction is a span on the thread of its lane
+  // or, for parts of nodes, on the replica's thread that computes it. The span categories are:
   //
   //   step        the whole step
   //   kernel      computation
   //   copy        a copy
   //   collective  the start of a collective
-  //   wait        a wait for an event or for a collective; on a device that runs its lanes inline,
-  //               the lane does its part of that collective while it waits
+  //   wait        a wait for an event, another thread or a collective; on a device that runs its
+  //               lanes inline, the lane does its part of that collective while it waits
   //   update      the time that a collective spends updating variables, shown as one piece at the
   //               end of the collective's span
   //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalReplicas owns the replicas of one worker, with their devices and the threads that run them.
+// LocalReplicas owns the replicas of one worker, with their devices and the threads that run them:
+// DeviceTraits::num_threads for each replica.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_LOCAL_REPLICAS_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_LOCAL_REPLICAS_H_
 
@@ -41,14 +42,28 @@ class LocalReplicas {
 
   // Calls work(i) for every replica, each on its own thread; the first replica uses the caller's
   // thread. Not thread-safe.
-  void Run(absl::FunctionRef<void(int)> work) { team_.Run(work); }
+  void Run(absl::FunctionRef<void(int)> work) {
+    RunThreads([&](int i, int thread) {
+      if (thread == 0) work(i);
+    });
+  }
+  // Calls work(i, thread) for every thread of every replica; the first thread of the first replica
+  // is the caller's. Not thread-safe.
+  void RunThreads(absl::FunctionRef<void(int, int)> work) {
+    if (num_threads_ == 1) return team_.Run([&](int i) { work(i, 0); });
+    team_.Run([&](int i) { work(i / num_threads_, i % num_threads_); });
+  }
 
  private:
   LocalReplicas(std::vector<std::unique_ptr<Device>> devices, const Options& options)
       : devices_(std::move(devices)),
-        team_(static_cast<int>(devices_.size()), options.pin_threads, options.core_sharers) {}
+        num_threads_(devices_[0]->traits().num_threads),
+        team_(static_cast<int>(devices_.size()) * num_threads_, options.pin_threads,
+              {.first = options.core_sharers.first * num_threads_,
+               .count = options.core_sharers.count * num_threads_}) {}
 
   const std::vector<std::unique_ptr<Device>> devices_;
+  const int num_threads_;  // of each replica
   std::vector<std::unique_ptr<Replica>> replicas_;
   ReplicaTeam team_;  // declared last: its threads use the replicas, so they must end first
 };

@@ -16,6 +16,7 @@
 #include "Eigen/Core"
 #include "framework/core/status.h"
 #include "kernels/cpu/bias.h"
+#include "kernels/cpu/height_part.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/packed_convolution.h"
 #include "kernels/cpu/type_list.h"
@@ -213,16 +214,18 @@ KernelPlan WithFilterForm(const Algorithm& algorithm, const Geometry& g, Convolu
 }
 
 // Makes the kernel of a float convolution or gradient by Winograd's algorithm. Returns
-// Unimplemented if oneDNN has a faster one.
+// Unimplemented if oneDNN has a faster one. Chooses the tiles for the whole node, `undivided`. Sets
+// *tile_rows to the rows of output pixels in a tile.
 absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& convolution,
-                                      bool keeps_filter, const Epilogue& epilogue) {
+                                      const Geometry& undivided, bool keeps_filter,
+                                      const Epilogue& epilogue, int64_t* tile_rows) {
   const absl::Status slower = absl::UnimplementedError("oneDNN is faster");
   if (!Winograd::Supports(convolution)) return slower;
   const auto flops_of = [](const auto& algorithm) {
     return static_cast<int64_t>(std::min(algorithm.flops(), 9e18));
   };
   if (part == ConvolutionPart::kBackpropFilter) {
-    const int64_t tile = WinogradFilterGradient::FastestTile(convolution);
+    const int64_t tile = WinogradFilterGradient::FastestTile(undivided);
     if (tile == 0) return slower;
     const WinogradFilterGradient gradient(convolution, tile);
     const auto run = [gradient](const KernelArgs& args) {
@@ -235,26 +238,34 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
         .flops = flops_of(gradient)};
   }
   const bool is_forward = part == ConvolutionPart::kForward;
-  const Geometry g = is_forward ? convolution : Winograd::GradientOfImages(convolution);
+  const auto convolution_of = [&](const Geometry& g) {
+    return is_forward ? g : Winograd::GradientOfImages(g);
+  };
   const auto windows = is_forward ? Winograd::Windows::kAsStored : Winograd::Windows::kRotated;
-  const int64_t tile = Winograd::FastestTile(g, windows, /*makes_form=*/!keeps_filter);
+  const int64_t tile = Winograd::FastestTile(convolution_of(undivided), windows,
+                                             /*makes_form=*/!keeps_filter);
   if (tile == 0) return slower;
+  const Geometry g = convolution_of(convolution);
   const Winograd winograd(g, tile, windows);
+  *tile_rows = tile;
   KernelPlan plan = WithFilterForm(winograd, g, part, keeps_filter, epilogue);
   plan.flops = flops_of(winograd);
   return plan;
 }
 
 // Makes one of our own kernels for a float convolution or gradient. Returns Unimplemented if
-// oneDNN's kernel is faster.
+// oneDNN's kernel is faster for the whole node, `undivided`.
 absl::StatusOr<KernelPlan> OwnConvolution(ConvolutionPart part, const Geometry& g,
-                                          bool keeps_filter, const Epilogue& epilogue,
-                                          const KernelOptions& options) {
+                                          const Geometry& undivided, bool keeps_filter,
+                                          const Epilogue& epilogue, const KernelOptions& options,
+                                          int64_t* tile_rows) {
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("Winograd's algorithm is not allowed");
-  if (options.allow_winograd) plan = ByWinograd(part, g, keeps_filter, epilogue);
+  if (options.allow_winograd) {
+    plan = ByWinograd(part, g, undivided, keeps_filter, epilogue, tile_rows);
+  }
   // PackedConvolution was measured only with filters that stay packed.
   if (absl::IsUnimplemented(plan.status()) && part == ConvolutionPart::kForward && keeps_filter &&
-      PackedConvolution::Supports(g) && PackedConvolution::IsFaster(g)) {
+      PackedConvolution::Supports(g) && PackedConvolution::IsFaster(undivided)) {
     plan = WithFilterForm(PackedConvolution(g), g, part, keeps_filter, epilogue);
   }
   return plan;
@@ -269,8 +280,12 @@ KernelPlan Zeros(int64_t bytes) {
 
 template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  const ConvolutionShapes shapes = ShapesOf(part, c);
+  MF_ASSIGN_OR_RETURN(const Geometry undivided,
+                      ConvolutionOf(c.node(), ShapesOf(part, c.undivided())));
+  const ConvolutionShapes shapes = ShapesOf(part, HeightPart::Undivided(c));
   MF_ASSIGN_OR_RETURN(Geometry g, ConvolutionOf(c.node(), shapes));
+  const HeightPart rows(c, undivided.batch, undivided.nchw, undivided.h);
+  if (c.part() != nullptr) g.h = rows.window();
   if (part == ConvolutionPart::kForward && !g.nchw) g.out_stride = c.row_stride();
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
@@ -284,10 +299,12 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   };
   if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
+  int64_t tile_rows = 1;
   if (dtype == DT_FLOAT) {
-    plan = OwnConvolution(part, g, c.changes_rarely(1), epilogue, c.options());
+    plan =
+        OwnConvolution(part, g, undivided, c.changes_rarely(1), epilogue, c.options(), &tile_rows);
     if (absl::IsUnimplemented(plan.status())) {
-      plan = OneDnnConvolution(part, g, c.changes_rarely(1), epilogue);
+      plan = OneDnnConvolution(part, g, undivided, c.changes_rarely(1), epilogue);
     }
     if (plan.ok()) plan->supports_row_stride = part == ConvolutionPart::kForward && !g.nchw;
   }
@@ -297,7 +314,9 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
     });
     if (plan.ok()) plan = with_epilogue(*std::move(plan));
   }
-  if (plan.ok() && plan->flops == 0) plan->flops = shapes.Flops(WindowSize(g));
+  MF_RETURN_IF_ERROR(plan.status());
+  if (plan->flops == 0) plan->flops = ShapesOf(part, c).Flops(WindowSize(g));
+  if (part == ConvolutionPart::kForward) rows.Complete(epilogue.adds(), tile_rows, &*plan);
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
@@ -27,13 +28,16 @@ class InlineLane final : public Lane {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(std::string name, AllocateFn allocate)
-      : name_(std::move(name)), allocate_(std::move(allocate)) {}
+  CpuDevice(std::string name, AllocateFn allocate, int num_threads)
+      : name_(std::move(name)),
+        allocate_(std::move(allocate)),
+        traits_({.num_threads = num_threads}),
+        lanes_(num_threads) {}
 
   absl::string_view name() const override { return name_; }
   const DeviceTraits& traits() const override { return traits_; }
   std::unique_ptr<Device> Clone() const override {
-    return std::make_unique<CpuDevice>(name_, allocate_);
+    return std::make_unique<CpuDevice>(name_, allocate_, traits_.num_threads);
   }
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
@@ -50,7 +54,8 @@ class CpuDevice final : public Device {
     std::memcpy(host, device, bytes);
     return absl::OkStatus();
   }
-  Lane& lane(LaneKind) override { return lane_; }
+  Lane& lane(LaneKind) override { return lanes_[0]; }
+  Lane& lane_of_thread(int thread) override { return lanes_[thread]; }
   absl::Status ReserveEvents(int) override { return absl::OkStatus(); }
 
   absl::Status Execute(const Execution& execution) override {
@@ -62,7 +67,7 @@ class CpuDevice final : public Device {
   const std::string name_;
   const AllocateFn allocate_;
   const DeviceTraits traits_;
-  InlineLane lane_;
+  std::vector<InlineLane> lanes_;  // by thread
 };
 
 // Returns an entry of the CPU topology that Linux reports, or -1 if the entry is missing.
@@ -74,8 +79,8 @@ int Topology(int cpu, absl::string_view what) {
 
 }  // namespace
 
-std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate) {
-  return std::make_unique<CpuDevice>(absl::StrCat("CPU:", index), std::move(allocate));
+std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate, int num_threads) {
+  return std::make_unique<CpuDevice>(absl::StrCat("CPU:", index), std::move(allocate), num_threads);
 }
 
 int NumUsableCores(const Cgroup& cgroup) {

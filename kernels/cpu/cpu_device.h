@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CpuDevice runs a replica on the CPU. The thread that calls Execute runs all lanes inline, in plan
-// order, without queues and without waiting between nodes.
+// order, without queues and without waiting between nodes. Other threads can run parts of nodes.
 #ifndef MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 #define MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 
@@ -19,8 +19,9 @@ namespace mirrorflow {
 using AllocateFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(size_t bytes)>;
 
 // Creates device `CPU:index`. Its memory comes from `allocate`, or from the process's own memory if
-// `allocate` is null.
-std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate = nullptr);
+// `allocate` is null. `num_threads` threads run a replica on it.
+std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate = nullptr,
+                                        int num_threads = 1);
 
 // Returns how many cores this process may use at once, at most NumUsableCpus(). CPUs that share a
 // core count once.

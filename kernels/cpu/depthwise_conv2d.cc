@@ -12,6 +12,7 @@
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/direct_depthwise.h"
 #include "kernels/cpu/epilogue.h"
+#include "kernels/cpu/height_part.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
@@ -109,15 +110,17 @@ KernelPlan DirectPlan(const Geometry& g, bool bias, const Epilogue& epilogue) {
 
 template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  const ConvolutionShapes shapes = ShapesOf(part, c);
+  const ConvolutionShapes shapes = ShapesOf(part, HeightPart::Undivided(c));
   const auto& [images, filter, output] = shapes;
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
-  const Geometry g = {.batch = images.dim(0),
-                      .channels = filter.dim(2),
-                      .each = filter.dim(3),
-                      .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
-                      .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
-                      .nchw = attrs.layout.nchw()};
+  Geometry g = {.batch = images.dim(0),
+                .channels = filter.dim(2),
+                .each = filter.dim(3),
+                .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
+                .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
+                .nchw = attrs.layout.nchw()};
+  const HeightPart rows(c, g.batch, g.nchw, g.h);
+  g.h = rows.window();
   const int64_t elements = c.output_shape(0).num_elements();
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   const Epilogue epilogue = Epilogue::Of(c.node());
@@ -135,7 +138,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
       DirectDepthwise::Supports(g.channels)) {
     plan = DirectPlan(g, convolution.bias, epilogue);
   } else if (is_float) {
-    plan = OneDnnConvolution(part, convolution, c.changes_rarely(1), epilogue);
+    plan = OneDnnConvolution(part, convolution, convolution, c.changes_rarely(1), epilogue);
   }
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(FloatingTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
@@ -149,7 +152,11 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                      elements);
     }
   }
-  if (plan.ok()) plan->flops = shapes.Flops(g.h.size * g.w.size);
+  MF_RETURN_IF_ERROR(plan.status());
+  plan->flops = ShapesOf(part, c).Flops(g.h.size * g.w.size);
+  if (part == ConvolutionPart::kForward) {
+    rows.Complete(epilogue.adds(), /*multiple=*/1, &*plan);
+  }
   return plan;
 }
 

@@ -91,20 +91,25 @@ void Epilogue::Run(const Rows& in, const float* addend, const Rows& out, int64_t
   }
 }
 
-KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n) {
+KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t rows, int64_t n,
+                   int64_t stride) {
   if (epilogue.empty()) return plan;
   MF_CHECK(!plan.supports_row_stride);
-  plan.kernel = MakeKernel(
-      [epilogue, n, kernel = std::move(plan.kernel)](const KernelArgs& args, Lane& lane) {
-        const absl::Status status = kernel->Run(args, lane);
-        if (status.ok()) {
-          float* const out = args.output<float>(0);
-          epilogue.Run(out, epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr,
-                       out, n);
-        }
-        return status;
-      });
+  plan.kernel = MakeKernel([epilogue, rows, n, stride, kernel = std::move(plan.kernel)](
+                               const KernelArgs& args, Lane& lane) {
+    const absl::Status status = kernel->Run(args, lane);
+    if (status.ok()) {
+      const Rows out = {args.output<float>(0), stride};
+      epilogue.Run(out, epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr, out,
+                   rows, n);
+    }
+    return status;
+  });
   return plan;
+}
+
+KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n) {
+  return ThenRun(epilogue, std::move(plan), 1, n, n);
 }
 
 }  // namespace mirrorflow

@@ -55,7 +55,11 @@ class Epilogue {
   Activation activation_ = Activation::kNone;
 };
 
-// Extends `plan`, whose output has `n` floats, by the epilogue.
+// Extends `plan`, whose output has `rows` rows of `n` floats, `stride` floats apart, by the
+// epilogue.
+KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t rows, int64_t n,
+                   int64_t stride);
+// The same for an output of `n` contiguous floats.
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n);
 
 }  // namespace mirrorflow

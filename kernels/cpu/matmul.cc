@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "Eigen/Core"
 #include "absl/strings/str_cat.h"
@@ -43,15 +44,16 @@ void EigenProduct(const ProductGeometry& g, const T* a, const T* b, T* out) {
   }
 }
 
-StridedMatrix Operand(const float* data, int64_t rows, int64_t columns, bool transposed) {
-  return transposed ? StridedMatrix{data, 1, rows} : StridedMatrix{data, columns, 1};
+// `stride` is between the rows of the operand, as it is stored.
+StridedMatrix Operand(const float* data, int64_t stride, bool transposed) {
+  return transposed ? StridedMatrix{data, 1, stride} : StridedMatrix{data, stride, 1};
 }
 
 void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float* out,
                 const float* bias = nullptr) {
-  const ProductTerm term = {Operand(a, g.m, g.k, g.transpose_a),
-                            Operand(b, g.k, g.n, g.transpose_b), g.k};
-  Product{{&term, 1}, g.m, g.n}.Store(out, bias);
+  const ProductTerm term = {Operand(a, g.a_stride, g.transpose_a),
+                            Operand(b, g.b_stride, g.transpose_b), g.k};
+  Product{{&term, 1}, g.m, g.n, g.out_stride}.Store(out, bias);
 }
 
 // Smaller products go to Eigen, because the overhead of Product or oneDNN is about the time that
@@ -94,33 +96,42 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
           })};
 }
 
-// Reads b in packed form and applies the epilogue to one block of rows at a time. `out_stride` is
-// the stride between the rows of the result, in floats.
-KernelPlan PackedMatMul(const ProductGeometry& g, int64_t out_stride, const Epilogue& epilogue) {
-  const PackedProduct product = {.m = g.m, .n = g.n, .k = g.k, .out_stride = out_stride};
-  OperandForm form = {
-      .input = 1,
-      .key = absl::StrCat("packed ", g.k, " ", g.n, g.transpose_b ? " transposed" : ""),
-      .bytes = product.PackedFloats() * static_cast<int64_t>(sizeof(float)),
-      .make = MakeKernel([g, product](const KernelArgs& args) {
-        product.Pack(Operand(args.input<float>(0), g.k, g.n, g.transpose_b), args.output<float>(0));
-      })};
-  return {.kernel = MakeKernel([product, epilogue, has_bias = g.bias](const KernelArgs& args) {
-            const auto& [m, n, k, out_stride] = product;
-            const float *const a = args.input<float>(0), *const b = args.input<float>(1);
-            const float* const bias = has_bias ? args.input<float>(2) : nullptr;
-            const float* const addend =
-                epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
-            const int64_t rows = PackedProduct::RowsPerPart(m);
-            for (int64_t row = 0; row < m; row += rows) {
-              const PackedProduct part = {std::min(rows, m - row), n, k, out_stride};
-              const Rows out = {args.output<float>(0) + row * out_stride, out_stride};
-              part.Store(a + row * k, b, out.data, bias);
-              epilogue.Run(out, addend != nullptr ? addend + row * n : nullptr, out, part.m, n);
-            }
-          }),
-          .forms = {std::move(form)},
-          .supports_row_stride = true};
+// Reads b in packed form and applies the epilogue to one block of rows at a time. If the kernel
+// computes only the columns `part`, `whole` is the product of all columns.
+KernelPlan PackedMatMul(const ProductGeometry& whole, int64_t out_stride, const Epilogue& epilogue,
+                        const DimRange* part) {
+  PackedProduct product = {.m = whole.m, .n = whole.n, .k = whole.k, .out_stride = out_stride};
+  OperandForm form = {.input = 1,
+                      .key = absl::StrCat("packed ", product.k, " ", product.n,
+                                          whole.transpose_b ? " transposed" : ""),
+                      .bytes = product.PackedFloats() * static_cast<int64_t>(sizeof(float)),
+                      .make = MakeKernel([whole, product](const KernelArgs& args) {
+                        product.Pack(
+                            Operand(args.input<float>(0), whole.b_stride, whole.transpose_b),
+                            args.output<float>(0));
+                      })};
+  if (part != nullptr) {
+    product.first_column = part->first;
+    product.end_column = part->first + part->count;
+  }
+  return {
+      .kernel = MakeKernel([product, epilogue, has_bias = whole.bias](const KernelArgs& args) {
+        const float *const a = args.input<float>(0), *const b = args.input<float>(1);
+        const float* const bias = has_bias ? args.input<float>(2) : nullptr;
+        const float* const addend =
+            epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
+        const int64_t n = product.end_column - product.first_column;
+        const int64_t rows = PackedProduct::RowsPerPart(product.m);
+        for (int64_t row = 0; row < product.m; row += rows) {
+          PackedProduct block = product;
+          block.m = std::min(rows, product.m - row);
+          const Rows out = {args.output<float>(0) + row * product.out_stride, product.out_stride};
+          block.Store(a + row * product.k, b, out.data, bias);
+          epilogue.Run(out, addend != nullptr ? addend + row * n : nullptr, out, block.m, n);
+        }
+      }),
+      .forms = {std::move(form)},
+      .supports_row_stride = true};
 }
 
 // Returns whether PackedProduct is the fastest kernel for a matrix b that rarely changes. With
@@ -134,52 +145,130 @@ KernelPlan PackedMatMul(const ProductGeometry& g, int64_t out_stride, const Epil
 //   4096 rows,  256 x 1024 weights   0.84, 0.85, 0.92
 bool PackedIsFastest(int64_t m) { return !HasAvx512() || m <= PackedProduct::kMaxRows; }
 
+// The product or products of a node.
+struct Products {
+  ProductGeometry g;       // of one matrix of the output
+  ProductGeometry merged;  // rows that are multiplied by the same matrix form one product
+  int64_t batch;           // matrices of the output
+
+  static Products Of(const KernelContext& c, bool transpose_a, bool transpose_b) {
+    const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
+    Products p = {.g = {.m = out.dim(out.rank() - 2),
+                        .n = out.dim(out.rank() - 1),
+                        .k = a.dim(a.rank() - (transpose_a ? 2 : 1)),
+                        .transpose_a = transpose_a,
+                        .transpose_b = transpose_b,
+                        .batch_a = BatchDims(a).num_elements(),
+                        .batch_b = BatchDims(b).num_elements(),
+                        .bias = c.node().input_index(ops::kFusedBias) >= 0},
+                  .batch = BatchDims(out).num_elements()};
+    p.merged = p.g;
+    if (p.g.batch_b == 1 && !transpose_a) {
+      p.merged.m *= p.g.batch_a;
+      p.merged.batch_a = 1;
+    }
+    return p;
+  }
+  bool is_single() const { return merged.batch_a == 1 && merged.batch_b == 1; }
+  double flops() const { return 2.0 * batch * g.m * g.n * g.k; }
+};
+
+enum class Algorithm { kPacked, kOwn, kOneDnn, kEigen };
+
+Algorithm Choose(const KernelContext& c, const Products& p) {
+  const auto& [g, merged, batch] = p;
+  if (c.output_dtype(0) != DT_FLOAT) return Algorithm::kEigen;
+  if (c.changes_rarely(1) && p.is_single() && !g.transpose_a && p.flops() > 0 &&
+      PackedIsFastest(merged.m)) {
+    return Algorithm::kPacked;
+  }
+  if (p.flops() >= kMinLargeFlops * batch &&
+      Product::IsFastest(g.m, g.n, g.k, g.transpose_a && !g.transpose_b)) {
+    return Algorithm::kOwn;
+  }
+  // OneDnnProduct broadcasts only operands that are a single matrix.
+  const bool broadcasts_one =
+      (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1);
+  return p.flops() >= kMinLargeFlops && broadcasts_one ? Algorithm::kOneDnn : Algorithm::kEigen;
+}
+
+// The parts of a product of two matrices that begin at a multiple of this number of rows or columns
+// consist of whole tiles of registers.
+constexpr int64_t kPartMultiple = PackedProduct::kMaxPart;
+
+// Returns the dimensions along which threads can divide a product of two matrices: its columns, and
+// the rows of a transposed operand, which the sharding rule does not divide because they are not
+// contiguous.
+std::vector<DivisibleDim> DivisibleDims(const KernelContext& c, Algorithm algorithm,
+                                        bool transpose_a, const Epilogue& epilogue) {
+  const int rank = c.output_shape(0).rank();
+  const bool are_matrices =
+      rank == 2 && c.input_shape(0).rank() == 2 && c.input_shape(1).rank() == 2;
+  // oneDNN's form of the columns of a part would not be that of all columns.
+  const bool keeps_columns = algorithm == Algorithm::kOneDnn && c.changes_rarely(1);
+  if (algorithm == Algorithm::kEigen || keeps_columns || !are_matrices || epilogue.adds()) {
+    return {};
+  }
+  std::vector<DivisibleDim> dims = {{1, kPartMultiple}};
+  if (transpose_a) dims.push_back({0, kPartMultiple});
+  return dims;
+}
+
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
                                          bool transpose_b) {
-  const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
-  const ProductGeometry g = {.m = out.dim(out.rank() - 2),
-                             .n = out.dim(out.rank() - 1),
-                             .k = a.dim(a.rank() - (transpose_a ? 2 : 1)),
-                             .transpose_a = transpose_a,
-                             .transpose_b = transpose_b,
-                             .batch_a = BatchDims(a).num_elements(),
-                             .batch_b = BatchDims(b).num_elements(),
-                             .bias = c.node().input_index(ops::kFusedBias) >= 0};
-  const int64_t batch = BatchDims(out).num_elements();
-  const double flops = 2.0 * batch * g.m * g.n * g.k;
-  // Rows that are multiplied by the same matrix form one product.
-  ProductGeometry merged = g;
-  if (g.batch_b == 1 && !transpose_a) {
-    merged.m *= g.batch_a;
-    merged.batch_a = 1;
+  const DimRange* const part = c.part();
+  const Products undivided = Products::Of(c.undivided(), transpose_a, transpose_b);
+  Products p = part != nullptr ? undivided : Products::Of(c, transpose_a, transpose_b);
+  std::vector<std::pair<int, DimRange>> part_inputs;
+  if (part != nullptr) {  // the product of two matrices
+    ProductGeometry& g = p.g;
+    const bool by_columns = part->dim == 1;
+    (by_columns ? g.n : g.m) = part->count;
+    g.out_stride = c.row_stride();
+    p.merged = g;
+    const auto take = [&](int input, int dim) {
+      part_inputs.push_back({input, {dim, part->first, part->count}});
+    };
+    if (!by_columns) take(0, transpose_a ? 1 : 0);
+    if (by_columns) take(1, transpose_b ? 0 : 1);
+    if (by_columns && g.bias) take(2, 0);
   }
-  const bool is_float = c.output_dtype(0) == DT_FLOAT;
-  const bool is_single = merged.batch_a == 1 && merged.batch_b == 1;
   const Epilogue epilogue = Epilogue::Of(c.node());
+  const Algorithm algorithm = Choose(c.undivided(), undivided);
   bool runs_epilogue = false;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
-  if (is_float && c.changes_rarely(1) && is_single && !transpose_a && flops > 0 &&
-      PackedIsFastest(merged.m)) {
-    plan = PackedMatMul(merged, c.row_stride(), epilogue);
-    runs_epilogue = true;
-  } else if (is_float && flops >= kMinLargeFlops * batch &&
-             Product::IsFastest(g.m, g.n, g.k, transpose_a && !transpose_b)) {
-    plan = OwnMatMul(c, g);
-  } else if (is_float && flops >= kMinLargeFlops && (g.batch_a == batch || g.batch_a == 1) &&
-             (g.batch_b == batch || g.batch_b == 1)) {
-    // OneDnnProduct broadcasts only operands that are a single matrix.
-    plan = OneDnnProduct(merged, c.changes_rarely(1));
+  switch (algorithm) {
+    case Algorithm::kPacked:
+      plan = PackedMatMul(part != nullptr ? undivided.merged : p.merged, c.row_stride(), epilogue,
+                          part);
+      // The form has all columns.
+      std::erase_if(part_inputs, [](const auto& taken) { return taken.first == 1; });
+      runs_epilogue = true;
+      break;
+    case Algorithm::kOwn:
+      plan = OwnMatMul(c, p.g);
+      break;
+    case Algorithm::kOneDnn:
+      plan = OneDnnProduct(p.merged, part == nullptr && c.changes_rarely(1));
+      break;
+    case Algorithm::kEigen:
+      break;
   }
   if (absl::IsUnimplemented(plan.status())) {
+    if (part != nullptr) return plan;
     plan = ForType(SignedTypes(), c.output_dtype(0), [&]<typename T>(TypeTag<T>) {
       using Element = decltype(Wrapping(T()));
-      return ForEachMatrix<Element>(c, g, EigenProduct<Element>);
+      return ForEachMatrix<Element>(c, p.g, EigenProduct<Element>);
     });
-    if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
+    if (plan.ok() && p.g.bias) plan = ThenAddBias(*std::move(plan), p.g.m, p.g.n);
   }
-  if (plan.ok() && !runs_epilogue) plan = ThenRun(epilogue, *std::move(plan), out.num_elements());
+  MF_RETURN_IF_ERROR(plan.status());
+  const int64_t rows = c.output_shape(0).num_elements() / std::max<int64_t>(p.g.n, 1);
+  if (!runs_epilogue) plan = ThenRun(epilogue, *std::move(plan), rows, p.g.n, p.g.out_stride);
   // Double precision is exact for every count below 2^53, and no product of sizes overflows it.
-  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
+  plan->flops = static_cast<int64_t>(std::min(p.flops(), 9e18));
+  plan->divisible_dims = DivisibleDims(c, algorithm, transpose_a, epilogue);
+  plan->part_inputs = std::move(part_inputs);
   return plan;
 }
 

@@ -33,6 +33,11 @@ struct ProductGeometry {
   bool bias = false;  // if true, adds input 2 [n] to every row; not for batches
   int a = 0;
   int b = 1;
+  // The strides between the rows of the operands as they are stored, in floats. Batches are
+  // contiguous.
+  int64_t a_stride = transpose_a ? m : k;
+  int64_t b_stride = transpose_b ? k : n;
+  int64_t out_stride = n;
 };
 // If `keeps_b` is true, the kernel reads input `b` in a form (OperandForm), unless it is a batch.
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b);
@@ -41,8 +46,10 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
 // the filter (input 1); the gradient with respect to the images, from the filter and the output
 // gradient (input 2); or the gradient with respect to the filter, from the images and the output
 // gradient. If `keeps_filter` is true, the kernel reads the filter in a form (OperandForm).
-// `epilogue` and ConvolutionGeometry::out_stride apply only to the convolution itself.
+// `epilogue` and ConvolutionGeometry::out_stride apply only to the convolution itself. `undivided`
+// is the convolution of which `g` is all or a part (KernelContext::undivided).
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
+                                             const ConvolutionGeometry& undivided,
                                              bool keeps_filter, const Epilogue& epilogue);
 
 // Limits oneDNN to `instruction_set`, a value of ONEDNN_MAX_CPU_ISA. Returns false if the value is

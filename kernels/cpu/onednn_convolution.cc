@@ -103,7 +103,8 @@ dnnl::convolution_forward::primitive_desc Implementation(
 
 // Descriptors of a convolution and its gradients.
 struct Convolution {
-  explicit Convolution(const ConvolutionGeometry& g)
+  // `implementation` names the implementation of the forward convolution.
+  Convolution(const ConvolutionGeometry& g, absl::string_view implementation)
       : images(FloatImages(LayoutOfImages(g), g.batch, g.in_channels, g.h.in, g.w.in)),
         filter(FloatFilter(g)),
         output(FloatImages(LayoutOfImages(g), g.batch, g.out_channels, g.h.out, g.w.out)),
@@ -111,7 +112,7 @@ struct Convolution {
         dilates({g.h.dilation - 1, g.w.dilation - 1}),
         before({g.h.before, g.w.before}),
         after({g.h.after(), g.w.after()}),
-        implementation(FastestImplementation(g)) {}
+        implementation(implementation) {}
 
   // An empty `bias` means no bias.
   dnnl::convolution_forward::primitive_desc Forward(const memory::desc& bias = {}) const {
@@ -285,17 +286,25 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
       .forms = std::move(forms)};
 }
 
-absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& whole, bool keeps_filter,
-                                              const Epilogue& epilogue) {
-  const Blocks blocks = BlocksOf(whole, epilogue);
-  ConvolutionGeometry g = whole;
+// Returns the geometry of one block.
+ConvolutionGeometry OfBlock(ConvolutionGeometry g, const Blocks& blocks) {
   if (IsPointwise(g)) {
     g.w.in = g.w.out = blocks.size;
   } else {
     g.batch = blocks.size;
   }
-  const std::string key = Key("convolution", g);
-  const Convolution c(g);
+  return g;
+}
+
+absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& convolution,
+                                              const ConvolutionGeometry& undivided,
+                                              bool keeps_filter, const Epilogue& epilogue) {
+  const Blocks blocks = BlocksOf(convolution, epilogue);
+  const ConvolutionGeometry g = OfBlock(convolution, blocks);
+  const absl::string_view implementation =
+      FastestImplementation(OfBlock(undivided, BlocksOf(undivided, epilogue)));
+  const std::string key = absl::StrCat(Key("convolution", g), " ", implementation);
+  const Convolution c(g, implementation);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
         const memory::desc bias = FloatBias(g.bias, {g.out_channels}, memory::format_tag::a);
@@ -311,9 +320,11 @@ absl::StatusOr<KernelPlan> ConvolutionForward(const ConvolutionGeometry& whole, 
 }
 
 absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g,
+                                                    const ConvolutionGeometry& undivided,
                                                     bool keeps_filter) {
-  const std::string key = Key("convolution backprop input", g);
-  const Convolution c(g);
+  const absl::string_view implementation = FastestImplementation(undivided);
+  const std::string key = absl::StrCat(Key("convolution backprop input", g), " ", implementation);
+  const Convolution c(g, implementation);
   MF_ASSIGN_OR_RETURN(const PrimitivePtr primitive, Cached(key, [&] {
                         const auto pd = c.Backprop<dnnl::convolution_backward_data>();
                         return std::make_shared<const Primitive>(
@@ -330,7 +341,7 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
   const std::string key = Key("convolution backprop filter", g);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
-        const Convolution c(g);
+        const Convolution c(g, FastestImplementation(g));
         const auto pd = c.Backprop<dnnl::convolution_backward_weights>();
         return std::make_shared<const Primitive>(
             dnnl::convolution_backward_weights(pd),
@@ -388,17 +399,22 @@ std::optional<ProductGeometry> FastProduct(ConvolutionPart part, const Convoluti
 
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
                                              const ConvolutionGeometry& convolution,
+                                             const ConvolutionGeometry& undivided,
                                              bool keeps_filter, const Epilogue& epilogue) {
-  MF_RETURN_IF_ERROR(CheckSizes(convolution));
-  const ConvolutionGeometry g = IsPointwise(convolution) ? WithOneRow(convolution) : convolution;
-  if (const std::optional<ProductGeometry> product = FastProduct(part, g)) {
-    return OneDnnProduct(*product, keeps_filter && part == ConvolutionPart::kBackpropInput);
+  MF_RETURN_IF_ERROR(CheckSizes(undivided));
+  const auto simplified = [](const ConvolutionGeometry& g) {
+    return IsPointwise(g) ? WithOneRow(g) : g;
+  };
+  const ConvolutionGeometry g = simplified(convolution), whole = simplified(undivided);
+  if (FastProduct(part, whole).has_value()) {
+    return OneDnnProduct(*FastProduct(part, g),
+                         keeps_filter && part == ConvolutionPart::kBackpropInput);
   }
   switch (part) {
     case ConvolutionPart::kForward:
-      return ConvolutionForward(g, keeps_filter, epilogue);
+      return ConvolutionForward(g, whole, keeps_filter, epilogue);
     case ConvolutionPart::kBackpropInput:
-      return ConvolutionBackpropInput(g, keeps_filter);
+      return ConvolutionBackpropInput(g, whole, keeps_filter);
     case ConvolutionPart::kBackpropFilter:
       return ConvolutionBackpropFilter(g);
   }

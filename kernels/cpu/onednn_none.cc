@@ -11,8 +11,8 @@ absl::Status NotLinked() { return absl::UnimplementedError("built without oneDNN
 }  // namespace
 
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry&, bool) { return NotLinked(); }
-absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&, bool,
-                                             const Epilogue&) {
+absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart, const ConvolutionGeometry&,
+                                             const ConvolutionGeometry&, bool, const Epilogue&) {
   return NotLinked();
 }
 

@@ -26,12 +26,14 @@ using onednn::Reorder;
 using onednn::Scratch;
 using onednn::Scratchpad;
 
-// Describes matrices. If `batched` is true, `batch` is the leading dimension.
+// Describes matrices. If `batched` is true, `batch` is the leading dimension, and the matrices are
+// contiguous. `stride` is between the rows of a matrix, as it is stored.
 memory::desc FloatMatrices(bool batched, int64_t batch, int64_t rows, int64_t columns,
-                           bool transposed) {
+                           bool transposed, int64_t stride) {
   using Tag = memory::format_tag;
   if (!batched) {
-    return memory::desc({rows, columns}, memory::data_type::f32, transposed ? Tag::ba : Tag::ab);
+    const memory::dims strides = {transposed ? 1 : stride, transposed ? stride : 1};
+    return memory::desc({rows, columns}, memory::data_type::f32, strides);
   }
   return memory::desc({batch, rows, columns}, memory::data_type::f32,
                       transposed ? Tag::acb : Tag::abc);
@@ -47,15 +49,18 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
   const bool may_pack = keeps_b && !batched;
   const std::string key =
       absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ", g.transpose_b, " ",
-                   g.batch_a, " ", g.batch_b, " ", g.bias, may_pack ? " packed" : "");
-  const memory::desc plain_b = FloatMatrices(batched, g.batch_b, g.k, g.n, g.transpose_b);
+                   g.batch_a, " ", g.batch_b, " ", g.a_stride, " ", g.b_stride, " ", g.out_stride,
+                   " ", g.bias, may_pack ? " packed" : "");
+  const memory::desc plain_b =
+      FloatMatrices(batched, g.batch_b, g.k, g.n, g.transpose_b, g.b_stride);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr product, Cached(key, [&] {
-        const memory::desc a = FloatMatrices(batched, g.batch_a, g.m, g.k, g.transpose_a);
+        const memory::desc a =
+            FloatMatrices(batched, g.batch_a, g.m, g.k, g.transpose_a, g.a_stride);
         const memory::desc b =
             may_pack ? memory::desc({g.k, g.n}, memory::data_type::f32, memory::format_tag::any)
                      : plain_b;
-        const memory::desc out = FloatMatrices(batched, batch, g.m, g.n, false);
+        const memory::desc out = FloatMatrices(batched, batch, g.m, g.n, false, g.out_stride);
         const memory::desc bias = FloatBias(g.bias, {1, g.n}, memory::format_tag::ab);
         const dnnl::matmul::primitive_desc pd({a, b, bias, out}, Attributes(), Engine());
         std::vector<Primitive::Arg> args = {{DNNL_ARG_SRC, a},

@@ -128,8 +128,13 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
   constexpr int64_t kWideTile = kWideTileVectors * kFloats;
   alignas(64) float rows[PackedProduct::kMaxRows * kRowStep];
   const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
+  const int64_t n = p.end_column - p.first_column;
+  // The panels of a block before and after the columns.
+  const int64_t before = p.first_column,
+                after = RoundUp(p.n, kFloats) - RoundUp(p.end_column, kFloats);
   ForEachBlock(p.k, [&](int64_t first, int64_t depth) MF_INLINE {
     copy(first, depth, rows);
+    b += before * depth;
     const float* const block_bias = first + depth == p.k ? bias : nullptr;
     // Each tile prefetches a part of the next panel.
     Columns c = {.depth = depth,
@@ -141,15 +146,15 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
       c.width = kPanel;
       c.right_offset = kPanel < kWideTile ? kPanel * depth : 2 * kFloats;
       c.count = kWideTile;
-      for (; j + kWideTile <= p.n; j += kWideTile, b += kWideTile * depth) {
+      for (; j + kWideTile <= n; j += kWideTile, b += kWideTile * depth) {
         c.b = b;
         c.out = out + j;
         c.bias = block_bias != nullptr ? block_bias + j : nullptr;
         TileOf<kFloats, kTileRows / 2, kWideTileVectors>(p.m, rows, c);
       }
     }
-    for (; j < p.n; j += kPanel) {
-      const int64_t columns = std::min(kPanel, p.n - j);
+    for (; j < n; j += kPanel) {
+      const int64_t columns = std::min(kPanel, n - j);
       c.width = RoundUp(columns, kFloats);
       const float* const next = b + depth * c.width;
       for (int64_t at = 0; at < columns; at += 2 * kFloats) {
@@ -170,6 +175,7 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
       }
       b = next;
     }
+    b += after * depth;
   });
 }
 

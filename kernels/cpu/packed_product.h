@@ -24,6 +24,10 @@ struct PackedProduct {
   int64_t n;
   int64_t k;
   int64_t out_stride = n;  // between rows of the result, in floats
+  // The columns that Store computes; `out` and `bias` begin with the first. It must be a multiple
+  // of kMaxPart.
+  int64_t first_column = 0;
+  int64_t end_column = n;
 
   // The size of the packed matrix b.
   int64_t PackedFloats() const;

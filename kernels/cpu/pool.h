@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "kernels/cpu/height_part.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 #include "ops/window.h"
@@ -23,6 +24,7 @@ struct PoolGeometry {
   int64_t channels;
   Window h;
   Window w;
+  bool nchw = false;              // of the op
   int64_t out_stride = channels;  // between output pixels, in elements
 
   int64_t image_size() const { return h.in * w.in * channels; }
@@ -44,7 +46,8 @@ inline absl::StatusOr<PoolGeometry> PoolGeometryOf(const Node& node, const Shape
   return PoolGeometry{.batch = nchw ? images.dim(0) * images.dim(1) : images.dim(0),
                       .channels = nchw ? 1 : images.dim(3),
                       .h = WindowOf(attrs, 0, images, output, ksize[attrs.layout.space[0]]),
-                      .w = WindowOf(attrs, 1, images, output, ksize[attrs.layout.space[1]])};
+                      .w = WindowOf(attrs, 1, images, output, ksize[attrs.layout.space[1]]),
+                      .nchw = nchw};
 }
 
 // A vector of channels. Comparison, selection and addition have the same syntax as for a single T.
@@ -123,12 +126,14 @@ absl::StatusOr<KernelPlan> PoolKernel(const KernelContext& c, Types types, const
 // Makes the kernel of a forward pooling op.
 template <typename Types, typename Run>
 absl::StatusOr<KernelPlan> ForwardPoolKernel(const KernelContext& c, Types types, Run run) {
-  MF_ASSIGN_OR_RETURN(PoolGeometry g,
-                      PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
-  const bool row_is_pixel = g.channels == c.output_shape(0).dim(3);
-  if (row_is_pixel) g.out_stride = c.row_stride();
+  const Shape& out = HeightPart::Undivided(c).output_shape(0);
+  MF_ASSIGN_OR_RETURN(PoolGeometry g, PoolGeometryOf(c.node(), c.input_shape(0), out));
+  const HeightPart rows(c, g.batch, g.nchw, g.h);
+  g.h = rows.window();
+  if (!g.nchw) g.out_stride = c.row_stride();
   MF_ASSIGN_OR_RETURN(KernelPlan plan, PoolKernel(c, types, g, run));
-  plan.supports_row_stride = row_is_pixel;
+  plan.supports_row_stride = !g.nchw;
+  rows.Complete(/*adds=*/false, /*multiple=*/1, &plan);
   return plan;
 }
 

@@ -106,7 +106,7 @@ struct Block {
   int64_t depth;
   int64_t first_row, rows;
   int64_t first_column, columns;
-  int64_t n;
+  int64_t n;  // between rows of the result
 };
 
 // Computes the row of tiles that begins at `row`; each tile has kRows rows. `sink` determines where
@@ -150,7 +150,7 @@ MF_INLINE inline void All(const Product& p, int64_t max_depth, Sink sink) {
   const int64_t turns = std::max<int64_t>((k + depth - 1) / depth, 1);
   const int64_t max_rows = kLeftFloats / depth / kRows * kRows;
   const int64_t max_columns = std::min(kNearFloats / depth / kWidth * kWidth, kMaxColumns);
-  Block block = {.a = left, .b = near, .n = p.n};
+  Block block = {.a = left, .b = near, .n = p.out_stride};
   for (block.first_row = 0; block.first_row < p.m; block.first_row += max_rows) {
     block.rows = std::min(max_rows, p.m - block.first_row);
     for (int64_t turn = 0; turn < turns; ++turn) {

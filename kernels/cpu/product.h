@@ -42,6 +42,7 @@ struct Product {
   absl::Span<const ProductTerm> terms;
   int64_t m;
   int64_t n;
+  int64_t out_stride = n;  // between rows of the result, in floats
 
   // Returns whether Product is the fastest way to compute a large product of this size. If
   // `transposed` is true, a is transposed and b is not.

@@ -97,6 +97,10 @@ class FloatContext final : public KernelContext {
       if (!twin.is_static_input(i)) continue;
       MF_ASSIGN_OR_RETURN(context.constants_[i], WidenTensor(base.constant(i)));
     }
+    if (&base.undivided() != &base) {
+      MF_ASSIGN_OR_RETURN(FloatContext undivided, Create(base.undivided(), twin));
+      context.undivided_ = std::make_unique<FloatContext>(std::move(undivided));
+    }
     return context;
   }
 
@@ -107,7 +111,9 @@ class FloatContext final : public KernelContext {
   const Sharding& output_sharding(int i) const override { return base_.output_sharding(i); }
   const Shape& global_output_shape(int i) const override { return base_.global_output_shape(i); }
   int64_t first_row() const override { return base_.first_row(); }
-  int num_threads() const override { return base_.num_threads(); }
+  const KernelContext& undivided() const override {
+    return undivided_ != nullptr ? *undivided_ : *this;
+  }
 
  private:
   FloatContext(const KernelContext& base, const Node& twin) : base_(base), twin_(twin) {}
@@ -115,6 +121,7 @@ class FloatContext final : public KernelContext {
   const KernelContext& base_;
   const Node& twin_;
   std::vector<Tensor> constants_;
+  std::unique_ptr<FloatContext> undivided_;  // null if the node is not divided
 };
 
 // --- The float kernel between conversions -----------------------------------------------------

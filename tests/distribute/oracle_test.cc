@@ -39,6 +39,8 @@ ProgramSetting RandomSetting(int64_t batch, Random& random) {
   setting.session.replicas = static_cast<int>(1 + random.Below(4));
   setting.session.queued = random.Below(4) == 0;
   setting.session.queued_device.seed = random.Next();
+  setting.session.threads_per_replica = static_cast<int>(1 + random.Below(3));
+  setting.session.session.compile.min_part_ns = 0;
   setting.session.session.bucket_bytes = random.Below(2) == 0 ? 64 : 1 << 20;
   if (random.Below(2) == 0) {
     int64_t left = batch;
@@ -168,6 +170,41 @@ TEST(OracleTest, RandomConcatsInPlaceMatchReferenceInterpreter) {
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, *program, setting));
   }
   EXPECT_GE(counter.fewest(), static_cast<int64_t>(programs / 300));
+}
+
+// Counts the nodes that are divided among threads.
+class DivisionCounter final : public PassObserver {
+ public:
+  void BeforePass(absl::string_view, const Compilation&) override {}
+  void AfterPass(absl::string_view pass, const Compilation& c) override {
+    if (pass != "divide_among_threads") return;
+    for (const std::vector<NodePart>& parts : dynamic_cast<const PlanState&>(c).parts) {
+      if (!parts.empty()) ++(parts[0].by_kernel ? by_kernel_ : by_rule_);
+    }
+  }
+  int64_t by_kernel() const { return by_kernel_; }
+  int64_t by_rule() const { return by_rule_; }
+
+ private:
+  int64_t by_kernel_ = 0, by_rule_ = 0;
+};
+
+TEST(OracleTest, RandomProgramsOnSeveralThreadsMatchReferenceInterpreter) {
+  const uint64_t programs = NumRandomPrograms(600);
+  DivisionCounter counter;
+  for (uint64_t seed = 5'000'000; seed < 5'000'000 + programs; ++seed) {
+    const absl::StatusOr<RandomProgram> program =
+        MakeRandomProgram(seed, {.num_ops = 12, .has_layers = true});
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+    Random random(seed);
+    ProgramSetting setting = RandomSetting(program->batch, random);
+    setting.session.queued = false;
+    setting.session.threads_per_replica = static_cast<int>(2 + random.Below(3));
+    setting.session.session.compile.observer = &counter;
+    ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, *program, setting));
+  }
+  EXPECT_GE(counter.by_rule(), static_cast<int64_t>(programs));
+  EXPECT_GE(counter.by_kernel(), static_cast<int64_t>(programs / 100));
 }
 
 // The parameter is the index of an optional pass of the pipelines, or -1 for all of them.

@@ -26,15 +26,19 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a correct plan of a training step with at least four collectives, reduced to the parts
-// that CheckPlan examines.
-absl::StatusOr<Plan> TrainingPlan() {
+// Returns a correct plan of a training step with at least four collectives, or, if the replicas
+// have several threads, of waits between these, reduced to the parts that CheckPlan examines.
+absl::StatusOr<Plan> TrainingPlan(int threads_per_replica = 1) {
   StepPlans plans;
   std::vector<std::unique_ptr<Session>> sessions;  // plans must not outlive layout and graph
-  for (uint64_t seed = 1; plans.plans.empty() || plans.plans[0]->collectives.size() < 4; ++seed) {
+  const auto is_large = [&](const Plan& plan) {
+    return threads_per_replica == 1 ? plan.collectives.size() >= 4 : plan.waits.size() >= 4;
+  };
+  for (uint64_t seed = 1; plans.plans.empty() || !is_large(*plans.plans[0]); ++seed) {
     MF_ASSIGN_OR_RETURN(RandomProgram program, MakeRandomProgram(seed, {.num_ops = 10}));
-    TestSessionOptions options{.replicas = 2};
+    TestSessionOptions options{.replicas = 2, .threads_per_replica = threads_per_replica};
     options.session.bucket_bytes = 64;
+    options.session.compile.min_part_ns = 0;
     MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(program.graph, options));
     MF_ASSIGN_OR_RETURN(Step step,
                         session->Prepare(program.feeds, program.fetches, program.targets));
@@ -52,6 +56,8 @@ absl::StatusOr<Plan> TrainingPlan() {
   plan.node_names = from.node_names;
   plan.node_ops = from.node_ops;
   plan.num_events = from.num_events;
+  plan.num_threads = from.num_threads;
+  plan.waits = from.waits;
   return plan;
 }
 
@@ -124,6 +130,19 @@ TEST(PlantedBugsTest, EachMissingWaitIsDetectedInPlan) {
   }
   EXPECT_GT(waits, 3);
   EXPECT_GT(needed, 3);
+}
+
+TEST(PlantedBugsTest, EachMissingWaitBetweenThreadsIsDetectedInPlan) {
+  const absl::StatusOr<Plan> good = TrainingPlan(/*threads_per_replica=*/3);
+  ASSERT_TRUE(good.ok()) << good.status();
+  ASSERT_TRUE(CheckPlan::Check(*good).ok()) << CheckPlan::Check(*good);
+  for (size_t i = 0; i < good->waits.size(); ++i) {
+    absl::StatusOr<Plan> bad = TrainingPlan(/*threads_per_replica=*/3);
+    bad->waits.erase(bad->waits.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_THAT(CheckPlan::Check(*bad),
+                IsError(absl::StatusCode::kInternal, "check plan", "not ordered"))
+        << "without wait " << i;
+  }
 }
 
 TEST(PlantedBugsTest, SwappedCollectivesAreDetectedInPlan) {

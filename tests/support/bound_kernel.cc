@@ -18,7 +18,6 @@ class Context final : public KernelContext {
   const Tensor& constant(int i) const override { return inputs_[i]; }
   const Sharding& output_sharding(int) const override { return replicated_; }
   const Shape& global_output_shape(int i) const override { return outputs_[i]; }
-  int num_threads() const override { return 1; }
 
  private:
   const Node& node_;

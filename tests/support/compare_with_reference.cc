@@ -34,7 +34,8 @@ absl::StatusOr<std::string> DifferenceOfVariables(Session& session, Interpreter&
 }  // namespace
 
 std::string ProgramSetting::ToString() const {
-  return absl::StrCat(session.replicas, " replicas, rows [", absl::StrJoin(rows, ","), "], ",
+  return absl::StrCat(session.replicas, " replicas of ", session.threads_per_replica,
+                      " threads, rows [", absl::StrJoin(rows, ","), "], ",
                       session.queued ? "queued" : "inline", ", without [",
                       absl::StrJoin(session.session.compile.disabled_passes, ","), "], buckets of ",
                       session.session.bucket_bytes);

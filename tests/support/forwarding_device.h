@@ -39,6 +39,7 @@ class ForwardingDevice : public Device {
     return device_->CopyOut(device, host, bytes);
   }
   Lane& lane(LaneKind kind) override { return device_->lane(kind); }
+  Lane& lane_of_thread(int thread) override { return device_->lane_of_thread(thread); }
   absl::Status ReserveEvents(int count) override { return device_->ReserveEvents(count); }
   absl::Status Execute(const Execution& execution) override { return device_->Execute(execution); }
 

@@ -36,11 +36,13 @@ absl::Status RunAll(const Graph& graph, const RunAllOptions& options) {
       const auto strategy,
       MirroredStrategy::Create(
           {.num_cpu_replicas = options.replicas,
+           .threads_per_replica = 2,
            .collective_timeout = options.step_timeout,
            .step_timeout = options.step_timeout,
            .pin_threads = false,
            .max_bytes = max_bytes,
-           .compile = {.microbatch_bytes = 1, .verify = true, .check_plan = true}}));
+           .compile = {
+               .microbatch_bytes = 1, .min_part_ns = 0, .verify = true, .check_plan = true}}));
   MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, endpoints.fetches, endpoints.targets));
   const absl::Status status = step.Run(values).status();

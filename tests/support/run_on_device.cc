@@ -40,7 +40,6 @@ class Context final : public KernelContext {
   }
   const Sharding& output_sharding(int i) const override { return shardings_[i]; }
   const Shape& global_output_shape(int i) const override { return global_outputs_[i]; }
-  int num_threads() const override { return 1; }
   KernelLibrary* library() const override { return library_; }
   const KernelOptions& options() const override { return options_; }
   TuningTable* tuning() const override { return tuning_; }

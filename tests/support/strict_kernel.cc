@@ -96,7 +96,6 @@ class Context final : public KernelContext {
   int64_t row_stride() const override {
     return row_stride_ > 0 ? row_stride_ : KernelContext::row_stride();
   }
-  int num_threads() const override { return 1; }
 
  private:
   const Node& node_;

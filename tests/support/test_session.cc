@@ -21,8 +21,9 @@ namespace {
 
 void SetCpus(const TestSessionOptions& options, SessionBackend* backend) {
   for (int i = 0; i < options.replicas; ++i) {
-    backend->devices.push_back(options.queued ? CreateQueuedDevice(i, options.queued_device)
-                                              : CreateCpuDevice(i));
+    backend->devices.push_back(
+        options.queued ? CreateQueuedDevice(i, options.queued_device)
+                       : CreateCpuDevice(i, /*allocate=*/nullptr, options.threads_per_replica));
   }
   backend->kernels = options.kernels;
   backend->has_teams = true;

@@ -20,7 +20,8 @@ const KernelRegistry& TestKernels();
 
 struct TestSessionOptions {
   int replicas = 1;
-  bool queued = false;  // whether to use queued devices
+  int threads_per_replica = 1;  // on CPUs; queued devices have one thread
+  bool queued = false;          // whether to use queued devices
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};

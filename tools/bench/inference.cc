@@ -87,9 +87,11 @@ absl::Status CheckForPeers(const std::string& path, const StepSelection& step) {
       " for its side effects, which peers do not; use --fetch to select what to compute"));
 }
 
-absl::StatusOr<ReadyStep> PrepareOnOneCore(const GraphCase& of,
-                                           const std::vector<std::string>& without) {
-  OneDeviceStrategy::Options options{.max_bytes = MaxBytesOfFlags()};
+absl::StatusOr<ReadyStep> PrepareWithout(const GraphCase& of,
+                                         const std::vector<std::string>& without) {
+  OneDeviceStrategy::Options options{
+      .threads_per_replica = absl::GetFlag(FLAGS_threads_per_replica),
+      .max_bytes = MaxBytesOfFlags()};
   options.compile.disabled_passes.insert(without.begin(), without.end());
   MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create(options));
   return PrepareGraph(of, std::move(strategy));
@@ -101,20 +103,23 @@ absl::StatusOr<StepRounds> MeasureInference(const std::string& path, int64_t bat
   MF_ASSIGN_OR_RETURN(const GraphCase of, ReadGraphCase(path, batch_size, code));
   const std::vector<std::string> peers = absl::GetFlag(FLAGS_peers);
   if (!peers.empty()) MF_RETURN_IF_ERROR(CheckForPeers(path, of.step));
-  const PinnedTo core(0);
-  MF_ASSIGN_OR_RETURN(ReadyStep ready, Annotate(PrepareOnOneCore(of, {}), path));
+  const int threads = absl::GetFlag(FLAGS_threads_per_replica);
+  const PinnedTo cores(0, threads);
+  MF_ASSIGN_OR_RETURN(ReadyStep ready, Annotate(PrepareWithout(of, {}), path));
   MF_ASSIGN_OR_RETURN(const StepOutputs fetches, Annotate(ready.step.Run(of.feeds), path));
   MF_ASSIGN_OR_RETURN(const auto file, WriteCase(of, *ready.session, fetches));
-  StepSides sides(absl::GetFlag(FLAGS_rounds), /*canary_threads=*/1);
+  StepSides sides(absl::GetFlag(FLAGS_rounds), /*canary_threads=*/threads);
   sides.Add({}, MakeSide([&] { return ready.step.Run(of.feeds).status(); }));
   ReadyStep other;
   if (const std::vector<std::string> without = absl::GetFlag(FLAGS_without); !without.empty()) {
-    MF_ASSIGN_OR_RETURN(other, Annotate(PrepareOnOneCore(of, without), path));
+    MF_ASSIGN_OR_RETURN(other, Annotate(PrepareWithout(of, without), path));
     sides.Add(WithoutPasses(without), MakeSide([&] { return other.step.Run(of.feeds).status(); }));
   }
   for (const std::string& name : peers) {
-    sides.AddPeer(name, StartPeer(absl::StrCat("inference_", name), {path, "1", file->path()}),
-                  [&](const PeerProcess& peer) { return CheckDifferences(of.step, peer); });
+    sides.AddPeer(
+        name,
+        StartPeer(absl::StrCat("inference_", name), {path, absl::StrCat(threads), file->path()}),
+        [&](const PeerProcess& peer) { return CheckDifferences(of.step, peer); });
   }
   return sides.Measure();
 }

@@ -233,7 +233,8 @@ absl::StatusOr<ReadyStep> PrepareTraining(const TrainingCase& training,
 }
 
 MirroredStrategy::Options ReplicasOf(const TrainingCase& training, int count) {
-  MirroredStrategy::Options options{.num_cpu_replicas = count};
+  MirroredStrategy::Options options{.num_cpu_replicas = count,
+                                    .threads_per_replica = training.threads_per_replica};
   options.compile.disabled_passes.insert(training.without.begin(), training.without.end());
   return options;
 }

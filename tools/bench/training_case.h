@@ -25,8 +25,9 @@ inline constexpr int64_t kStepsBetweenSaves = 20;
 // The model to train and the way to train it.
 struct TrainingCase {
   std::string model;
-  int64_t batch_size = 64;                // per replica
-  int replicas = 1;                       // per worker
+  int64_t batch_size = 64;  // per replica
+  int replicas = 1;         // per worker
+  int threads_per_replica = 1;
   std::vector<std::string> without = {};  // compiler passes to skip
   std::string optimizer = "sgd";
   std::string hook = "none";  // how the gradients are reduced

@@ -132,7 +132,8 @@ ExitCode CodeOfWorkers(const absl::Status& status, absl::Span<const absl::Status
 
 absl::Status ChooseDevicesOfFlags(const LocalWorker& worker, MirroredStrategy::Options* options) {
   MF_ASSIGN_OR_RETURN(options->devices,
-                      Annotate(ChooseDevices(options->devices, options->num_cpu_replicas, worker),
+                      Annotate(ChooseDevices(options->devices, options->num_cpu_replicas,
+                                             options->threads_per_replica, worker),
                                options->devices.empty() ? "--replicas" : "--devices"));
   return absl::OkStatus();
 }

@@ -2,20 +2,20 @@
 #include "framework/compiler/plan/check_plan.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "framework/compiler/plan/interval_map.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
 
 // For each lane, the number of instructions that are known to be done.
-using Clock = std::array<int, kNumLanes>;
+using Clock = std::vector<int>;
 
 struct Access {
   int instruction;
@@ -42,10 +42,10 @@ class Checker {
     is_first_ = false;
     next_start_ = 0;
     for (auto& [region, cells] : regions_) {
-      for (auto& [begin, cell] : cells) {
+      cells.ForEach([](Cell& cell) {
         cell.write.instruction = cell.write.instruction < 0 ? -1 : kLastRun;
         cell.reads.clear();
-      }
+      });
     }
     return RunOnce();
   }
@@ -56,13 +56,25 @@ class Checker {
   static constexpr int kLastRun = std::numeric_limits<int>::max();
 
   absl::Status RunOnce() {
-    std::array<Clock, kNumLanes> now{};
-    std::vector<Clock> recorded(plan_.num_events);
+    // If a replica has several threads, each runs its instructions in order, whatever their lanes.
+    const bool by_thread = plan_.num_threads > 1;
+    const int num_lanes = by_thread ? plan_.num_threads : kNumLanes;
+    std::vector<Clock> now(num_lanes, Clock(num_lanes));
+    std::map<int32_t, Clock> awaited;  // the clock of the thread after an instruction
+    for (const ThreadWait& wait : plan_.waits) awaited.try_emplace(wait.other);
+    auto next_wait = plan_.waits.begin();
+    std::vector<Clock> recorded(plan_.num_events, Clock(num_lanes));
     std::vector<char> is_recorded(plan_.num_events, 0);
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Instruction& instruction = plan_.instructions[i];
-      const int lane = static_cast<int>(instruction.lane);
+      const int lane = by_thread ? instruction.thread : static_cast<int>(instruction.lane);
+      if (lane < 0 || lane >= num_lanes) return Error(i, "is on a thread that does not exist");
       Clock& clock = now[lane];
+      for (; next_wait != plan_.waits.end() && next_wait->instruction == static_cast<int32_t>(i);
+           ++next_wait) {
+        if (next_wait->other >= next_wait->instruction) return Error(i, "waits for a later one");
+        Merge(awaited[next_wait->other], &clock);
+      }
       if (OrdersLanes(instruction.kind) &&
           (instruction.event < 0 || instruction.event >= plan_.num_events)) {
         return Error(i, "refers to an event that does not exist");
@@ -70,11 +82,12 @@ class Checker {
       if (instruction.kind == InstructionKind::kWait) {
         if (!is_recorded[instruction.event])
           return Error(i, "waits for an event before it is recorded");
-        for (int l = 0; l < kNumLanes; ++l) {
-          clock[l] = std::max(clock[l], recorded[instruction.event][l]);
-        }
+        Merge(recorded[instruction.event], &clock);
       }
       ++clock[lane];
+      if (const auto it = awaited.find(static_cast<int32_t>(i)); it != awaited.end()) {
+        it->second = clock;
+      }
       if (instruction.kind == InstructionKind::kRecord) {
         if (is_recorded[instruction.event]) return Error(i, "records an event twice");
         is_recorded[instruction.event] = 1;
@@ -98,6 +111,10 @@ class Checker {
       }
     }
     return CheckFetches();
+  }
+
+  static void Merge(const Clock& from, Clock* to) {
+    for (size_t l = 0; l < to->size(); ++l) (*to)[l] = std::max((*to)[l], from[l]);
   }
 
   std::string Describe(int i) const {
@@ -175,11 +192,8 @@ class Checker {
 
   absl::Status VisitRow(const MemoryAccess& access, int64_t begin, int64_t end, const Access& self,
                         const Clock& clock) {
-    std::map<int64_t, Cell>& cells = regions_[access.operand.region];
-    Split(cells, begin);
-    Split(cells, end);
-    for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {
-      Cell& cell = it->second;
+    absl::Status status;
+    regions_[access.operand.region].ForEach(begin, end, [&](Cell& cell) {
       auto conflict = [&](const Access& other) {
         // One instruction can both read and write the bytes (in-place kernels, updates).
         return other.instruction >= 0 && other.instruction != self.instruction &&
@@ -191,36 +205,28 @@ class Checker {
                                   access.operand.region, " bytes [", begin, ", ", end,
                                   ") and is not ordered after ", Describe(other.instruction)));
       };
-      if (conflict(cell.write)) return report(cell.write);
-      if (!access.is_write) {
-        if (cell.write.instruction < 0 && StartsUndefined(access.operand.region)) {
-          return Error(self.instruction, absl::StrCat("reads arena bytes [", begin, ", ", end,
-                                                      ") that nothing wrote in this step"));
+      if (conflict(cell.write)) {
+        status = report(cell.write);
+      } else if (access.is_write) {
+        for (const Access& read : cell.reads) {
+          if (conflict(read)) status = report(read);
         }
-        if (StartsUndefined(access.operand.region) && cell.value != access.value) {
-          return Error(self.instruction, absl::StrCat("reads arena bytes [", begin, ", ", end,
+        cell.reads.clear();
+        cell.write = self;
+        cell.value = access.value;
+      } else if (cell.write.instruction < 0 && StartsUndefined(access.operand.region)) {
+        status = Error(self.instruction, absl::StrCat("reads arena bytes [", begin, ", ", end,
+                                                      ") that nothing wrote in this step"));
+      } else if (StartsUndefined(access.operand.region) && cell.value != access.value) {
+        status = Error(self.instruction, absl::StrCat("reads arena bytes [", begin, ", ", end,
                                                       ") after ", Describe(cell.write.instruction),
                                                       " overwrote them with another value"));
-        }
+      } else {
         cell.reads.push_back(self);
-        continue;
       }
-      for (const Access& read : cell.reads) {
-        if (conflict(read)) return report(read);
-      }
-      cell.reads.clear();
-      cell.write = self;
-      cell.value = access.value;
-    }
-    return absl::OkStatus();
-  }
-
-  // Splits the cell that contains `offset`, so that a cell starts there.
-  static void Split(std::map<int64_t, Cell>& cells, int64_t offset) {
-    if (cells.empty()) cells.emplace(0, Cell());
-    auto it = cells.upper_bound(offset);
-    it = std::prev(it);
-    if (it->first != offset) cells.emplace_hint(std::next(it), offset, it->second);
+      return status.ok();
+    });
+    return status;
   }
 
   // Checks the fetches, which the host reads after all lanes have finished.
@@ -231,24 +237,23 @@ class Checker {
       const int64_t begin = fetch.operand.offset;
       const int64_t end = begin + fetch.local_shape.num_elements() *
                                       static_cast<int64_t>(DataTypeSize(fetch.dtype));
-      std::map<int64_t, Cell>& cells = regions_[fetch.operand.region];
-      Split(cells, begin);
-      Split(cells, end);
-      for (auto it = cells.find(begin); it->first < end; ++it) {
-        const Cell& cell = it->second;
-        if (cell.write.instruction >= 0 && cell.value == fetch.value) continue;
-        return absl::InternalError(absl::StrCat(
+      absl::Status status;
+      regions_[fetch.operand.region].ForEach(begin, end, [&](const Cell& cell) {
+        if (cell.write.instruction >= 0 && cell.value == fetch.value) return true;
+        status = absl::InternalError(absl::StrCat(
             "check plan: fetch ", i, " reads arena bytes [", begin, ", ", end, ") ",
             cell.write.instruction < 0 ? "that nothing wrote in this step"
                                        : absl::StrCat("after ", Describe(cell.write.instruction),
                                                       " overwrote them with another value")));
-      }
+        return false;
+      });
+      MF_RETURN_IF_ERROR(status);
     }
     return absl::OkStatus();
   }
 
   const Plan& plan_;
-  std::map<RegionId, std::map<int64_t, Cell>> regions_;
+  std::map<RegionId, IntervalMap<Cell>> regions_;
   bool is_first_ = true;
   int next_start_ = 0;
   std::vector<bool> flight_ = std::vector<bool>(plan_.collectives.size());  // by collective

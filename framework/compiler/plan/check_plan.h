@@ -15,7 +15,7 @@ namespace mirrorflow {
 class CheckPlan final : public PlanPass {
  public:
   absl::string_view name() const override { return "check_plan"; }
-  Facts needs() const override { return kPlaced; }
+  Facts needs() const override { return kThreadsOrdered; }
 
   // Returns OK if
   //  * if two instructions access the same bytes and at least one of them writes, lanes and events

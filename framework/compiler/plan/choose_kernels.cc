@@ -35,7 +35,6 @@ class LocalContext final : public KernelContext {
   int64_t row_stride() const override {
     return row_stride_ > 0 ? row_stride_ : KernelContext::row_stride();
   }
-  int num_threads() const override { return s_.traits.num_threads; }
   const KernelOptions& options() const override { return s_.options.kernels; }
   KernelLibrary* library() const override { return s_.plan->library.get(); }
   TuningTable* tuning() const override { return s_.tuning; }
@@ -44,6 +43,36 @@ class LocalContext final : public KernelContext {
   const PlanState& s_;
   const Node& node_;
   const int64_t row_stride_;
+};
+
+// The context of the kernel that computes a part of a node.
+class PartContext final : public KernelContext {
+ public:
+  PartContext(const LocalContext& whole, const NodePart& part) : whole_(whole), part_(part) {}
+
+  const Node& node() const override { return whole_.node(); }
+  const Shape& input_shape(int i) const override { return part_.input_shapes[i]; }
+  const Shape& output_shape(int i) const override { return part_.output_shapes[i]; }
+  const Tensor& constant(int i) const override { return whole_.constant(i); }
+  const Sharding& output_sharding(int i) const override { return whole_.output_sharding(i); }
+  const Shape& global_output_shape(int i) const override { return whole_.global_output_shape(i); }
+  int64_t first_row() const override { return whole_.first_row(); }
+  bool changes_rarely(int i) const override { return whole_.changes_rarely(i); }
+  int64_t row_stride() const override {
+    // A single row is contiguous, even if it is only a part of a row.
+    const Shape& shape = part_.output_shapes[0];
+    const bool is_row = shape.num_elements_before(shape.rank() - 1) == 1;
+    return is_row ? KernelContext::row_stride() : whole_.row_stride();
+  }
+  const KernelContext& undivided() const override { return whole_; }
+  const DimRange* part() const override { return part_.by_kernel ? &*part_.outputs[0] : nullptr; }
+  const KernelOptions& options() const override { return whole_.options(); }
+  KernelLibrary* library() const override { return whole_.library(); }
+  TuningTable* tuning() const override { return whole_.tuning(); }
+
+ private:
+  const LocalContext& whole_;
+  const NodePart& part_;
 };
 
 bool NeedsKernel(const Node& node) {
@@ -81,6 +110,12 @@ absl::Status CheckUpdatesParts(const Node& node, const Kernel& kernel) {
 
 absl::StatusOr<KernelPlan> CreateKernel(const PlanState& s, const Node& node, int64_t row_stride) {
   return s.kernels->Create(s.traits.type, LocalContext(s, node, row_stride));
+}
+
+absl::StatusOr<KernelPlan> CreateKernel(const PlanState& s, const Node& node, int64_t row_stride,
+                                        const NodePart& part) {
+  const LocalContext whole(s, node, row_stride);
+  return s.kernels->Create(s.traits.type, PartContext(whole, part));
 }
 
 absl::StatusOr<bool> ChooseKernels::Run(PlanState& s) {

@@ -14,6 +14,10 @@ namespace mirrorflow {
 absl::StatusOr<KernelPlan> CreateKernel(const PlanState& s, const Node& node,
                                         int64_t row_stride = 0);
 
+// Creates the kernel that computes a part of the node. Ignores `part.kernel`.
+absl::StatusOr<KernelPlan> CreateKernel(const PlanState& s, const Node& node, int64_t row_stride,
+                                        const NodePart& part);
+
 class ChooseKernels final : public PlanPass {
  public:
   absl::string_view name() const override { return "choose_kernels"; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -66,10 +67,19 @@ class Emitter {
     for (const OperandForm& form : kernel.forms) {
       forms[form.input] = forms_.StorageOf(node.input(form.input), form);
     }
-    EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_.kernels.size()),
-                kernel.scratch_bytes, forms);
-    plan_.kernels.push_back(std::move(kernel.kernel));
-    plan_.kernel_flops.push_back(kernel.flops);
+    const int32_t name = writer_.AddName(node);
+    const auto emit = [&](KernelPlan& kernel, const NodePart* part, int thread) {
+      const Instruction instruction = {.kind = InstructionKind::kKernel,
+                                       .thread = static_cast<int16_t>(thread),
+                                       .index = static_cast<int32_t>(plan_.kernels.size()),
+                                       .node = name};
+      EmitCompute(node, instruction, kernel.scratch_bytes, forms, part);
+      plan_.kernels.push_back(std::move(kernel.kernel));
+      plan_.kernel_flops.push_back(kernel.flops);
+    };
+    if (s_.parts.empty() || s_.parts[node.id()].empty()) return emit(kernel, nullptr, 0);
+    int thread = 0;
+    for (NodePart& part : s_.parts[node.id()]) emit(part.kernel, &part, thread++);
   }
 
   // Emits a branch or loop. PlanMemory sets its scratch size later.
@@ -85,8 +95,11 @@ class Emitter {
     for (int i = 0; i < node.num_outputs(); ++i) {
       control.bytes.push_back(s_.LocalBytes(node.output(i)));
     }
-    EmitCompute(node, loops ? InstructionKind::kLoop : InstructionKind::kBranch,
-                static_cast<int32_t>(plan_.controls.size()), kBufferAlignment);
+    const Instruction instruction = {
+        .kind = loops ? InstructionKind::kLoop : InstructionKind::kBranch,
+        .index = static_cast<int32_t>(plan_.controls.size()),
+        .node = writer_.AddName(node)};
+    EmitCompute(node, instruction, kBufferAlignment);
     plan_.controls.push_back(std::move(control));
   }
 
@@ -98,21 +111,19 @@ class Emitter {
   }
 
   // Emits an instruction with the node's inputs, outputs and scratch as operands. `forms` holds the
-  // storage of each input that the kernel reads in a form.
-  void EmitCompute(const Node& node, InstructionKind kind, int32_t index, int64_t scratch_bytes,
-                   const std::map<int, int>& forms = {}) {
-    const Instruction instruction{.kind = kind,
-                                  .index = index,
-                                  .first_operand = writer_.NextOperand(),
-                                  .num_inputs = node.num_inputs(),
-                                  .num_outputs = node.num_outputs(),
-                                  .node = writer_.AddName(node)};
+  // storage of each input that the kernel reads in a form. `part` is null for the whole node.
+  void EmitCompute(const Node& node, Instruction instruction, int64_t scratch_bytes,
+                   const std::map<int, int>& forms = {}, const NodePart* part = nullptr) {
+    instruction.first_operand = writer_.NextOperand();
+    instruction.num_inputs = node.num_inputs();
+    instruction.num_outputs = node.num_outputs();
     StorageUses uses;
     for (int i = 0; i < node.num_inputs(); ++i) {
       const auto form = forms.find(i);
-      const int storage = form != forms.end()       ? form->second
-                          : node.is_static_input(i) ? -1
-                                                    : StorageOf(node.input(i));
+      int storage = form != forms.end()       ? form->second
+                    : node.is_static_input(i) ? -1
+                                              : StorageOf(node.input(i));
+      if (part != nullptr) storage = PartOf(storage, node.input(i), part->inputs[i]);
       writer_.AddOperand(storage);
       if (storage < 0) continue;
       uses.push_back({storage, false});
@@ -120,12 +131,19 @@ class Emitter {
       if (written) uses.push_back({storage, true});
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
-      const int storage = s_.storage.of(node.output(i));
+      int storage = s_.storage.of(node.output(i));
+      if (part != nullptr) storage = PartOf(storage, node.output(i), part->outputs[i]);
       writer_.AddOperand(storage);
       uses.push_back({storage, true});
     }
     if (scratch_bytes > 0) uses.push_back({writer_.AddScratch(scratch_bytes), true});
     writer_.Append(instruction, uses);
+  }
+
+  // Returns the storage of a part of `value`, which has the given storage.
+  int PartOf(int storage, const Output& value, const std::optional<DimRange>& range) {
+    if (storage < 0 || !range.has_value()) return storage;
+    return s_.storage.AddPart(storage, s_.local_shape(value), value.dtype(), *range);
   }
 
   PlanState& s_;

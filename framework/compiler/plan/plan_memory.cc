@@ -161,6 +161,12 @@ void PlaceControl(PlanState& s, const Instruction& instruction) {
   }
 }
 
+// Returns whether threads compute parts of the same node in both instructions.
+bool IsOtherPart(const Instruction& a, const Instruction& b) {
+  return a.kind == InstructionKind::kKernel && b.kind == InstructionKind::kKernel &&
+         a.node == b.node && a.node >= 0;
+}
+
 // Returns the lifetime of each root storage, from the first to the last instruction that uses it. A
 // collective in flight uses its memory from its start until it is finished.
 std::vector<Lifetime> FindLifetimes(const PlanState& s) {
@@ -169,9 +175,18 @@ std::vector<Lifetime> FindLifetimes(const PlanState& s) {
     lifetimes[root].first = std::min(lifetimes[root].first, at);
     lifetimes[root].last = std::max(lifetimes[root].last, at);
   };
-  const int end = static_cast<int>(s.plan->instructions.size());
-  for (int i = 0; i < end; ++i) {
-    for (const MemoryAccess& access : s.plan->accesses[i]) touch(access.value, i);
+  const std::vector<Instruction>& instructions = s.plan->instructions;
+  const int end = static_cast<int>(instructions.size());
+  // The parts of a node run at the same time.
+  for (int first = 0, next; first < end; first = next) {
+    next = first + 1;
+    while (next < end && IsOtherPart(instructions[first], instructions[next])) ++next;
+    for (int i = first; i < next; ++i) {
+      for (const MemoryAccess& access : s.plan->accesses[i]) {
+        touch(access.value, first);
+        touch(access.value, next - 1);
+      }
+    }
   }
   // The memory of an update that finishes late stays in use from its start into the next run.
   for (int i = 0; i < end; ++i) {
@@ -285,8 +300,6 @@ absl::StatusOr<bool> PlanMemory::Run(PlanState& s) {
     }
   }
   plan.num_regions = plan.form_region(static_cast<int>(plan.forms.size()));
-  // The bodies of branches and loops run on a single thread.
-  plan.dispatch = MakeDispatchList(plan, s.traits.inline_lanes || s.is_body);
   return true;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanMemory: assigns an address to every storage, so that the plan can run. Storages without a
-// region are in the arena, at the offsets that PackValues returns.
+// PlanMemory: assigns an address to every storage. Storages without a region are in the arena, at
+// the offsets that PackValues returns.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 

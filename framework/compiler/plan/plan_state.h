@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,16 @@ struct ConcatSlice {
 
   const Output& value() const { return concat->input(slice.input); }
   Output whole() const { return concat->output(0); }
+};
+
+// The part of a node that one of the replica's threads computes (DivideAmongThreads).
+struct NodePart {
+  // By input and output; nullopt if the kernel receives the whole operand.
+  std::vector<std::optional<DimRange>> inputs, outputs;
+  std::vector<Shape> input_shapes, output_shapes;
+  // True if the node is divided along one of KernelPlan::divisible_dims.
+  bool by_kernel = false;
+  KernelPlan kernel = {};
 };
 
 struct PlanState final : Compilation {
@@ -64,6 +75,9 @@ struct PlanState final : Compilation {
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
   // By ConcatInPlace. Each slice precedes the slices inside it.
   std::vector<ConcatSlice> slices;
+  // By DivideAmongThreads, by node id, if the replica has several threads: the parts of a divided
+  // node, by thread.
+  std::vector<std::vector<NodePart>> parts;
   std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
   StorageTable storage;      // by AssignStorage
 

@@ -77,6 +77,28 @@ class StorageTable {
     Set(output, Add(storage));
     return of(output);
   }
+  // Adds the storage of a part of a value, which is in `whole` and has the given shape there.
+  int AddPart(int whole, const Shape& shape, DataType dtype, const DimRange& range) {
+    const Storage& storage = all[whole];
+    const auto element = static_cast<int64_t>(DataTypeSize(dtype));
+    const int64_t step = shape.num_elements_from(range.dim + 1) * element;  // of the dimension
+    Storage part = {.offset = range.first * step, .parent = whole};
+    if (storage.rows > 1 && range.dim + 1 < shape.rank()) {
+      // Whole rows. REQUIRES: all earlier dimensions have size 1.
+      const int64_t row_bytes = storage.bytes / storage.rows;
+      part.offset = range.first * step / row_bytes * storage.row_stride;
+      part.rows = range.count * step / row_bytes;
+      part.row_stride = storage.row_stride;
+    } else if (storage.rows > 1) {
+      part.rows = storage.rows;
+      part.row_stride = storage.row_stride;
+    } else {
+      part.rows = shape.num_elements_before(range.dim);
+      part.row_stride = shape.dim(range.dim) * step;
+    }
+    part.bytes = shape.num_elements_before(range.dim) * range.count * step;
+    return Add(part);
+  }
 
   std::vector<Storage> all;
   absl::flat_hash_map<NodeId, Slots> slots;  // by all-reduce

@@ -73,7 +73,6 @@ class TrialContext final : public KernelContext {
   const Sharding& output_sharding(int i) const override { return c_.output_sharding(i); }
   const Shape& global_output_shape(int i) const override { return c_.global_output_shape(i); }
   int64_t first_row() const override { return c_.first_row(); }
-  int num_threads() const override { return c_.num_threads(); }
   const KernelOptions& options() const override { return c_.options(); }
   KernelLibrary* library() const override { return program_; }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol that the peers of `mirrorflow bench step --graph` share.
 
-A peer is started as `PEER.py GRAPH 1 CASE.npz` and runs the step with one thread on one core. GRAPH
-is a file with a GraphDef, as text if its name ends with `.pbtxt` or `.pb.txt`. The case holds the
+A peer is started as `PEER.py GRAPH THREADS CASE.npz` and runs the step with that many threads, on as
+many cores. GRAPH is a file with a GraphDef, as text if its name ends with `.pbtxt` or `.pb.txt`. The case holds the
 values of the feeds in `feed/TENSOR`, Mirrorflow's results in `fetch/TENSOR`, and the values of the
 variables in `variable/NODE`. A TENSOR is NODE:OUTPUT; the NODE of a variable is its handle.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime: the graph as tf2onnx converts it, with static shapes, all graph optimisations, one
-thread, and preallocated inputs and outputs (IoBinding). Layer normalisation keeps its parts, because
+"""ONNX Runtime: the graph as tf2onnx converts it, with static shapes, all graph optimisations, and
+preallocated inputs and outputs (IoBinding). Layer normalisation keeps its parts, because
 ONNX Runtime's fused op took 13 % longer for an encoder like BERT."""
 
 import os
@@ -53,7 +53,7 @@ def bind(model, feeds, fetches):
     """Returns a function that runs the model on bound memory. `feeds` holds the values by name,
     `fetches` values with the shapes and dtypes of the results by name."""
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = peer.LOCAL_REPLICAS, 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options,
                                            providers=["CPUExecutionProvider"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow: the pruned concrete function of the graph, with static shapes and one thread,
-compiled by XLA or not, whichever is faster. The setting is `xla=on` or `xla=off`."""
+"""TensorFlow: the pruned concrete function of the graph, with static shapes, compiled by XLA or not,
+whichever is faster. The setting is `xla=on` or `xla=off`."""
 
 import os
 
@@ -15,7 +15,7 @@ import tensorflow as tf
 import peer
 import tensorflow_graph
 
-tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_intra_op_parallelism_threads(peer.LOCAL_REPLICAS)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 
 

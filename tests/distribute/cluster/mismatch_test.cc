@@ -76,7 +76,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> CompileChanged(const Program& progra
   auto plan = std::const_pointer_cast<Plan>(made);
   if (plan->collectives.size() < 3) return made;  // this plan initialises variables
   change(plan.get());
-  plan->dispatch = MakeDispatchList(*plan, /*one_lane=*/true);
+  MakeDispatchLists(*plan, /*one_lane=*/true);
   return made;
 }
 

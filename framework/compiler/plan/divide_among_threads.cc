@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/plan/divide_among_threads.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
+#include "framework/compiler/invariants.h"
+#include "framework/compiler/plan/choose_kernels.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// What a core computes and accesses in a nanosecond, for the decision into how many parts a node is
+// divided. Most kernels are faster.
+constexpr double kFlopsPerNs = 30;
+constexpr double kBytesPerNs = 8;
+// Parts of vectors begin at multiples of this number of elements. It is the length of the longest
+// vector in a register, so that all parts but the last consist of whole vectors.
+constexpr int64_t kMultipleOfElements = 64;
+
+// A way to divide a node: the dimension of each operand that is divided, or -1 if every part has
+// the whole operand. All divided dimensions have equal sizes.
+struct Division {
+  std::vector<int> inputs, outputs;
+  int64_t size = 0;      // of the dimension
+  int64_t multiple = 1;  // at which parts begin
+  bool by_kernel = false;
+
+  int64_t MaxParts() const { return (size + multiple - 1) / multiple; }
+};
+
+bool IsContiguous(const Shape& shape, int dim) { return shape.num_elements_before(dim) == 1; }
+
+// Returns whether an input or output of the node is divided along the dimension with this letter.
+// Sets *dim to the dimension, or to -1 if there is none. Returns false if the parts of the operand
+// would not be contiguous, or if the letter has another size there.
+bool FindLetter(absl::string_view term, char letter, const Shape& shape, int64_t size, int* dim) {
+  *dim = -1;
+  if (term == "*") return true;
+  if (term == "~") return false;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (term[d] != letter) continue;
+    if (*dim >= 0 || shape.dim(d) != size || !IsContiguous(shape, d)) return false;
+    *dim = d;
+  }
+  return true;
+}
+
+class Divider {
+ public:
+  explicit Divider(PlanState& s) : s_(s) {}
+
+  absl::Status Run() {
+    s_.parts.resize(s_.graph.id_limit());
+    for (const Node* node : s_.graph.Nodes()) {
+      if (!MayBeDivided(*node)) continue;
+      const int64_t useful = UsefulParts(*node);
+      if (useful < 2) continue;
+      MF_ASSIGN_OR_RETURN(const Division division, DivisionOf(*node, useful));
+      const int parts = static_cast<int>(std::min(useful, division.MaxParts()));
+      if (parts > 1) MF_RETURN_IF_ERROR(Divide(*node, division, parts));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool MayBeDivided(const Node& node) const {
+    const KernelPlan& kernel = s_.kernel_plans[node.id()];
+    const OpDef& op = node.op();
+    if (kernel.kernel == nullptr || kernel.fails_on_data || !kernel.slices.empty()) return false;
+    if (!Computes(op) || op.has(kStateful) || op.has(kRandom) || op.has(kPerReplica)) return false;
+    return node.num_outputs() > 0 && !IsCollective(node) && !s_.invariants->IsComputed(node);
+  }
+
+  // Returns the number of parts that take long enough.
+  int64_t UsefulParts(const Node& node) const {
+    double bytes = 0;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      if (!node.is_static_input(i)) bytes += static_cast<double>(s_.LocalBytes(node.input(i)));
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      bytes += static_cast<double>(s_.LocalBytes(node.output(i)));
+    }
+    const auto flops = static_cast<double>(s_.kernel_plans[node.id()].flops);
+    const double ns = flops / kFlopsPerNs + bytes / kBytesPerNs;
+    const double threads = s_.traits.num_threads;
+    const auto least_ns = static_cast<double>(s_.options.min_part_ns);
+    return static_cast<int64_t>(least_ns > 0 ? std::min(ns / least_ns, threads) : threads);
+  }
+
+  // Returns the way to divide the node into at most `useful` parts that gives the most parts and,
+  // of several, divides the longest dimension: the parts then have the smallest operands in common.
+  // It has no part if there is none.
+  absl::StatusOr<Division> DivisionOf(const Node& node, int64_t useful) const {
+    Division best;
+    const auto consider = [&](Division division) {
+      const auto rank = [useful](const Division& d) {
+        return std::make_pair(std::min(d.MaxParts(), useful), d.size);
+      };
+      if (rank(division) > rank(best)) best = std::move(division);
+    };
+    const Shape& out = s_.local_shape(node.output(0));
+    if (node.op().sharding != nullptr) {
+      MF_ASSIGN_OR_RETURN(const ShardingRule rule,
+                          node.op().sharding(ShardContext(node, s_.values())));
+      absl::InlinedVector<Shape, 4> inputs, outputs;
+      for (const Output& in : node.inputs()) inputs.push_back(s_.local_shape(in));
+      for (int i = 0; i < node.num_outputs(); ++i) {
+        outputs.push_back(s_.local_shape(node.output(i)));
+      }
+      MF_ASSIGN_OR_RETURN(const ShardingTerms terms,
+                          ParseShardingTerms(rule.dims, inputs, outputs));
+      for (int dim = 0; dim < out.rank() && IsContiguous(out, dim); ++dim) {
+        Division division;
+        if (ByRule(node, terms, dim, &division)) consider(std::move(division));
+      }
+    }
+    for (const DivisibleDim& divisible : s_.kernel_plans[node.id()].divisible_dims) {
+      consider({.inputs = std::vector<int>(node.num_inputs(), -1),
+                .outputs = {divisible.dim},
+                .size = out.dim(divisible.dim),
+                .multiple = divisible.multiple,
+                .by_kernel = true});
+    }
+    return best;
+  }
+
+  // Divides the node along dimension `dim` of output 0. Returns false if its sharding rule does not
+  // allow it.
+  bool ByRule(const Node& node, const ShardingTerms& terms, int dim, Division* division) const {
+    const absl::string_view term = terms.outputs[0];
+    if (term == "*" || term == "~" || term[dim] == '.') return false;
+    const Shape& out = s_.local_shape(node.output(0));
+    division->size = out.dim(dim);
+    if (out.num_elements_from(dim + 1) == 1) division->multiple = kMultipleOfElements;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      int* const at = &division->inputs.emplace_back();
+      const Shape& shape = s_.local_shape(node.input(i));
+      if (!FindLetter(terms.inputs[i], term[dim], shape, division->size, at)) return false;
+      if (*at >= 0 && node.is_static_input(i)) return false;
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      int* const at = &division->outputs.emplace_back();
+      const Shape& shape = s_.local_shape(node.output(i));
+      if (!FindLetter(terms.outputs[i], term[dim], shape, division->size, at) || *at < 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Returns the index at which part `part` of `parts` begins.
+  static int64_t FirstOf(const Division& division, int part, int parts) {
+    if (part == parts) return division.size;
+    return division.MaxParts() * part / parts * division.multiple;
+  }
+
+  // Sets the node's parts, unless no kernel computes them, or their kernels need other forms than
+  // the node's kernel.
+  absl::Status Divide(const Node& node, const Division& division, int parts) {
+    std::vector<NodePart> made;
+    for (int p = 0; p < parts; ++p) {
+      const int64_t first = FirstOf(division, p, parts);
+      const int64_t count = FirstOf(division, p + 1, parts) - first;
+      NodePart& part = made.emplace_back();
+      part.by_kernel = division.by_kernel;
+      const auto divide = [&](int dim, const Shape& shape, std::vector<Shape>* shapes) {
+        shapes->push_back(shape);
+        if (dim < 0) return std::optional<DimRange>();
+        shapes->back().set_dim(dim, count);
+        return std::optional<DimRange>({dim, first, count});
+      };
+      for (int i = 0; i < node.num_inputs(); ++i) {
+        part.inputs.push_back(
+            divide(division.inputs[i], s_.local_shape(node.input(i)), &part.input_shapes));
+      }
+      for (int i = 0; i < node.num_outputs(); ++i) {
+        part.outputs.push_back(
+            divide(division.outputs[i], s_.local_shape(node.output(i)), &part.output_shapes));
+      }
+      absl::StatusOr<KernelPlan> kernel = CreateKernel(s_, node, RowStrideOf(node), part);
+      if (absl::IsUnimplemented(kernel.status())) return absl::OkStatus();
+      MF_ASSIGN_OR_RETURN(part.kernel, std::move(kernel));
+      for (const auto& [input, range] : part.kernel.part_inputs) part.inputs[input] = range;
+      if (!HasFormsOf(part.kernel, s_.kernel_plans[node.id()], division)) return absl::OkStatus();
+    }
+    // A part can overwrite an input only if no other part reads the same elements.
+    std::erase_if(s_.kernel_plans[node.id()].in_place,
+                  [&](const std::pair<int, int>& pair) { return division.inputs[pair.first] < 0; });
+    s_.parts[node.id()] = std::move(made);
+    return absl::OkStatus();
+  }
+
+  // Returns whether the kernel of a part reads the same forms, of whole inputs, as that of the
+  // node.
+  static bool HasFormsOf(const KernelPlan& part, const KernelPlan& whole,
+                         const Division& division) {
+    return absl::c_equal(part.forms, whole.forms, [&](const OperandForm& a, const OperandForm& b) {
+      return a.input == b.input && a.key == b.key && division.inputs[a.input] < 0;
+    });
+  }
+
+  // Returns the stride between the rows of output 0, in elements, or 0 if they are contiguous.
+  int64_t RowStrideOf(const Node& node) const {
+    const auto slice = absl::c_find_if(s_.slices, [&node](const ConcatSlice& slice) {
+      return slice.value() == node.output(0) && slice.slice.row_stride > 0;
+    });
+    if (slice == s_.slices.end()) return 0;
+    return slice->slice.row_stride / static_cast<int64_t>(DataTypeSize(node.output_dtype(0)));
+  }
+
+  PlanState& s_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> DivideAmongThreads::Run(PlanState& s) {
+  // The functions of branches and loops run on a single thread.
+  if (s.traits.num_threads == 1 || s.is_body) return false;
+  MF_RETURN_IF_ERROR(Divider(s).Run());
+  return true;
+}
+
+}  // namespace mirrorflow

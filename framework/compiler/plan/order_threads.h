@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OrderThreads: makes the dispatch lists, and decides where a thread of a replica waits for
+// another. An instruction must follow an instruction of another thread if they access the same
+// bytes and at least one of them writes. Most such pairs are ordered already by the waits for other
+// pairs.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ORDER_THREADS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ORDER_THREADS_H_
+
+#include "framework/compiler/plan/plan_state.h"
+
+namespace mirrorflow {
+
+class OrderThreads final : public PlanPass {
+ public:
+  absl::string_view name() const override { return "order_threads"; }
+  Facts needs() const override { return kPlaced; }
+  Facts gives() const override { return kThreadsOrdered; }
+  absl::StatusOr<bool> Run(PlanState& s) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ORDER_THREADS_H_

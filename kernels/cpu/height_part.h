@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HeightPart: how threads divide the output of a convolution or pool of a single NHWC image. Each
+// thread computes some rows of pixels, and reads the rows of the image under their windows.
+#ifndef MIRRORFLOW_KERNELS_CPU_HEIGHT_PART_H_
+#define MIRRORFLOW_KERNELS_CPU_HEIGHT_PART_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "framework/runtime/kernel.h"
+#include "kernels/cpu/epilogue.h"
+#include "ops/window.h"
+
+namespace mirrorflow {
+
+class HeightPart {
+ public:
+  // Returns the context whose shapes describe the images and the windows.
+  static const KernelContext& Undivided(const KernelContext& c) {
+    return c.part() != nullptr ? c.undivided() : c;
+  }
+
+  // `batch` and `h`, the window along the height, are those of the undivided node.
+  HeightPart(const KernelContext& c, int64_t batch, bool nchw, const Window& h)
+      : part_(c.part()), undivided_(h), divisible_(batch == 1 && !nchw && h.covers_inputs()) {}
+
+  // Returns the window of the rows that the kernel computes.
+  Window window() const {
+    return part_ != nullptr ? undivided_.At(part_->first, part_->count) : undivided_;
+  }
+  // Completes the plan of a kernel that computes these rows. The rows of every part begin at a
+  // multiple of `multiple`. If `adds` is true, the kernel has an epilogue that adds an input.
+  void Complete(bool adds, int64_t multiple, KernelPlan* plan) const {
+    plan->divisible_dims.clear();
+    if (divisible_) plan->divisible_dims = {{kHeight, multiple}};
+    if (part_ == nullptr) return;
+    plan->part_inputs = {{0, {kHeight, undivided_.first(part_->first), window().in}}};
+    if (adds) plan->part_inputs.push_back({Epilogue::kAddendInput, *part_});
+  }
+
+ private:
+  static constexpr int kHeight = 1;
+
+  const DimRange* part_;  // null if the kernel computes all rows
+  Window undivided_;
+  bool divisible_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CPU_HEIGHT_PART_H_
