@@ -192,23 +192,18 @@ Algorithm Choose(const KernelContext& c, const Products& p) {
   return p.flops() >= kMinLargeFlops && broadcasts_one ? Algorithm::kOneDnn : Algorithm::kEigen;
 }
 
-// The parts of a product of two matrices that begin at a multiple of this number of rows or columns
-// consist of whole tiles of registers.
+// Parts that begin at a multiple of this number of rows or columns consist of whole tiles.
 constexpr int64_t kPartMultiple = PackedProduct::kMaxPart;
 
-// Returns the dimensions along which threads can divide a product of two matrices: its columns, and
-// the rows of a transposed operand, which the sharding rule does not divide because they are not
-// contiguous.
+// Returns the dimensions along which threads can divide a product of two matrices, in addition to
+// contiguous rows of `a`: its columns, and the rows of a transposed `a`. How oneDNN divides its
+// sums into blocks depends on the number of columns and of such rows.
 std::vector<DivisibleDim> DivisibleDims(const KernelContext& c, Algorithm algorithm,
                                         bool transpose_a, const Epilogue& epilogue) {
-  const int rank = c.output_shape(0).rank();
   const bool are_matrices =
-      rank == 2 && c.input_shape(0).rank() == 2 && c.input_shape(1).rank() == 2;
-  // oneDNN's form of the columns of a part would not be that of all columns.
-  const bool keeps_columns = algorithm == Algorithm::kOneDnn && c.changes_rarely(1);
-  if (algorithm == Algorithm::kEigen || keeps_columns || !are_matrices || epilogue.adds()) {
-    return {};
-  }
+      c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 && c.input_shape(1).rank() == 2;
+  const bool is_own = algorithm == Algorithm::kPacked || algorithm == Algorithm::kOwn;
+  if (!is_own || !are_matrices || epilogue.adds()) return {};
   std::vector<DivisibleDim> dims = {{1, kPartMultiple}};
   if (transpose_a) dims.push_back({0, kPartMultiple});
   return dims;
@@ -235,6 +230,10 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   }
   const Epilogue epilogue = Epilogue::Of(c.node());
   const Algorithm algorithm = Choose(c.undivided(), undivided);
+  // Eigen multiplies matrices with a single row or column in another order.
+  if (algorithm == Algorithm::kEigen && p.g.m != undivided.g.m) {
+    return absl::UnimplementedError("the rows of a small product cannot be divided");
+  }
   bool runs_epilogue = false;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
   switch (algorithm) {

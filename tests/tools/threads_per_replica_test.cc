@@ -2,12 +2,15 @@
 //
 // The results of training and inference do not depend on the number of threads per replica, to the
 // last bit. There are more threads than cores, so the operating system interrupts them at any time.
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/variable_layout.h"
 #include "gtest/gtest.h"
+#include "ops/all/ops.h"
 #include "tools/bench/training_case.h"
 
 namespace mirrorflow {
@@ -94,6 +97,76 @@ INSTANTIATE_TEST_SUITE_P(Models, ThreadsPerPredictionTest,
                          [](const testing::TestParamInfo<Case>& info) {
                            return info.param.model + std::to_string(info.param.batch_size);
                          });
+
+// Returns the value of `of(scope, x)` for a fed x, computed by `threads` threads that divide
+// everything that they can.
+template <typename Of>
+absl::StatusOr<std::vector<Tensor>> Compute(const Tensor& x, int threads, const Of of) {
+  Graph graph;
+  const Scope scope(&graph);
+  const Output in = ops::Placeholder(scope, x.dtype(), x.shape());
+  const Output out = of(scope, in);
+  MF_ASSIGN_OR_RETURN(
+      const auto strategy,
+      OneDeviceStrategy::Create(
+          {.threads_per_replica = threads, .compile = {.min_part_ns = 0, .check_plan = true}}));
+  MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({in}, {out}));
+  MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run({x}));
+  return std::vector<Tensor>{outputs[0]};
+}
+
+// Random sizes: the last bits must not depend on how the work is divided.
+TEST(ThreadsPerReplica, RandomProductsGiveEqualBits) {
+  std::mt19937 random(1);
+  const auto size = [&](int most) {
+    return static_cast<int64_t>(1 + random() % static_cast<uint32_t>(most));
+  };
+  for (int i = 0; i < 150; ++i) {
+    const int64_t m = size(200), k = size(700), n = size(300);
+    const bool transpose_a = random() % 2 == 0, transpose_b = random() % 2 == 0;
+    const bool keeps = random() % 2 == 0;
+    SCOPED_TRACE(absl::StrCat(m, "x", k, "x", n, transpose_a ? " aT" : "", transpose_b ? " bT" : "",
+                              keeps ? " constant" : ""));
+    const Tensor x = *NoiseOf(DT_FLOAT, transpose_a ? Shape({k, m}) : Shape({m, k}));
+    const Tensor w = *NoiseOf(DT_FLOAT, transpose_b ? Shape({n, k}) : Shape({k, n}));
+    ExpectEqualBits([&](int threads) {
+      return Compute(x, threads, [&](const Scope& s, Output in) {
+        Output b = ops::Const(s, w);
+        // A value that depends on the feed is not kept in a form.
+        if (!keeps) b = ops::Add(s, b, ops::Sum(s, in));
+        return ops::Relu(
+            s, ops::MatMul(s, in, b, {.transpose_a = transpose_a, .transpose_b = transpose_b}));
+      });
+    });
+  }
+}
+
+TEST(ThreadsPerReplica, RandomConvolutionsGiveEqualBits) {
+  std::mt19937 random(2);
+  const auto size = [&](int most) {
+    return static_cast<int64_t>(1 + random() % static_cast<uint32_t>(most));
+  };
+  for (int i = 0; i < 150; ++i) {
+    const int64_t batch = random() % 2 == 0 ? 1 : size(5);
+    const int64_t h = size(30), w = size(30), window = 1 + 2 * (random() % 3), stride = size(2);
+    const int64_t in_channels = random() % 2 == 0 ? 8 * size(16) : size(40);
+    const int64_t out_channels = random() % 2 == 0 ? 8 * size(16) : size(40);
+    const bool keeps = random() % 2 == 0;
+    SCOPED_TRACE(absl::StrCat(batch, "x", h, "x", w, "x", in_channels, ", window ", window,
+                              " stride ", stride, " to ", out_channels, keeps ? " constant" : ""));
+    const Tensor x = *NoiseOf(DT_FLOAT, {batch, h, w, in_channels});
+    const Tensor filter = *NoiseOf(DT_FLOAT, {window, window, in_channels, out_channels});
+    ExpectEqualBits([&](int threads) {
+      return Compute(x, threads, [&](const Scope& s, Output in) {
+        Output f = ops::Const(s, filter);
+        if (!keeps) f = ops::Add(s, f, ops::Sum(s, in));
+        const Output y = ops::Conv2D(s, in, f, {1, stride, stride, 1}, "SAME");
+        return ops::MaxPool(s, ops::Relu(s, y), {1, 2, 2, 1}, {1, 2, 2, 1}, "SAME");
+      });
+    });
+  }
+}
 
 TEST(ThreadsPerReplica, ReplicasHaveThreadsOfTheirOwn) {
   ExpectEqualBits([&](int threads) {

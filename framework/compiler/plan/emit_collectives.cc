@@ -43,6 +43,9 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
     flight->uses.push_back({slots.storages[i], true});
     if (slots.needs_copy[i]) Copy(s_.storage.of(node.input(i)), slots.storages[i], flight->name);
   }
+  // The all-reduce also changes the padding between the slots.
+  const int group = s_.storage.all[slots.storages[0]].parent;
+  if (group >= 0) flight->uses.push_back({group, true});
   collective->operation = PlannedAllReduce{ReductionOf(node)};
   collective->dtype = node.output_dtype(0);
   collective->count = slots.count;

@@ -13,6 +13,7 @@
 #include "framework/compiler/plan/emit_instructions.h"
 #include "framework/compiler/plan/guard_writes.h"
 #include "framework/compiler/plan/infer_local_shapes.h"
+#include "framework/compiler/plan/order_threads.h"
 #include "framework/compiler/plan/plan_memory.h"
 #include "framework/compiler/plan/schedule_nodes.h"
 #include "gmock/gmock.h"
@@ -355,7 +356,16 @@ d = Softmax(c) {T=float}
   }
   EXPECT_EQ(made.operands[2].offset, made.operands[3].offset);  // a
   EXPECT_EQ(made.fetches[0].operand.offset, made.operands[8].offset);
-  EXPECT_EQ(made.dispatch.instructions.size(), 4);
+}
+
+TEST(OrderThreadsTest, OneThreadRunsAllInstructionsWithoutWaits) {
+  StepPlan plan("x = Placeholder() {dtype=float, shape=<4>}\na = Neg(x) {T=float}\n",
+                {.feeds = {{"x", {4}}}, .fetches = {"a"}});
+  ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions(), PlanMemory(), OrderThreads()));
+  const Plan& made = *plan.state->plan;
+  EXPECT_EQ(made.num_threads, 1);
+  EXPECT_TRUE(made.waits.empty());
+  EXPECT_EQ(made.dispatch.instructions.size(), made.instructions.size());
 }
 
 TEST(PlanMemoryTest, ValuesTooLargeForAnyMachineAreRejected) {
