@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <map>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "framework/core/status.h"
 #include "ops/activation.h"
 #include "ops/binary.h"
@@ -79,6 +81,26 @@ const std::map<std::string, ops::FusedProduct, std::less<>>& FusedProducts() {
   return *products;
 }
 
+// The rule of the product or convolution, for threads (DivideAmongThreads): sharding propagation
+// runs before these ops are created. The bias is divided like the output's channels, and an addend
+// like the output.
+absl::StatusOr<ShardingRule> ShardingOfFused(const ShardContext& c) {
+  const ops::FusedProduct& fused = FusedProducts().find(c.node().op().name)->second;
+  MF_ASSIGN_OR_RETURN(ShardingRule rule, AllOps().Find(fused.product)->sharding(c));
+  const std::vector<std::string> sides = absl::StrSplit(rule.dims, "->");
+  const std::string& output = sides[1];
+  const bool is_nchw =
+      fused.product != ops::kMatMul && c.node().attr<std::string>("data_format") == "NCHW";
+  const char channel = is_nchw ? output[1] : output.back();
+  rule.dims = absl::StrCat(sides[0], ",", std::string(1, channel),
+                           fused.epilogue.add ? "," + output : "", "->", output);
+  for (int i = 1; i < c.num_outputs(); ++i) {
+    absl::StrAppend(&rule.dims, ",", std::string(c.output(i).rank(), '.'));
+  }
+  rule.linearity = Linearity::kNone;
+  return rule;
+}
+
 OpDef DefFused(absl::string_view name, const ops::FusedProduct& fused) {
   const auto& [product, epilogue] = fused;
   OpDef def = *AllOps().Find(product);
@@ -90,8 +112,7 @@ OpDef DefFused(absl::string_view name, const ops::FusedProduct& fused) {
     def.inputs.push_back({.name = ops::kFusedAddend, .type_attr = "T"});
   }
   if (!epilogue.activation.empty()) absl::StrAppend(&def.doc, ", then ", epilogue.activation);
-  def.sharding = nullptr;
-  def.no_sharding_reason = "it is created after sharding propagation";
+  def.sharding = ShardingOfFused;
   def.gradient = nullptr;
   def.no_gradient_reason = "it is created after gradients are built";
   if (epilogue == ops::Epilogue{.activation = ops::kRelu} && product == ops::kMatMul) {
@@ -118,6 +139,8 @@ OpDef DefMatMulReluGrad() {
   def.inputs.push_back({.name = "features", .type_attr = "T"});
   def.outputs.push_back({.name = "bias_grad", .type_attr = "T"});
   def.shape = MatMulReluGradShape;
+  def.sharding = nullptr;
+  def.no_sharding_reason = "it is created after sharding propagation";
   return def;
 }
 

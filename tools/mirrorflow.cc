@@ -41,7 +41,8 @@ constexpr struct Command {
      "  --output=FILE(.pb|.pbtxt|.txt|.dot)         … or convert it to another format\n"},
     {"run", Run,
      "tools/cli/run tools/flags/cluster tools/flags/compute tools/flags/graph "
-     "tools/flags/step_inputs tools/flags/step_selection replicas trace",
+     "tools/flags/step_inputs tools/flags/step_selection replicas threads_per_replica "
+     "trace",
      "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
      "NODE]\n"
      "                                              run steps of a graph; with --graph only: list\n"

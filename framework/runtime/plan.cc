@@ -23,17 +23,6 @@ constexpr absl::string_view kVerbs[] = {
     "branch ", "loop ",     "record ", "wait for ", "await "};
 static_assert(std::size(kVerbs) == static_cast<size_t>(InstructionKind::kAwait) + 1);
 
-// Returns whether instruction `i` updates a variable, that is, runs a kernel without outputs that
-// writes to the variable layout. A kernel with an output there computes a gradient.
-bool WritesVariable(const Plan& plan, size_t i) {
-  const Instruction& instruction = plan.instructions[i];
-  if (instruction.kind != InstructionKind::kKernel || instruction.num_outputs > 0) return false;
-  const std::vector<MemoryAccess>& accesses = plan.accesses[i];
-  return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& access) {
-    return access.is_write && access.operand.region >= plan.layout_region(0);
-  });
-}
-
 // Makes the dispatch list of one thread. For each of its instructions, sets positions[i] to the
 // number of entries up to and including instruction i. In a kAwait, `event` is the other thread's
 // instruction; MakeDispatchLists replaces it by its position.
@@ -80,6 +69,15 @@ absl::string_view PlannedCollective::kind() const {
                                           "all-gather", "update",     "update by product"};
   static_assert(std::size(kNames) == std::variant_size_v<decltype(operation)>);
   return kNames[operation.index()];
+}
+
+bool WritesVariable(const Plan& plan, size_t i) {
+  const Instruction& instruction = plan.instructions[i];
+  if (instruction.kind != InstructionKind::kKernel || instruction.num_outputs > 0) return false;
+  const std::vector<MemoryAccess>& accesses = plan.accesses[i];
+  return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& access) {
+    return access.is_write && access.operand.region >= plan.layout_region(0);
+  });
 }
 
 void MakeDispatchLists(Plan& plan, bool one_lane) {

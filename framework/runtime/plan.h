@@ -293,6 +293,10 @@ struct Plan {
 // messages: `MatMul(y) with 4096 bytes, Tanh(z) with 1024 bytes`.
 std::string LargestValues(const Plan& plan);
 
+// Returns whether instruction `i` updates a variable, that is, runs a kernel without outputs that
+// writes to the variable layout. A kernel with an output there computes a gradient.
+bool WritesVariable(const Plan& plan, size_t i);
+
 // Makes a plan's dispatch lists. If `one_lane` is true, all instructions of a thread are on the
 // compute lane and need no events; set it for devices with inline lanes, and for the bodies of
 // branches and loops.

@@ -124,7 +124,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     }
     bound->progress_ =
         std::make_unique<ThreadProgress>(plan->num_threads, static_cast<int>(entries));
-    bound->thread_statuses_.resize(plan->num_threads);
+    bound->threads_.resize(plan->num_threads);
   }
   bound->params_.replica = rank_;
   for (size_t axis = 0; axis < rows.size(); ++axis) {
@@ -338,14 +338,15 @@ absl::Status BoundPlan::RunThread(int thread, MonotonicTime deadline) {
   const DispatchList& list = plan_->dispatch_of(thread);
   Lane& lane = replica_.device().lane_of_thread(thread);
   const bool traced = traced_.load(std::memory_order_relaxed);
-  if (traced) thread_spans_[thread].resize(list.instructions.size());
-  int i = 0;
+  ThreadRun& run = threads_[thread];
+  if (traced) run.spans.resize(list.instructions.size());
+  int& i = run.reached;
   for (const int stop : list.stops) {
     for (; i < stop; ++i) {
       const Instruction& instruction = list.instructions[i];
       absl::Status status;
       if (traced) [[unlikely]] {
-        status = RunTraced(list, i, &thread_spans_[thread][i]);
+        status = RunTraced(list, i, &run.spans[i]);
       } else if (instruction.kind == InstructionKind::kKernel) [[likely]] {
         const KernelArgs args(kernel_bases_.data(), &plan_->operands[instruction.first_operand],
                               instruction.num_inputs, instruction.num_outputs);
@@ -356,7 +357,6 @@ absl::Status BoundPlan::RunThread(int thread, MonotonicTime deadline) {
       if (!status.ok()) [[unlikely]]
         return WithInstruction(status, plan_->instructions[list.original[i]]);
       progress_->Advance(thread, i + 1);
-      if (thread == 0) reached_ = i + 1;
     }
     if (i < static_cast<int>(list.instructions.size())) MF_RETURN_IF_ERROR(CheckTime(deadline));
   }
@@ -367,23 +367,30 @@ void BoundPlan::RunOtherThread(int thread, MonotonicTime deadline) {
   if (thread >= plan_->num_threads) return;
   progress_->Begin(thread);
   // Thread 0 first prepares the memory.
-  absl::Status& status = thread_statuses_[thread];
-  status = progress_->Await(thread, /*other=*/0, /*entries=*/0, deadline);
-  if (status.ok()) status = CatchOutOfMemory([&] { return RunThread(thread, deadline); });
-  progress_->End(thread, /*failed=*/!status.ok());
+  ThreadRun& run = threads_[thread];
+  run.reached = 0;
+  run.status = progress_->Await(thread, /*other=*/0, /*entries=*/0, deadline);
+  if (run.status.ok()) run.status = CatchOutOfMemory([&] { return RunThread(thread, deadline); });
+  progress_->End(thread, /*failed=*/!run.status.ok());
 }
 
 absl::Status BoundPlan::WithOtherThreads(absl::FunctionRef<absl::Status()> run) {
   progress_->Begin(0);
-  thread_statuses_[0] = CatchOutOfMemory(run);
-  progress_->End(0, /*failed=*/!thread_statuses_[0].ok());
+  threads_[0].reached = 0;
+  threads_[0].status = CatchOutOfMemory(run);
+  reached_ = threads_[0].reached;
+  progress_->End(0, /*failed=*/!threads_[0].status.ok());
   progress_->AwaitEnds(0);
-  // Threads are cancelled because of an error of another.
-  const auto failed = absl::c_find_if(thread_statuses_, [](const absl::Status& status) {
-    return !status.ok() && !absl::IsCancelled(status);
+  other_threads_wrote_ = false;
+  for (int t = 1; t < plan_->num_threads; ++t) {
+    other_threads_wrote_ |= threads_[t].reached > plan_->dispatch_of(t).first_write;
+  }
+  // The error of one thread cancels the others.
+  const auto failed = absl::c_find_if(threads_, [](const ThreadRun& thread) {
+    return !thread.status.ok() && !absl::IsCancelled(thread.status);
   });
-  has_run_ = has_run_ || failed == thread_statuses_.end();
-  return failed != thread_statuses_.end() ? *failed : thread_statuses_[0];
+  has_run_ = has_run_ || failed == threads_.end();
+  return failed != threads_.end() ? failed->status : threads_[0].status;
 }
 
 absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, MonotonicTime deadline,
@@ -391,15 +398,15 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, MonotonicTime de
   if (progress_ != nullptr) {
     const absl::Status status = WithOtherThreads([&]() -> absl::Status {
       MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
-      thread_spans_.assign(plan_->num_threads, {});
+      for (ThreadRun& thread : threads_) thread.spans.clear();
       traced_ = true;
       progress_->Advance(0, 0);
       return RunThread(0, deadline);
     });
     traced_ = false;
     spans->clear();
-    for (std::vector<TraceSpan>& more : thread_spans_) {
-      spans->insert(spans->end(), more.begin(), more.end());
+    for (const ThreadRun& thread : threads_) {
+      spans->insert(spans->end(), thread.spans.begin(), thread.spans.end());
     }
     return EndRun(status);
   }

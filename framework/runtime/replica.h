@@ -170,8 +170,8 @@ class BoundPlan {
 
   // Returns whether the last Run reached its first write of a variable.
   bool wrote() const {
-    return updated_.load(std::memory_order_relaxed) ||
-           (outcome_.wrote && reached_ > plan_->dispatch.first_write);
+    if (updated_.load(std::memory_order_relaxed) || other_threads_wrote_) return true;
+    return outcome_.wrote && reached_ > plan_->dispatch.first_write;
   }
 
   // Returns how long the host took to enqueue the last Run; zero if the host itself computes.
@@ -248,9 +248,14 @@ class BoundPlan {
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // for plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run
   std::unique_ptr<ThreadProgress> progress_;  // null if the plan has one thread
-  // Of the last Run, by thread.
-  std::vector<absl::Status> thread_statuses_;
-  std::vector<std::vector<TraceSpan>> thread_spans_;
+  // The part of one of several threads in the last Run.
+  struct alignas(64) ThreadRun {
+    absl::Status status;
+    int reached = 0;               // 1 + the last entry of its dispatch list that has run
+    std::vector<TraceSpan> spans;  // of RunTraced
+  };
+  std::vector<ThreadRun> threads_;    // empty if the plan has one thread
+  bool other_threads_wrote_ = false;  // whether a thread other than 0 reached its first write
   StepParams params_;
   StepInput input_;                   // of this step
   MonotonicTime deadline_;            // of this step

@@ -28,26 +28,29 @@ void AddBiasToPlanes(const ChannelLayout& g, const T* value, const T* bias, T* o
   }
 }
 
-// Sets sum[c] to the sum of channel c over all rows. Requires rows >= 1.
+// Sets sum[c] to the sum of channel c over all rows, which are `stride` elements apart. Requires
+// rows >= 1.
 template <typename T>
-void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t channels) {
+void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t channels,
+             int64_t stride) {
   std::copy_n(in, channels, sum);
   int64_t r = 1;
   for (; r + 4 <= rows; r += 4) {
-    const T *a = in + r * channels, *b = a + channels, *c = b + channels, *d = c + channels;
+    const T *a = in + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
     for (int64_t i = 0; i < channels; ++i) sum[i] += (a[i] + b[i]) + (c[i] + d[i]);
   }
   for (; r < rows; ++r) {
-    const T* a = in + r * channels;
+    const T* a = in + r * stride;
     for (int64_t i = 0; i < channels; ++i) sum[i] += a[i];
   }
 }
 
-// Adds the sum of all rows to `out`. `block` has room for one row.
+// Adds the sum of all rows, which are `stride` elements apart, to `out`. `block` has room for one
+// row.
 template <typename T>
-void SumAllRows(const ChannelLayout& g, const T* in, T* out, T* block) {
+void SumAllRows(const ChannelLayout& g, int64_t stride, const T* in, T* out, T* block) {
   for (int64_t r = 0; r < g.rows; r += kBlock) {
-    SumRows(in + r * g.channels, block, std::min(kBlock, g.rows - r), g.channels);
+    SumRows(in + r * stride, block, std::min(kBlock, g.rows - r), g.channels, stride);
     for (int64_t i = 0; i < g.channels; ++i) out[i] += block[i];
   }
 }
@@ -84,19 +87,29 @@ absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
-  const ChannelLayout g = ChannelLayout::Of(c, c.input_shape(0));
+  ChannelLayout g = ChannelLayout::Of(c, c.input_shape(0));
+  const int64_t stride = g.channels;  // between rows, if each is one pixel
+  if (c.part() != nullptr) g.channels = c.part()->count;
   return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
     using T = decltype(Wrapping(typename decltype(tag)::type()));
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args) {
-                        T* const out = args.output<T>(0);
-                        std::fill_n(out, g.channels, T{0});
-                        if (g.plane == 1) {
-                          SumAllRows(g, args.input<T>(0), out, args.scratch<T>());
-                        } else {
-                          SumPlanes(g, args.input<T>(0), out);
-                        }
-                      }),
-                      .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
+    KernelPlan plan = {.kernel = MakeKernel([g, stride](const KernelArgs& args) {
+                         T* const out = args.output<T>(0);
+                         std::fill_n(out, g.channels, T{0});
+                         if (g.plane == 1) {
+                           SumAllRows(g, stride, args.input<T>(0), out, args.scratch<T>());
+                         } else {
+                           SumPlanes(g, args.input<T>(0), out);
+                         }
+                       }),
+                       .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
+    if (g.plane > 1) return plan;
+    constexpr int64_t kCacheLine = 64 / sizeof(T);
+    plan.divisible_dims = {{.dim = 0, .multiple = kCacheLine}};
+    if (const DimRange* part = c.part()) {
+      const int channel = c.input_shape(0).rank() - 1;
+      plan.part_inputs = {{0, {channel, part->first, part->count}}};
+    }
+    return plan;
   });
 }
 

@@ -11,6 +11,8 @@
 #include "framework/compiler/invariants.h"
 #include "framework/compiler/plan/choose_kernels.h"
 #include "framework/core/status.h"
+#include "framework/runtime/update_kernel.h"
+#include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
 namespace {
@@ -22,6 +24,10 @@ constexpr double kBytesPerNs = 8;
 // Parts of vectors begin at multiples of this number of elements. It is the length of the longest
 // vector in a register, so that all parts but the last consist of whole vectors.
 constexpr int64_t kMultipleOfElements = 64;
+
+// Parts of a variable that is updated by a product begin at multiples of this number of rows, which
+// are those of a tile of registers (kernels/cpu/product.cc).
+constexpr int64_t kMultipleOfUpdatedRows = 12;
 
 // A way to divide a node: the dimension of each operand that is divided, or -1 if every part has
 // the whole operand. All divided dimensions have equal sizes.
@@ -51,6 +57,25 @@ bool FindLetter(absl::string_view term, char letter, const Shape& shape, int64_t
   return true;
 }
 
+// Returns a kernel that updates some elements of the variables.
+std::unique_ptr<const Kernel> UpdateOfElements(std::unique_ptr<const Kernel> update, int gradient,
+                                               int64_t element_bytes, int64_t first,
+                                               int64_t count) {
+  return MakeKernel([=, update = std::move(update)](const KernelArgs& args) {
+    const std::byte* const of_part = args.input<std::byte>(gradient) + first * element_bytes;
+    update->AsUpdate()->RunPart(args, of_part, first, count);
+  });
+}
+
+// Returns a kernel that updates some rows of the variables by a product of operands with `k` rows.
+std::unique_ptr<const Kernel> UpdateOfRows(std::unique_ptr<const Kernel> update, int left,
+                                           int right, int64_t k, int64_t first, int64_t count) {
+  return MakeKernel([=, update = std::move(update)](const KernelArgs& args) {
+    const ProductRows rows = {args.input<std::byte>(left), args.input<std::byte>(right), k};
+    update->AsUpdateByProduct()->RunRows(args, {&rows, 1}, first, first + count);
+  });
+}
+
 class Divider {
  public:
   explicit Divider(PlanState& s) : s_(s) {}
@@ -58,9 +83,12 @@ class Divider {
   absl::Status Run() {
     s_.parts.resize(s_.graph.id_limit());
     for (const Node* node : s_.graph.Nodes()) {
-      if (!MayBeDivided(*node)) continue;
-      const int64_t useful = UsefulParts(*node);
+      const int64_t useful = MayBeDivided(*node) ? UsefulParts(*node) : 0;
       if (useful < 2) continue;
+      if (node->op().role == OpRole::kWrite) {
+        MF_RETURN_IF_ERROR(DivideUpdate(*node, useful));
+        continue;
+      }
       MF_ASSIGN_OR_RETURN(const Division division, DivisionOf(*node, useful));
       const int parts = static_cast<int>(std::min(useful, division.MaxParts()));
       if (parts > 1) MF_RETURN_IF_ERROR(Divide(*node, division, parts));
@@ -73,15 +101,26 @@ class Divider {
     const KernelPlan& kernel = s_.kernel_plans[node.id()];
     const OpDef& op = node.op();
     if (kernel.kernel == nullptr || kernel.fails_on_data || !kernel.slices.empty()) return false;
-    if (!Computes(op) || op.has(kStateful) || op.has(kRandom) || op.has(kPerReplica)) return false;
-    return node.num_outputs() > 0 && !IsCollective(node) && !s_.invariants->IsComputed(node);
+    if (IsCollective(node) || s_.invariants->IsComputed(node)) return false;
+    if (kernel.kernel->AsUpdate() != nullptr || kernel.kernel->AsUpdateByProduct() != nullptr) {
+      return true;
+    }
+    return Computes(op) && !op.has(kStateful) && !op.has(kRandom) && !op.has(kPerReplica) &&
+           node.num_outputs() > 0;
+  }
+
+  const VariableInfo& VariableOf(const Output& handle) const {
+    return s_.layout->variables()[s_.layout->FindHandle(handle)];
+  }
+  int64_t BytesOf(const Output& value) const {
+    return value.dtype() == DT_RESOURCE ? VariableOf(value).bytes() : s_.LocalBytes(value);
   }
 
   // Returns the number of parts that take long enough.
   int64_t UsefulParts(const Node& node) const {
     double bytes = 0;
     for (int i = 0; i < node.num_inputs(); ++i) {
-      if (!node.is_static_input(i)) bytes += static_cast<double>(s_.LocalBytes(node.input(i)));
+      if (!node.is_static_input(i)) bytes += static_cast<double>(BytesOf(node.input(i)));
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
       bytes += static_cast<double>(s_.LocalBytes(node.output(i)));
@@ -192,6 +231,48 @@ class Divider {
     // A part can overwrite an input only if no other part reads the same elements.
     std::erase_if(s_.kernel_plans[node.id()].in_place,
                   [&](const std::pair<int, int>& pair) { return division.inputs[pair.first] < 0; });
+    s_.parts[node.id()] = std::move(made);
+    return absl::OkStatus();
+  }
+
+  // Divides an optimizer update by elements of the variable or, if it computes its gradient as a
+  // product, by rows.
+  absl::Status DivideUpdate(const Node& node, int64_t useful) {
+    const int gradient = node.input_index(node.op().update_gradient);
+    const bool by_product = gradient < 0;
+    const int left = node.input_index(kLeftOfProduct), right = node.input_index(kRightOfProduct);
+    const VariableInfo& variable = VariableOf(node.input(0));
+    const int64_t elements = variable.shape.num_elements();
+    const Division division = {
+        .size = by_product ? variable.shape.dim(0) : elements,
+        .multiple = by_product ? kMultipleOfUpdatedRows : kMultipleOfElements};
+    const int parts = static_cast<int>(std::min(useful, division.MaxParts()));
+    if (parts < 2) return absl::OkStatus();
+    std::vector<NodePart> made;
+    for (int p = 0; p < parts; ++p) {
+      const int64_t first = FirstOf(division, p, parts);
+      const int64_t count = FirstOf(division, p + 1, parts) - first;
+      const int64_t row = elements / division.size;
+      NodePart& part = made.emplace_back();
+      part.of_update = true;
+      part.inputs.resize(node.num_inputs());
+      for (int i = 0; i < node.num_inputs(); ++i) {
+        if (node.input(i).dtype() == DT_RESOURCE || i == gradient) {
+          part.inputs[i] = DimRange{0, first * row, count * row};
+        }
+      }
+      MF_ASSIGN_OR_RETURN(part.kernel, CreateKernel(s_, node));
+      std::unique_ptr<const Kernel> update = std::move(part.kernel.kernel);
+      if (by_product) {
+        part.inputs[left] = DimRange{1, first, count};
+        const int64_t rows = s_.local_shape(node.input(left)).dim(0);
+        part.kernel.kernel = UpdateOfRows(std::move(update), left, right, rows, first, count);
+        part.kernel.flops = part.kernel.flops / division.size * count;
+      } else {
+        const auto element = static_cast<int64_t>(DataTypeSize(variable.dtype));
+        part.kernel.kernel = UpdateOfElements(std::move(update), gradient, element, first, count);
+      }
+    }
     s_.parts[node.id()] = std::move(made);
     return absl::OkStatus();
   }

@@ -123,8 +123,9 @@ class Emitter {
       int storage = form != forms.end()       ? form->second
                     : node.is_static_input(i) ? -1
                                               : StorageOf(node.input(i));
-      if (part != nullptr) storage = PartOf(storage, node.input(i), part->inputs[i]);
-      writer_.AddOperand(storage);
+      const int whole = storage;
+      if (part != nullptr) storage = PartOf(storage, node.input(i), *part, part->inputs[i]);
+      writer_.AddOperand(part != nullptr && part->of_update ? whole : storage);
       if (storage < 0) continue;
       uses.push_back({storage, false});
       const bool written = node.op().role == OpRole::kWrite && node.input(i).dtype() == DT_RESOURCE;
@@ -132,7 +133,7 @@ class Emitter {
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
       int storage = s_.storage.of(node.output(i));
-      if (part != nullptr) storage = PartOf(storage, node.output(i), part->outputs[i]);
+      if (part != nullptr) storage = PartOf(storage, node.output(i), *part, part->outputs[i]);
       writer_.AddOperand(storage);
       uses.push_back({storage, true});
     }
@@ -140,10 +141,20 @@ class Emitter {
     writer_.Append(instruction, uses);
   }
 
-  // Returns the storage of a part of `value`, which has the given storage.
-  int PartOf(int storage, const Output& value, const std::optional<DimRange>& range) {
+  // Returns the storage of the range of `value` that a part accesses. `storage` is that of `value`.
+  int PartOf(int storage, const Output& value, const NodePart& part,
+             const std::optional<DimRange>& range) {
     if (storage < 0 || !range.has_value()) return storage;
-    return s_.storage.AddPart(storage, s_.local_shape(value), value.dtype(), *range);
+    if (!part.of_update || range->dim > 0) {
+      return s_.storage.AddPart(storage, s_.local_shape(value), value.dtype(), *range);
+    }
+    DataType dtype = value.dtype();
+    if (dtype == DT_RESOURCE) {
+      dtype = s_.layout->variables()[s_.layout->FindHandle(value)].dtype;
+    }
+    const int64_t elements =
+        s_.storage.all[storage].bytes / static_cast<int64_t>(DataTypeSize(dtype));
+    return s_.storage.AddPart(storage, Shape({elements}), dtype, *range);
   }
 
   PlanState& s_;

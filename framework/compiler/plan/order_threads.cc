@@ -77,6 +77,9 @@ class Orderer {
         }
       }
     }
+    // Kernels that can reject their data run on thread 0, before the first write of a variable.
+    if (WritesVariable(plan_, static_cast<size_t>(i))) follow(last_of_thread_0_);
+    if (plan_.instructions[i].thread == 0) last_of_thread_0_ = i;
     std::vector<int> others;
     for (int t = 0; t < plan_.num_threads; ++t) {
       if (t != plan_.instructions[i].thread && last[t] >= 0) others.push_back(last[t]);
@@ -95,6 +98,7 @@ class Orderer {
 
   const Plan& plan_;
   std::map<RegionId, IntervalMap<LastAccesses>> regions_;
+  int last_of_thread_0_ = -1;
   // has_run_[t][u]: the last instruction of thread u of which thread t knows that it has run.
   std::vector<std::vector<int>> has_run_;
   std::vector<std::vector<int>> had_run_;  // the same for the thread of instruction i, after it

@@ -37,11 +37,14 @@ struct ConcatSlice {
 
 // The part of a node that one of the replica's threads computes (DivideAmongThreads).
 struct NodePart {
-  // By input and output; nullopt if the kernel receives the whole operand.
+  // By input and output: what the kernel accesses; nullopt for the whole operand.
   std::vector<std::optional<DimRange>> inputs, outputs;
   std::vector<Shape> input_shapes, output_shapes;
   // True if the node is divided along one of KernelPlan::divisible_dims.
   bool by_kernel = false;
+  // True if the node updates a variable. The kernel receives whole operands, and ranges of
+  // dimension 0 count elements.
+  bool of_update = false;
   KernelPlan kernel = {};
 };
 

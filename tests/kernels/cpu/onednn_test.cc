@@ -335,7 +335,7 @@ TEST(OneDnnKernel, HugeWindowsAreNotSupported) {
       .w = {.in = 5, .out = 5, .size = kWidth, .before = (kWidth - 1) / 2}};
   for (const ConvolutionPart part : {ConvolutionPart::kForward, ConvolutionPart::kBackpropInput,
                                      ConvolutionPart::kBackpropFilter}) {
-    EXPECT_THAT(OneDnnConvolution(part, g, /*keeps_filter=*/false, {}).status(),
+    EXPECT_THAT(OneDnnConvolution(part, g, g, /*keeps_filter=*/false, {}).status(),
                 IsError(absl::StatusCode::kUnimplemented, "window", "too large"));
   }
 }
