@@ -358,7 +358,9 @@ absl::Status BoundPlan::RunThread(int thread, MonotonicTime deadline) {
         return WithInstruction(status, plan_->instructions[list.original[i]]);
       progress_->Advance(thread, i + 1);
     }
-    if (i < static_cast<int>(list.instructions.size())) MF_RETURN_IF_ERROR(CheckTime(deadline));
+    if (i == static_cast<int>(list.instructions.size())) break;
+    if (const absl::Status status = CheckTime(deadline); !status.ok()) [[unlikely]]
+      return WithInstruction(status, plan_->instructions[list.original[i]]);
   }
   return absl::OkStatus();
 }

@@ -39,7 +39,8 @@ ProgramSetting RandomSetting(int64_t batch, Random& random) {
   setting.session.replicas = static_cast<int>(1 + random.Below(4));
   setting.session.queued = random.Below(4) == 0;
   setting.session.queued_device.seed = random.Next();
-  setting.session.threads_per_replica = static_cast<int>(1 + random.Below(3));
+  const bool has_threads = random.Below(4) == 0;  // more threads than cores take long
+  setting.session.threads_per_replica = has_threads ? static_cast<int>(2 + random.Below(2)) : 1;
   setting.session.session.compile.min_part_ns = 0;
   setting.session.session.bucket_bytes = random.Below(2) == 0 ? 64 : 1 << 20;
   if (random.Below(2) == 0) {

@@ -17,12 +17,12 @@
 namespace mirrorflow {
 namespace {
 
-// What a core computes and accesses in a nanosecond, for the decision into how many parts a node is
-// divided. Most kernels are faster.
+// Rates at which a core computes and accesses memory, to estimate how long a node takes. Most kernels
+// are faster.
 constexpr double kFlopsPerNs = 30;
 constexpr double kBytesPerNs = 8;
-// Parts of vectors begin at multiples of this number of elements. It is the length of the longest
-// vector in a register, so that all parts but the last consist of whole vectors.
+// Parts of a vector begin at multiples of this number of elements, which the length of every register
+// divides. All parts but the last then consist of whole registers.
 constexpr int64_t kMultipleOfElements = 64;
 
 // Parts of a variable that is updated by a product begin at multiples of this number of rows, which

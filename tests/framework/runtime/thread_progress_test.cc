@@ -5,12 +5,18 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/is_error.h"
 
 namespace mirrorflow {
 namespace {
 
 MonotonicTime In(absl::Duration time) { return MonotonicTime::Now() + time; }
+
+testing::Matcher<const absl::Status&> IsLate(absl::string_view thread) {
+  return IsError(absl::StatusCode::kDeadlineExceeded, thread, "deadline");
+}
 
 TEST(ThreadProgressTest, ThreadsTakeTurns) {
   constexpr int kThreads = 3, kRuns = 200, kTurns = 20;
@@ -50,12 +56,11 @@ TEST(ThreadProgressTest, CountsOfTheLastRunDoNotCount) {
     progress.End(thread, /*failed=*/false);
   }
   progress.Begin(1);
-  const absl::Status status = progress.Await(1, 0, 0, In(absl::Milliseconds(20)));
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(progress.Await(1, 0, 0, In(absl::Milliseconds(20))), IsLate("thread 0"));
   progress.Begin(0);
   progress.Advance(0, 0);
   EXPECT_TRUE(progress.Await(1, 0, 0, In(absl::ZeroDuration())).ok());
-  EXPECT_FALSE(progress.Await(1, 0, 1, In(absl::Milliseconds(20))).ok());
+  EXPECT_THAT(progress.Await(1, 0, 1, In(absl::Milliseconds(20))), IsLate("thread 0"));
 }
 
 TEST(ThreadProgressTest, FailureEndsWaitsOfTheSameRunOnly) {
@@ -67,17 +72,17 @@ TEST(ThreadProgressTest, FailureEndsWaitsOfTheSameRunOnly) {
   progress.AwaitEnds(0);
   progress.Begin(0);
   progress.Begin(1);
-  const absl::Status status = progress.Await(0, 1, 1, In(absl::Milliseconds(20)));
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(progress.Await(0, 1, 1, In(absl::Milliseconds(20))), IsLate("thread 1"));
 }
 
 TEST(ThreadProgressTest, WaitForThreadThatFailedIsCancelled) {
   ThreadProgress progress(3, 5);
   for (int thread = 0; thread < 3; ++thread) progress.Begin(thread);
   progress.End(2, /*failed=*/true);
-  const absl::Status status = progress.Await(0, 1, 1, In(absl::Minutes(1)));
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
-  EXPECT_EQ(progress.Await(0, 2, 1, In(absl::Minutes(1))).code(), absl::StatusCode::kCancelled);
+  for (const int other : {1, 2}) {
+    EXPECT_THAT(progress.Await(0, other, 1, In(absl::Minutes(1))),
+                IsError(absl::StatusCode::kCancelled, "thread", "failed"));
+  }
 }
 
 }  // namespace
