@@ -17,12 +17,12 @@
 namespace mirrorflow {
 namespace {
 
-// Rates at which a core computes and accesses memory, to estimate how long a node takes. Most kernels
-// are faster.
+// Rates at which a core computes and accesses memory, to estimate how long a node takes. Most
+// kernels are faster.
 constexpr double kFlopsPerNs = 30;
 constexpr double kBytesPerNs = 8;
-// Parts of a vector begin at multiples of this number of elements, which the length of every register
-// divides. All parts but the last then consist of whole registers.
+// Parts of a vector begin at multiples of this number of elements, which the length of every
+// register divides. All parts but the last then consist of whole registers.
 constexpr int64_t kMultipleOfElements = 64;
 
 // Parts of a variable that is updated by a product begin at multiples of this number of rows, which
