@@ -183,6 +183,9 @@ class Divider {
       if (!FindLetter(terms.inputs[i], term[dim], shape, division->size, at)) return false;
       if (*at >= 0 && node.is_static_input(i)) return false;
     }
+    // An op that creates rows may compute them from their indices.
+    const auto is_divided = [](int at) { return at >= 0; };
+    if (absl::c_none_of(division->inputs, is_divided)) return false;
     for (int i = 0; i < node.num_outputs(); ++i) {
       int* const at = &division->outputs.emplace_back();
       const Shape& shape = s_.local_shape(node.output(i));
