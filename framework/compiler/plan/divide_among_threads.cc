@@ -21,6 +21,7 @@ namespace {
 // kernels are faster.
 constexpr double kFlopsPerNs = 30;
 constexpr double kBytesPerNs = 8;
+
 // Parts of a vector begin at multiples of this number of elements, which the length of every
 // register divides. All parts but the last then consist of whole registers.
 constexpr int64_t kMultipleOfElements = 64;
@@ -112,15 +113,17 @@ class Divider {
   const VariableInfo& VariableOf(const Output& handle) const {
     return s_.layout->variables()[s_.layout->FindHandle(handle)];
   }
-  int64_t BytesOf(const Output& value) const {
-    return value.dtype() == DT_RESOURCE ? VariableOf(value).bytes() : s_.LocalBytes(value);
+  // Returns the size of an operand; 0 for a handle, of whose variable a node can read any part.
+  int64_t BytesOf(const Node& node, const Output& value) const {
+    if (value.dtype() != DT_RESOURCE) return s_.LocalBytes(value);
+    return node.op().role == OpRole::kWrite ? VariableOf(value).bytes() : 0;
   }
 
   // Returns the number of parts that take long enough.
   int64_t UsefulParts(const Node& node) const {
     double bytes = 0;
     for (int i = 0; i < node.num_inputs(); ++i) {
-      if (!node.is_static_input(i)) bytes += static_cast<double>(BytesOf(node.input(i)));
+      if (!node.is_static_input(i)) bytes += static_cast<double>(BytesOf(node, node.input(i)));
     }
     for (int i = 0; i < node.num_outputs(); ++i) {
       bytes += static_cast<double>(s_.LocalBytes(node.output(i)));
@@ -160,6 +163,7 @@ class Divider {
       }
     }
     for (const DivisibleDim& divisible : s_.kernel_plans[node.id()].divisible_dims) {
+      if (node.num_outputs() > 1) break;  // the kernel names a dimension of output 0 only
       consider({.inputs = std::vector<int>(node.num_inputs(), -1),
                 .outputs = {divisible.dim},
                 .size = out.dim(divisible.dim),
