@@ -69,9 +69,9 @@ struct Case {
 class ThreadsPerReplicaTest : public testing::TestWithParam<Case> {};
 
 TEST_P(ThreadsPerReplicaTest, TrainingGivesEqualBits) {
-  const auto& [model, batch_size] = GetParam();
+  const Case& of = GetParam();
   ExpectEqualBits([&](int threads) {
-    return Train({.model = model, .batch_size = batch_size, .threads_per_replica = threads});
+    return Train({.model = of.model, .batch_size = of.batch_size, .threads_per_replica = threads});
   });
 }
 
@@ -86,8 +86,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ThreadsPerReplicaTest,
 class ThreadsPerPredictionTest : public testing::TestWithParam<Case> {};
 
 TEST_P(ThreadsPerPredictionTest, InferenceGivesEqualBits) {
-  const auto& [model, rows] = GetParam();
-  ExpectEqualBits([&](int threads) { return Predict(model, rows, threads); });
+  const Case& of = GetParam();
+  ExpectEqualBits([&](int threads) { return Predict(of.model, of.batch_size, threads); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ThreadsPerPredictionTest,
