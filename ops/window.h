@@ -177,6 +177,10 @@ struct ConvolutionGeometry {
   // The stride between output pixels, in elements. It exceeds `out_channels` if the output is a
   // slice of the channels of larger images. NHWC only.
   int64_t out_stride = out_channels;
+  // The filter's output channels, of which the convolution computes `out_channels` that begin with
+  // `first_channel`.
+  int64_t filter_channels = out_channels;
+  int64_t first_channel = 0;
 };
 
 // Reads the geometry of a Conv2D or of one of its gradient ops.

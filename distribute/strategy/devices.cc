@@ -99,18 +99,34 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
   return gpus;
 }
 
-absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
-                                                       std::optional<int> num_cpu_replicas,
-                                                       int threads_per_replica,
-                                                       const LocalWorker& worker) {
+CpuReplicas DefaultCpuReplicas(int cores) {
+  CpuReplicas best;
+  const int most = std::clamp(cores, 1, kMaxDefaultCpuReplicas);
+  for (int replicas = most / 2 + 1; replicas <= most; ++replicas) {
+    const int threads = std::max(cores / replicas, 1);
+    if (replicas * threads >= best.replicas * best.threads_per_replica) best = {replicas, threads};
+  }
+  return best;
+}
+
+absl::StatusOr<LocalDevices> ChooseDevices(std::vector<std::string> devices,
+                                           std::optional<int> num_cpu_replicas,
+                                           std::optional<int> threads_per_replica,
+                                           const LocalWorker& worker) {
+  LocalDevices chosen = {.threads_per_replica = threads_per_replica.value_or(1)};
   if (devices.empty() && !num_cpu_replicas.has_value()) {
     MF_ASSIGN_OR_RETURN(devices, OwnGpus(worker));
   }
   if (devices.empty()) {
     const int own_cores =
         MayUseAllCores() ? NumUsableCores() / std::max(worker.count, 1) : NumUsableCores();
+    const CpuReplicas by_default = DefaultCpuReplicas(own_cores);
+    if (!num_cpu_replicas.has_value() && !threads_per_replica.has_value()) {
+      num_cpu_replicas = by_default.replicas;
+      chosen.threads_per_replica = by_default.threads_per_replica;
+    }
     const int replicas = num_cpu_replicas.value_or(
-        std::clamp(own_cores / std::max(threads_per_replica, 1), 1, kMaxDefaultCpuReplicas));
+        std::clamp(own_cores / std::max(chosen.threads_per_replica, 1), 1, kMaxDefaultCpuReplicas));
     if (replicas < 1 || replicas > kMaxReplicas) {
       return absl::InvalidArgumentError(absl::StrCat(
           "num_cpu_replicas out of range; expected 1 to ", kMaxReplicas, ", got ", replicas));
@@ -119,7 +135,8 @@ absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> 
   }
   MF_RETURN_IF_ERROR(GpusOf(devices).status());
   for (const std::string& device : devices) MF_RETURN_IF_ERROR(CheckDevice(device));
-  return devices;
+  chosen.names = std::move(devices);
+  return chosen;
 }
 
 absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devices,

@@ -32,16 +32,31 @@ struct LocalWorker {
   std::optional<int> index = std::nullopt;
 };
 
+// CPU replicas, each with several threads.
+struct CpuReplicas {
+  int replicas = 1;
+  int threads_per_replica = 1;
+};
+// Returns how a worker with `cores` cores uses them by default: one replica per core, or 5 to 8
+// replicas of several threads, whichever number leaves the fewest cores unused.
+CpuReplicas DefaultCpuReplicas(int cores);
+
+struct LocalDevices {
+  std::vector<std::string> names;
+  int threads_per_replica = 1;  // on CPUs
+};
+
 // Returns `devices` after checking them. If there are none, returns `num_cpu_replicas` CPUs; if
-// that is also unset, returns GPUs or, without a GPU, as many CPUs as there are cores for their
-// `threads_per_replica` threads, but at least 1 and at most 8. The workers on a
-// host divide its GPUs and cores evenly, unless their launcher has already done so: each worker
-// then sees only its own cores, or fewer GPUs than there are workers. Returns InvalidArgument if
-// the GPUs cannot be divided evenly.
-absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
-                                                       std::optional<int> num_cpu_replicas,
-                                                       int threads_per_replica,
-                                                       const LocalWorker& worker = {});
+// that is also unset, returns GPUs or, without a GPU, DefaultCpuReplicas or, if only the number of
+// replicas is free, one for each `threads_per_replica` cores, but at least 1 and at most 8.
+// Replicas whose number was given have one thread by default. The workers on a host divide its GPUs
+// and cores evenly, unless their launcher has already done so: each worker then sees only its own
+// cores, or fewer GPUs than there are workers. Returns InvalidArgument if the GPUs cannot be
+// divided evenly.
+absl::StatusOr<LocalDevices> ChooseDevices(std::vector<std::string> devices,
+                                           std::optional<int> num_cpu_replicas,
+                                           std::optional<int> threads_per_replica,
+                                           const LocalWorker& worker = {});
 
 struct DeviceOptions {
   GpuOptions gpu = {};

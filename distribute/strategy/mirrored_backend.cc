@@ -42,7 +42,7 @@ absl::StatusOr<SessionBackend> CreateMirroredBackend(const Topology& topology,
   if (!gpus.empty()) return CreateGpuBackend(topology, /*worker=*/0, options);
   MF_ASSIGN_OR_RETURN(
       SessionBackend backend,
-      CreateBackend(topology.devices(), {.cpu_threads = options.threads_per_replica},
+      CreateBackend(topology.devices(), {.cpu_threads = *options.threads_per_replica},
                     options.extensions));
   backend.topology = topology;
   backend.has_teams = true;

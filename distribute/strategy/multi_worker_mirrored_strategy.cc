@@ -114,11 +114,12 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   const Cluster& cluster = options.cluster;
   if (!options.join.rejoin_timeout) options.join.rejoin_timeout = cluster.rejoin_timeout;
   MF_RETURN_IF_ERROR(CheckRanges(options));
-  MF_ASSIGN_OR_RETURN(const std::vector<std::string> devices,
+  MF_ASSIGN_OR_RETURN(const LocalDevices devices,
                       ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas,
                                     options.replicas.threads_per_replica,
                                     {cluster.local_size, cluster.local_rank}));
-  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
+  options.replicas.threads_per_replica = devices.threads_per_replica;
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices.names));
   MF_RETURN_IF_ERROR(CheckGpuOptions(gpus, options));
   if (options.replicas.extensions != nullptr) {
     MF_RETURN_IF_ERROR(options.replicas.extensions->Check());
@@ -131,8 +132,8 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
   Failpoint::SetWorker(cluster.task_index);
   PrintWarnings(cluster);
   std::unique_ptr<MultiWorkerMirroredStrategy> strategy(new MultiWorkerMirroredStrategy(
-      options, Topology::OneWorker(devices, /*one_domain=*/gpus.empty()),
-      Describe(devices, gpus, options.replicas,
+      options, Topology::OneWorker(devices.names, /*one_domain=*/gpus.empty()),
+      Describe(devices.names, gpus, options.replicas,
                *options.join.rejoin_timeout > absl::ZeroDuration())));
   if (cluster.num_workers > 1) {
     JoinWorkersOfEnvironment();
@@ -236,7 +237,7 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeCpuBackend(
     absl::Span<const std::string> devices) const {
   const std::shared_ptr<HostMemory> host_memory = joined_->host_memory();
-  DeviceOptions options = {.cpu_threads = options_.replicas.threads_per_replica};
+  DeviceOptions options = {.cpu_threads = *options_.replicas.threads_per_replica};
   if (host_memory != nullptr) {
     options.cpu_memory = [host_memory](size_t bytes) { return host_memory->Allocate(bytes); };
   }

@@ -134,7 +134,7 @@ absl::Status MirroredStrategy::Options::Check() const {
   MF_RETURN_IF_ERROR(CheckTimeouts({{"collective_timeout", collective_timeout.value_or(kDefault)},
                                     {"step_timeout", step_timeout.value_or(kDefault)}}));
   MF_RETURN_IF_ERROR(CheckAtLeast("bucket_bytes", bucket_bytes, 0));
-  MF_RETURN_IF_ERROR(CheckThreadsPerReplica(threads_per_replica));
+  MF_RETURN_IF_ERROR(CheckThreadsPerReplica(threads_per_replica.value_or(1)));
   MF_RETURN_IF_ERROR(CheckAtLeast("max_bytes", max_bytes, 1));
   return CheckAtLeast("max_cached_steps", max_cached_steps, 1);
 }
@@ -157,18 +157,20 @@ SessionOptions MirroredStrategy::Options::ForSessions() const {
           .compile = compile};
 }
 
-absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
+absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& given) {
+  Options options = given.WithTimeouts(absl::Minutes(5), SessionOptions().step_timeout);
   MF_RETURN_IF_ERROR(options.Check());
   MF_ASSIGN_OR_RETURN(
-      const std::vector<std::string> devices,
+      const LocalDevices devices,
       ChooseDevices(options.devices, options.num_cpu_replicas, options.threads_per_replica));
-  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
+  options.threads_per_replica = devices.threads_per_replica;
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices.names));
   MF_RETURN_IF_ERROR(CheckGpuReplicas(gpus, /*num_workers=*/1));
   if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   // GPU replicas exchange data only through a collective library, so each forms its own domain.
   return std::unique_ptr<MirroredStrategy>(
-      new MirroredStrategy(options.WithTimeouts(absl::Minutes(5), SessionOptions().step_timeout),
-                           Topology::OneWorker(devices, /*one_domain=*/gpus.empty())));
+      new MirroredStrategy(options, Topology::OneWorker(devices.names,
+                                                        /*one_domain=*/gpus.empty())));
 }
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {

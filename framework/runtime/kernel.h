@@ -143,11 +143,12 @@ struct DimRange {
   int64_t count = 0;
 };
 
-// A dimension of output 0 along which a kernel can compute a part. Every part begins at a multiple
-// of `multiple`.
+// A dimension of output 0 along which a kernel can compute a part.
 struct DivisibleDim {
   int dim = 0;
-  int64_t multiple = 1;
+  int64_t multiple = 1;  // every part begins at a multiple of it
+  // The inputs of which a part reads only about its share. It reads all of the others.
+  std::vector<int> divided_inputs = {};
 };
 
 // The result of a kernel factory.

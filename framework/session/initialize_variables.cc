@@ -68,7 +68,7 @@ absl::Status RunInitializers(absl::Span<const int> variables, absl::Span<const O
                       compiler.MakeProgram(signature, store.layout()));
   Device& device = replica.device();
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
-                      compiler.MakePlan(*program, {}, device, /*one_thread=*/true));
+                      compiler.MakePlan(*program, {}, device, /*num_threads=*/1));
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<BoundPlan> bound, replica.Bind(plan, {}));
   MF_RETURN_IF_ERROR(bound->Run(kInitializerStep, seed, MonotonicTime::Now() + timeout));
   for (size_t i = 0; i < variables.size(); ++i) {

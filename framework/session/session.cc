@@ -341,25 +341,25 @@ absl::StatusOr<StepPlans> Session::Compile(const PreparedStep& step,
 
 absl::StatusOr<PlanElsewhere> Session::CompileFor(const PreparedStep& step,
                                                   std::vector<Shape> feed_shapes,
-                                                  const Topology& topology,
-                                                  const LinkCosts& link) const {
-  const StepCompiler compiler =
-      compiler_->For(WorldOf(topology, compiler_->target().world.has_teams, link));
+                                                  const Elsewhere& elsewhere) const {
+  const StepCompiler compiler = compiler_->For(
+      WorldOf(elsewhere.topology, compiler_->target().world.has_teams, elsewhere.link));
   Device& device = replicas_->first().device();
-  PlanElsewhere elsewhere;
+  PlanElsewhere result;
   MF_ASSIGN_OR_RETURN(VariableLayout layout,
                       LayOutVariables(graph_, compiler.target().world, device.traits(),
                                       options_.bucket_bytes, can_share_variables_));
-  elsewhere.layout = std::make_unique<const VariableLayout>(std::move(layout));
+  result.layout = std::make_unique<const VariableLayout>(std::move(layout));
   GlobalSignature signature = {step.signature, std::move(feed_shapes)};
-  signature.initialized.assign(elsewhere.layout->variables().size(), true);
-  MF_ASSIGN_OR_RETURN(elsewhere.program, compiler.MakeProgram(signature, *elsewhere.layout));
+  signature.initialized.assign(result.layout->variables().size(), true);
+  MF_ASSIGN_OR_RETURN(result.program, compiler.MakeProgram(signature, *result.layout));
   MF_ASSIGN_OR_RETURN(const RowShards shards,
-                      ShardRows(elsewhere.program->state.axes, {}, topology.world_size()));
+                      ShardRows(result.program->state.axes, {}, elsewhere.topology.world_size()));
   std::vector<int64_t> rows;
   for (const std::vector<int64_t>& of_axis : shards) rows.push_back(of_axis[0]);
-  MF_ASSIGN_OR_RETURN(elsewhere.plan, compiler.MakePlan(*elsewhere.program, rows, device));
-  return elsewhere;
+  MF_ASSIGN_OR_RETURN(
+      result.plan, compiler.MakePlan(*result.program, rows, device, elsewhere.threads_per_replica));
+  return result;
 }
 
 // The connection ---------------------------------------------------------------------------------

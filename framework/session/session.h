@@ -69,6 +69,7 @@ class VariableStore;    // framework/session/variable_store.h
 struct BoundStep;       // framework/session/step_runner.h
 struct LinkCosts;       // framework/runtime/topology.h
 struct Passage;         // framework/workers/rank_exchange.h
+struct Elsewhere;
 struct PlanElsewhere;   // framework/session/step_plans.h
 struct RunLog;          // framework/session/step_runner.h
 struct SessionBackend;  // framework/session/session_backend.h
@@ -211,7 +212,7 @@ class Session {
   absl::StatusOr<StepPlans> Compile(const PreparedStep& step, absl::Span<const Shape> feed_shapes,
                                     const RunOptions& options);
   absl::StatusOr<PlanElsewhere> CompileFor(const PreparedStep& step, std::vector<Shape> feed_shapes,
-                                           const Topology& topology, const LinkCosts& link) const;
+                                           const Elsewhere& elsewhere) const;
 
  private:
   Session(const Graph& graph, SessionBackend& backend, const SessionOptions& options);

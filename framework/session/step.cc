@@ -55,9 +55,9 @@ absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> 
 }
 
 absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step, std::vector<Shape> feed_shapes,
-                                             const Topology& topology, const LinkCosts& link) {
+                                             const Elsewhere& elsewhere) {
   MF_ASSIGN_OR_RETURN(const Session* const session, SessionOf(step.prepared()));
-  return session->CompileFor(*step.prepared(), std::move(feed_shapes), topology, link);
+  return session->CompileFor(*step.prepared(), std::move(feed_shapes), elsewhere);
 }
 
 }  // namespace mirrorflow

@@ -5,6 +5,7 @@
 #define MIRRORFLOW_FRAMEWORK_SESSION_STEP_COMPILER_H_
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,14 +58,14 @@ class StepCompiler {
     return program_(graph_, signature, layout, target_, options_);
   }
   // Compiles a plan for `device`, which becomes this thread's current device. `rows` has one entry
-  // per axis. If `one_thread` is true, the plan does not use the replica's other threads.
+  // per axis. `num_threads` run the replica; by default, as many as the device has.
   absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Program& program,
                                                        const std::vector<int64_t>& rows,
                                                        Device& device,
-                                                       bool one_thread = false) const {
+                                                       std::optional<int> num_threads = {}) const {
     if (absl::Status status = device.MakeCurrent(); !status.ok()) return status;
     DeviceTraits traits = device.traits();
-    if (one_thread) traits.num_threads = 1;
+    traits.num_threads = num_threads.value_or(traits.num_threads);
     return plan_(program, rows, traits, tuning_.get());
   }
   // Returns a compiler for the same kind of replicas in another world. It does not autotune.

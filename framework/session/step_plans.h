@@ -28,16 +28,21 @@ struct StepPlans {
 absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
                                       const RunOptions& options = {});
 
-// The result of CompileStepFor: rank 0's plan in another topology with the same kind of replicas.
+// Where a step could run: replicas of the same kind, arranged in another way.
+struct Elsewhere {
+  Topology topology;
+  LinkCosts link = {};  // between domains
+  int threads_per_replica = 1;
+};
+// The result of CompileStepFor: rank 0's plan.
 struct PlanElsewhere {
   std::unique_ptr<const VariableLayout> layout;
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Plan> plan;
 };
-// Compiles the step for these feed shapes as if the session ran in `topology`, with domains
-// connected by `link`; runs and caches nothing.
+// Compiles the step for these feed shapes as if the session ran elsewhere; runs and caches nothing.
 absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step, std::vector<Shape> feed_shapes,
-                                             const Topology& topology, const LinkCosts& link);
+                                             const Elsewhere& elsewhere);
 
 }  // namespace mirrorflow
 

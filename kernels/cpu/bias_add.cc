@@ -104,7 +104,7 @@ absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
                        .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
     if (g.plane > 1) return plan;
     constexpr int64_t kCacheLine = 64 / sizeof(T);
-    plan.divisible_dims = {{.dim = 0, .multiple = kCacheLine}};
+    plan.divisible_dims = {{.dim = 0, .multiple = kCacheLine, .divided_inputs = {0}}};
     if (const DimRange* part = c.part()) {
       const int channel = c.input_shape(0).rank() - 1;
       plan.part_inputs = {{0, {channel, part->first, part->count}}};

@@ -191,12 +191,10 @@ KernelPlan WithFilterForm(const Algorithm& algorithm, const Geometry& g, Convolu
       form = scratch;
     }
     float* const out = args.output<float>(0);
-    const float* const addend =
-        epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
+    const ConstRows addend = epilogue.AddendOf(args, g.filter_channels);
     const auto finish = [&](int64_t first, int64_t pixels) {
       const Rows rows = {out + first * g.out_stride, g.out_stride};
-      epilogue.Run(rows, addend != nullptr ? addend + first * g.out_channels : nullptr, rows,
-                   pixels, g.out_channels);
+      epilogue.Run(rows, addend.From(first), rows, pixels, g.out_channels);
     };
     algorithm.Run(args.input<float>(images), form, g.bias ? args.input<float>(2) : nullptr, out,
                   scratch + form_floats, finish);
@@ -220,7 +218,7 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
                                       const Geometry& undivided, bool keeps_filter,
                                       const Epilogue& epilogue, int64_t* tile_rows) {
   const absl::Status slower = absl::UnimplementedError("oneDNN is faster");
-  if (!Winograd::Supports(convolution)) return slower;
+  if (!Winograd::Supports(undivided) || !Winograd::Supports(convolution)) return slower;
   const auto flops_of = [](const auto& algorithm) {
     return static_cast<int64_t>(std::min(algorithm.flops(), 9e18));
   };
@@ -278,6 +276,41 @@ KernelPlan Zeros(int64_t bytes) {
               [bytes](const KernelArgs& args) { std::memset(args.output<char>(0), 0, bytes); })};
 }
 
+// How threads divide the output channels of an NHWC convolution whose filter is kept in a form, or
+// of the gradient of a filter. Each thread reads all images, but only its channels of the filter or
+// of the output gradient. For convolutions of small images, which are fast to read and have few
+// rows, this is faster than dividing the rows (HeightPart).
+class ChannelPart {
+ public:
+  explicit ChannelPart(const KernelContext& c)
+      : part_(c.part() != nullptr && c.part()->dim == kChannels ? c.part() : nullptr) {}
+
+  bool is_part() const { return part_ != nullptr; }
+  void SetChannels(Geometry* g) const {
+    if (part_ == nullptr) return;
+    g->first_channel = part_->first;
+    g->out_channels = part_->count;
+  }
+  // Complete the plan of a kernel that can compute some channels.
+  void CompleteForward(const Epilogue& epilogue, bool bias, KernelPlan* plan) const {
+    plan->divisible_dims.push_back(
+        {.dim = kChannels, .multiple = PackedProduct::kColumnMultiple, .divided_inputs = {1}});
+    if (part_ == nullptr) return;
+    if (bias) plan->part_inputs.push_back({2, {0, part_->first, part_->count}});
+    if (epilogue.adds()) plan->part_inputs.push_back({Epilogue::kAddendInput, *part_});
+  }
+  void CompleteFilterGradient(KernelPlan* plan) const {
+    constexpr int64_t kCacheLine = 64 / sizeof(float);
+    plan->divisible_dims = {{.dim = kChannels, .multiple = kCacheLine, .divided_inputs = {2}}};
+    if (part_ != nullptr) plan->part_inputs = {{2, *part_}};
+  }
+
+ private:
+  static constexpr int kChannels = 3;
+
+  const DimRange* part_;  // null if the kernel computes all channels
+};
+
 template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Geometry undivided,
@@ -285,7 +318,9 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const ConvolutionShapes shapes = ShapesOf(part, HeightPart::Undivided(c));
   MF_ASSIGN_OR_RETURN(Geometry g, ConvolutionOf(c.node(), shapes));
   const HeightPart rows(c, undivided.batch, undivided.nchw, undivided.h);
-  if (c.part() != nullptr) g.h = rows.window();
+  g.h = rows.window();
+  const ChannelPart channels(c);
+  channels.SetChannels(&g);
   if (part == ConvolutionPart::kForward && !g.nchw) g.out_stride = c.row_stride();
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
@@ -300,23 +335,35 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   if (shapes.AnyEmpty()) return with_epilogue(Zeros(out_elements * DataTypeSize(dtype)));
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("oneDNN was not tried");
   int64_t tile_rows = 1;
+  const bool keeps_filter = c.changes_rarely(1);
   if (dtype == DT_FLOAT) {
-    plan =
-        OwnConvolution(part, g, undivided, c.changes_rarely(1), epilogue, c.options(), &tile_rows);
+    plan = OwnConvolution(part, g, undivided, keeps_filter, epilogue, c.options(), &tile_rows);
     if (absl::IsUnimplemented(plan.status())) {
-      plan = OneDnnConvolution(part, g, undivided, c.changes_rarely(1), epilogue);
+      plan = OneDnnConvolution(part, g, undivided, keeps_filter, epilogue);
     }
-    if (plan.ok()) plan->supports_row_stride = part == ConvolutionPart::kForward && !g.nchw;
   }
-  if (absl::IsUnimplemented(plan.status())) {
+  const bool is_plain = absl::IsUnimplemented(plan.status());
+  if (is_plain) {
+    if (channels.is_part()) return plan;
     plan = ForType(TypeList<float, double, int32_t>(), dtype, [&]<typename T>(TypeTag<T>) {
       return ByProducts<decltype(Wrapping(T()))>(part, g, out_elements);  // integers wrap
     });
     if (plan.ok()) plan = with_epilogue(*std::move(plan));
   }
   MF_RETURN_IF_ERROR(plan.status());
-  if (plan->flops == 0) plan->flops = ShapesOf(part, c).Flops(WindowSize(g));
-  if (part == ConvolutionPart::kForward) rows.Complete(epilogue.adds(), tile_rows, &*plan);
+  if (plan->flops == 0) {
+    plan->flops = ShapesOf(part, c).Flops(WindowSize(g));
+    const bool has_whole_output = part == ConvolutionPart::kBackpropFilter;
+    if (has_whole_output) plan->flops = plan->flops / undivided.out_channels * g.out_channels;
+  }
+  const bool has_channel_parts = !is_plain && !g.nchw && g.groups == 1;
+  if (part == ConvolutionPart::kForward) {
+    plan->supports_row_stride = !is_plain && !g.nchw;
+    rows.Complete(epilogue.adds(), tile_rows, &*plan);
+    if (has_channel_parts && keeps_filter) channels.CompleteForward(epilogue, g.bias, &*plan);
+  } else if (part == ConvolutionPart::kBackpropFilter && has_channel_parts) {
+    channels.CompleteFilterGradient(&*plan);
+  }
   return plan;
 }
 

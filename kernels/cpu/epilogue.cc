@@ -81,27 +81,28 @@ void Epilogue::Run(const float* in, const float* addend, float* out, int64_t n) 
   }
 }
 
-void Epilogue::Run(const Rows& in, const float* addend, const Rows& out, int64_t rows,
+void Epilogue::Run(const Rows& in, const ConstRows& addend, const Rows& out, int64_t rows,
                    int64_t n) const {
   if (empty() && in.data == out.data) return;
-  if (in.stride == n && out.stride == n) return Run(in.data, addend, out.data, rows * n);
+  const bool adds_contiguous_rows = addend.data == nullptr || addend.stride == n;
+  if (in.stride == n && out.stride == n && adds_contiguous_rows) {
+    return Run(in.data, addend.data, out.data, rows * n);
+  }
   for (int64_t i = 0; i < rows; ++i) {
-    Run(in.data + i * in.stride, addend != nullptr ? addend + i * n : nullptr,
-        out.data + i * out.stride, n);
+    Run(in.data + i * in.stride, addend.From(i).data, out.data + i * out.stride, n);
   }
 }
 
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t rows, int64_t n,
-                   int64_t stride) {
+                   int64_t stride, int64_t addend_stride) {
   if (epilogue.empty()) return plan;
   MF_CHECK(!plan.supports_row_stride);
-  plan.kernel = MakeKernel([epilogue, rows, n, stride, kernel = std::move(plan.kernel)](
-                               const KernelArgs& args, Lane& lane) {
+  plan.kernel = MakeKernel([epilogue, rows, n, stride, addend_stride,
+                            kernel = std::move(plan.kernel)](const KernelArgs& args, Lane& lane) {
     const absl::Status status = kernel->Run(args, lane);
     if (status.ok()) {
       const Rows out = {args.output<float>(0), stride};
-      epilogue.Run(out, epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr, out,
-                   rows, n);
+      epilogue.Run(out, epilogue.AddendOf(args, addend_stride), out, rows, n);
     }
     return status;
   });
@@ -109,7 +110,7 @@ KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t rows, int6
 }
 
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n) {
-  return ThenRun(epilogue, std::move(plan), 1, n, n);
+  return ThenRun(epilogue, std::move(plan), 1, n, n, n);
 }
 
 }  // namespace mirrorflow

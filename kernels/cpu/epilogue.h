@@ -21,6 +21,15 @@ struct Rows {
   int64_t stride;
 };
 
+struct ConstRows {
+  const float* data;  // may be null
+  int64_t stride;
+
+  ConstRows From(int64_t row) const {
+    return {data != nullptr ? data + row * stride : nullptr, stride};
+  }
+};
+
 class Epilogue {
  public:
   Epilogue() = default;
@@ -32,11 +41,16 @@ class Epilogue {
   // The input that is added, if adds(). It must not share memory with the output.
   static constexpr int kAddendInput = 3;
 
+  // Returns the addend, whose rows start `stride` floats apart; it has no data unless adds().
+  ConstRows AddendOf(const KernelArgs& args, int64_t stride) const {
+    return {adds() ? args.input<float>(kAddendInput) : nullptr, stride};
+  }
+
   // Sets out[i] = activation(in[i] + addend[i]) for `n` elements. `addend` is null unless adds().
   // `out` may be `in`.
   void Run(const float* in, const float* addend, float* out, int64_t n) const;
-  // The same for `rows` rows of `n` elements. The rows of `addend` are contiguous.
-  void Run(const Rows& in, const float* addend, const Rows& out, int64_t rows, int64_t n) const;
+  // The same for `rows` rows of `n` elements.
+  void Run(const Rows& in, const ConstRows& addend, const Rows& out, int64_t rows, int64_t n) const;
 
  private:
   enum class Activation {
@@ -55,10 +69,10 @@ class Epilogue {
   Activation activation_ = Activation::kNone;
 };
 
-// Extends `plan`, whose output has `rows` rows of `n` floats, `stride` floats apart, by the
-// epilogue.
+// Extends `plan`, whose output has `rows` rows of `n` floats, by the epilogue. The rows of the
+// output and of the addend start `stride` and `addend_stride` floats apart.
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t rows, int64_t n,
-                   int64_t stride);
+                   int64_t stride, int64_t addend_stride);
 // The same for an output of `n` contiguous floats.
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n);
 

@@ -21,10 +21,14 @@ class HeightPart {
   static const KernelContext& Undivided(const KernelContext& c) {
     return c.part() != nullptr ? c.undivided() : c;
   }
+  // Returns the rows that a kernel computes, or null if it computes all.
+  static const DimRange* Of(const KernelContext& c) {
+    return c.part() != nullptr && c.part()->dim == kHeight ? c.part() : nullptr;
+  }
 
   // `batch` and `h`, the window along the height, are those of the undivided node.
   HeightPart(const KernelContext& c, int64_t batch, bool nchw, const Window& h)
-      : part_(c.part()), undivided_(h), divisible_(batch == 1 && !nchw && h.covers_inputs()) {}
+      : part_(Of(c)), undivided_(h), divisible_(batch == 1 && !nchw && h.covers_inputs()) {}
 
   // Returns the window of the rows that the kernel computes.
   Window window() const {
@@ -34,7 +38,9 @@ class HeightPart {
   // multiple of `multiple`. If `adds` is true, the kernel has an epilogue that adds an input.
   void Complete(bool adds, int64_t multiple, KernelPlan* plan) const {
     plan->divisible_dims.clear();
-    if (divisible_) plan->divisible_dims = {{kHeight, multiple}};
+    if (divisible_) {
+      plan->divisible_dims = {{.dim = kHeight, .multiple = multiple, .divided_inputs = {0}}};
+    }
     if (part_ == nullptr) return;
     plan->part_inputs = {{0, {kHeight, undivided_.first(part_->first), window().in}}};
     if (adds) plan->part_inputs.push_back({Epilogue::kAddendInput, *part_});

@@ -118,8 +118,7 @@ KernelPlan PackedMatMul(const ProductGeometry& whole, int64_t out_stride, const 
       .kernel = MakeKernel([product, epilogue, has_bias = whole.bias](const KernelArgs& args) {
         const float *const a = args.input<float>(0), *const b = args.input<float>(1);
         const float* const bias = has_bias ? args.input<float>(2) : nullptr;
-        const float* const addend =
-            epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
+        const ConstRows addend = epilogue.AddendOf(args, product.n);
         const int64_t n = product.end_column - product.first_column;
         const int64_t rows = PackedProduct::RowsPerPart(product.m);
         for (int64_t row = 0; row < product.m; row += rows) {
@@ -127,7 +126,7 @@ KernelPlan PackedMatMul(const ProductGeometry& whole, int64_t out_stride, const 
           block.m = std::min(rows, product.m - row);
           const Rows out = {args.output<float>(0) + row * product.out_stride, product.out_stride};
           block.Store(a + row * product.k, b, out.data, bias);
-          epilogue.Run(out, addend != nullptr ? addend + row * n : nullptr, out, block.m, n);
+          epilogue.Run(out, addend.From(row), out, block.m, n);
         }
       }),
       .forms = {std::move(form)},
@@ -192,20 +191,20 @@ Algorithm Choose(const KernelContext& c, const Products& p) {
   return p.flops() >= kMinLargeFlops && broadcasts_one ? Algorithm::kOneDnn : Algorithm::kEigen;
 }
 
-// Parts that begin at a multiple of this number of rows or columns consist of whole tiles.
-constexpr int64_t kPartMultiple = PackedProduct::kMaxPart;
+// Parts begin at multiples of this number of rows or columns.
+constexpr int64_t kPartMultiple = PackedProduct::kColumnMultiple;
 
 // Returns the dimensions along which threads can divide a product of two matrices, in addition to
 // contiguous rows of `a`: its columns, and the rows of a transposed `a`. How oneDNN divides its
 // sums into blocks depends on the number of columns and of such rows.
 std::vector<DivisibleDim> DivisibleDims(const KernelContext& c, Algorithm algorithm,
-                                        bool transpose_a, const Epilogue& epilogue) {
+                                        bool transpose_a) {
   const bool are_matrices =
       c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 && c.input_shape(1).rank() == 2;
   const bool is_own = algorithm == Algorithm::kPacked || algorithm == Algorithm::kOwn;
-  if (!is_own || !are_matrices || epilogue.adds()) return {};
-  std::vector<DivisibleDim> dims = {{1, kPartMultiple}};
-  if (transpose_a) dims.push_back({0, kPartMultiple});
+  if (!is_own || !are_matrices) return {};
+  std::vector<DivisibleDim> dims = {{.dim = 1, .multiple = kPartMultiple, .divided_inputs = {1}}};
+  if (transpose_a) dims.push_back({.dim = 0, .multiple = kPartMultiple, .divided_inputs = {0}});
   return dims;
 }
 
@@ -214,6 +213,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   const DimRange* const part = c.part();
   const Products undivided = Products::Of(c.undivided(), transpose_a, transpose_b);
   Products p = part != nullptr ? undivided : Products::Of(c, transpose_a, transpose_b);
+  const Epilogue epilogue = Epilogue::Of(c.node());
   std::vector<std::pair<int, DimRange>> part_inputs;
   if (part != nullptr) {  // the product of two matrices
     ProductGeometry& g = p.g;
@@ -227,8 +227,8 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     if (!by_columns) take(0, transpose_a ? 1 : 0);
     if (by_columns) take(1, transpose_b ? 0 : 1);
     if (by_columns && g.bias) take(2, 0);
+    if (epilogue.adds()) take(Epilogue::kAddendInput, part->dim);
   }
-  const Epilogue epilogue = Epilogue::Of(c.node());
   const Algorithm algorithm = Choose(c.undivided(), undivided);
   // Eigen multiplies matrices with a single row or column in another order.
   if (algorithm == Algorithm::kEigen && p.g.m != undivided.g.m) {
@@ -263,10 +263,12 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   }
   MF_RETURN_IF_ERROR(plan.status());
   const int64_t rows = c.output_shape(0).num_elements() / std::max<int64_t>(p.g.n, 1);
-  if (!runs_epilogue) plan = ThenRun(epilogue, *std::move(plan), rows, p.g.n, p.g.out_stride);
+  if (!runs_epilogue) {
+    plan = ThenRun(epilogue, *std::move(plan), rows, p.g.n, p.g.out_stride, undivided.g.n);
+  }
   // Double precision is exact for every count below 2^53, and no product of sizes overflows it.
   plan->flops = static_cast<int64_t>(std::min(p.flops(), 9e18));
-  plan->divisible_dims = DivisibleDims(c, algorithm, transpose_a, epilogue);
+  plan->divisible_dims = DivisibleDims(c, algorithm, transpose_a);
   plan->part_inputs = std::move(part_inputs);
   return plan;
 }

@@ -44,9 +44,14 @@ memory::desc FloatFilter(const ConvolutionGeometry& g,
   return memory::desc(dims, memory::data_type::f32, layout);
 }
 
-// Describes a filter in the graph's layout.
-memory::desc PlainFilter(const ConvolutionGeometry& g) {
-  return FloatFilter(g, g.groups > 1 ? memory::format_tag::hwigo : memory::format_tag::hwio);
+// Describes the convolution's channels of a filter in the graph's layout, which begins with
+// channel 0.
+memory::desc PlainFilter(ConvolutionGeometry g) {
+  if (g.groups > 1) return FloatFilter(g, memory::format_tag::hwigo);
+  const memory::dims channels = FloatFilter(g).dims();
+  g.out_channels = g.filter_channels;
+  return FloatFilter(g, memory::format_tag::hwio)
+      .submemory_desc(channels, {g.first_channel, 0, 0, 0});
 }
 
 // Returns whether each output pixel depends only on the input pixel at its place, and the channels
@@ -169,6 +174,7 @@ struct Blocks {
   // The stride between output pixels. oneDNN's fast implementations support only `out_channels`.
   // For other strides, the primitive writes a block to scratch memory, and the epilogue moves it.
   int64_t out_stride = 0;
+  int64_t addend_stride = 0;  // between pixels of the epilogue's addend
   Epilogue epilogue = {};
 
   int64_t out_floats() const { return out_pixels * out_channels; }  // per unit
@@ -185,6 +191,7 @@ Blocks BlocksOf(const ConvolutionGeometry& g, const Epilogue& epilogue) {
                    .out_pixels = by_pixels ? 1 : g.h.out * g.w.out,
                    .out_channels = g.out_channels,
                    .out_stride = g.out_stride,
+                   .addend_stride = g.filter_channels,
                    .epilogue = epilogue};
   blocks.size = blocks.units;
   const bool finishes = blocks.moves() || !epilogue.empty();
@@ -244,11 +251,13 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
                                     const PrimitivePtr& primitive, int input, bool keeps_filter,
                                     const Blocks& blocks = {}) {
   const memory::desc& layout = primitive->desc(1);
+  const std::string reorder_key = absl::StrCat("reorder for ", key, ", channels from ",
+                                               g.first_channel, " of ", g.filter_channels);
   MF_ASSIGN_OR_RETURN(Reorder::Ptr filter_reorder,
-                      Reorder::OfFilter(absl::StrCat("reorder for ", key), PlainFilter(g), layout));
+                      Reorder::OfFilter(reorder_key, PlainFilter(g), layout));
   std::vector<OperandForm> forms;
   if (keeps_filter && filter_reorder != nullptr) {
-    forms.push_back(FormOf(/*input=*/1, key, filter_reorder, /*transposed=*/false));
+    forms.push_back(FormOf(/*input=*/1, reorder_key, filter_reorder, /*transposed=*/false));
     filter_reorder = nullptr;
   }
   Scratch scratch;
@@ -263,8 +272,7 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
         MF_RETURN_IF_ERROR(filter.Load(lane, args.input<float>(1), start));
         const void* const weights = filter.Address(args.input<float>(1), start);
         const Epilogue& epilogue = blocks.epilogue;
-        const float* const addend =
-            epilogue.adds() ? args.input<float>(Epilogue::kAddendInput) : nullptr;
+        const ConstRows addend = epilogue.AddendOf(args, blocks.addend_stride);
         for (int64_t next = 0; next < blocks.units; next += blocks.size) {
           const int64_t first = std::min(next, blocks.units - blocks.size);
           const float* const in = args.input<float>(input) + first * blocks.in_floats;
@@ -277,8 +285,8 @@ absl::StatusOr<KernelPlan> MakePlan(const ConvolutionGeometry& g, const std::str
                                  ? primitive->Run(lane, {in, weights, computed.data, start + pad,
                                                          args.input<float>(2)})
                                  : primitive->Run(lane, {in, weights, computed.data, start + pad}));
-          epilogue.Run(computed, addend != nullptr ? addend + first * blocks.out_floats() : nullptr,
-                       out, blocks.size * blocks.out_pixels, blocks.out_channels);
+          epilogue.Run(computed, addend.From(first * blocks.out_pixels), out,
+                       blocks.size * blocks.out_pixels, blocks.out_channels);
         }
         return absl::OkStatus();
       }),
@@ -337,11 +345,20 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropInput(const ConvolutionGeometry& g
   return MakePlan(g, key, primitive, /*input=*/2, keeps_filter);
 }
 
-absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& g) {
-  const std::string key = Key("convolution backprop filter", g);
+// Copies `count` rows of `floats` floats that start `stride` floats apart.
+void CopyRows(const float* from, int64_t stride, int64_t count, int64_t floats, float* to) {
+  for (int64_t i = 0; i < count; ++i) std::copy_n(from + i * stride, floats, to + i * floats);
+}
+
+// If the geometry names some of the filter's output channels, the output gradient and the result
+// begin with the first of them. oneDNN's fast implementations need contiguous pixels.
+absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& g,
+                                                     const ConvolutionGeometry& undivided) {
+  const absl::string_view implementation = FastestImplementation(undivided);
+  const std::string key = absl::StrCat(Key("convolution backprop filter", g), " ", implementation);
   MF_ASSIGN_OR_RETURN(
       const PrimitivePtr primitive, Cached(key, [&] {
-        const Convolution c(g, FastestImplementation(g));
+        const Convolution c(g, implementation);
         const auto pd = c.Backprop<dnnl::convolution_backward_weights>();
         return std::make_shared<const Primitive>(
             dnnl::convolution_backward_weights(pd),
@@ -350,18 +367,31 @@ absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& 
                                         {DNNL_ARG_DIFF_DST, c.output},
                                         Scratchpad(pd)});
       }));
-  MF_ASSIGN_OR_RETURN(Reorder::Ptr reorder, Reorder::Create(absl::StrCat("reorder for ", key),
-                                                            primitive->desc(1), PlainFilter(g)));
+  ConvolutionGeometry from_first = g;
+  from_first.first_channel = 0;
+  MF_ASSIGN_OR_RETURN(
+      Reorder::Ptr reorder,
+      Reorder::Create(absl::StrCat("reorder for ", key, " of ", g.filter_channels, " channels"),
+                      primitive->desc(1), PlainFilter(from_first)));
   Scratch scratch;
   const StagedOperand gradient(std::move(reorder), primitive->desc(1), &scratch);
   const int64_t pad = scratch.Add(primitive->desc(3));
+  const bool is_part = g.out_channels < g.filter_channels;
+  const int64_t pixels = is_part ? scratch.Add(primitive->desc(2)) : 0;
   const int64_t bytes = scratch.bytes();
   return KernelPlan{
       .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
         std::byte* const start = Scratch::Start(args, bytes);
         float* const out = args.output<float>(0);
+        const float* output_gradient = args.input<float>(2);
+        if (is_part) {
+          auto* const contiguous = reinterpret_cast<float*>(start + pixels);
+          CopyRows(output_gradient, g.filter_channels, g.batch * g.h.out * g.w.out, g.out_channels,
+                   contiguous);
+          output_gradient = contiguous;
+        }
         MF_RETURN_IF_ERROR(primitive->Run(lane, {args.input<float>(0), gradient.Address(out, start),
-                                                 args.input<float>(2), start + pad}));
+                                                 output_gradient, start + pad}));
         return gradient.Store(lane, start, out);
       }),
       .scratch_bytes = bytes};
@@ -407,6 +437,8 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
   };
   const ConvolutionGeometry g = simplified(convolution), whole = simplified(undivided);
   if (FastProduct(part, whole).has_value()) {
+    // The columns of a product depend on how many there are (matmul.cc).
+    if (g.out_channels < whole.out_channels) return absl::UnimplementedError("part of a product");
     return OneDnnProduct(*FastProduct(part, g),
                          keeps_filter && part == ConvolutionPart::kBackpropInput);
   }
@@ -416,7 +448,7 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
     case ConvolutionPart::kBackpropInput:
       return ConvolutionBackpropInput(g, whole, keeps_filter);
     case ConvolutionPart::kBackpropFilter:
-      return ConvolutionBackpropFilter(g);
+      return ConvolutionBackpropFilter(g, whole);
   }
   return absl::UnimplementedError("unknown part of a convolution");
 }

@@ -28,10 +28,10 @@ void CopyRows(const BlockedFilter& f, const float* from, float* to) {
   for (int64_t o = 0; o < f.out_channels; o += kOutBlock, to += f.out_stride) {
     const int64_t count = std::min<int64_t>(kOutBlock, f.out_channels - o);
     for (int64_t i = 0; i < f.in_channels; ++i) {
-      const float* const row = from + i * f.out_channels + o;
+      const float* const row = from + i * f.from_channels + o;
       float* const out = to + i / f.in_block * f.in_stride + i % f.in_block * kOutBlock;
       if (count == kOutBlock) [[likely]] {
-        Fetch(row + kFetchAhead * f.out_channels, kOutBlock);
+        Fetch(row + kFetchAhead * f.from_channels, kOutBlock);
         std::memcpy(out, row, kOutBlock * sizeof(float));
       } else {
         std::memcpy(out, row, count * sizeof(float));
@@ -47,13 +47,13 @@ void CopyTransposed(const BlockedFilter& f, const float* from, float* to) {
   for (int64_t i = 0; i < f.in_channels; i += f.in_block, to += f.in_stride) {
     float* block = to;
     for (int64_t o = 0; o < f.out_channels; o += f.out_block, block += f.out_stride) {
-      const float* const rows = from + i * f.out_channels + o;
+      const float* const rows = from + i * f.from_channels + o;
       for (int64_t k = 0; k < f.in_block; ++k) {
-        Fetch(rows + (k + kFetchAhead) * f.out_channels, f.out_block);
+        Fetch(rows + (k + kFetchAhead) * f.from_channels, f.out_block);
       }
       for (int64_t k = 0; k < f.in_block; k += kTile) {
         for (int64_t l = 0; l < f.out_block; l += kTile) {
-          Transpose8(rows + k * f.out_channels + l, f.out_channels, block + l * f.in_block + k,
+          Transpose8(rows + k * f.from_channels + l, f.from_channels, block + l * f.in_block + k,
                      f.in_block);
         }
       }
@@ -91,17 +91,18 @@ CopyFunction CopyFunctionOf(const BlockedFilter& f) {
 bool BlockedFilter::CanCopy() const { return CopyFunctionOf(*this) != nullptr; }
 
 bool BlockedFilter::IsPlain() const {
-  return !in_is_innermost && in_block == 1 && out_block == out_channels &&
-         in_stride == out_channels && width_stride == in_channels * in_stride &&
-         height_stride == width * width_stride;
+  return from_channels == out_channels && !in_is_innermost && in_block == 1 &&
+         out_block == out_channels && in_stride == out_channels &&
+         width_stride == in_channels * in_stride && height_stride == width * width_stride;
 }
 
 void BlockedFilter::Copy(const float* from, float* to) const {
   const CopyFunction copy = CopyFunctionOf(*this);
+  from += from_channel;
   for (int64_t y = 0; y < height; ++y) {
     for (int64_t x = 0; x < width; ++x) {
       copy(*this, from, to + y * height_stride + x * width_stride);
-      from += in_channels * out_channels;
+      from += in_channels * from_channels;
     }
   }
 }

@@ -24,12 +24,15 @@ struct BlockedFilter {
   int64_t width_stride;
   int64_t in_stride;
   int64_t out_stride;
+  // The graph's filter, of whose output channels `out_channels` are copied, from `from_channel` on.
+  int64_t from_channels = out_channels;
+  int64_t from_channel = 0;
 
   // Returns whether Copy supports this layout.
   bool CanCopy() const;
-  // Returns whether a filter in this layout has the same bytes as in the graph's layout.
+  // Returns whether the copy has the same bytes as the graph's filter.
   bool IsPlain() const;
-  // Copies a filter from the graph's layout, [height, width, in_channels, out_channels]. Fills the
+  // Copies a filter from the graph's layout, [height, width, in_channels, from_channels]. Fills the
   // last block with zeros if `out_channels` is not a multiple of `out_block`. Requires CanCopy().
   void Copy(const float* from, float* to) const;
 };

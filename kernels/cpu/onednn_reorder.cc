@@ -13,11 +13,12 @@ using dnnl::memory;
 
 namespace {
 
+constexpr int kOut = 0, kIn = 1, kHeight = 2, kWidth = 3;
+
 // Returns the blocks of a filter, or nullopt for other layouts and for groups of channels.
 std::optional<BlockedFilter> BlocksOf(const memory::desc& desc) {
   const dnnl_memory_desc_t& d = desc.data;
   const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
-  constexpr int kOut = 0, kIn = 1, kHeight = 2, kWidth = 3;
   if (d.format_kind != dnnl_blocked || d.extra.flags != dnnl_memory_extra_flag_none ||
       d.ndims != 4 || d.offset0 != 0 || blocks.inner_nblks < 1 || blocks.inner_nblks > 2) {
     return std::nullopt;
@@ -75,15 +76,17 @@ absl::StatusOr<Reorder::Ptr> Reorder::Create(const std::string& key, const memor
             std::vector<Primitive::Arg>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, Scratchpad(pd)});
       }));
   const memory::desc scratchpad = primitive->desc(2);
-  return Ptr(new Reorder(std::move(primitive), std::nullopt, to, scratchpad));
+  return Ptr(new Reorder(std::move(primitive), std::nullopt, from, to, scratchpad));
 }
 
 absl::StatusOr<Reorder::Ptr> Reorder::OfFilter(const std::string& key, const memory::desc& from,
                                                const memory::desc& to) {
-  const std::optional<BlockedFilter> blocks = BlocksOf(to);
+  std::optional<BlockedFilter> blocks = BlocksOf(to);
   if (!blocks.has_value() || !blocks->CanCopy()) return Create(key, from, to);
+  blocks->from_channels = from.data.format_desc.blocking.strides[kIn];
+  blocks->from_channel = from.data.offset0;
   if (blocks->IsPlain()) return Ptr();
-  return Ptr(new Reorder(nullptr, blocks, to, /*scratchpad=*/{}));
+  return Ptr(new Reorder(nullptr, blocks, from, to, /*scratchpad=*/{}));
 }
 
 absl::Status Reorder::Run(Lane& lane, const void* from, void* to, void* scratchpad) const {
@@ -97,8 +100,10 @@ OperandForm FormOf(int input, const std::string& key, const Reorder::Ptr& reorde
   Scratch scratch;
   scratch.Add(reorder->scratchpad());
   const int64_t bytes = scratch.bytes();
+  const int64_t first = reorder->from().data.offset0;
   return {.input = input,
-          .key = absl::StrCat(LayoutKey(reorder->to(), key), transposed ? " transposed" : ""),
+          .key = absl::StrCat(LayoutKey(reorder->to(), key), transposed ? " transposed" : "",
+                              first > 0 ? absl::StrCat(" from ", first) : ""),
           .bytes = static_cast<int64_t>(reorder->to().get_size()),
           .scratch_bytes = bytes,
           .make = MakeKernel([reorder, bytes](const KernelArgs& args, Lane& lane) {

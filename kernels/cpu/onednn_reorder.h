@@ -25,25 +25,31 @@ class Reorder {
   using Ptr = std::shared_ptr<const Reorder>;
   static absl::StatusOr<Ptr> Create(const std::string& key, const dnnl::memory::desc& from,
                                     const dnnl::memory::desc& to);
-  // `from` is the filter's layout in the graph.
+  // `from` is the filter's layout in the graph, or some of its output channels.
   static absl::StatusOr<Ptr> OfFilter(const std::string& key, const dnnl::memory::desc& from,
                                       const dnnl::memory::desc& to);
 
+  const dnnl::memory::desc& from() const { return from_; }
   const dnnl::memory::desc& to() const { return to_; }
   const dnnl::memory::desc& scratchpad() const { return scratchpad_; }
   absl::Status Run(Lane& lane, const void* from, void* to, void* scratchpad) const;
 
  private:
   Reorder(PrimitivePtr primitive, const std::optional<BlockedFilter>& blocks,
-          const dnnl::memory::desc& to, const dnnl::memory::desc& scratchpad)
-      : primitive_(std::move(primitive)), blocks_(blocks), to_(to), scratchpad_(scratchpad) {}
+          const dnnl::memory::desc& from, const dnnl::memory::desc& to,
+          const dnnl::memory::desc& scratchpad)
+      : primitive_(std::move(primitive)),
+        blocks_(blocks),
+        from_(from),
+        to_(to),
+        scratchpad_(scratchpad) {}
 
   const PrimitivePtr primitive_;  // null if `blocks_` copies
   const std::optional<BlockedFilter> blocks_;
-  const dnnl::memory::desc to_, scratchpad_;
+  const dnnl::memory::desc from_, to_, scratchpad_;
 };
 
-// Returns the form of input `input` that `reorder` makes. `key` identifies the kernel, and
+// Returns the form of input `input` that `reorder` makes. `key` identifies the reorder, and
 // `transposed` means that the operand is stored as the transpose of what oneDNN describes.
 OperandForm FormOf(int input, const std::string& key, const Reorder::Ptr& reorder, bool transposed);
 

@@ -22,7 +22,7 @@ std::string PackedConvolution::FormKey() const {
 }
 
 void PackedConvolution::MakeForm(const float* filter, float* form) const {
-  ProductOf(1).Pack({filter, g_.out_channels, 1}, form);
+  ProductOf(1).Pack({filter, g_.filter_channels, 1}, form);
 }
 
 void PackedConvolution::CopyInputs(const float* images, int64_t pixel, int64_t first, int64_t count,

@@ -46,9 +46,11 @@ class PackedConvolution {
   int64_t pixels() const { return g_.batch * g_.h.out * g_.w.out; }
   PackedProduct ProductOf(int64_t pixels) const {
     return {.m = pixels,
-            .n = g_.out_channels,
+            .n = g_.filter_channels,
             .k = g_.h.size * g_.w.size * g_.in_channels,
-            .out_stride = g_.out_stride};
+            .out_stride = g_.out_stride,
+            .first_column = g_.first_channel,
+            .end_column = g_.first_channel + g_.out_channels};
   }
   // Copies the inputs [first, first + count) of an output pixel.
   void CopyInputs(const float* images, int64_t pixel, int64_t first, int64_t count,

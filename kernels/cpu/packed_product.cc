@@ -128,43 +128,29 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
   constexpr int64_t kWideTile = kWideTileVectors * kFloats;
   alignas(64) float rows[PackedProduct::kMaxRows * kRowStep];
   const int64_t tiles = (p.m + kTileRows - 1) / kTileRows;
-  const int64_t n = p.end_column - p.first_column;
-  // The panels of a block before and after the columns.
-  const int64_t before = p.first_column,
-                after = RoundUp(p.n, kFloats) - RoundUp(p.end_column, kFloats);
   ForEachBlock(p.k, [&](int64_t first, int64_t depth) MF_INLINE {
     copy(first, depth, rows);
-    b += before * depth;
     const float* const block_bias = first + depth == p.k ? bias : nullptr;
     // Each tile prefetches a part of the next panel.
     Columns c = {.depth = depth,
                  .out_stride = p.out_stride,
                  .add = first > 0,
                  .next_step = 2 * kFloats / tiles};
-    int64_t j = 0;
-    if (p.m <= kTileRows / 2) {
-      c.width = kPanel;
-      c.right_offset = kPanel < kWideTile ? kPanel * depth : 2 * kFloats;
-      c.count = kWideTile;
-      for (; j + kWideTile <= n; j += kWideTile, b += kWideTile * depth) {
-        c.b = b;
-        c.out = out + j;
-        c.bias = block_bias != nullptr ? block_bias + j : nullptr;
-        TileOf<kFloats, kTileRows / 2, kWideTileVectors>(p.m, rows, c);
-      }
-    }
-    for (; j < n; j += kPanel) {
-      const int64_t columns = std::min(kPanel, n - j);
-      c.width = RoundUp(columns, kFloats);
-      const float* const next = b + depth * c.width;
-      for (int64_t at = 0; at < columns; at += 2 * kFloats) {
-        c.b = b + at;
-        c.count = columns - at;
-        c.bias = block_bias != nullptr ? block_bias + j + at : nullptr;
+    int64_t j = p.first_column;
+    // Computes the columns from j to the end of its panel.
+    const auto finish_panel = [&]() MF_INLINE {
+      const int64_t panel = j / kPanel * kPanel, end = std::min(panel + kPanel, p.end_column);
+      c.width = RoundUp(std::min(kPanel, p.n - panel), kFloats);
+      const float* const next = b + depth * (panel + c.width);
+      for (; j < end; j += 2 * kFloats) {
+        const int64_t at = j - panel;
+        c.b = b + depth * panel + at;
+        c.count = end - j;
+        c.bias = block_bias != nullptr ? block_bias + j - p.first_column : nullptr;
         c.next = next + depth * at;
         for (int64_t tile = 0, i = 0, count; tile < tiles; ++tile, i += count) {
           count = (p.m - i + tiles - tile - 1) / (tiles - tile);
-          c.out = out + i * p.out_stride + j + at;
+          c.out = out + i * p.out_stride + j - p.first_column;
           if (c.count <= kFloats) {
             TileOf<kFloats, kTileRows, 1>(count, rows + i * kRowStep, c);
           } else {
@@ -173,9 +159,22 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
           c.next += depth * c.next_step;
         }
       }
-      b = next;
+      j = end;
+    };
+    if (p.m <= kTileRows / 2) {
+      if (j % kPanel != 0) finish_panel();
+      for (; j + kWideTile <= p.end_column; j += kWideTile) {
+        c.width = kPanel;
+        c.right_offset = kPanel < kWideTile ? kPanel * depth : 2 * kFloats;
+        c.count = kWideTile;
+        c.b = b + depth * j;
+        c.out = out + j - p.first_column;
+        c.bias = block_bias != nullptr ? block_bias + j - p.first_column : nullptr;
+        TileOf<kFloats, kTileRows / 2, kWideTileVectors>(p.m, rows, c);
+      }
     }
-    b += after * depth;
+    while (j < p.end_column) finish_panel();
+    b += depth * RoundUp(p.n, kFloats);
   });
 }
 

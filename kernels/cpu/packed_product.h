@@ -25,7 +25,7 @@ struct PackedProduct {
   int64_t k;
   int64_t out_stride = n;  // between rows of the result, in floats
   // The columns that Store computes; `out` and `bias` begin with the first. It must be a multiple
-  // of kMaxPart.
+  // of kColumnMultiple.
   int64_t first_column = 0;
   int64_t end_column = n;
 
@@ -38,6 +38,7 @@ struct PackedProduct {
   void ForEachPart(
       absl::FunctionRef<void(int64_t row, int64_t first, int64_t count, int64_t offset)> use) const;
   static constexpr int64_t kMaxPart = 64;
+  static constexpr int64_t kColumnMultiple = 32;
 
   // Sets out = a · b + bias, where `b` is packed. `bias` has n floats or is null.
   // Requires 0 < m <= kMaxRows and k > 0.

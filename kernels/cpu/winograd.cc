@@ -145,7 +145,7 @@ int64_t Winograd::FirstPixelOf(int64_t row) const {
 
 std::string Winograd::FormKey() const {
   return absl::StrCat("winograd ", grid_.tile, windows_ == Windows::kRotated ? " rotated " : " ",
-                      g_.in_channels, " ", g_.out_channels);
+                      g_.in_channels, " ", g_.filter_channels);
 }
 
 int64_t Winograd::FormFloats() const { return elements() * ProductOf(1).PackedFloats(); }
@@ -157,7 +157,7 @@ int64_t Winograd::ScratchFloats() const {
 
 void Winograd::MakeForm(const float* filter, float* form) const {
   const PackedProduct product = ProductOf(1);
-  const int64_t in = g_.in_channels, out = g_.out_channels;
+  const int64_t in = g_.in_channels, out = g_.filter_channels;
   const auto transform = grid_.tile == 2 ? TransformFilter<2> : TransformFilter<4>;
   product.ForEachPart([&](int64_t row, int64_t first, int64_t count, int64_t offset) {
     alignas(64) float rotated[9][PackedProduct::kMaxPart];

@@ -74,7 +74,12 @@ class Winograd {
   int64_t elements() const { return grid_.elements(); }
   // The product that computes one element of `tiles` tiles.
   PackedProduct ProductOf(int64_t tiles) const {
-    return {.m = tiles, .n = g_.out_channels, .k = g_.in_channels};
+    return {.m = tiles,
+            .n = g_.filter_channels,
+            .k = g_.in_channels,
+            .out_stride = g_.out_channels,
+            .first_column = g_.first_channel,
+            .end_column = g_.first_channel + g_.out_channels};
   }
   void Run(const WinogradGrid::Block& block, const float* images, const float* form,
            const float* bias, float* out, float* scratch) const;

@@ -26,7 +26,7 @@ void TransformOutputGradient(const ConvolutionGeometry& g, const float* image, i
   constexpr int kSize = kTile + 2;
   WithVectorsOf(g.out_channels, [&](auto width) MF_INLINE {
     constexpr int kFloats = decltype(width)::value;
-    PixelsAt<kTile, kFloats> pixels(image, g.h.out, g.w.out, g.out_channels, y, x);
+    PixelsAt<kTile, kFloats> pixels(image, g.h.out, g.w.out, g.filter_channels, y, x);
     for (int64_t c = 0; c < g.out_channels; c += kFloats) {
       pixels.WithChannels(c, [&](const auto load) MF_INLINE {
         TransformSquare<kTile, kSize, kFloats>(
@@ -39,21 +39,22 @@ void TransformOutputGradient(const ConvolutionGeometry& g, const float* image, i
   });
 }
 
-// Transforms sums over tiles back to the gradients of `pairs` windows. Element e of a sum is at
-// from + e * step, and element i of a gradient is stored at to + i * pairs.
+// Transforms sums over tiles back to the gradients of `count` windows. Element e of a sum is at
+// from + e * step, and element i of a gradient is stored at to + i * to_step.
 template <int kTile>
-void TransformFilterGradient(const float* from, int64_t step, int64_t pairs, float* to) {
+void TransformFilterGradient(const float* from, int64_t step, int64_t count, float* to,
+                             int64_t to_step) {
   constexpr int kSize = kTile + 2;
-  WithVectorsOf(pairs, [&](auto width) MF_INLINE {
+  WithVectorsOf(count, [&](auto width) MF_INLINE {
     constexpr int kFloats = decltype(width)::value;
-    for (int64_t p = 0; p < pairs; p += kFloats) {
+    for (int64_t p = 0; p < count; p += kFloats) {
       TransformSquare<kSize, 3, kFloats>(
           [&](int i, int j) MF_INLINE -> const auto& {
             return VectorAt<kFloats>(from + (i * kSize + j) * step + p);
           },
           [](const auto* in, auto* out) MF_INLINE { Transform<kTile>::FilterGradient(in, out); },
           [&](int i, int j, const auto& v)
-              MF_INLINE { Store<kFloats>(to + (i * 3 + j) * pairs + p, v); });
+              MF_INLINE { Store<kFloats>(to + (i * 3 + j) * to_step + p, v); });
     }
   });
 }
@@ -63,9 +64,10 @@ void TransformFilterGradient(const float* from, int64_t step, int64_t pairs, flo
 WinogradFilterGradient::WinogradFilterGradient(const ConvolutionGeometry& g, int64_t tile)
     : g_(g), grid_(g, tile) {
   // With more tiles, the matrices of an element would not stay in the cache. With fewer, adding to
-  // the sums would take longer. With many channels, blocks are smaller to save memory.
+  // the sums would take longer. With many channels, blocks are smaller to save memory. Results
+  // depend on the size of the blocks, so it must not depend on how many channels are computed.
   const int64_t max_tiles =
-      std::clamp<int64_t>((1 << 17) / (g.in_channels + g.out_channels), 32, 256);
+      std::clamp<int64_t>((1 << 17) / (g.in_channels + g.filter_channels), 32, 256);
   block_columns_ = WinogradGrid::PartOf(grid_.columns, max_tiles);
   block_rows_ = WinogradGrid::PartOf(grid_.rows, std::max<int64_t>(max_tiles / block_columns_, 1));
 }
@@ -96,8 +98,8 @@ void WinogradFilterGradient::Run(const float* images, const float* output_gradie
       grid_.ForEachTile(block, [&](int64_t image, int64_t y, int64_t x, int64_t i) {
         transform_input(g_, images + image * g_.h.in * g_.w.in * in, y - g_.h.before,
                         x - g_.w.before, pixels + i * in, in_step);
-        transform_gradient(g_, output_gradient + image * g_.h.out * g_.w.out * out, y, x,
-                           gradients + i * out, out_step);
+        transform_gradient(g_, output_gradient + image * g_.h.out * g_.w.out * g_.filter_channels,
+                           y, x, gradients + i * out, out_step);
       });
       const bool is_first = block.first_row == 0 && block.first_column == 0;
       for (int64_t e = 0; e < elements(); ++e) {
@@ -115,7 +117,15 @@ void WinogradFilterGradient::Run(const float* images, const float* output_gradie
   }
   const auto transform_sums =
       grid_.tile == 2 ? TransformFilterGradient<2> : TransformFilterGradient<4>;
-  transform_sums(sums, sum_step, pairs(), filter_gradient);
+  const int64_t to_step = in * g_.filter_channels;
+  if (out == g_.filter_channels) {
+    transform_sums(sums, sum_step, pairs(), filter_gradient, to_step);
+    return;
+  }
+  for (int64_t i = 0; i < in; ++i) {
+    transform_sums(sums + i * out, sum_step, out, filter_gradient + i * g_.filter_channels,
+                   to_step);
+  }
 }
 
 // Estimates times in the units of Winograd::FastestTile, with constants of the same processor.

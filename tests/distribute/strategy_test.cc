@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "distribute/strategy/devices.h"
 #include "framework/core/status.h"
 #include "framework/graph/text_form.h"
 #include "framework/runtime/variable_layout.h"
@@ -255,6 +256,23 @@ TEST(MirroredStrategyTest, PrintedGraphNamesStrategyOfEachVariable) {
   const Graph read = ParseGraph(text, AllOps()).value();
   EXPECT_TRUE(first->NewSession(read).ok());
   EXPECT_EQ(GraphToText(read), GraphToText(graph, {.comment = nullptr}));
+}
+
+TEST(MirroredStrategyTest, DefaultReplicasShareOutAllCores) {
+  for (int cores = 1; cores <= 128; ++cores) {
+    const CpuReplicas by_default = DefaultCpuReplicas(cores);
+    EXPECT_LE(by_default.replicas, 8);
+    EXPECT_EQ(by_default.threads_per_replica, cores / by_default.replicas);
+    const int unused = cores - by_default.replicas * by_default.threads_per_replica;
+    EXPECT_LE(unused, cores <= 8 || cores % 8 == 0 ? 0 : 4) << cores;
+  }
+}
+
+TEST(MirroredStrategyTest, ChosenReplicasHaveOneThreadByDefault) {
+  EXPECT_EQ(ChooseDevices({}, 3, std::nullopt)->threads_per_replica, 1);
+  EXPECT_EQ(ChooseDevices({"CPU:0"}, std::nullopt, std::nullopt)->threads_per_replica, 1);
+  EXPECT_EQ(ChooseDevices({}, 3, 2)->threads_per_replica, 2);
+  EXPECT_EQ(ChooseDevices({}, std::nullopt, 256)->names.size(), 1);
 }
 
 TEST(MirroredStrategyTest, InvalidDevicesAndReplicaCountsAreRejected) {

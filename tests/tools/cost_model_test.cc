@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/explain/cost_model.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/explain/divide_cores.h"
 
 namespace mirrorflow {
 namespace {
@@ -34,6 +36,13 @@ class PlanOf {
   int Finish(int value) {
     return Add({.kind = InstructionKind::kFinish, .index = Last()}, "AllReduce", {value}, {value});
   }
+
+  // Moves an instruction to another of the replica's threads.
+  void RunOn(int instruction, int thread) {
+    plan_.instructions[instruction].thread = static_cast<int16_t>(thread);
+    plan_.num_threads = std::max(plan_.num_threads, thread + 1);
+  }
+  void Wait(int instruction, int other) { plan_.waits.push_back({instruction, other}); }
 
   // Sets how many bytes of `value` the instruction accesses.
   void Resize(int instruction, int value, int64_t bytes) {
@@ -191,6 +200,19 @@ TEST(CriticalPathTest, DisjointPartsOfOneValueAreIndependent) {
                         {.kind = InstructionKind::kCopy, .node = 1}};
   apart.accesses = {{{{1, 0}, 64, true, 1}}, {{{1, 64}, 64, true, 1}}};
   EXPECT_THAT(CriticalPath(apart, {1, 2}), ElementsAre(1));
+}
+
+TEST(ThreadedNs, ThreadsRunSideBySideAndWaitForEachOther) {
+  PlanOf plan;
+  plan.Kernel("First", {}, {0});
+  plan.RunOn(plan.Kernel("Part", {0}, {1}), 1);
+  plan.Kernel("Part", {0}, {2});
+  plan.Kernel("Last", {1, 2}, {3});
+  EXPECT_THAT(ThreadedNs(plan, {10, 20, 50, 5}, 1), DoubleEq(65));  // nothing waits
+  plan.Wait(1, 0);
+  plan.Wait(3, 1);
+  EXPECT_THAT(ThreadedNs(plan, {10, 20, 50, 5}, 1), DoubleEq(10 + 50 + 5));
+  EXPECT_THAT(ThreadedNs(plan, {10, 70, 50, 5}, 1), DoubleEq(10 + 1 + 70 + 1 + 5));
 }
 
 }  // namespace

@@ -83,6 +83,34 @@ class ExplainTest(ProgramTest):
             spans = [e["pid"] for e in self.trace if e.get("cat") == "step"]
             self.assertEqual(sorted(spans), sorted(3 * list(range(replicas))))
 
+    def test_cores_of_a_host_are_divided(self):
+        result = self.run_program(MIRRORFLOW, "explain", "--model=mlp", "--batch_size=3",
+                                  "--replicas=2", "--cores=24", "--numa_nodes=2",
+                                  "--memory_gbps=0.001", "--json=e.json", new_files=["e.json"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [json.loads(line) for line in (self.root / "e.json").read_text().splitlines()]
+        (self.root / "e.json").unlink()
+        divisions = [line for line in lines if "threads_per_replica" in line]
+        # With six rows, more replicas would have none.
+        self.assertEqual([(d["replicas"], d["threads_per_replica"]) for d in divisions],
+                         [(6, 4), (4, 6), (3, 8), (2, 12), (1, 24)])
+        for d in divisions:
+            self.assertGreater(d["replica_ms"], 0)
+            # The memory of this host is very slow.
+            self.assertEqual(d["predicted_ms"], d["memory_ms"])
+        # Every replica has its own values.
+        self.assertGreater(divisions[0]["bytes_per_node"], divisions[-1]["bytes_per_node"])
+        self.assertIn("predicted on 24 cores", result.stdout)
+        self.assertIn("fastest", result.stdout)
+
+    def test_host_flags_are_checked(self):
+        for flag in ("--cores=-1", "--cores=100000", "--numa_nodes=0", "--numa_nodes=2",
+                     "--memory_gbps=-1", "--memory_gbps=inf"):
+            with self.subTest(flag):
+                result = self.run_program(MIRRORFLOW, "explain", "--model=mlp", flag)
+                self.assertEqual(result.returncode, USAGE)
+                self.assertIn(flag.split("=", maxsplit=1)[0], result.stderr)
+
     def test_only_requested_nodes_are_explained(self):
         _, step, ops, path = self.explain("doubled.pbtxt", "--fetch=twice", "--batch_size=1")
         self.check_sums(step, ops, path)

@@ -125,9 +125,10 @@ TEST(ThreadsPerReplica, RandomProductsGiveEqualBits) {
   for (int i = 0; i < 150; ++i) {
     const int64_t m = size(200), k = size(700), n = size(300);
     const bool transpose_a = random() % 2 == 0, transpose_b = random() % 2 == 0;
-    const bool keeps = random() % 2 == 0;
+    const bool keeps = random() % 2 == 0, fuses = random() % 2 == 0;
     SCOPED_TRACE(absl::StrCat(m, "x", k, "x", n, transpose_a ? " aT" : "", transpose_b ? " bT" : "",
-                              keeps ? " constant" : ""));
+                              keeps ? " constant" : "", fuses ? " fused" : ""));
+    const Tensor bias = *NoiseOf(DT_FLOAT, {n}), addend = *NoiseOf(DT_FLOAT, {m, n});
     const Tensor x = *NoiseOf(DT_FLOAT, transpose_a ? Shape({k, m}) : Shape({m, k}));
     const Tensor w = *NoiseOf(DT_FLOAT, transpose_b ? Shape({n, k}) : Shape({k, n}));
     ExpectEqualBits([&](int threads) {
@@ -135,8 +136,9 @@ TEST(ThreadsPerReplica, RandomProductsGiveEqualBits) {
         Output b = ops::Const(s, w);
         // A value that depends on the feed is not kept in a form.
         if (!keeps) b = ops::Add(s, b, ops::Sum(s, in));
-        return ops::Relu(
-            s, ops::MatMul(s, in, b, {.transpose_a = transpose_a, .transpose_b = transpose_b}));
+        Output y = ops::MatMul(s, in, b, {.transpose_a = transpose_a, .transpose_b = transpose_b});
+        if (fuses) y = ops::Add(s, ops::BiasAdd(s, y, ops::Const(s, bias)), ops::Const(s, addend));
+        return ops::Relu(s, y);
       });
     });
   }
@@ -151,17 +153,22 @@ TEST(ThreadsPerReplica, RandomConvolutionsGiveEqualBits) {
     const int64_t batch = random() % 2 == 0 ? 1 : size(5);
     const int64_t h = size(30), w = size(30), window = 1 + 2 * (random() % 3), stride = size(2);
     const int64_t in_channels = random() % 2 == 0 ? 8 * size(16) : size(40);
-    const int64_t out_channels = random() % 2 == 0 ? 8 * size(16) : size(40);
-    const bool keeps = random() % 2 == 0;
+    const int64_t out_channels = random() % 2 == 0 ? 8 * size(40) : size(300);
+    const bool keeps = random() % 3 > 0, fuses = random() % 2 == 0;
     SCOPED_TRACE(absl::StrCat(batch, "x", h, "x", w, "x", in_channels, ", window ", window,
-                              " stride ", stride, " to ", out_channels, keeps ? " constant" : ""));
+                              " stride ", stride, " to ", out_channels, keeps ? " constant" : "",
+                              fuses ? " fused" : ""));
     const Tensor x = *NoiseOf(DT_FLOAT, {batch, h, w, in_channels});
     const Tensor filter = *NoiseOf(DT_FLOAT, {window, window, in_channels, out_channels});
+    const Tensor bias = *NoiseOf(DT_FLOAT, {out_channels});
+    const Tensor addend = *NoiseOf(
+        DT_FLOAT, {batch, (h + stride - 1) / stride, (w + stride - 1) / stride, out_channels});
     ExpectEqualBits([&](int threads) {
       return Compute(x, threads, [&](const Scope& s, Output in) {
         Output f = ops::Const(s, filter);
         if (!keeps) f = ops::Add(s, f, ops::Sum(s, in));
-        const Output y = ops::Conv2D(s, in, f, {1, stride, stride, 1}, "SAME");
+        Output y = ops::Conv2D(s, in, f, {1, stride, stride, 1}, "SAME");
+        if (fuses) y = ops::Add(s, ops::BiasAdd(s, y, ops::Const(s, bias)), ops::Const(s, addend));
         return ops::MaxPool(s, ops::Relu(s, y), {1, 2, 2, 1}, {1, 2, 2, 1}, "SAME");
       });
     });

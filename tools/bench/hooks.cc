@@ -50,9 +50,8 @@ absl::StatusOr<Effect> EffectOf(const TrainingCase& training) {
   for (int worker = 0; worker < training.workers; ++worker) {
     topology.replicas.push_back({.worker = worker, .domain = worker});
   }
-  MF_ASSIGN_OR_RETURN(
-      const PlanElsewhere there,
-      CompileStepFor(t.step, {t.feeds[0].shape(), t.feeds[1].shape()}, topology, LinkCosts()));
+  MF_ASSIGN_OR_RETURN(const PlanElsewhere there,
+                      CompileStepFor(t.step, {t.feeds[0].shape(), t.feeds[1].shape()}, {topology}));
   const std::vector<double> costs(there.plan->instructions.size());
   effect.sent_bytes = PredictExchange(*there.plan, costs, topology, LinkCosts()).sent_bytes;
   return effect;

@@ -90,7 +90,7 @@ absl::Status CheckForPeers(const std::string& path, const StepSelection& step) {
 absl::StatusOr<ReadyStep> PrepareWithout(const GraphCase& of,
                                          const std::vector<std::string>& without) {
   OneDeviceStrategy::Options options{
-      .threads_per_replica = absl::GetFlag(FLAGS_threads_per_replica),
+      .threads_per_replica = absl::GetFlag(FLAGS_threads_per_replica).value_or(1),
       .max_bytes = MaxBytesOfFlags()};
   options.compile.disabled_passes.insert(without.begin(), without.end());
   MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create(options));
@@ -103,7 +103,7 @@ absl::StatusOr<StepRounds> MeasureInference(const std::string& path, int64_t bat
   MF_ASSIGN_OR_RETURN(const GraphCase of, ReadGraphCase(path, batch_size, code));
   const std::vector<std::string> peers = absl::GetFlag(FLAGS_peers);
   if (!peers.empty()) MF_RETURN_IF_ERROR(CheckForPeers(path, of.step));
-  const int threads = absl::GetFlag(FLAGS_threads_per_replica);
+  const int threads = absl::GetFlag(FLAGS_threads_per_replica).value_or(1);
   const PinnedTo cores(0, threads);
   MF_ASSIGN_OR_RETURN(ReadyStep ready, Annotate(PrepareWithout(of, {}), path));
   MF_ASSIGN_OR_RETURN(const StepOutputs fetches, Annotate(ready.step.Run(of.feeds), path));

@@ -121,7 +121,7 @@ absl::StatusOr<TrainingCase> TrainingCaseFromFlags(int replicas) {
   return TrainingCase{.model = absl::GetFlag(FLAGS_model),
                       .batch_size = absl::GetFlag(FLAGS_batch_size),
                       .replicas = absl::GetFlag(FLAGS_replicas).value_or(replicas),
-                      .threads_per_replica = absl::GetFlag(FLAGS_threads_per_replica),
+                      .threads_per_replica = absl::GetFlag(FLAGS_threads_per_replica).value_or(1),
                       .without = absl::GetFlag(FLAGS_without),
                       .optimizer = absl::GetFlag(FLAGS_optimizer),
                       .hook = absl::GetFlag(FLAGS_hook),

@@ -47,11 +47,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Clust
   MF_ASSIGN_OR_RETURN(const int64_t bucket_bytes, BucketBytesOfFlags());
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
-  const int threads = absl::GetFlag(FLAGS_threads_per_replica);
+  const std::optional<int> threads = absl::GetFlag(FLAGS_threads_per_replica);
   const int logical_gpus = absl::GetFlag(FLAGS_logical_gpus);
   if (!replicas.has_value() && logical_gpus == 0 && !cluster.has_value()) {
     return Annotate(OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device),
-                                               .threads_per_replica = threads,
+                                               .threads_per_replica = threads.value_or(1),
                                                .seed = seed,
                                                .max_bytes = MaxBytesOfFlags(),
                                                .compile = compile}),

@@ -2,13 +2,17 @@
 #include "tools/explain/calibrate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
+#include "framework/core/thread.h"
 #include "framework/runtime/trace.h"
 #include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/vectorize.h"
@@ -312,12 +316,36 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
   return fastest;
 }
 
+absl::StatusOr<double> MemoryBytesPerNs(int threads) {
+  constexpr size_t kWords = size_t{1} << 23;  // per thread: more than its part of any cache
+  constexpr int kRounds = 4;
+  const std::vector<int64_t> ones(kWords, 1);
+  std::vector<std::vector<int64_t>> data(threads, ones);
+  std::atomic<int64_t> sum = 0;
+  std::vector<std::thread> readers;
+  absl::Status started;
+  const double begin = NowNs();
+  for (const std::vector<int64_t>& words : data) {
+    absl::StatusOr<std::thread> reader = StartThread("memory bandwidth", [&words, &sum] {
+      for (int round = 0; round < kRounds; ++round) sum += absl::c_accumulate(words, int64_t{0});
+    });
+    started.Update(reader.status());
+    if (reader.ok()) readers.push_back(*std::move(reader));
+  }
+  for (std::thread& reader : readers) reader.join();
+  const double ns = NowNs() - begin;
+  MF_RETURN_IF_ERROR(started);
+  // Reading the sum keeps the compiler from omitting the loops.
+  return static_cast<double>(sum) * sizeof(int64_t) / ns;
+}
+
 absl::StatusOr<Machine> Calibrate(int replicas) {
   Machine machine;
   machine.fma_flops_per_ns = FmaFlopsPerNs();
   CostTable& table = machine.table;
   table.near_bytes = CacheBytes(2, 1 << 20);
-  table.shared_bytes = CacheBytes(3, 32 << 20) / replicas;
+  machine.last_level_cache_bytes = CacheBytes(3, 32 << 20);
+  table.shared_bytes = machine.last_level_cache_bytes / replicas;
   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
   Samples samples, inference;
   for (const Net& net : kNets) {

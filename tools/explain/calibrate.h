@@ -4,6 +4,7 @@
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_CALIBRATE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@ namespace mirrorflow {
 
 struct Machine {
   double fma_flops_per_ns = 0;  // a core's arithmetic limit
+  int64_t last_level_cache_bytes = 0;
   CostTable table;
 };
 
@@ -27,6 +29,9 @@ struct Machine {
 // inference steps. All other ops that do not occur share another, fitted to all ops that are
 // neither matrix products nor convolutions.
 absl::StatusOr<Machine> Calibrate(int replicas);
+
+// Measures how many bytes `threads` threads read from memory per nanosecond, in total.
+absl::StatusOr<double> MemoryBytesPerNs(int threads);
 
 // Runs `step` for `budget`, at least 4 and at most 100 times. Returns the shortest time of each
 // instruction of `plan`, the first replica's plan, in nanoseconds, or 0 for instructions that were

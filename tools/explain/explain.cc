@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/explain/explain.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/choose_transport.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "kernels/cpu/cpu_device.h"
 #include "mirrorflow_debug.h"
 #include "tools/bench/graph_case.h"
 #include "tools/bench/training_case.h"
@@ -17,6 +21,12 @@
 #include "tools/flags/step_flags.h"
 
 ABSL_FLAG(bool, memory, false, "explain: also show how much memory the step uses, by class");
+ABSL_FLAG(int, cores, 0,
+          "explain: also predict the step, with the same global batch, on a host with this many "
+          "cores, for each way to divide them into replicas and threads");
+ABSL_FLAG(int, numa_nodes, 1, "explain --cores: number of NUMA nodes of that host");
+ABSL_FLAG(double, memory_gbps, 0,
+          "explain --cores: memory bandwidth of a NUMA node, in GB/s; default: this machine's");
 
 namespace mirrorflow {
 namespace {
@@ -38,6 +48,37 @@ Topology TopologyOf(const Explanation& e) {
   return topology;
 }
 
+// Adds the prediction for the host that the flags describe.
+absl::Status DivideCoresOfFlags(const Step& step, const std::vector<Shape>& feed_shapes,
+                                Explanation* e) {
+  e->host = {.cores = absl::GetFlag(FLAGS_cores),
+             .numa_nodes = absl::GetFlag(FLAGS_numa_nodes),
+             .bytes_per_ns = absl::GetFlag(FLAGS_memory_gbps),
+             .shared_bytes = e->machine.last_level_cache_bytes};
+  if (e->host.cores == 0) return absl::OkStatus();
+  if (e->host.bytes_per_ns == 0) {
+    MF_ASSIGN_OR_RETURN(e->host.bytes_per_ns, MemoryBytesPerNs(NumUsableCores()));
+  }
+  MF_ASSIGN_OR_RETURN(e->divisions, DivideCores(step, feed_shapes, e->host, e->machine.table));
+  return absl::OkStatus();
+}
+
+absl::Status CheckHostFlags() {
+  constexpr int kMost = 1024;
+  const int cores = absl::GetFlag(FLAGS_cores), nodes = absl::GetFlag(FLAGS_numa_nodes);
+  MF_RETURN_IF_ERROR(CheckFlagRange("cores", cores, 0, kMost));
+  MF_RETURN_IF_ERROR(CheckFlagRange("numa_nodes", nodes, 1, std::max(cores, 1)));
+  const double gbps = absl::GetFlag(FLAGS_memory_gbps);
+  if (!(gbps >= 0) || std::isinf(gbps)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory_gbps: out of range; expected at least 0, got ", gbps));
+  }
+  if (cores > 0 && absl::GetFlag(FLAGS_workers) > 1) {
+    return absl::InvalidArgumentError("--cores: cannot be combined with --workers");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Report(Explanation e, const VariableLayout& layout) {
   if (absl::GetFlag(FLAGS_memory)) e.memory = MemoryOf(*e.plan, layout);
   PrintExplanation(e);
@@ -51,7 +92,7 @@ absl::Status ExplainStepOfWorkers(const ReadyStep& ready, std::vector<Shape> sha
   const Topology topology = TopologyOf(e);
   const LinkCosts link = LinkCostsOf(*ParseCollectiveKind(e.transport));
   MF_ASSIGN_OR_RETURN(const PlanElsewhere there,
-                      CompileStepFor(ready.step, std::move(shapes), topology, link));
+                      CompileStepFor(ready.step, std::move(shapes), {topology, link}));
   e.plan = there.plan.get();
   MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
   e.predicted_ns = CostsOf(*e.plan, e.machine.table);
@@ -71,6 +112,7 @@ absl::Status ExplainStep(ReadyStep ready, Explanation e) {
   e.plan = plans.plans[0].get();
   MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
   e.predicted_ns = CostsOf(*e.plan, e.machine.table);
+  MF_RETURN_IF_ERROR(DivideCoresOfFlags(ready.step, shapes, &e));
 
   auto run = [&] { return ready.step.Run(ready.feeds).status(); };
   const absl::StatusOr<Rounds> rounds = MeasureInTurns(
@@ -102,6 +144,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(
       CheckFlagRange("batch_size", e.batch_size, 1, std::numeric_limits<int32_t>::max()));
   MF_RETURN_IF_ERROR(CheckGraphFlags());
+  MF_RETURN_IF_ERROR(CheckHostFlags());
   MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
   MF_RETURN_IF_ERROR(CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace)));
   const std::vector<std::string> without = absl::GetFlag(FLAGS_without);

@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "distribute/strategy/devices.h"
 #include "framework/core/json.h"
 #include "framework/core/terminal.h"
 #include "nlohmann/json.hpp"
@@ -229,6 +230,27 @@ void PrintMemory(const StepMemory& memory) {
   }
 }
 
+void PrintDivisions(const Explanation& e) {
+  const Host& host = e.host;
+  PrintLine("");
+  PrintLine(
+      absl::StrFormat("predicted on %d cores, NUMA nodes: %d with %.0f GB/s each; %d rows in all",
+                      host.cores, host.numa_nodes, host.bytes_per_ns, e.batch_size * e.replicas));
+  PrintLine(absl::StrFormat("%8s x %-7s %12s %12s %12s %12s", "replicas", "threads", "step ms",
+                            "replica ms", "memory ms", "MB per node"));
+  const CpuReplicas by_default = DefaultCpuReplicas(host.cores);
+  const auto fastest = absl::c_min_element(
+      e.divisions, [](const auto& a, const auto& b) { return a.step_ns() < b.step_ns(); });
+  for (const CoreDivision& d : e.divisions) {
+    const bool is_default =
+        d.replicas == by_default.replicas && d.threads == by_default.threads_per_replica;
+    PrintLine(absl::StrFormat("%8d x %-7d %12.3f %12.3f %12.3f %12.1f%s%s", d.replicas, d.threads,
+                              d.step_ns() * 1e-6, d.replica_ns * 1e-6, d.memory_ns * 1e-6,
+                              static_cast<double>(d.node_bytes) * 1e-6,
+                              &d == &*fastest ? "  fastest" : "", is_default ? "  default" : ""));
+  }
+}
+
 }  // namespace
 
 void PrintExplanation(const Explanation& e) {
@@ -237,6 +259,7 @@ void PrintExplanation(const Explanation& e) {
   PrintOps(breakdown.ops, breakdown.totals.predicted_ns);
   PrintPath(e, breakdown);
   if (e.memory.has_value()) PrintMemory(*e.memory);
+  if (!e.divisions.empty()) PrintDivisions(e);
 }
 
 std::string ExplanationJson(const Explanation& e) {
@@ -290,6 +313,14 @@ std::string ExplanationJson(const Explanation& e) {
     add_line({{"node", NodeName(plan, i)},
               {"predicted_ms", e.predicted_ns[i] * 1e-6},
               {"share", Percent(e.predicted_ns[i], t.path_ns)}});
+  }
+  for (const CoreDivision& d : e.divisions) {
+    add_line({{"replicas", d.replicas},
+              {"threads_per_replica", d.threads},
+              {"predicted_ms", d.step_ns() * 1e-6},
+              {"replica_ms", d.replica_ns * 1e-6},
+              {"memory_ms", d.memory_ns * 1e-6},
+              {"bytes_per_node", d.node_bytes}});
   }
   return lines;
 }

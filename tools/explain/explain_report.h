@@ -13,6 +13,7 @@
 #include "tools/bench/predict_exchange.h"
 #include "tools/bench/statistics.h"
 #include "tools/explain/calibrate.h"
+#include "tools/explain/divide_cores.h"
 #include "tools/explain/step_memory.h"
 
 namespace mirrorflow {
@@ -32,14 +33,16 @@ struct Explanation {
   Timing measured;                                  // timing of the whole step
   std::vector<double> fastest_ns;                   // by instruction; empty if the step was not run
   std::optional<StepMemory> memory = std::nullopt;  // set if it is to be shown
+  Host host;                                        // the divisions are predicted for it
+  std::vector<CoreDivision> divisions;              // with the same global batch; may be empty
 };
 
 // Prints the explanation as tables. Long tables show only the most expensive rows; the op table
 // also shows the sum of the other rows.
 void PrintExplanation(const Explanation& e);
 
-// Returns one JSON object per line: the step, then each op (`op`), then each node of the critical
-// path (`node`).
+// Returns one JSON object per line: the step, then each op (`op`), each node of the critical path
+// (`node`) and each division of a host's cores (`threads_per_replica`).
 std::string ExplanationJson(const Explanation& e);
 
 }  // namespace mirrorflow

@@ -131,10 +131,12 @@ ExitCode CodeOfWorkers(const absl::Status& status, absl::Span<const absl::Status
 }
 
 absl::Status ChooseDevicesOfFlags(const LocalWorker& worker, MirroredStrategy::Options* options) {
-  MF_ASSIGN_OR_RETURN(options->devices,
+  MF_ASSIGN_OR_RETURN(LocalDevices devices,
                       Annotate(ChooseDevices(options->devices, options->num_cpu_replicas,
                                              options->threads_per_replica, worker),
                                options->devices.empty() ? "--replicas" : "--devices"));
+  options->devices = std::move(devices.names);
+  options->threads_per_replica = devices.threads_per_replica;
   return absl::OkStatus();
 }
 

@@ -13,7 +13,7 @@
 #include "absl/flags/declare.h"
 
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
-ABSL_DECLARE_FLAG(int, threads_per_replica);
+ABSL_DECLARE_FLAG(std::optional<int>, threads_per_replica);
 ABSL_DECLARE_FLAG(std::string, trace);
 ABSL_DECLARE_FLAG(std::string, model);
 ABSL_DECLARE_FLAG(int64_t, batch_size);

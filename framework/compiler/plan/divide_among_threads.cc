@@ -37,8 +37,21 @@ struct Division {
   int64_t size = 0;      // of the dimension
   int64_t multiple = 1;  // at which parts begin
   bool by_kernel = false;
+  double common_bytes = 0;  // of the inputs that every part reads whole
 
   int64_t MaxParts() const { return (size + multiple - 1) / multiple; }
+  // Returns the index at which part `part` of `parts` begins.
+  int64_t FirstOf(int64_t part, int64_t parts) const {
+    return part == parts ? size : MaxParts() * part / parts * multiple;
+  }
+  // Returns the share of the node that the largest part computes, from 0 to 1.
+  double LargestShare(int64_t parts) const {
+    int64_t largest = 0;
+    for (int64_t p = 0; p < parts; ++p) {
+      largest = std::max(largest, FirstOf(p + 1, parts) - FirstOf(p, parts));
+    }
+    return static_cast<double>(largest) / static_cast<double>(size);
+  }
 };
 
 bool IsContiguous(const Shape& shape, int dim) { return shape.num_elements_before(dim) == 1; }
@@ -84,15 +97,20 @@ class Divider {
   absl::Status Run() {
     s_.parts.resize(s_.graph.id_limit());
     for (const Node* node : s_.graph.Nodes()) {
-      const int64_t useful = MayBeDivided(*node) ? UsefulParts(*node) : 0;
+      if (!MayBeDivided(*node)) continue;
+      const double ns = NsOf(*node);
+      const int64_t useful = UsefulParts(ns);
       if (useful < 2) continue;
       if (node->op().role == OpRole::kWrite) {
         MF_RETURN_IF_ERROR(DivideUpdate(*node, useful));
         continue;
       }
-      MF_ASSIGN_OR_RETURN(const Division division, DivisionOf(*node, useful));
-      const int parts = static_cast<int>(std::min(useful, division.MaxParts()));
-      if (parts > 1) MF_RETURN_IF_ERROR(Divide(*node, division, parts));
+      MF_ASSIGN_OR_RETURN(const std::vector<Division> divisions, DivisionsOf(*node, ns, useful));
+      bool is_divided = false;
+      for (auto it = divisions.begin(); it != divisions.end() && !is_divided; ++it) {
+        const int64_t parts = std::min(useful, it->MaxParts());
+        MF_ASSIGN_OR_RETURN(is_divided, Divide(*node, *it, static_cast<int>(parts)));
+      }
     }
     return absl::OkStatus();
   }
@@ -119,32 +137,35 @@ class Divider {
     return node.op().role == OpRole::kWrite ? VariableOf(value).bytes() : 0;
   }
 
-  // Returns the number of parts that take long enough.
-  int64_t UsefulParts(const Node& node) const {
+  double InputBytes(const Node& node, int i) const {
+    return node.is_static_input(i) ? 0 : static_cast<double>(BytesOf(node, node.input(i)));
+  }
+
+  // Estimates how long a single thread takes for the node.
+  double NsOf(const Node& node) const {
     double bytes = 0;
-    for (int i = 0; i < node.num_inputs(); ++i) {
-      if (!node.is_static_input(i)) bytes += static_cast<double>(BytesOf(node, node.input(i)));
-    }
+    for (int i = 0; i < node.num_inputs(); ++i) bytes += InputBytes(node, i);
     for (int i = 0; i < node.num_outputs(); ++i) {
       bytes += static_cast<double>(s_.LocalBytes(node.output(i)));
     }
     const auto flops = static_cast<double>(s_.kernel_plans[node.id()].flops);
-    const double ns = flops / kFlopsPerNs + bytes / kBytesPerNs;
+    return flops / kFlopsPerNs + bytes / kBytesPerNs;
+  }
+
+  // Returns the number of parts that take long enough.
+  int64_t UsefulParts(double ns) const {
     const double threads = s_.traits.num_threads;
     const auto least_ns = static_cast<double>(s_.options.min_part_ns);
     return static_cast<int64_t>(least_ns > 0 ? std::min(ns / least_ns, threads) : threads);
   }
 
-  // Returns the way to divide the node into at most `useful` parts that gives the most parts and,
-  // of several, divides the longest dimension: the parts then have the smallest operands in common.
-  // It has no part if there is none.
-  absl::StatusOr<Division> DivisionOf(const Node& node, int64_t useful) const {
-    Division best;
+  // Returns the ways to divide the node into 2 to `useful` parts. The one whose largest part takes
+  // the least time is first.
+  absl::StatusOr<std::vector<Division>> DivisionsOf(const Node& node, double ns,
+                                                    int64_t useful) const {
+    std::vector<Division> divisions;
     const auto consider = [&](Division division) {
-      const auto rank = [useful](const Division& d) {
-        return std::make_pair(std::min(d.MaxParts(), useful), d.size);
-      };
-      if (rank(division) > rank(best)) best = std::move(division);
+      if (division.MaxParts() > 1) divisions.push_back(std::move(division));
     };
     const Shape& out = s_.local_shape(node.output(0));
     if (node.op().sharding != nullptr) {
@@ -159,18 +180,34 @@ class Divider {
                           ParseShardingTerms(rule.dims, inputs, outputs));
       for (int dim = 0; dim < out.rank() && IsContiguous(out, dim); ++dim) {
         Division division;
-        if (ByRule(node, terms, dim, &division)) consider(std::move(division));
+        if (!ByRule(node, terms, dim, &division)) continue;
+        for (int i = 0; i < node.num_inputs(); ++i) {
+          if (division.inputs[i] < 0) division.common_bytes += InputBytes(node, i);
+        }
+        consider(std::move(division));
       }
     }
     for (const DivisibleDim& divisible : s_.kernel_plans[node.id()].divisible_dims) {
       if (node.num_outputs() > 1) break;  // the kernel names a dimension of output 0 only
-      consider({.inputs = std::vector<int>(node.num_inputs(), -1),
-                .outputs = {divisible.dim},
-                .size = out.dim(divisible.dim),
-                .multiple = divisible.multiple,
-                .by_kernel = true});
+      Division division = {.inputs = std::vector<int>(node.num_inputs(), -1),
+                           .outputs = {divisible.dim},
+                           .size = out.dim(divisible.dim),
+                           .multiple = divisible.multiple,
+                           .by_kernel = true};
+      for (int i = 0; i < node.num_inputs(); ++i) {
+        if (absl::c_linear_search(divisible.divided_inputs, i)) continue;
+        division.common_bytes += InputBytes(node, i);
+      }
+      consider(std::move(division));
     }
-    return best;
+    const auto ns_of = [&](const Division& d) {
+      const double share = d.LargestShare(std::min(useful, d.MaxParts()));
+      const double common = d.common_bytes / kBytesPerNs;
+      return share * (ns - common) + common;
+    };
+    absl::c_stable_sort(divisions,
+                        [&](const Division& a, const Division& b) { return ns_of(a) < ns_of(b); });
+    return divisions;
   }
 
   // Divides the node along dimension `dim` of output 0. Returns false if its sharding rule does not
@@ -200,19 +237,13 @@ class Divider {
     return true;
   }
 
-  // Returns the index at which part `part` of `parts` begins.
-  static int64_t FirstOf(const Division& division, int part, int parts) {
-    if (part == parts) return division.size;
-    return division.MaxParts() * part / parts * division.multiple;
-  }
-
-  // Sets the node's parts, unless no kernel computes them, or their kernels need other forms than
-  // the node's kernel.
-  absl::Status Divide(const Node& node, const Division& division, int parts) {
+  // Sets the node's parts. Returns false if no kernel computes them, or if their kernels need forms
+  // that they do not find.
+  absl::StatusOr<bool> Divide(const Node& node, const Division& division, int parts) {
     std::vector<NodePart> made;
     for (int p = 0; p < parts; ++p) {
-      const int64_t first = FirstOf(division, p, parts);
-      const int64_t count = FirstOf(division, p + 1, parts) - first;
+      const int64_t first = division.FirstOf(p, parts);
+      const int64_t count = division.FirstOf(p + 1, parts) - first;
       NodePart& part = made.emplace_back();
       part.by_kernel = division.by_kernel;
       const auto divide = [&](int dim, const Shape& shape, std::vector<Shape>* shapes) {
@@ -230,16 +261,16 @@ class Divider {
             divide(division.outputs[i], s_.local_shape(node.output(i)), &part.output_shapes));
       }
       absl::StatusOr<KernelPlan> kernel = CreateKernel(s_, node, RowStrideOf(node), part);
-      if (absl::IsUnimplemented(kernel.status())) return absl::OkStatus();
+      if (absl::IsUnimplemented(kernel.status())) return false;
       MF_ASSIGN_OR_RETURN(part.kernel, std::move(kernel));
       for (const auto& [input, range] : part.kernel.part_inputs) part.inputs[input] = range;
-      if (!HasFormsOf(part.kernel, s_.kernel_plans[node.id()], division)) return absl::OkStatus();
+      if (!FindsForms(part.kernel, s_.kernel_plans[node.id()], division)) return false;
     }
     // A part can overwrite an input only if no other part reads the same elements.
     std::erase_if(s_.kernel_plans[node.id()].in_place,
                   [&](const std::pair<int, int>& pair) { return division.inputs[pair.first] < 0; });
     s_.parts[node.id()] = std::move(made);
-    return absl::OkStatus();
+    return true;
   }
 
   // Divides an optimizer update by elements of the variable or, if it computes its gradient as a
@@ -257,8 +288,8 @@ class Divider {
     if (parts < 2) return absl::OkStatus();
     std::vector<NodePart> made;
     for (int p = 0; p < parts; ++p) {
-      const int64_t first = FirstOf(division, p, parts);
-      const int64_t count = FirstOf(division, p + 1, parts) - first;
+      const int64_t first = division.FirstOf(p, parts);
+      const int64_t count = division.FirstOf(p + 1, parts) - first;
       const int64_t row = elements / division.size;
       NodePart& part = made.emplace_back();
       part.of_update = true;
@@ -284,10 +315,18 @@ class Divider {
     return absl::OkStatus();
   }
 
-  // Returns whether the kernel of a part reads the same forms, of whole inputs, as that of the
-  // node.
-  static bool HasFormsOf(const KernelPlan& part, const KernelPlan& whole,
+  // Returns whether the plan can make the forms that the kernel of a part reads. Forms of parts
+  // that the op's sharding rule describes must be those of the node's kernel, of whole inputs.
+  // Other parts read forms of the same inputs, which may contain only what the part needs.
+  static bool FindsForms(const KernelPlan& part, const KernelPlan& whole,
                          const Division& division) {
+    if (division.by_kernel) {
+      return absl::c_all_of(whole.forms, [&](const OperandForm& of_whole) {
+        return absl::c_any_of(part.forms, [&](const OperandForm& of_part) {
+          return of_part.input == of_whole.input;
+        });
+      });
+    }
     return absl::c_equal(part.forms, whole.forms, [&](const OperandForm& a, const OperandForm& b) {
       return a.input == b.input && a.key == b.key && division.inputs[a.input] < 0;
     });

@@ -63,16 +63,16 @@ class Emitter {
   void EmitKernel(const Node& node) {
     KernelPlan& kernel = s_.kernel_plans[node.id()];
     if (kernel.flops > 0) collectives_.FinishUpdates();
-    std::map<int, int> forms;
-    for (const OperandForm& form : kernel.forms) {
-      forms[form.input] = forms_.StorageOf(node.input(form.input), form);
-    }
     const int32_t name = writer_.AddName(node);
     const auto emit = [&](KernelPlan& kernel, const NodePart* part, int thread) {
       const Instruction instruction = {.kind = InstructionKind::kKernel,
                                        .thread = static_cast<int16_t>(thread),
                                        .index = static_cast<int32_t>(plan_.kernels.size()),
                                        .node = name};
+      std::map<int, int> forms;
+      for (const OperandForm& form : kernel.forms) {
+        forms[form.input] = forms_.StorageOf(node.input(form.input), form);
+      }
       EmitCompute(node, instruction, kernel.scratch_bytes, forms, part);
       plan_.kernels.push_back(std::move(kernel.kernel));
       plan_.kernel_flops.push_back(kernel.flops);

@@ -107,6 +107,33 @@ TEST(FoldPaddingTest, DepthwiseConvolutionPads) {
   }
 }
 
+TEST(FoldPaddingTest, MaxPoolOfImagesWithoutNegativesPads) {
+  for (const auto& activation : {ops::Relu, ops::Relu6, ops::Sigmoid}) {
+    for (const std::vector<int32_t>& paddings :
+         {std::vector<int32_t>{0, 0, 1, 1, 1, 1, 0, 0}, {0, 0, 0, 1, 2, 0, 0, 0}}) {
+      Model m;
+      const Output images = ops::Neg(m.root, ops::Abs(m.root, m.x));  // so that zeros matter
+      m.fetches = {ops::MaxPool(m.root,
+                                ops::Pad(m.root, activation(m.root, images), m.Paddings(paddings)),
+                                {1, 3, 3, 1}, {1, 2, 2, 1}, "VALID")};
+      EXPECT_EQ(NumPads(m), 0);
+    }
+  }
+}
+
+TEST(FoldPaddingTest, MaxPoolOfOtherImagesIsLeft) {
+  Model negative;
+  negative.fetches = {ops::MaxPool(negative.root, negative.Pad({0, 0, 1, 1, 1, 1, 0, 0}),
+                                   {1, 3, 3, 1}, {1, 2, 2, 1}, "VALID")};
+  EXPECT_EQ(NumPads(negative), 1);
+  Model average;
+  average.fetches = {ops::AvgPool(average.root,
+                                  ops::Pad(average.root, ops::Relu(average.root, average.x),
+                                           average.Paddings({0, 0, 1, 1, 1, 1, 0, 0})),
+                                  {1, 3, 3, 1}, {1, 2, 2, 1}, "VALID")};
+  EXPECT_EQ(NumPads(average), 1);
+}
+
 TEST(FoldPaddingTest, ChannelsFirstConvolutionPads) {
   Model m({2, 4, 6, 7});
   m.fetches = {m.Convolve(m.Pad({0, 0, 0, 0, 1, 2, 0, 1}), "VALID", {.data_format = "NCHW"})};
