@@ -203,6 +203,9 @@ class KernelContext {
   // Returns the index, in the replica's shard, of the first row that the kernel computes, in rows
   // of the axis along which its output is sharded. It is 0 except in micro-batches.
   virtual int64_t first_row() const { return 0; }
+  // If the node is divided by its sharding rule along dimension `dim` of output 0, returns the
+  // index at which this part begins. Otherwise returns 0.
+  virtual int64_t first_index([[maybe_unused]] int dim) const { return 0; }
   // Returns whether input i is a constant, or a variable that the step does not write. The kernel
   // can then ask for a form of it.
   virtual bool changes_rarely([[maybe_unused]] int i) const { return false; }

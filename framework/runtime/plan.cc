@@ -80,6 +80,15 @@ bool WritesVariable(const Plan& plan, size_t i) {
   });
 }
 
+bool CanReject(const Plan& plan, size_t i) {
+  const Instruction& instruction = plan.instructions[i];
+  if (instruction.kind == InstructionKind::kKernel)
+    return plan.kernel_fails[instruction.index] != 0;
+  if (!RunsPlans(instruction.kind)) return false;
+  const auto& plans = plan.controls[instruction.index].plans;
+  return plans[0]->fails_on_data || plans[1]->fails_on_data;
+}
+
 void MakeDispatchLists(Plan& plan, bool one_lane) {
   std::vector<int32_t> positions(plan.instructions.size());
   plan.dispatch = ListOfThread(plan, 0, one_lane, positions);

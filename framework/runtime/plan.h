@@ -265,11 +265,12 @@ struct Plan {
   int64_t num_arena_values = 0;
   int64_t flops = 0;                  // of matrix products and convolutions
   std::vector<int64_t> kernel_flops;  // the same, by kernel
+  std::vector<char> kernel_fails;     // by kernel: whether it can reject its input data
   int64_t copied_to_buckets = 0;      // bytes copied to form operands of collectives
   // Returns the memory that exists only while forms are made: those that are not kept, and scratch.
   int64_t form_making_bytes() const;
   int64_t form_bytes() const;  // of all forms that the session keeps
-  bool fails_on_data = false;  // whether any kernel can reject its input data
+  bool fails_on_data = false;  // whether any instruction can reject its input data
 
   // The memory that each instruction accesses.
   std::vector<std::vector<MemoryAccess>> accesses;
@@ -296,6 +297,9 @@ std::string LargestValues(const Plan& plan);
 // Returns whether instruction `i` updates a variable, that is, runs a kernel without outputs that
 // writes to the variable layout. A kernel with an output there computes a gradient.
 bool WritesVariable(const Plan& plan, size_t i);
+
+// Returns whether instruction `i` can reject its input data.
+bool CanReject(const Plan& plan, size_t i);
 
 // Makes a plan's dispatch lists. If `one_lane` is true, all instructions of a thread are on the
 // compute lane and need no events; set it for devices with inline lanes, and for the bodies of

@@ -194,15 +194,33 @@ Algorithm Choose(const KernelContext& c, const Products& p) {
 // Parts begin at multiples of this number of rows or columns.
 constexpr int64_t kPartMultiple = PackedProduct::kColumnMultiple;
 
+bool AreMatrices(const KernelContext& c) {
+  return c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 &&
+         c.input_shape(1).rank() == 2;
+}
+
+// Returns how many rows oneDNN computes at once in a product whose `a` is transposed, or `m` for
+// other products. How oneDNN divides its sums into blocks depends on the number of such rows, so
+// results would depend on the number of threads that divide them. In blocks of 256 rows, products
+// take at most 1 % longer.
+int64_t BlockRows(const KernelContext& c, int64_t m, bool transpose_a) {
+  constexpr int64_t kLeast = 256, kMultiple = 16;
+  const int64_t blocks = m / kLeast;
+  if (!transpose_a || !AreMatrices(c) || c.changes_rarely(1) || blocks < 2) return m;
+  const int64_t rows = (m + blocks - 1) / blocks;
+  return (rows + kMultiple - 1) / kMultiple * kMultiple;
+}
+
 // Returns the dimensions along which threads can divide a product of two matrices, in addition to
-// contiguous rows of `a`: its columns, and the rows of a transposed `a`. How oneDNN divides its
-// sums into blocks depends on the number of columns and of such rows.
-std::vector<DivisibleDim> DivisibleDims(const KernelContext& c, Algorithm algorithm,
+// contiguous rows of `a`: its columns, unless oneDNN computes it, and the rows of a transposed `a`.
+std::vector<DivisibleDim> DivisibleDims(const KernelContext& c, Algorithm algorithm, int64_t m,
                                         bool transpose_a) {
-  const bool are_matrices =
-      c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 && c.input_shape(1).rank() == 2;
-  const bool is_own = algorithm == Algorithm::kPacked || algorithm == Algorithm::kOwn;
-  if (!is_own || !are_matrices) return {};
+  if (!AreMatrices(c) || algorithm == Algorithm::kEigen) return {};
+  if (algorithm == Algorithm::kOneDnn) {
+    const int64_t block = BlockRows(c, m, transpose_a);
+    if (block == m) return {};
+    return {{.dim = 0, .multiple = block, .divided_inputs = {0}}};
+  }
   std::vector<DivisibleDim> dims = {{.dim = 1, .multiple = kPartMultiple, .divided_inputs = {1}}};
   if (transpose_a) dims.push_back({.dim = 0, .multiple = kPartMultiple, .divided_inputs = {0}});
   return dims;
@@ -248,6 +266,10 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
       plan = OwnMatMul(c, p.g);
       break;
     case Algorithm::kOneDnn:
+      p.merged.block_rows = p.merged.m;
+      if (p.is_single()) {
+        p.merged.block_rows = BlockRows(c.undivided(), undivided.merged.m, transpose_a);
+      }
       plan = OneDnnProduct(p.merged, part == nullptr && c.changes_rarely(1));
       break;
     case Algorithm::kEigen:
@@ -268,7 +290,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   }
   // Double precision is exact for every count below 2^53, and no product of sizes overflows it.
   plan->flops = static_cast<int64_t>(std::min(p.flops(), 9e18));
-  plan->divisible_dims = DivisibleDims(c, algorithm, transpose_a);
+  plan->divisible_dims = DivisibleDims(c, algorithm, undivided.g.m, transpose_a);
   plan->part_inputs = std::move(part_inputs);
   return plan;
 }

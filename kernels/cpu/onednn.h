@@ -38,6 +38,9 @@ struct ProductGeometry {
   int64_t a_stride = transpose_a ? m : k;
   int64_t b_stride = transpose_b ? k : n;
   int64_t out_stride = n;
+  // The rows of the output that oneDNN computes at once. The last bits of results depend on it. Not
+  // for batches.
+  int64_t block_rows = m;
 };
 // If `keeps_b` is true, the kernel reads input `b` in a form (OperandForm), unless it is a batch.
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b);

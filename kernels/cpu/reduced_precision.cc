@@ -111,6 +111,7 @@ class FloatContext final : public KernelContext {
   const Sharding& output_sharding(int i) const override { return base_.output_sharding(i); }
   const Shape& global_output_shape(int i) const override { return base_.global_output_shape(i); }
   int64_t first_row() const override { return base_.first_row(); }
+  int64_t first_index(int dim) const override { return base_.first_index(dim); }
   const KernelContext& undivided() const override {
     return undivided_ != nullptr ? *undivided_ : *this;
   }

@@ -15,7 +15,7 @@ namespace mirrorflow {
 class FirstRow {
  public:
   FirstRow() = default;
-  FirstRow(const KernelContext& c, int dim) {
+  FirstRow(const KernelContext& c, int dim) : first_in_node_(c.first_index(dim)) {
     const Sharded* s = AsSharded(c.output_sharding(0));
     if (s == nullptr || s->dim != dim) return;
     axis_ = s->axis;
@@ -24,13 +24,16 @@ class FirstRow {
   }
 
   int64_t of(const StepParams& params) const {
-    return factor_ == 0 ? 0 : (params.first_row[axis_] + first_in_shard_) * factor_;
+    const int64_t of_shard =
+        factor_ == 0 ? 0 : (params.first_row[axis_] + first_in_shard_) * factor_;
+    return of_shard + first_in_node_;
   }
 
  private:
   AxisId axis_ = 0;
-  int64_t first_in_shard_ = 0;
-  int64_t factor_ = 0;  // 0 if the rows are not sharded
+  int64_t first_in_shard_ = 0;  // of the node, in rows of the axis
+  int64_t first_in_node_ = 0;   // of the part that a thread computes
+  int64_t factor_ = 0;          // 0 if the rows are not sharded
 };
 
 // The elements of a global random tensor that one replica computes. Element i depends only on i,

@@ -26,13 +26,15 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a correct plan of a training step with at least four collectives, or, if the replicas
-// have several threads, of waits between these, reduced to the parts that CheckPlan examines.
+// Returns a correct plan of a training step with at least four collectives, reduced to the parts
+// that CheckPlan examines. If the replicas have several threads, the plan has at least four waits
+// between these and can reject its data.
 absl::StatusOr<Plan> TrainingPlan(int threads_per_replica = 1) {
   StepPlans plans;
   std::vector<std::unique_ptr<Session>> sessions;  // plans must not outlive layout and graph
   const auto is_large = [&](const Plan& plan) {
-    return threads_per_replica == 1 ? plan.collectives.size() >= 4 : plan.waits.size() >= 4;
+    return threads_per_replica == 1 ? plan.collectives.size() >= 4
+                                    : plan.waits.size() >= 4 && plan.fails_on_data;
   };
   for (uint64_t seed = 1; plans.plans.empty() || !is_large(*plans.plans[0]); ++seed) {
     MF_ASSIGN_OR_RETURN(RandomProgram program, MakeRandomProgram(seed, {.num_ops = 10}));
@@ -51,12 +53,15 @@ absl::StatusOr<Plan> TrainingPlan(int threads_per_replica = 1) {
   Plan plan;
   plan.instructions = from.instructions;
   plan.accesses = from.accesses;
+  plan.kernel_fails = from.kernel_fails;
+  plan.controls = from.controls;
   plan.collectives = from.collectives;
   plan.fetches = from.fetches;
   plan.node_names = from.node_names;
   plan.node_ops = from.node_ops;
   plan.num_events = from.num_events;
   plan.num_threads = from.num_threads;
+  plan.fails_on_data = from.fails_on_data;
   plan.waits = from.waits;
   return plan;
 }

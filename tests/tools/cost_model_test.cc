@@ -208,11 +208,13 @@ TEST(ThreadedNs, ThreadsRunSideBySideAndWaitForEachOther) {
   plan.RunOn(plan.Kernel("Part", {0}, {1}), 1);
   plan.Kernel("Part", {0}, {2});
   plan.Kernel("Last", {1, 2}, {3});
-  EXPECT_THAT(ThreadedNs(plan, {10, 20, 50, 5}, 1), DoubleEq(65));  // nothing waits
+  EXPECT_THAT(ThreadedNs(plan, {1e6, 7e6, 5e6, 5e5}), DoubleEq(7e6));  // nothing waits
   plan.Wait(1, 0);
   plan.Wait(3, 1);
-  EXPECT_THAT(ThreadedNs(plan, {10, 20, 50, 5}, 1), DoubleEq(10 + 50 + 5));
-  EXPECT_THAT(ThreadedNs(plan, {10, 70, 50, 5}, 1), DoubleEq(10 + 1 + 70 + 1 + 5));
+  EXPECT_THAT(ThreadedNs(plan, {1e6, 2e6, 5e6, 5e5}), DoubleEq(1e6 + 5e6 + 5e5));
+  const double waits = ThreadedNs(plan, {1e6, 7e6, 5e6, 5e5}) - (1e6 + 7e6 + 5e5);
+  EXPECT_GT(waits, 0);
+  EXPECT_LT(waits, 1e5);
 }
 
 }  // namespace

@@ -11,7 +11,10 @@
 #include "framework/runtime/variable_layout.h"
 #include "gtest/gtest.h"
 #include "ops/all/ops.h"
+#include "tests/support/is_error.h"
 #include "tools/bench/training_case.h"
+#include "train/initializers.h"
+#include "train/variable.h"
 
 namespace mirrorflow {
 namespace {
@@ -172,6 +175,41 @@ TEST(ThreadsPerReplica, RandomConvolutionsGiveEqualBits) {
         return ops::MaxPool(s, ops::Relu(s, y), {1, 2, 2, 1}, {1, 2, 2, 1}, "SAME");
       });
     });
+  }
+}
+
+// Every part of a kernel names rows of the whole value, and no thread updates a variable before the
+// parts of all threads have accepted their data.
+TEST(ThreadsPerReplica, RejectedRowIsThatOfWholeBatch) {
+  for (const int threads : kThreads) {
+    MirroredStrategy::Options options = {.num_cpu_replicas = 2, .threads_per_replica = threads};
+    options.compile.min_part_ns = 0;
+    options.compile.check_plan = true;
+    const auto strategy = *MirroredStrategy::Create(options);
+    Graph graph;
+    const Scope scope(&graph);
+    Variable sum;
+    {
+      auto mirrored = strategy->scope();
+      sum = CreateVariable(scope, "sum", {}, initializers::Zeros());
+    }
+    const Output logits = ops::Placeholder(scope, DT_FLOAT, {kUnknownDim, 4});
+    const Output labels = ops::Placeholder(scope, DT_INT32, {kUnknownDim});
+    const Output loss =
+        ops::Sum(scope, ops::SparseSoftmaxCrossEntropyWithLogits(scope, logits, labels).loss);
+    const Operation add = ops::AssignAddVariableOp(scope, sum.handle, loss);
+    const auto session = *strategy->NewSession(graph);
+    Step step = *session->Prepare({logits, labels}, {}, {add});
+    const Tensor x = *NoiseOf(DT_FLOAT, {1024, 4});
+    Tensor y = *Tensor::Allocate(DT_INT32, {1024});
+    for (const int64_t bad : {3, 300, 700, 1023}) {
+      y.data<int32_t>()[bad] = 9;
+      EXPECT_THAT(step.Run({x, y}).status(),
+                  IsError(absl::StatusCode::kInvalidArgument, absl::StrCat("position ", bad)));
+      y.data<int32_t>()[bad] = 0;
+    }
+    EXPECT_EQ(session->ReadVariable("sum")->scalar<float>(), 0.0f);
+    EXPECT_TRUE(step.Run({x, y}).ok());
   }
 }
 

@@ -288,27 +288,34 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
     return status;
   }
   MF_RETURN_IF_ERROR(session.TraceTo(nullptr));
-  // A step's spans are in dispatch order; the span of the whole step is the last one.
-  std::vector<int> dispatched;
-  for (const int32_t i : plan.dispatch.original) {
-    if (plan.instructions[i].kind != InstructionKind::kRecord) dispatched.push_back(i);
+  // The spans of each thread are in dispatch order; the span of the whole step is the last one.
+  std::vector<std::vector<int>> dispatched(plan.num_threads);
+  for (int t = 0; t < plan.num_threads; ++t) {
+    const DispatchList& list = plan.dispatch_of(t);
+    for (size_t k = 0; k < list.instructions.size(); ++k) {
+      const InstructionKind kind = list.instructions[k].kind;
+      const bool orders = kind == InstructionKind::kRecord || kind == InstructionKind::kAwait;
+      if (!orders) dispatched[t].push_back(list.original[k]);
+    }
   }
   std::vector<double> fastest(plan.instructions.size(), 0);
-  size_t at = 0;
+  std::vector<size_t> at(plan.num_threads, 0);
   int64_t update_ns = 0;  // update time of the collective whose span comes next
   for (const TraceEvent& event : trace.events()) {
     if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
+    if (event.category == "wait") continue;
     if (event.category == "step") {
-      MF_CHECK(at == dispatched.size());
-      at = 0;
+      for (int t = 0; t < plan.num_threads; ++t) MF_CHECK(at[t] == dispatched[t].size());
+      absl::c_fill(at, 0);
       continue;
     }
     if (event.category == "update") {
       update_ns = event.duration_ns;
       continue;
     }
-    MF_CHECK(at < dispatched.size());
-    double& ns = fastest[dispatched[at++]];
+    const int thread = std::max(event.tid - kNumLanes + 1, 0);
+    MF_CHECK(at[thread] < dispatched[thread].size());
+    double& ns = fastest[dispatched[thread][at[thread]++]];
     const auto took = static_cast<double>(std::max<int64_t>(event.duration_ns + update_ns, 1));
     update_ns = 0;
     ns = ns == 0 ? took : std::min(ns, took);

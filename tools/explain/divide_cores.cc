@@ -42,7 +42,7 @@ absl::StatusOr<CoreDivision> Predict(const Step& step, const std::vector<Shape>&
   // Each thread has a core's own caches.
   table.near_bytes *= division.threads;
   table.shared_bytes = host.shared_bytes * host.numa_nodes / replicas;
-  division.replica_ns = ThreadedNs(plan, CostsOf(plan, table), kWaitNs);
+  division.replica_ns = ThreadedNs(plan, CostsOf(plan, table));
   const double host_bytes = FarBytes(plan, table) * replicas;
   if (host.bytes_per_ns > 0) {
     division.memory_ns = host_bytes / host.numa_nodes / host.bytes_per_ns;
@@ -53,14 +53,14 @@ absl::StatusOr<CoreDivision> Predict(const Step& step, const std::vector<Shape>&
 
 }  // namespace
 
-double ThreadedNs(const Plan& plan, absl::Span<const double> costs, double wait_ns) {
+double ThreadedNs(const Plan& plan, absl::Span<const double> costs) {
   std::vector<double> end(plan.instructions.size(), 0);
   std::vector<double> free_at(plan.num_threads, 0);
   auto wait = plan.waits.begin();
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     double& now = free_at[plan.instructions[i].thread];
     for (; wait != plan.waits.end() && wait->instruction == static_cast<int>(i); ++wait) {
-      now = std::max(now, end[wait->other] + wait_ns);
+      now = std::max(now, end[wait->other] + kWaitNs);
     }
     end[i] = now += costs[i];
   }

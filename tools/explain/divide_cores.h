@@ -37,9 +37,9 @@ struct CoreDivision {
   double step_ns() const { return replica_ns > memory_ns ? replica_ns : memory_ns; }
 };
 
-// Returns how long a replica's threads take to run the plan, if each instruction costs as much as
-// given. A thread that waits for another continues `wait_ns` after it.
-double ThreadedNs(const Plan& plan, absl::Span<const double> costs, double wait_ns);
+// Returns how long a replica's threads take to run the plan if each instruction costs as much as
+// given.
+double ThreadedNs(const Plan& plan, absl::Span<const double> costs);
 
 // Returns all divisions of the host's cores into equal replicas, from one thread per replica to one
 // replica, for a step with these feed shapes. No replica is without a row, unless there is only

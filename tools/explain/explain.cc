@@ -92,7 +92,7 @@ absl::Status ExplainStepOfWorkers(const ReadyStep& ready, std::vector<Shape> sha
   const Topology topology = TopologyOf(e);
   const LinkCosts link = LinkCostsOf(*ParseCollectiveKind(e.transport));
   MF_ASSIGN_OR_RETURN(const PlanElsewhere there,
-                      CompileStepFor(ready.step, std::move(shapes), {topology, link}));
+                      CompileStepFor(ready.step, std::move(shapes), {topology, link, e.threads}));
   e.plan = there.plan.get();
   MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
   e.predicted_ns = CostsOf(*e.plan, e.machine.table);
@@ -116,7 +116,8 @@ absl::Status ExplainStep(ReadyStep ready, Explanation e) {
 
   auto run = [&] { return ready.step.Run(ready.feeds).status(); };
   const absl::StatusOr<Rounds> rounds = MeasureInTurns(
-      {MakeSide(run)}, {.rounds = kRounds, .round_ms = kRoundMs, .canary_threads = e.replicas});
+      {MakeSide(run)},
+      {.rounds = kRounds, .round_ms = kRoundMs, .canary_threads = e.replicas * e.threads});
   TraceWriter trace;
   if (rounds.ok()) {
     e.measured = TimingOf(*rounds, 0);
@@ -139,6 +140,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(CheckArguments("explain", args, 0, 1, "at most one graph file"));
   Explanation e{.replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
+                .threads = absl::GetFlag(FLAGS_threads_per_replica).value_or(1),
                 .workers = absl::GetFlag(FLAGS_workers),
                 .batch_size = absl::GetFlag(FLAGS_batch_size)};
   MF_RETURN_IF_ERROR(
@@ -155,6 +157,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
     MF_RETURN_IF_ERROR(CheckFlagRange("replicas", e.replicas, 1, 64));
   }
   MirroredStrategy::Options options{.num_cpu_replicas = e.workers * e.replicas,
+                                    .threads_per_replica = e.threads,
                                     .max_bytes = MaxBytesOfFlags()};
   options.compile.disabled_passes.insert(without.begin(), without.end());
   MF_ASSIGN_OR_RETURN(auto strategy, Annotate(MirroredStrategy::Create(options), "--replicas"));
@@ -168,6 +171,7 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
     MF_ASSIGN_OR_RETURN(ReadyStep t, PrepareTraining({.model = e.name,
                                                       .batch_size = e.batch_size,
                                                       .replicas = e.replicas,
+                                                      .threads_per_replica = e.threads,
                                                       .without = without,
                                                       .optimizer = optimizer,
                                                       .hook = hook,

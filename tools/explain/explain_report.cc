@@ -48,7 +48,8 @@ struct OpRow {
 // The step's totals.
 struct Totals {
   double predicted_ns = 0;
-  double path_ns = 0;  // time of the critical path
+  double undisturbed_ns = 0;  // with the fastest run of each instruction
+  double path_ns = 0;         // time of the critical path
   double limit_ns = 0;
   double exposed_ns = 0;           // predicted time of exposed communication
   double measured_exposed_ns = 0;  // measured time of exposed communication
@@ -95,8 +96,9 @@ Breakdown BreakDown(const Explanation& e) {
   std::ranges::stable_sort(breakdown.ops, std::ranges::greater(), &OpRow::predicted_ns);
   breakdown.path = CriticalPath(plan, e.predicted_ns);
   for (const int i : breakdown.path) t.path_ns += e.predicted_ns[i];
-  t.predicted_ns = absl::c_accumulate(e.predicted_ns, 0.0);
-  t.limit_ns = static_cast<double>(plan.flops) / e.machine.fma_flops_per_ns;
+  t.predicted_ns = ThreadedNs(plan, e.predicted_ns);
+  if (!e.fastest_ns.empty()) t.undisturbed_ns = ThreadedNs(plan, e.fastest_ns);
+  t.limit_ns = static_cast<double>(plan.flops) / e.machine.fma_flops_per_ns / e.threads;
   return breakdown;
 }
 
@@ -123,8 +125,9 @@ void PrintTotals(const Explanation& e, const Totals& t) {
   const std::string workers =
       e.workers == 1 ? "" : absl::StrCat(e.workers, " workers over ", e.transport, ", ");
   PrintLine(absl::StrCat(e.name, ": ", workers, e.replicas,
-                         e.replicas == 1 ? " replica, " : " replicas, ", e.batch_size,
-                         " rows each"));
+                         e.replicas == 1 ? " replica" : " replicas",
+                         e.threads == 1 ? "" : absl::StrCat(" of ", e.threads, " threads"), ", ",
+                         e.batch_size, " rows each"));
   std::printf("step           %d kernels, %d collectives, %d branches and loops, %.3f MB arena\n",
               static_cast<int>(plan.kernels.size()), static_cast<int>(plan.collectives.size()),
               static_cast<int>(plan.controls.size()), static_cast<double>(plan.arena_bytes) * 1e-6);
@@ -146,9 +149,9 @@ void PrintTotals(const Explanation& e, const Totals& t) {
                         "%.3f",
                         e.measured.rounds, e.measured.median_ms, t.predicted_ns / measured_ns));
     PrintFigure(
-        "undisturbed", absl::c_accumulate(e.fastest_ns, 0.0),
+        "undisturbed", t.undisturbed_ns,
         absl::StrFormat("the fastest run of each instruction; predicted / undisturbed = %.3f",
-                        t.predicted_ns / absl::c_accumulate(e.fastest_ns, 0.0)));
+                        t.predicted_ns / t.undisturbed_ns));
   }
   if (e.exchange.has_value()) {
     PrintFigure("with others", e.exchange->step_ns,
@@ -268,6 +271,7 @@ std::string ExplanationJson(const Explanation& e) {
   const Totals& t = breakdown.totals;
   Json json = {{"case", absl::StrCat("explain/", e.name)},
                {"replicas", e.replicas},
+               {"threads", e.threads},
                {"batch_size_per_replica", e.batch_size},
                {"kernels", plan.kernels.size()},
                {"collectives", plan.collectives.size()},
@@ -285,7 +289,7 @@ std::string ExplanationJson(const Explanation& e) {
     json.update({{"min_ms", e.measured.min_ms},
                  {"median_ms", e.measured.median_ms},
                  {"rounds", e.measured.rounds},
-                 {"undisturbed_ms", absl::c_accumulate(e.fastest_ns, 0.0) * 1e-6}});
+                 {"undisturbed_ms", t.undisturbed_ns * 1e-6}});
   }
   if (e.exchange.has_value()) {
     json.update({{"workers", e.workers},

@@ -22,6 +22,7 @@ namespace mirrorflow {
 struct Explanation {
   std::string name;
   int replicas = 1;  // per worker
+  int threads = 1;   // per replica
   int workers = 1;
   std::string transport = "shared_memory";                    // between workers
   std::optional<ExchangePrediction> exchange = std::nullopt;  // set if workers exchange messages

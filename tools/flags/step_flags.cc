@@ -5,10 +5,11 @@
 
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
           "number of CPU replicas; default: 2 for inspect, explain and bench, one device for run");
-ABSL_FLAG(std::optional<int>, threads_per_replica, std::nullopt,
-          "run, bench step, bench inference: number of threads that run each CPU replica, or the "
-          "one device; with --graph and --models, peers use as many; default: 1, except that the "
-          "default number of replicas of run shares out all cores");
+ABSL_FLAG(
+    std::optional<int>, threads_per_replica, std::nullopt,
+    "run, explain, bench step, bench inference: number of threads that run each CPU replica, "
+    "or the one device; with --graph and --models, peers use as many; default: 1, except that the "
+    "default number of replicas of run shares out all cores");
 ABSL_FLAG(
     std::string, trace, "",
     "run, explain, bench step with --workers: write a Chrome trace of some steps to this file; the "

@@ -60,6 +60,7 @@ class Checker {
     const bool by_thread = plan_.num_threads > 1;
     const int num_lanes = by_thread ? plan_.num_threads : kNumLanes;
     std::vector<Clock> now(num_lanes, Clock(num_lanes));
+    Clock last_rejecting(num_lanes);   // the last instruction of each that can reject its data
     std::map<int32_t, Clock> awaited;  // the clock of the thread after an instruction
     for (const ThreadWait& wait : plan_.waits) awaited.try_emplace(wait.other);
     auto next_wait = plan_.waits.begin();
@@ -95,6 +96,16 @@ class Checker {
       }
       MF_RETURN_IF_ERROR(CheckCollective(static_cast<int>(i)));
       const Access self{static_cast<int>(i), lane, clock[lane]};
+      if (by_thread) {
+        if (CanReject(plan_, i)) last_rejecting[lane] = clock[lane];
+        for (int l = 0; l < num_lanes && WritesVariable(plan_, i); ++l) {
+          if (clock[l] < last_rejecting[l]) {
+            return Error(i,
+                         "writes a variable, but is not ordered after a kernel that can reject "
+                         "the step's data");
+          }
+        }
+      }
       if (IsSkipped(instruction)) continue;
       for (const MemoryAccess& access : plan_.accesses[i]) {
         if (!access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));

@@ -57,6 +57,10 @@ class PartContext final : public KernelContext {
   const Sharding& output_sharding(int i) const override { return whole_.output_sharding(i); }
   const Shape& global_output_shape(int i) const override { return whole_.global_output_shape(i); }
   int64_t first_row() const override { return whole_.first_row(); }
+  int64_t first_index(int dim) const override {
+    const std::optional<DimRange>& range = part_.outputs[0];
+    return !part_.by_kernel && range.has_value() && range->dim == dim ? range->first : 0;
+  }
   bool changes_rarely(int i) const override { return whole_.changes_rarely(i); }
   int64_t row_stride() const override {
     // A single row is contiguous, even if it is only a part of a row.

@@ -119,7 +119,7 @@ class Divider {
   bool MayBeDivided(const Node& node) const {
     const KernelPlan& kernel = s_.kernel_plans[node.id()];
     const OpDef& op = node.op();
-    if (kernel.kernel == nullptr || kernel.fails_on_data || !kernel.slices.empty()) return false;
+    if (kernel.kernel == nullptr || !kernel.slices.empty()) return false;
     if (IsCollective(node) || s_.invariants->IsComputed(node)) return false;
     if (kernel.kernel->AsUpdate() != nullptr || kernel.kernel->AsUpdateByProduct() != nullptr) {
       return true;

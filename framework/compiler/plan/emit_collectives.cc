@@ -104,6 +104,7 @@ void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collectiv
   }
   plan_.kernels.push_back(std::move(kernel.kernel));
   plan_.kernel_flops.push_back(kernel.flops);
+  plan_.kernel_fails.push_back(kernel.fails_on_data);
 }
 
 // Describes an update by a product of two matrices whose rows are split over the ranks.

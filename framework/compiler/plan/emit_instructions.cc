@@ -76,6 +76,7 @@ class Emitter {
       EmitCompute(node, instruction, kernel.scratch_bytes, forms, part);
       plan_.kernels.push_back(std::move(kernel.kernel));
       plan_.kernel_flops.push_back(kernel.flops);
+      plan_.kernel_fails.push_back(kernel.fails_on_data);
     };
     if (s_.parts.empty() || s_.parts[node.id()].empty()) return emit(kernel, nullptr, 0);
     int thread = 0;

@@ -24,7 +24,8 @@ class Orderer {
   explicit Orderer(const Plan& plan)
       : plan_(plan),
         has_run_(plan.num_threads, std::vector<int>(plan.num_threads, -1)),
-        had_run_(plan.instructions.size()) {}
+        had_run_(plan.instructions.size()),
+        last_rejecting_(plan.num_threads, -1) {}
 
   std::vector<ThreadWait> Run() {
     std::vector<ThreadWait> waits;
@@ -77,9 +78,13 @@ class Orderer {
         }
       }
     }
-    // Kernels that can reject their data run on thread 0, before the first write of a variable.
-    if (WritesVariable(plan_, static_cast<size_t>(i))) follow(last_of_thread_0_);
-    if (plan_.instructions[i].thread == 0) last_of_thread_0_ = i;
+    // No variable may change if the step rejects its data.
+    if (WritesVariable(plan_, static_cast<size_t>(i))) {
+      for (const int rejecting : last_rejecting_) follow(rejecting);
+    }
+    if (CanReject(plan_, static_cast<size_t>(i))) {
+      last_rejecting_[plan_.instructions[i].thread] = i;
+    }
     std::vector<int> others;
     for (int t = 0; t < plan_.num_threads; ++t) {
       if (t != plan_.instructions[i].thread && last[t] >= 0) others.push_back(last[t]);
@@ -98,10 +103,11 @@ class Orderer {
 
   const Plan& plan_;
   std::map<RegionId, IntervalMap<LastAccesses>> regions_;
-  int last_of_thread_0_ = -1;
   // has_run_[t][u]: the last instruction of thread u of which thread t knows that it has run.
   std::vector<std::vector<int>> has_run_;
   std::vector<std::vector<int>> had_run_;  // the same for the thread of instruction i, after it
+  // The last instruction of each thread that can reject its data, or -1.
+  std::vector<int> last_rejecting_;
 };
 
 }  // namespace
