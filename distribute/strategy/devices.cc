@@ -20,7 +20,9 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int kMaxDefaultCpuReplicas = 8;
+// On 8 to 128 cores, `mirrorflow explain --cores` predicts the shortest steps for 8 to 32 replicas
+// (docs/benchmarks.md, "Replicas and threads").
+constexpr int kMaxDefaultCpuReplicas = 16;
 // A larger number is assumed to be a mistake, because each replica has its own threads.
 constexpr int kMaxReplicas = 1024;
 

@@ -37,8 +37,8 @@ struct CpuReplicas {
   int replicas = 1;
   int threads_per_replica = 1;
 };
-// Returns how a worker with `cores` cores uses them by default: one replica per core, or 5 to 8
-// replicas of several threads, whichever number leaves the fewest cores unused.
+// Returns how a worker with `cores` cores uses them by default: one replica per core, or 9 to
+// 16 replicas of several threads, whichever number leaves the fewest cores unused.
 CpuReplicas DefaultCpuReplicas(int cores);
 
 struct LocalDevices {

@@ -161,13 +161,13 @@ class MirroredStrategy final : public Strategy {
     // replicas. A GPU that is named several times serves as several logical GPUs.
     std::vector<std::string> devices = {};
     // The number of CPU replicas if no device is named; at least 1. By default, one for each
-    // `threads_per_replica` cores, at most 8.
+    // `threads_per_replica` cores, at most 16.
     std::optional<int> num_cpu_replicas = std::nullopt;
     // On CPUs, the number of threads that run a replica, each on its own core, from 1 to 256. They
     // divide the work of each large op, so a replica with several threads has one copy of its
-    // values and reads each weight once. Results do not depend on it. By default, replicas share
-    // out all cores if `devices` and `num_cpu_replicas` are also unset, and otherwise have one
-    // thread each.
+    // values and reads each weight once. Results do not depend on it. By default, the threads
+    // share out all cores if `devices` and `num_cpu_replicas` are also unset; otherwise, every
+    // replica has one.
     std::optional<int> threads_per_replica = std::nullopt;
     // Size limit, in bytes, of a gradient bucket: the gradients that one all-reduce carries.
     // Default: 0, which selects 512 KiB on CPUs, 16 MiB on GPUs, and between hosts a size that

@@ -68,7 +68,7 @@ void StepTracer::AddStep(const Plan& plan, uint64_t step, int rank, absl::string
     TraceEvent event = EventOf(plan, span, rank);
     const bool start = instruction.kind == InstructionKind::kStart;
     if (span.waits) {
-      event.name = absl::StrCat("wait for another thread before ", event.name);
+      event.name = absl::StrCat(kThreadWait, " before ", event.name);
     } else if (start || Finishes(instruction.kind)) {
       const PlannedCollective& collective = plan.collectives[instruction.index];
       event.args.back().second = absl::StrCat(collective.bytes());

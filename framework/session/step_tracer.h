@@ -15,6 +15,9 @@
 
 namespace mirrorflow {
 
+// Begins the name of an event in which a replica's thread waits for another of its threads.
+inline constexpr absl::string_view kThreadWait = "wait for another thread";
+
 class StepTracer {
  public:
   // `trace` must outlive the StepTracer.

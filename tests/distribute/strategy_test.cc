@@ -261,10 +261,10 @@ TEST(MirroredStrategyTest, PrintedGraphNamesStrategyOfEachVariable) {
 TEST(MirroredStrategyTest, DefaultReplicasShareOutAllCores) {
   for (int cores = 1; cores <= 128; ++cores) {
     const CpuReplicas by_default = DefaultCpuReplicas(cores);
-    EXPECT_LE(by_default.replicas, 8);
+    EXPECT_LE(by_default.replicas, 16);
     EXPECT_EQ(by_default.threads_per_replica, cores / by_default.replicas);
     const int unused = cores - by_default.replicas * by_default.threads_per_replica;
-    EXPECT_LE(unused, cores <= 8 || cores % 8 == 0 ? 0 : 4) << cores;
+    EXPECT_LE(unused, cores <= 16 || cores % 16 == 0 ? 0 : 8) << cores;
   }
 }
 

@@ -105,7 +105,7 @@ class ExplainTest(ProgramTest):
 
     def test_host_flags_are_checked(self):
         for flag in ("--cores=-1", "--cores=100000", "--numa_nodes=0", "--numa_nodes=2",
-                     "--memory_gbps=-1", "--memory_gbps=inf"):
+                     "--memory_gbps=-1", "--memory_gbps=inf", "--cache_mb=nan"):
             with self.subTest(flag):
                 result = self.run_program(MIRRORFLOW, "explain", "--model=mlp", flag)
                 self.assertEqual(result.returncode, USAGE)

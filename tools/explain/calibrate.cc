@@ -9,11 +9,13 @@
 #include <thread>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/monotonic_time.h"
 #include "framework/core/status.h"
 #include "framework/core/thread.h"
 #include "framework/runtime/trace.h"
+#include "framework/session/step_tracer.h"
 #include "kernels/cpu/float_vectors.h"
 #include "kernels/cpu/vectorize.h"
 #include "mirrorflow_debug.h"
@@ -303,7 +305,7 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
   int64_t update_ns = 0;  // update time of the collective whose span comes next
   for (const TraceEvent& event : trace.events()) {
     if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
-    if (event.category == "wait") continue;
+    if (absl::StartsWith(event.name, kThreadWait)) continue;
     if (event.category == "step") {
       for (int t = 0; t < plan.num_threads; ++t) MF_CHECK(at[t] == dispatched[t].size());
       absl::c_fill(at, 0);

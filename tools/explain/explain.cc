@@ -2,7 +2,6 @@
 #include "tools/explain/explain.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -27,6 +26,8 @@ ABSL_FLAG(int, cores, 0,
 ABSL_FLAG(int, numa_nodes, 1, "explain --cores: number of NUMA nodes of that host");
 ABSL_FLAG(double, memory_gbps, 0,
           "explain --cores: memory bandwidth of a NUMA node, in GB/s; default: this machine's");
+ABSL_FLAG(double, cache_mb, 0,
+          "explain --cores: last-level cache of a NUMA node, in MB; default: this machine's");
 
 namespace mirrorflow {
 namespace {
@@ -54,8 +55,9 @@ absl::Status DivideCoresOfFlags(const Step& step, const std::vector<Shape>& feed
   e->host = {.cores = absl::GetFlag(FLAGS_cores),
              .numa_nodes = absl::GetFlag(FLAGS_numa_nodes),
              .bytes_per_ns = absl::GetFlag(FLAGS_memory_gbps),
-             .shared_bytes = e->machine.last_level_cache_bytes};
+             .shared_bytes = static_cast<int64_t>(absl::GetFlag(FLAGS_cache_mb) * 1e6)};
   if (e->host.cores == 0) return absl::OkStatus();
+  if (e->host.shared_bytes == 0) e->host.shared_bytes = e->machine.last_level_cache_bytes;
   if (e->host.bytes_per_ns == 0) {
     MF_ASSIGN_OR_RETURN(e->host.bytes_per_ns, MemoryBytesPerNs(NumUsableCores()));
   }
@@ -68,10 +70,14 @@ absl::Status CheckHostFlags() {
   const int cores = absl::GetFlag(FLAGS_cores), nodes = absl::GetFlag(FLAGS_numa_nodes);
   MF_RETURN_IF_ERROR(CheckFlagRange("cores", cores, 0, kMost));
   MF_RETURN_IF_ERROR(CheckFlagRange("numa_nodes", nodes, 1, std::max(cores, 1)));
-  const double gbps = absl::GetFlag(FLAGS_memory_gbps);
-  if (!(gbps >= 0) || std::isinf(gbps)) {
+  constexpr double kMostOfNode = 1e6;  // GB/s, or MB
+  const std::pair<absl::string_view, double> of_node[] = {
+      {"memory_gbps", absl::GetFlag(FLAGS_memory_gbps)},
+      {"cache_mb", absl::GetFlag(FLAGS_cache_mb)}};
+  for (const auto& [flag, value] : of_node) {
+    if (value >= 0 && value <= kMostOfNode) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--memory_gbps: out of range; expected at least 0, got ", gbps));
+        absl::StrCat("--", flag, ": out of range; expected 0 to ", kMostOfNode, ", got ", value));
   }
   if (cores > 0 && absl::GetFlag(FLAGS_workers) > 1) {
     return absl::InvalidArgumentError("--cores: cannot be combined with --workers");
