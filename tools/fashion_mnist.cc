@@ -37,7 +37,7 @@ ABSL_FLAG(std::string, model, "cnn",
           "mlp (784-512-512-10), cnn (two convolutions, two dense) or resnet (ResNet-20)");
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
           "number of CPU replicas; default: one replica on each GPU or, without GPUs, on each "
-          "core, at most 8");
+          "core, or up to 16 replicas that share out all cores");
 ABSL_FLAG(std::vector<std::string>, devices, {},
           "devices of the replicas: GPU:0,GPU:1,…; empty: see --replicas");
 ABSL_FLAG(int, logical_gpus, 0, "number of replicas that share GPU:0; 0: see --devices");

@@ -47,12 +47,12 @@ struct LocalDevices {
 };
 
 // Returns `devices` after checking them. If there are none, returns `num_cpu_replicas` CPUs; if
-// that is also unset, returns GPUs or, without a GPU, DefaultCpuReplicas or, if only the number of
-// replicas is free, one for each `threads_per_replica` cores, but at least 1 and at most 8.
-// Replicas whose number was given have one thread by default. The workers on a host divide its GPUs
-// and cores evenly, unless their launcher has already done so: each worker then sees only its own
-// cores, or fewer GPUs than there are workers. Returns InvalidArgument if the GPUs cannot be
-// divided evenly.
+// that is also unset, returns GPUs or, without a GPU, DefaultCpuReplicas. If only
+// `threads_per_replica` is set, there is one replica for that many cores, but at least 1 and at
+// most 16; if it is unset, replicas whose number was given have one thread. The workers on a host
+// divide its GPUs and cores evenly, unless their launcher has already done so: each worker then
+// sees only its own cores, or fewer GPUs than there are workers. Returns InvalidArgument if the
+// GPUs cannot be divided evenly.
 absl::StatusOr<LocalDevices> ChooseDevices(std::vector<std::string> devices,
                                            std::optional<int> num_cpu_replicas,
                                            std::optional<int> threads_per_replica,

@@ -67,14 +67,12 @@ class TraceWriter;      // framework/runtime/trace.h
 class VariableLayout;   // framework/runtime/variable_layout.h
 class VariableStore;    // framework/session/variable_store.h
 struct BoundStep;       // framework/session/step_runner.h
-struct LinkCosts;       // framework/runtime/topology.h
+struct Elsewhere;       // framework/session/step_plans.h
 struct Passage;         // framework/workers/rank_exchange.h
-struct Elsewhere;
 struct PlanElsewhere;   // framework/session/step_plans.h
 struct RunLog;          // framework/session/step_runner.h
 struct SessionBackend;  // framework/session/session_backend.h
 struct StepPlans;       // framework/session/step_plans.h
-struct Topology;        // framework/runtime/topology.h
 
 struct PrepareOptions {
   // Fetches, each of which must also be among `fetches`, that the other workers do not need: a
