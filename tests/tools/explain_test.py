@@ -86,7 +86,8 @@ class ExplainTest(ProgramTest):
     def test_cores_of_a_host_are_divided(self):
         result = self.run_program(MIRRORFLOW, "explain", "--model=mlp", "--batch_size=3",
                                   "--replicas=2", "--cores=24", "--numa_nodes=2",
-                                  "--memory_gbps=0.001", "--json=e.json", new_files=["e.json"])
+                                  "--memory_gbps=0.001", "--cache_mb=0.01", "--json=e.json",
+                                  new_files=["e.json"])
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = [json.loads(line) for line in (self.root / "e.json").read_text().splitlines()]
         (self.root / "e.json").unlink()
@@ -96,7 +97,7 @@ class ExplainTest(ProgramTest):
                          [(6, 4), (4, 6), (3, 8), (2, 12), (1, 24)])
         for d in divisions:
             self.assertGreater(d["replica_ms"], 0)
-            # The memory of this host is very slow.
+            # The memory of this host is very slow, and its cache small.
             self.assertEqual(d["predicted_ms"], d["memory_ms"])
         # Every replica has its own values.
         self.assertGreater(divisions[0]["bytes_per_node"], divisions[-1]["bytes_per_node"])
