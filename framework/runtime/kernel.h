@@ -141,13 +141,15 @@ struct DimRange {
   int dim = 0;
   int64_t first = 0;
   int64_t count = 0;
+
+  bool operator==(const DimRange&) const = default;
 };
 
-// A dimension of output 0 along which a kernel can compute a part.
+// A dimension of output 0 along which a kernel can be divided.
 struct DivisibleDim {
   int dim = 0;
   int64_t multiple = 1;  // every part begins at a multiple of it
-  // The inputs of which a part reads only about its share. It reads all of the others.
+  // The inputs that the parts divide among themselves. Every part reads all other inputs in full.
   std::vector<int> divided_inputs = {};
 };
 
@@ -174,9 +176,11 @@ struct KernelPlan {
   // The dimensions along which threads can divide the node (KernelContext::part), in addition to
   // those that the op's sharding rule names.
   std::vector<DivisibleDim> divisible_dims = {};
-  // If the kernel computes a part: the inputs of which Run receives only a range. By default, it
-  // receives whole inputs.
+  // If the kernel computes a part: the ranges of inputs that Run receives, by input, and the ranges
+  // that it writes of outputs other than output 0. Inputs that are not listed are passed in full.
+  // An operand whose range is empty has no address.
   std::vector<std::pair<int, DimRange>> part_inputs = {};
+  std::vector<std::pair<int, DimRange>> part_outputs = {};
 };
 
 // State shared by the kernels of one plan, on device types that need it. Factories add code to it,
@@ -213,14 +217,15 @@ class KernelContext {
   // stride is greater than a row if output 0 is a slice of another value. Kernels may ignore it;
   // see KernelPlan::supports_row_stride. REQUIRES: the rank is at least 1.
   virtual int64_t row_stride() const { return output_shape(0).dim(output_shape(0).rank() - 1); }
-  // A node can be divided among threads, each with its own kernel. Returns the context of the whole
-  // node. A kernel that chooses between algorithms whose results differ in the last bits must
-  // choose for the whole node, so that results do not depend on the number of threads.
+  // Returns the context of the whole node, of which this kernel may compute only one thread's part.
+  // A kernel that chooses between algorithms whose results differ in the last bits must base its
+  // choice on the whole node, so that results do not depend on the number of threads.
   virtual const KernelContext& undivided() const { return *this; }
   // If the node is divided along one of KernelPlan::divisible_dims, returns the range of output 0
-  // that this kernel computes: output_shape(0) is the shape of that part, with the row_stride() of
-  // the whole output, and input shapes are those of whole inputs. Otherwise returns null. If a node
-  // is divided by its sharding rule, its parts are like those of replicas: nodes with fewer rows.
+  // that this kernel computes. output_shape(0) is then the shape of that part, row_stride() is the
+  // stride of the whole output, and all other shapes are those of whole operands. Otherwise returns
+  // null: the parts of a node that is divided by its sharding rule are like shards, nodes with
+  // fewer rows.
   virtual const DimRange* part() const { return nullptr; }
   virtual const KernelOptions& options() const {
     static constexpr KernelOptions kDefaults;

@@ -18,16 +18,19 @@ template <typename Fn>
 MF_INLINE inline void ForEach(const ChannelLayout& layout, Fn fn) {
   const int64_t channels = layout.channels, inner = layout.plane;
   if (inner == 1) {
-    for (int64_t o = 0; o < layout.rows; ++o) {
+    for (int64_t r = 0; r < layout.rows; ++r) {
+      const int64_t first = r * layout.row_stride;
       MF_INDEPENDENT_ITERATIONS
-      for (int64_t c = 0; c < channels; ++c) fn(o * channels + c, c);
+      for (int64_t c = 0; c < channels; ++c) fn(first + c, c);
     }
     return;
   }
-  for (int64_t o = 0; o < layout.rows * channels; ++o) {
-    const int64_t c = o % channels;
-    MF_INDEPENDENT_ITERATIONS
-    for (int64_t i = 0; i < inner; ++i) fn(o * inner + i, c);
+  for (int64_t r = 0; r < layout.rows; ++r) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t first = r * layout.row_stride + c * inner;
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < inner; ++i) fn(first + i, c);
+    }
   }
 }
 
@@ -41,15 +44,17 @@ MF_INLINE inline void Sum(const ChannelLayout& layout, double* sums, Fn fn) {
     return;
   }
   constexpr int64_t kLanes = 8;
-  for (int64_t o = 0; o < layout.rows * channels; ++o) {
-    const int64_t c = o % channels, first = o * inner;
-    double lanes[kLanes] = {};
-    int64_t i = 0;
-    for (; i + kLanes <= inner; i += kLanes) {
-      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += fn(first + i + k, c);
+  for (int64_t r = 0; r < layout.rows; ++r) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t first = r * layout.row_stride + c * inner;
+      double lanes[kLanes] = {};
+      int64_t i = 0;
+      for (; i + kLanes <= inner; i += kLanes) {
+        for (int64_t k = 0; k < kLanes; ++k) lanes[k] += fn(first + i + k, c);
+      }
+      for (; i < inner; ++i) lanes[0] += fn(first + i, c);
+      for (const double lane : lanes) sums[c] += lane;
     }
-    for (; i < inner; ++i) lanes[0] += fn(first + i, c);
-    for (const double lane : lanes) sums[c] += lane;
   }
 }
 
@@ -109,66 +114,98 @@ void TakeStatistics(const ChannelLayout& layout, const KernelArgs& args, T weigh
   }
 }
 
+// Completes the plan of a kernel that can compute some of the channels: of all images, and of the
+// vectors with one element per channel.
+void DivideByChannels(const KernelContext& c, const ChannelLayout& whole, KernelPlan* plan) {
+  const Shape& images = c.input_shape(0);
+  const auto dim_of = [&](const Shape& shape) {
+    return shape == images ? whole.dim : shape == Shape({whole.channels}) ? 0 : -1;
+  };
+  const auto element_bytes = static_cast<int64_t>(DataTypeSize(c.output_dtype(0)));
+  DivisibleDim divisible = {.dim = whole.dim, .multiple = whole.PartMultiple(element_bytes)};
+  const DimRange* const part = c.part();
+  for (int i = 0; i < c.node().num_inputs(); ++i) {
+    const int dim = dim_of(c.input_shape(i));
+    if (dim < 0) continue;
+    divisible.divided_inputs.push_back(i);
+    if (part != nullptr) plan->part_inputs.push_back({i, {dim, part->first, part->count}});
+  }
+  plan->divisible_dims = {divisible};
+  for (int i = 1; i < c.node().num_outputs() && part != nullptr; ++i) {
+    const int dim = dim_of(c.output_shape(i));
+    if (dim == 0) {
+      plan->part_outputs.push_back({i, {dim, part->first, part->count}});
+    } else if (part->first > 0) {
+      plan->part_outputs.push_back({i, {}});  // the first part writes it
+    }
+  }
+}
+
 template <typename T>
 KernelPlan BatchNorm(const KernelContext& c) {
-  const ChannelLayout layout = ChannelLayout::Of(c, c.output_shape(0));
+  const ChannelLayout whole = ChannelLayout::Of(c, c.input_shape(0)), layout = whole.PartOf(c);
+  const bool is_first_part = c.part() == nullptr || c.part()->first == 0;
   const T epsilon = c.attr<float>("epsilon"), weight = c.attr<float>("exponential_avg_factor");
   const bool training = c.attr<bool>("is_training");
-  return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            const int64_t channels = layout.channels;
-            if (training) {
-              TakeStatistics<T>(layout, args, weight);
-              Normalize<T>(layout, args, args.output<T>(3), args.output<T>(4), epsilon);
-            } else {
-              Normalize<T>(layout, args, args.input<T>(3), args.input<T>(4), epsilon);
-              for (int i = 1; i <= 2; ++i) {
-                std::copy_n(args.input<T>(i + 2), channels, args.output<T>(i));
-                std::fill_n(args.output<T>(i + 2), channels, T{0});
-              }
-            }
-            *args.output<T>(5) = T{0};
-          }),
-          .scratch_bytes = ScratchBytes<T>(layout, 1),
-          .in_place = {{0, 0}}};
+  KernelPlan plan = {.kernel = MakeKernel([=](const KernelArgs& args) {
+                       const int64_t channels = layout.channels;
+                       if (training) {
+                         TakeStatistics<T>(layout, args, weight);
+                         Normalize<T>(layout, args, args.output<T>(3), args.output<T>(4), epsilon);
+                       } else {
+                         Normalize<T>(layout, args, args.input<T>(3), args.input<T>(4), epsilon);
+                         for (int i = 1; i <= 2; ++i) {
+                           std::copy_n(args.input<T>(i + 2), channels, args.output<T>(i));
+                           std::fill_n(args.output<T>(i + 2), channels, T{0});
+                         }
+                       }
+                       if (is_first_part) *args.output<T>(5) = T{0};
+                     }),
+                     .scratch_bytes = ScratchBytes<T>(layout, 1),
+                     .in_place = {{0, 0}}};
+  DivideByChannels(c, whole, &plan);
+  return plan;
 }
 
 template <typename T>
 KernelPlan BatchNormGrad(const KernelContext& c) {
-  const ChannelLayout layout = ChannelLayout::Of(c, c.output_shape(0));
+  const ChannelLayout whole = ChannelLayout::Of(c, c.input_shape(0)), layout = whole.PartOf(c);
   const T epsilon = c.attr<float>("epsilon");
   const bool training = c.attr<bool>("is_training");
-  return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            const T *dy = args.input<T>(0), *x = args.input<T>(1), *scale = args.input<T>(2);
-            const T *mean = args.input<T>(3), *variance = args.input<T>(4);
-            T *dx = args.output<T>(0), *dscale = args.output<T>(1), *doffset = args.output<T>(2);
-            const int64_t channels = layout.channels;
-            double* const sums = args.scratch<double>();
-            T* const factor = Vectors<T>(args, channels);
-            T *const slope = factor + channels, *const shift = slope + channels;
-            Sum(layout, sums,
-                [=](int64_t i, int64_t) MF_INLINE { return static_cast<double>(dy[i]); });
-            for (int64_t ch = 0; ch < channels; ++ch) doffset[ch] = static_cast<T>(sums[ch]);
-            Sum(layout, sums, [=](int64_t i, int64_t ch) MF_INLINE {
-              return static_cast<double>(dy[i]) * (x[i] - mean[ch]);
-            });
-            const T n = static_cast<T>(std::max<int64_t>(layout.rows * layout.plane, 1));
-            for (int64_t ch = 0; ch < channels; ++ch) {
-              const T inverse = 1 / std::sqrt(variance[ch] + epsilon);
-              dscale[ch] = static_cast<T>(sums[ch]) * inverse;
-              factor[ch] = scale[ch] * inverse;
-              shift[ch] = doffset[ch] / n;
-              slope[ch] = dscale[ch] * inverse / n;
-            }
-            if (training) {
-              ForEach(layout, [=](int64_t i, int64_t ch) MF_INLINE {
-                dx[i] = (dy[i] - shift[ch] - (x[i] - mean[ch]) * slope[ch]) * factor[ch];
-              });
-            } else {
-              ForEach(layout, [=](int64_t i, int64_t ch) MF_INLINE { dx[i] = dy[i] * factor[ch]; });
-            }
-          }),
-          .scratch_bytes = ScratchBytes<T>(layout, 3),
-          .in_place = {{0, 0}}};
+  KernelPlan plan = {
+      .kernel = MakeKernel([=](const KernelArgs& args) {
+        const T *dy = args.input<T>(0), *x = args.input<T>(1), *scale = args.input<T>(2);
+        const T *mean = args.input<T>(3), *variance = args.input<T>(4);
+        T *dx = args.output<T>(0), *dscale = args.output<T>(1), *doffset = args.output<T>(2);
+        const int64_t channels = layout.channels;
+        double* const sums = args.scratch<double>();
+        T* const factor = Vectors<T>(args, channels);
+        T *const slope = factor + channels, *const shift = slope + channels;
+        Sum(layout, sums, [=](int64_t i, int64_t) MF_INLINE { return static_cast<double>(dy[i]); });
+        for (int64_t ch = 0; ch < channels; ++ch) doffset[ch] = static_cast<T>(sums[ch]);
+        Sum(layout, sums, [=](int64_t i, int64_t ch) MF_INLINE {
+          return static_cast<double>(dy[i]) * (x[i] - mean[ch]);
+        });
+        const T n = static_cast<T>(std::max<int64_t>(layout.rows * layout.plane, 1));
+        for (int64_t ch = 0; ch < channels; ++ch) {
+          const T inverse = 1 / std::sqrt(variance[ch] + epsilon);
+          dscale[ch] = static_cast<T>(sums[ch]) * inverse;
+          factor[ch] = scale[ch] * inverse;
+          shift[ch] = doffset[ch] / n;
+          slope[ch] = dscale[ch] * inverse / n;
+        }
+        if (training) {
+          ForEach(layout, [=](int64_t i, int64_t ch) MF_INLINE {
+            dx[i] = (dy[i] - shift[ch] - (x[i] - mean[ch]) * slope[ch]) * factor[ch];
+          });
+        } else {
+          ForEach(layout, [=](int64_t i, int64_t ch) MF_INLINE { dx[i] = dy[i] * factor[ch]; });
+        }
+      }),
+      .scratch_bytes = ScratchBytes<T>(layout, 3),
+      .in_place = {{0, 0}}};
+  DivideByChannels(c, whole, &plan);
+  return plan;
 }
 
 }  // namespace

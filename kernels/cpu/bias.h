@@ -15,14 +15,27 @@ namespace mirrorflow {
 // A value viewed as [rows, channels, plane]; `plane` is 1 if channels are the last dimension.
 struct ChannelLayout {
   int64_t rows, channels, plane;
+  int dim;             // of the channels
+  int64_t row_stride;  // in elements; it exceeds channels * plane if these are not all channels
 
   // Reads the layout of a value of this shape from the node's attribute `data_format`.
   static ChannelLayout Of(const KernelContext& c, const Shape& shape) {
     const int d = c.attr<std::string>("data_format")[1] == 'C' ? 1 : shape.rank() - 1;
     return {.rows = shape.num_elements_before(d),
             .channels = shape.dim(d),
-            .plane = shape.num_elements_from(d + 1)};
+            .plane = shape.num_elements_from(d + 1),
+            .dim = d,
+            .row_stride = shape.num_elements_from(d)};
   }
+
+  // Returns the layout of the channels that the kernel computes if threads divide the channels.
+  ChannelLayout PartOf(const KernelContext& c) const {
+    ChannelLayout layout = *this;
+    if (c.part() != nullptr) layout.channels = c.part()->count;
+    return layout;
+  }
+  // Returns the multiple at which the parts of channels begin, so that threads share no cache line.
+  int64_t PartMultiple(int64_t element_bytes) const { return plane == 1 ? 64 / element_bytes : 1; }
 };
 
 // Computes out = value + bias for `rows` rows of `channels` elements; `out` may be `value`.

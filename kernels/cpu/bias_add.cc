@@ -45,12 +45,11 @@ void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t ch
   }
 }
 
-// Adds the sum of all rows, which are `stride` elements apart, to `out`. `block` has room for one
-// row.
+// Adds the sum of all rows to `out`. `block` has room for one row.
 template <typename T>
-void SumAllRows(const ChannelLayout& g, int64_t stride, const T* in, T* out, T* block) {
+void SumAllRows(const ChannelLayout& g, const T* in, T* out, T* block) {
   for (int64_t r = 0; r < g.rows; r += kBlock) {
-    SumRows(in + r * stride, block, std::min(kBlock, g.rows - r), g.channels, stride);
+    SumRows(in + r * g.row_stride, block, std::min(kBlock, g.rows - r), g.channels, g.row_stride);
     for (int64_t i = 0; i < g.channels; ++i) out[i] += block[i];
   }
 }
@@ -58,11 +57,12 @@ void SumAllRows(const ChannelLayout& g, int64_t stride, const T* in, T* out, T* 
 template <typename T>
 void SumPlanes(const ChannelLayout& g, const T* in, T* out) {
   for (int64_t r = 0; r < g.rows; ++r) {
-    for (int64_t c = 0; c < g.channels; ++c, in += g.plane) {
+    for (int64_t c = 0; c < g.channels; ++c) {
+      const T* const plane = in + r * g.row_stride + c * g.plane;
       T sum = 0;
       for (int64_t i = 0; i < g.plane; i += kBlock) {
         T block = 0;
-        for (int64_t k = i; k < std::min(i + kBlock, g.plane); ++k) block += in[k];
+        for (int64_t k = i; k < std::min(i + kBlock, g.plane); ++k) block += plane[k];
         sum += block;
       }
       out[c] += sum;
@@ -87,27 +87,24 @@ absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
 }
 
 absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
-  ChannelLayout g = ChannelLayout::Of(c, c.input_shape(0));
-  const int64_t stride = g.channels;  // between rows, if each is one pixel
-  if (c.part() != nullptr) g.channels = c.part()->count;
+  const ChannelLayout g = ChannelLayout::Of(c, c.input_shape(0)).PartOf(c);
   return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
     using T = decltype(Wrapping(typename decltype(tag)::type()));
-    KernelPlan plan = {.kernel = MakeKernel([g, stride](const KernelArgs& args) {
-                         T* const out = args.output<T>(0);
-                         std::fill_n(out, g.channels, T{0});
-                         if (g.plane == 1) {
-                           SumAllRows(g, stride, args.input<T>(0), out, args.scratch<T>());
-                         } else {
-                           SumPlanes(g, args.input<T>(0), out);
-                         }
-                       }),
-                       .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
-    if (g.plane > 1) return plan;
-    constexpr int64_t kCacheLine = 64 / sizeof(T);
-    plan.divisible_dims = {{.dim = 0, .multiple = kCacheLine, .divided_inputs = {0}}};
+    KernelPlan plan = {
+        .kernel = MakeKernel([g](const KernelArgs& args) {
+          T* const out = args.output<T>(0);
+          std::fill_n(out, g.channels, T{0});
+          if (g.plane == 1) {
+            SumAllRows(g, args.input<T>(0), out, args.scratch<T>());
+          } else {
+            SumPlanes(g, args.input<T>(0), out);
+          }
+        }),
+        .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T)),
+        .divisible_dims = {
+            {.dim = 0, .multiple = g.PartMultiple(sizeof(T)), .divided_inputs = {0}}}};
     if (const DimRange* part = c.part()) {
-      const int channel = c.input_shape(0).rank() - 1;
-      plan.part_inputs = {{0, {channel, part->first, part->count}}};
+      plan.part_inputs = {{0, {g.dim, part->first, part->count}}};
     }
     return plan;
   });

@@ -115,31 +115,45 @@ absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
 
 // --- UnsortedSegmentSum ----------------------------------------------------------------------
 
+// Threads divide the columns, each of which is a sum of its own: every thread reads all ids.
 template <typename T, typename Id>
 KernelPlan SegmentSumPlan(const KernelContext& c) {
+  const DimRange* const part = c.part();
   const Shape& ids_shape = c.input_shape(1);
-  const int64_t num_rows = ids_shape.num_elements(), num_segments = c.output_shape(0).dim(0);
-  const int64_t row = c.output_shape(0).num_elements_from(1);
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
-            const Id* ids = args.input<Id>(1);
-            const T* data = args.input<T>(0);
-            T* out = args.output<T>(0);
-            std::fill_n(out, num_segments * row, T{0});
-            for (int64_t r = 0; r < num_rows; ++r) {
-              if (ids[r] < 0) continue;
-              if (ids[r] >= num_segments) {
-                return OutOfRange("segment_ids", ids_shape, ids, num_segments,
-                                  /*negative_ok=*/true);
-              }
-              const T* __restrict from = data + r * row;
-              T* __restrict to = out + ids[r] * row;
-              for (int64_t i = 0; i < row; ++i) {
-                to[i] = static_cast<T>(Wrapping(to[i]) + Wrapping(from[i]));
-              }
-            }
-            return absl::OkStatus();
-          }),
-          .fails_on_data = true};
+  const Shape& out_shape = part != nullptr ? c.undivided().output_shape(0) : c.output_shape(0);
+  const int64_t num_rows = ids_shape.num_elements(), num_segments = out_shape.dim(0);
+  const int64_t row = out_shape.num_elements_from(1);
+  const int64_t columns = part != nullptr ? c.output_shape(0).num_elements_from(1) : row;
+  KernelPlan plan = {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+                       const Id* ids = args.input<Id>(1);
+                       const T* data = args.input<T>(0);
+                       T* out = args.output<T>(0);
+                       for (int64_t s = 0; s < num_segments; ++s)
+                         std::fill_n(out + s * row, columns, T{0});
+                       for (int64_t r = 0; r < num_rows; ++r) {
+                         if (ids[r] < 0) continue;
+                         if (ids[r] >= num_segments) {
+                           return OutOfRange("segment_ids", ids_shape, ids, num_segments,
+                                             /*negative_ok=*/true);
+                         }
+                         const T* __restrict from = data + r * row;
+                         T* __restrict to = out + ids[r] * row;
+                         for (int64_t i = 0; i < columns; ++i) {
+                           to[i] = static_cast<T>(Wrapping(to[i]) + Wrapping(from[i]));
+                         }
+                       }
+                       return absl::OkStatus();
+                     }),
+                     .fails_on_data = true};
+  if (out_shape.rank() < 2) return plan;
+  const auto cache_line = static_cast<int64_t>(64 / sizeof(T));
+  const int64_t per_index = std::max<int64_t>(out_shape.num_elements_from(2), 1);
+  plan.divisible_dims = {
+      {.dim = 1, .multiple = std::max<int64_t>(cache_line / per_index, 1), .divided_inputs = {0}}};
+  if (part != nullptr) {
+    plan.part_inputs = {{0, {ids_shape.rank(), part->first, part->count}}};
+  }
+  return plan;
 }
 
 absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {

@@ -75,17 +75,23 @@ struct ColumnSums {
   }
 };
 
-// Adds one row's contribution to the sums, then computes its dx. `dx` may be `dy` or `x`.
+// Adds `n` elements of a row to the sums.
 template <typename T>
-MF_INLINE inline void RowGradient(const T* dy, const T* x, const T* gamma, T mean, T inverse, T* dx,
-                                  const ColumnSums<T>& sums, int64_t n) {
+MF_INLINE inline void AddToSums(const T* dy, const T* x, T mean, T inverse,
+                                const ColumnSums<T>& sums, int64_t n) {
   T *const dgamma = sums.dgamma, *const dbeta = sums.dbeta;
-  const auto normal = [=](int64_t i) MF_INLINE { return (x[i] - mean) * inverse; };
   MF_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
-    dgamma[i] += dy[i] * normal(i);
+    dgamma[i] += dy[i] * ((x[i] - mean) * inverse);
     dbeta[i] += dy[i];
   }
+}
+
+// Computes a row's dx, which may be `dy` or `x`.
+template <typename T>
+MF_INLINE inline void RowGradient(const T* dy, const T* x, const T* gamma, T mean, T inverse, T* dx,
+                                  int64_t n) {
+  const auto normal = [=](int64_t i) MF_INLINE { return (x[i] - mean) * inverse; };
   const T shift = Sum<T>(n, [=](int64_t i) MF_INLINE { return dy[i] * gamma[i]; }) / T(n);
   const T slope =
       Sum<T>(n, [=](int64_t i) MF_INLINE { return dy[i] * gamma[i] * normal(i); }) / T(n);
@@ -95,31 +101,69 @@ MF_INLINE inline void RowGradient(const T* dy, const T* x, const T* gamma, T mea
   }
 }
 
+// The rows of dx and the columns of the other gradients that a kernel computes. Threads divide
+// both, because dx needs sums of rows, and the others are sums of columns.
+struct GradientPart {
+  int64_t first_row, last_row, first_column, last_column;
+
+  // `dim` is the dimension of dx that is divided.
+  static GradientPart Of(const KernelContext& c, const Shape& shape, int dim) {
+    const int64_t n = shape.dim(shape.rank() - 1),
+                  rows = shape.num_elements_before(shape.rank() - 1);
+    const DimRange* const part = c.part();
+    if (part == nullptr) return {0, rows, 0, n};
+    const int64_t size = shape.dim(dim), end = part->first + part->count;
+    return {rows / size * part->first, rows / size * end, n * part->first / size, n * end / size};
+  }
+  int64_t columns() const { return last_column - first_column; }
+};
+
+// Returns the first dimension along which there are several rows; -1 if there is none.
+int RowDim(const Shape& shape) {
+  for (int dim = 0; dim + 1 < shape.rank(); ++dim) {
+    if (shape.dim(dim) > 1) return dim;
+  }
+  return -1;
+}
+
 template <typename T>
 KernelPlan LayerNormGrad(const KernelContext& c) {
   const Shape& shape = c.input_shape(1);
   const int64_t rows = shape.num_elements_before(shape.rank() - 1), n = shape.dim(shape.rank() - 1);
-  return {.kernel = MakeKernel([=](const KernelArgs& args) {
-            const T *dy = args.input<T>(0), *x = args.input<T>(1), *gamma = args.input<T>(2);
-            const T *means = args.input<T>(3), *inverses = args.input<T>(4);
-            T* const dx = args.output<T>(0);
-            const ColumnSums<T> all{args.output<T>(1), args.output<T>(2)};
-            const ColumnSums<T> block{args.scratch<T>(), args.scratch<T>() + n};
-            all.Clear(n);
-            for (int64_t first = 0; first < rows; first += kBlock) {
-              const int64_t last = std::min(first + kBlock, rows);
-              block.Clear(n);
-              WithWidestVectors([=]() MF_INLINE {
-                for (int64_t r = first; r < last; ++r) {
-                  RowGradient(dy + r * n, x + r * n, gamma, means[r], inverses[r], dx + r * n,
-                              block, n);
-                }
-              });
-              all.Add(block, n);
+  const int dim = RowDim(shape);
+  const GradientPart part = GradientPart::Of(c, shape, dim);
+  KernelPlan plan = {
+      .kernel = MakeKernel([=](const KernelArgs& args) {
+        const T *dy = args.input<T>(0), *x = args.input<T>(1), *gamma = args.input<T>(2);
+        const T *means = args.input<T>(3), *inverses = args.input<T>(4);
+        T* const dx = args.output<T>(0) - part.first_row * n;
+        // With more threads than columns, some have no column, and no address for these outputs.
+        ColumnSums<T> all{};
+        if (part.columns() > 0) all = {args.output<T>(1), args.output<T>(2)};
+        const ColumnSums<T> block{args.scratch<T>(), args.scratch<T>() + part.columns()};
+        all.Clear(part.columns());
+        for (int64_t first = 0; first < rows; first += kBlock) {
+          const int64_t last = std::min(first + kBlock, rows);
+          block.Clear(part.columns());
+          WithWidestVectors([=]() MF_INLINE {
+            for (int64_t r = first; r < last; ++r) {
+              const T *const of_y = dy + r * n, *const of_x = x + r * n;
+              AddToSums(of_y + part.first_column, of_x + part.first_column, means[r], inverses[r],
+                        block, part.columns());
+              if (r < part.first_row || r >= part.last_row) continue;
+              RowGradient(of_y, of_x, gamma, means[r], inverses[r], dx + r * n, n);
             }
-          }),
-          .scratch_bytes = 2 * n * static_cast<int64_t>(sizeof(T)),
-          .in_place = {{0, 0}, {1, 0}}};
+          });
+          all.Add(block, part.columns());
+        }
+      }),
+      .scratch_bytes = 2 * n * static_cast<int64_t>(sizeof(T)),
+      .in_place = {{0, 0}, {1, 0}}};
+  if (dim >= 0) plan.divisible_dims = {{.dim = dim}};
+  for (int i = 1; i <= 2 && c.part() != nullptr; ++i) {
+    plan.part_outputs.push_back({i, {0, part.first_column, part.columns()}});
+  }
+  return plan;
 }
 
 }  // namespace

@@ -87,6 +87,9 @@ struct ReductionDims {
   std::vector<Dim> kept, reduced;  // innermost first, without `inner`
   int64_t inner = 1;
   bool inner_is_reduced = true;
+  // If the inner dimension is kept: the results along it that the kernel computes. The input begins
+  // with the first of them.
+  int64_t columns = 1;
 };
 
 inline ReductionDims CollapseDims(const Shape& in, const std::vector<bool>& is_reduced) {
@@ -111,6 +114,7 @@ inline ReductionDims CollapseDims(const Shape& in, const std::vector<bool>& is_r
     last_is_reduced = is_reduced[i];
     stride *= n;
   }
+  dims.columns = dims.inner;
   return dims;
 }
 
@@ -164,16 +168,16 @@ class Reducer {
         out[k] = finish(Segments(x, 0, rows_));
         continue;
       }
-      for (int64_t j = 0; j < dims_.inner; j += kReductionTile) {
-        const int64_t width = std::min(kReductionTile, dims_.inner - j);
+      for (int64_t j = 0; j < dims_.columns; j += kReductionTile) {
+        const int64_t width = std::min(kReductionTile, dims_.columns - j);
         std::array<A, kReductionTile> tile;
-        Rows(x + j, 0, rows_, fold_ * width, tile.data());
+        Rows(x + j, 0, rows_, width, tile.data());
         for (int64_t f = 1; f < fold_; ++f) {
           for (int64_t i = 0; i < width; ++i) {
             tile[i] = Op::Combine(tile[i], tile[f * width + i]);
           }
         }
-        for (int64_t i = 0; i < width; ++i) out[k * dims_.inner + j + i] = finish(tile[i]);
+        for (int64_t i = 0; i < width; ++i) out[k * dims_.columns + j + i] = finish(tile[i]);
       }
     }
   }
@@ -210,7 +214,8 @@ class Reducer {
     return result;
   }
 
-  // Sets tile[i] to the reduction of element i of rows [begin, end), for i < width.
+  // Sets tile[f * width + i] to the reduction of element i of the f-th row of each of the groups
+  // [begin, end), which consist of fold_ rows.
   void Rows(const T* x, int64_t begin, int64_t end, int64_t width, A* tile) const {
     if (end - begin > kReductionRowBlock) {
       const int64_t middle = begin + (end - begin) / 2;
@@ -218,15 +223,24 @@ class Reducer {
       Rows(x, begin, middle, width, tile);
       Rows(x, middle, end, width, other.data());
       MF_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < width; ++i) tile[i] = Op::Combine(tile[i], other[i]);
+      for (int64_t i = 0; i < fold_ * width; ++i) tile[i] = Op::Combine(tile[i], other[i]);
       return;
     }
-    std::fill_n(tile, width, Op::Identity());
+    std::fill_n(tile, fold_ * width, Op::Identity());
+    // Whole rows are contiguous, so that the group is one wide row.
+    const bool is_contiguous = width == dims_.inner;
+    const int64_t segments = is_contiguous ? 1 : fold_,
+                  length = is_contiguous ? fold_ * width : width;
     for (int64_t r = begin; r < end; ++r) {
-      const T* row = x + OffsetOf(dims_.reduced, r);
-      MF_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < width; ++i)
-        tile[i] = Op::Combine(tile[i], Op::Take(static_cast<A>(row[i])));
+      const T* const group = x + OffsetOf(dims_.reduced, r);
+      for (int64_t s = 0; s < segments; ++s) {
+        const T* const row = group + s * dims_.inner;
+        A* const to = tile + s * length;
+        MF_INDEPENDENT_ITERATIONS
+        for (int64_t i = 0; i < length; ++i) {
+          to[i] = Op::Combine(to[i], Op::Take(static_cast<A>(row[i])));
+        }
+      }
     }
   }
 
@@ -240,7 +254,7 @@ class Reducer {
 struct ReductionOperands {
   ReductionDims dims;
   int64_t in_size;
-  int64_t out_size;
+  int64_t out_size;  // of all results
 };
 
 inline ReductionOperands ReduceAll(const Shape& in) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The results of training and inference do not depend on the number of threads per replica, to the
-// last bit. There are more threads than cores, so the operating system interrupts them at any time.
+// Training and inference results must be bit-identical for any number of threads per replica. The
+// tests run more threads than cores, so the operating system can preempt a thread at any time.
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/runtime/variable_layout.h"
 #include "gtest/gtest.h"
@@ -101,30 +102,35 @@ INSTANTIATE_TEST_SUITE_P(Models, ThreadsPerPredictionTest,
                            return info.param.model + std::to_string(info.param.batch_size);
                          });
 
-// Returns the value of `of(scope, x)` for a fed x, computed by `threads` threads that divide
+// Returns the values of `of(scope, x)` for a fed x, computed by `threads` threads that divide
 // everything that they can.
 template <typename Of>
 absl::StatusOr<std::vector<Tensor>> Compute(const Tensor& x, int threads, const Of of) {
   Graph graph;
   const Scope scope(&graph);
   const Output in = ops::Placeholder(scope, x.dtype(), x.shape());
-  const Output out = of(scope, in);
+  const std::vector<Output> fetches = of(scope, in);
   MF_ASSIGN_OR_RETURN(
       const auto strategy,
       OneDeviceStrategy::Create(
           {.threads_per_replica = threads, .compile = {.min_part_ns = 0, .check_plan = true}}));
   MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({in}, {out}));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({in}, fetches));
   MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run({x}));
-  return std::vector<Tensor>{outputs[0]};
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < fetches.size(); ++i) values.push_back(outputs[i]);
+  return values;
+}
+
+// Returns a random size from 1 to `most`.
+int64_t SizeUpTo(int most, std::mt19937& random) {
+  return static_cast<int64_t>(1 + random() % static_cast<uint32_t>(most));
 }
 
 // Random sizes: the last bits must not depend on how the work is divided.
 TEST(ThreadsPerReplica, RandomProductsGiveEqualBits) {
   std::mt19937 random(1);
-  const auto size = [&](int most) {
-    return static_cast<int64_t>(1 + random() % static_cast<uint32_t>(most));
-  };
+  const auto size = [&](int most) { return SizeUpTo(most, random); };
   for (int i = 0; i < 150; ++i) {
     const int64_t m = size(200), k = size(700), n = size(300);
     const bool transpose_a = random() % 2 == 0, transpose_b = random() % 2 == 0;
@@ -141,7 +147,7 @@ TEST(ThreadsPerReplica, RandomProductsGiveEqualBits) {
         if (!keeps) b = ops::Add(s, b, ops::Sum(s, in));
         Output y = ops::MatMul(s, in, b, {.transpose_a = transpose_a, .transpose_b = transpose_b});
         if (fuses) y = ops::Add(s, ops::BiasAdd(s, y, ops::Const(s, bias)), ops::Const(s, addend));
-        return ops::Relu(s, y);
+        return std::vector<Output>{ops::Relu(s, y)};
       });
     });
   }
@@ -149,9 +155,7 @@ TEST(ThreadsPerReplica, RandomProductsGiveEqualBits) {
 
 TEST(ThreadsPerReplica, RandomConvolutionsGiveEqualBits) {
   std::mt19937 random(2);
-  const auto size = [&](int most) {
-    return static_cast<int64_t>(1 + random() % static_cast<uint32_t>(most));
-  };
+  const auto size = [&](int most) { return SizeUpTo(most, random); };
   for (int i = 0; i < 150; ++i) {
     const int64_t batch = random() % 2 == 0 ? 1 : size(5);
     const int64_t h = size(30), w = size(30), window = 1 + 2 * (random() % 3), stride = size(2);
@@ -172,14 +176,100 @@ TEST(ThreadsPerReplica, RandomConvolutionsGiveEqualBits) {
         if (!keeps) f = ops::Add(s, f, ops::Sum(s, in));
         Output y = ops::Conv2D(s, in, f, {1, stride, stride, 1}, "SAME");
         if (fuses) y = ops::Add(s, ops::BiasAdd(s, y, ops::Const(s, bias)), ops::Const(s, addend));
-        return ops::MaxPool(s, ops::Relu(s, y), {1, 2, 2, 1}, {1, 2, 2, 1}, "SAME");
+        y = ops::MaxPool(s, ops::Relu(s, y), {1, 2, 2, 1}, {1, 2, 2, 1}, "SAME");
+        return std::vector<Output>{y};
       });
     });
   }
 }
 
-// Every part of a kernel names rows of the whole value, and no thread updates a variable before the
-// parts of all threads have accepted their data.
+TEST(ThreadsPerReplica, RandomNormalizationsGiveEqualBits) {
+  std::mt19937 random(3);
+  const auto size = [&](int most) { return SizeUpTo(most, random); };
+  for (int i = 0; i < 60; ++i) {
+    const bool training = random() % 3 > 0, nchw = random() % 3 == 0;
+    const int64_t channels = random() % 2 == 0 ? 16 * size(8) : size(100);
+    const Shape shape = nchw ? Shape({size(4), channels, size(7), size(7)})
+                             : Shape({size(4), size(9), size(9), channels});
+    SCOPED_TRACE(absl::StrCat(shape.ToString(), nchw ? " NCHW" : "", training ? " training" : ""));
+    const Tensor x = *NoiseOf(DT_FLOAT, shape), vector = *NoiseOf(DT_FLOAT, {channels});
+    const std::string format = nchw ? "NCHW" : "NHWC";
+    ExpectEqualBits([&](int threads) {
+      return Compute(x, threads, [&](const Scope& s, Output in) {
+        const Output v = ops::Const(s, vector), positive = ops::Square(s, v);
+        const auto norm = ops::FusedBatchNormV3(
+            s, in, v, v, v, positive,
+            {.exponential_avg_factor = 0.5f, .data_format = format, .is_training = training});
+        const auto gradients = ops::FusedBatchNormGradV3(
+            s, ops::Square(s, in), in, v, v, positive, norm.reserve_space_3,
+            {.data_format = format, .is_training = training});
+        return std::vector<Output>{norm.y,
+                                   norm.batch_mean,
+                                   norm.batch_variance,
+                                   norm.reserve_space_1,
+                                   norm.reserve_space_2,
+                                   norm.reserve_space_3,
+                                   gradients.x_backprop,
+                                   gradients.scale_backprop,
+                                   gradients.offset_backprop,
+                                   ops::BiasAddGrad(s, in, {.data_format = format})};
+      });
+    });
+  }
+  for (int i = 0; i < 60; ++i) {
+    const int64_t columns = size(150);
+    const Shape rows = random() % 2 == 0 ? Shape({size(200)}) : Shape({size(3), size(70)});
+    Shape shape = rows;
+    shape.AddDim(columns);
+    SCOPED_TRACE(shape.ToString());
+    const Tensor x = *NoiseOf(DT_FLOAT, shape), vector = *NoiseOf(DT_FLOAT, {columns});
+    ExpectEqualBits([&](int threads) {
+      return Compute(x, threads, [&](const Scope& s, Output in) {
+        const Output v = ops::Const(s, vector);
+        const auto norm = ops::LayerNorm(s, in, v, v);
+        const auto gradients =
+            ops::LayerNormGrad(s, ops::Square(s, in), in, v, norm.mean, norm.inverse_deviation);
+        return std::vector<Output>{norm.y, gradients.dx, gradients.dgamma, gradients.dbeta};
+      });
+    });
+  }
+}
+
+TEST(ThreadsPerReplica, RandomReductionsGiveEqualBits) {
+  std::mt19937 random(4);
+  const auto size = [&](int most) { return SizeUpTo(most, random); };
+  for (int i = 0; i < 150; ++i) {
+    Shape shape({size(300)});
+    std::vector<int64_t> axes = {0};
+    for (int d = 1; d < 2 + static_cast<int>(random() % 3); ++d) {
+      shape.AddDim(size(40));
+      if (random() % 2 == 0) axes.push_back(d);
+    }
+    if (random() % 4 == 0) axes.erase(axes.begin());
+    const bool keep_dims = random() % 2 == 0;
+    SCOPED_TRACE(absl::StrCat(shape.ToString(), " axes ", absl::StrJoin(axes, ","),
+                              keep_dims ? " kept" : ""));
+    const Tensor x = *NoiseOf(DT_FLOAT, shape);
+    const int64_t segments = size(20);
+    Tensor ids = *Tensor::Allocate(DT_INT32, Shape({shape.dim(0)}));
+    for (int64_t r = 0; r < shape.dim(0); ++r) {
+      ids.data<int32_t>()[r] = static_cast<int32_t>(size(static_cast<int>(segments))) - 1;
+    }
+    ExpectEqualBits([&](int threads) {
+      return Compute(x, threads, [&](const Scope& s, Output in) {
+        const ops::ReductionOptions options = {.keep_dims = keep_dims};
+        return std::vector<Output>{
+            ops::Sum(s, in, axes, options), ops::Mean(s, in, axes, options),
+            ops::Max(s, in, axes, options), ops::EuclideanNorm(s, in, axes, options),
+            ops::UnsortedSegmentSum(s, in, ops::Const(s, ids),
+                                    ops::ScalarConst(s, DT_INT32, segments))};
+      });
+    });
+  }
+}
+
+// Errors name rows of the whole batch, not of a thread's part. No thread updates a variable before
+// the parts of all threads have accepted their data.
 TEST(ThreadsPerReplica, RejectedRowIsThatOfWholeBatch) {
   for (const int threads : kThreads) {
     MirroredStrategy::Options options = {.num_cpu_replicas = 2, .threads_per_replica = threads};
@@ -195,9 +285,8 @@ TEST(ThreadsPerReplica, RejectedRowIsThatOfWholeBatch) {
     }
     const Output logits = ops::Placeholder(scope, DT_FLOAT, {kUnknownDim, 4});
     const Output labels = ops::Placeholder(scope, DT_INT32, {kUnknownDim});
-    const Output loss =
-        ops::Sum(scope, ops::SparseSoftmaxCrossEntropyWithLogits(scope, logits, labels).loss);
-    const Operation add = ops::AssignAddVariableOp(scope, sum.handle, loss);
+    const Output losses = ops::SparseSoftmaxCrossEntropyWithLogits(scope, logits, labels).loss;
+    const Operation add = ops::AssignAddVariableOp(scope, sum.handle, ops::Sum(scope, losses));
     const auto session = *strategy->NewSession(graph);
     Step step = *session->Prepare({logits, labels}, {}, {add});
     const Tensor x = *NoiseOf(DT_FLOAT, {1024, 4});
@@ -210,6 +299,42 @@ TEST(ThreadsPerReplica, RejectedRowIsThatOfWholeBatch) {
     }
     EXPECT_EQ(session->ReadVariable("sum")->scalar<float>(), 0.0f);
     EXPECT_TRUE(step.Run({x, y}).ok());
+  }
+}
+
+// The written value does not depend on the rejected one, so only the order of the instructions
+// keeps this and the other replica from writing.
+TEST(ThreadsPerReplica, StepThatRejectsDataWritesNothing) {
+  for (const int threads : kThreads) {
+    MirroredStrategy::Options options = {.num_cpu_replicas = 2, .threads_per_replica = threads};
+    options.compile.min_part_ns = 0;
+    options.compile.check_plan = true;
+    const auto strategy = *MirroredStrategy::Create(options);
+    Graph graph;
+    const Scope scope(&graph);
+    Variable count;
+    {
+      auto mirrored = strategy->scope();
+      count = CreateVariable(scope, "count", {256}, initializers::Zeros());
+    }
+    const Output table = ops::Placeholder(scope, DT_FLOAT, {4, 8});
+    const Output ids = ops::Placeholder(scope, DT_INT32, {kUnknownDim});
+    const Output rows = ops::GatherV2(scope, table, ids, ops::ScalarConst(scope, DT_INT32, 0));
+    const Operation add = ops::AssignAddVariableOp(
+        scope, count.handle, ops::OnesLike(scope, ops::ReadVariableOp(scope, count.handle)));
+    const auto session = *strategy->NewSession(graph);
+    Step step = *session->Prepare({table, ids}, {rows}, {add});
+    const Tensor x = *NoiseOf(DT_FLOAT, {4, 8});
+    Tensor y = *Tensor::Allocate(DT_INT32, {1024});
+    for (const int64_t bad : {3, 300, 700, 1023}) {
+      y.data<int32_t>()[bad] = 9;
+      EXPECT_THAT(step.Run({x, y}).status(),
+                  IsError(absl::StatusCode::kInvalidArgument, absl::StrCat("[", bad, "]")));
+      y.data<int32_t>()[bad] = 0;
+      const absl::StatusOr<Tensor> value = session->ReadVariable("count");
+      ASSERT_TRUE(value.ok()) << threads << " threads: " << value.status();
+      EXPECT_EQ(value->flat<float>()[255], 0.0f) << threads << " threads, bad row " << bad;
+    }
   }
 }
 

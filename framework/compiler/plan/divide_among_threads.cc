@@ -8,6 +8,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 #include "framework/compiler/invariants.h"
 #include "framework/compiler/plan/choose_kernels.h"
 #include "framework/core/status.h"
@@ -17,34 +18,37 @@
 namespace mirrorflow {
 namespace {
 
-// Rates at which a core computes and accesses memory, to estimate how long a node takes. Most
-// kernels are faster.
+// Conservative compute and memory rates of one core, for estimating a node's time. Most kernels are
+// faster.
 constexpr double kFlopsPerNs = 30;
 constexpr double kBytesPerNs = 8;
 
-// Parts of a vector begin at multiples of this number of elements, which the length of every
-// register divides. All parts but the last then consist of whole registers.
+// Parts of a vector begin at multiples of this many elements. It is a multiple of every SIMD
+// register width, so all parts except the last consist of full registers.
 constexpr int64_t kMultipleOfElements = 64;
 
-// Parts of a variable that is updated by a product begin at multiples of this number of rows, which
-// are those of a tile of registers (kernels/cpu/product.cc).
+// Parts of a variable that is updated by a product begin at multiples of this many rows, the height
+// of a register tile (kernels/cpu/product.cc).
 constexpr int64_t kMultipleOfUpdatedRows = 12;
 
-// A way to divide a node: the dimension of each operand that is divided, or -1 if every part has
-// the whole operand. All divided dimensions have equal sizes.
+// A way to divide a node. For each operand, holds the dimension that is divided, or -1 if every
+// part uses the whole operand. All divided dimensions have the same size.
 struct Division {
   std::vector<int> inputs, outputs;
-  int64_t size = 0;      // of the dimension
-  int64_t multiple = 1;  // at which parts begin
+  int64_t size = 0;      // of each divided dimension
+  int64_t multiple = 1;  // every part begins at a multiple of it
   bool by_kernel = false;
-  double common_bytes = 0;  // of the inputs that every part reads whole
+  double common_bytes = 0;  // size of the inputs that every part reads in full
 
   int64_t MaxParts() const { return (size + multiple - 1) / multiple; }
-  // Returns the index at which part `part` of `parts` begins.
+  // Returns the first index of part `part` out of `parts`.
   int64_t FirstOf(int64_t part, int64_t parts) const {
-    return part == parts ? size : MaxParts() * part / parts * multiple;
+    if (part == parts) return size;
+    // Computes MaxParts() * part / parts without overflow.
+    const int64_t each = MaxParts() / parts, remainder = MaxParts() % parts;
+    return (each * part + remainder * part / parts) * multiple;
   }
-  // Returns the share of the node that the largest part computes, from 0 to 1.
+  // Returns the largest part's share of the node's work, from 0 to 1.
   double LargestShare(int64_t parts) const {
     int64_t largest = 0;
     for (int64_t p = 0; p < parts; ++p) {
@@ -56,9 +60,9 @@ struct Division {
 
 bool IsContiguous(const Shape& shape, int dim) { return shape.num_elements_before(dim) == 1; }
 
-// Returns whether an input or output of the node is divided along the dimension with this letter.
-// Sets *dim to the dimension, or to -1 if there is none. Returns false if the parts of the operand
-// would not be contiguous, or if the letter has another size there.
+// Sets *dim to the operand's dimension that its sharding term labels with `letter`, or to -1 if
+// there is none. Returns false if the operand cannot be divided along that dimension, for example
+// because its size is not `size` or the parts would not be contiguous.
 bool FindLetter(absl::string_view term, char letter, const Shape& shape, int64_t size, int* dim) {
   *dim = -1;
   if (term == "*") return true;
@@ -71,7 +75,7 @@ bool FindLetter(absl::string_view term, char letter, const Shape& shape, int64_t
   return true;
 }
 
-// Returns a kernel that updates some elements of the variables.
+// Returns a kernel that updates `count` elements of each variable, starting at element `first`.
 std::unique_ptr<const Kernel> UpdateOfElements(std::unique_ptr<const Kernel> update, int gradient,
                                                int64_t element_bytes, int64_t first,
                                                int64_t count) {
@@ -81,13 +85,26 @@ std::unique_ptr<const Kernel> UpdateOfElements(std::unique_ptr<const Kernel> upd
   });
 }
 
-// Returns a kernel that updates some rows of the variables by a product of operands with `k` rows.
+// Returns a kernel that updates `count` rows of each variable, starting at row `first`. The
+// gradient is a product of inputs `left` and `right`, which have `k` rows.
 std::unique_ptr<const Kernel> UpdateOfRows(std::unique_ptr<const Kernel> update, int left,
                                            int right, int64_t k, int64_t first, int64_t count) {
   return MakeKernel([=, update = std::move(update)](const KernelArgs& args) {
     const ProductRows rows = {args.input<std::byte>(left), args.input<std::byte>(right), k};
     update->AsUpdateByProduct()->RunRows(args, {&rows, 1}, first, first + count);
   });
+}
+
+// Returns whether no two parts write the same elements of output `i`, provided that the ranges of
+// different parts do not overlap.
+bool HasOneWriter(const std::vector<NodePart>& parts, int i) {
+  const auto is_whole = [i](const NodePart& part) { return !part.outputs[i].has_value(); };
+  const auto is_empty = [i](const NodePart& part) {
+    return part.outputs[i].has_value() && part.outputs[i]->count == 0;
+  };
+  const auto num_whole = absl::c_count_if(parts, is_whole);
+  return num_whole == 0 || (num_whole == 1 && absl::c_count_if(parts, is_empty) + 1 ==
+                                                  static_cast<int>(parts.size()));
 }
 
 class Divider {
@@ -131,7 +148,8 @@ class Divider {
   const VariableInfo& VariableOf(const Output& handle) const {
     return s_.layout->variables()[s_.layout->FindHandle(handle)];
   }
-  // Returns the size of an operand; 0 for a handle, of whose variable a node can read any part.
+  // Returns an operand's size in bytes. A variable handle counts only if the node writes the
+  // variable; readers may access any part of it, so it counts as 0 for them.
   int64_t BytesOf(const Node& node, const Output& value) const {
     if (value.dtype() != DT_RESOURCE) return s_.LocalBytes(value);
     return node.op().role == OpRole::kWrite ? VariableOf(value).bytes() : 0;
@@ -141,7 +159,7 @@ class Divider {
     return node.is_static_input(i) ? 0 : static_cast<double>(BytesOf(node, node.input(i)));
   }
 
-  // Estimates how long a single thread takes for the node.
+  // Estimates how long a single thread takes to run the node.
   double NsOf(const Node& node) const {
     double bytes = 0;
     for (int i = 0; i < node.num_inputs(); ++i) bytes += InputBytes(node, i);
@@ -152,15 +170,16 @@ class Divider {
     return flops / kFlopsPerNs + bytes / kBytesPerNs;
   }
 
-  // Returns the number of parts that take long enough.
+  // Returns into how many parts, at most one per thread, a node that takes `ns` can be divided
+  // without any part becoming too short.
   int64_t UsefulParts(double ns) const {
     const double threads = s_.traits.num_threads;
     const auto least_ns = static_cast<double>(s_.options.min_part_ns);
     return static_cast<int64_t>(least_ns > 0 ? std::min(ns / least_ns, threads) : threads);
   }
 
-  // Returns the ways to divide the node into 2 to `useful` parts. The one whose largest part takes
-  // the least time is first.
+  // Returns the ways to divide the node into 2 to `useful` parts, sorted by the estimated time of
+  // the largest part, shortest first.
   absl::StatusOr<std::vector<Division>> DivisionsOf(const Node& node, double ns,
                                                     int64_t useful) const {
     std::vector<Division> divisions;
@@ -188,12 +207,12 @@ class Divider {
       }
     }
     for (const DivisibleDim& divisible : s_.kernel_plans[node.id()].divisible_dims) {
-      if (node.num_outputs() > 1) break;  // the kernel names a dimension of output 0 only
       Division division = {.inputs = std::vector<int>(node.num_inputs(), -1),
-                           .outputs = {divisible.dim},
+                           .outputs = std::vector<int>(node.num_outputs(), -1),
                            .size = out.dim(divisible.dim),
                            .multiple = divisible.multiple,
                            .by_kernel = true};
+      division.outputs[0] = divisible.dim;
       for (int i = 0; i < node.num_inputs(); ++i) {
         if (absl::c_linear_search(divisible.divided_inputs, i)) continue;
         division.common_bytes += InputBytes(node, i);
@@ -210,8 +229,8 @@ class Divider {
     return divisions;
   }
 
-  // Divides the node along dimension `dim` of output 0. Returns false if its sharding rule does not
-  // allow it.
+  // Sets *division to the division along dimension `dim` of output 0 that the sharding rule
+  // implies. Returns false if the rule does not allow one.
   bool ByRule(const Node& node, const ShardingTerms& terms, int dim, Division* division) const {
     const absl::string_view term = terms.outputs[0];
     if (term == "*" || term == "~" || term[dim] == '.') return false;
@@ -224,7 +243,7 @@ class Divider {
       if (!FindLetter(terms.inputs[i], term[dim], shape, division->size, at)) return false;
       if (*at >= 0 && node.is_static_input(i)) return false;
     }
-    // An op that creates rows may compute them from their indices.
+    // Without a divided input, the op generates its rows, possibly from their indices.
     const auto is_divided = [](int at) { return at >= 0; };
     if (absl::c_none_of(division->inputs, is_divided)) return false;
     for (int i = 0; i < node.num_outputs(); ++i) {
@@ -237,8 +256,8 @@ class Divider {
     return true;
   }
 
-  // Sets the node's parts. Returns false if no kernel computes them, or if their kernels need forms
-  // that they do not find.
+  // Creates the node's parts and their kernels. Returns false if there is no kernel for a part, or
+  // if a part's kernel needs a form that the plan cannot make.
   absl::StatusOr<bool> Divide(const Node& node, const Division& division, int parts) {
     std::vector<NodePart> made;
     for (int p = 0; p < parts; ++p) {
@@ -264,17 +283,26 @@ class Divider {
       if (absl::IsUnimplemented(kernel.status())) return false;
       MF_ASSIGN_OR_RETURN(part.kernel, std::move(kernel));
       for (const auto& [input, range] : part.kernel.part_inputs) part.inputs[input] = range;
+      for (const auto& [output, range] : part.kernel.part_outputs) part.outputs[output] = range;
       if (!FindsForms(part.kernel, s_.kernel_plans[node.id()], division)) return false;
     }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      if (HasOneWriter(made, i)) continue;
+      return absl::InternalError(
+          absl::StrCat(OpAndName(node), ": several threads would write output ", i));
+    }
     // A part can overwrite an input only if no other part reads the same elements.
-    std::erase_if(s_.kernel_plans[node.id()].in_place,
-                  [&](const std::pair<int, int>& pair) { return division.inputs[pair.first] < 0; });
+    std::erase_if(s_.kernel_plans[node.id()].in_place, [&](const std::pair<int, int>& pair) {
+      return absl::c_any_of(made, [pair](const NodePart& part) {
+        return part.inputs[pair.first] != part.outputs[pair.second];
+      });
+    });
     s_.parts[node.id()] = std::move(made);
     return true;
   }
 
-  // Divides an optimizer update by elements of the variable or, if it computes its gradient as a
-  // product, by rows.
+  // Divides an optimizer update: by rows of the variable if the update computes its gradient as a
+  // product, otherwise by elements.
   absl::Status DivideUpdate(const Node& node, int64_t useful) {
     const int gradient = node.input_index(node.op().update_gradient);
     const bool by_product = gradient < 0;
@@ -315,9 +343,10 @@ class Divider {
     return absl::OkStatus();
   }
 
-  // Returns whether the plan can make the forms that the kernel of a part reads. Forms of parts
-  // that the op's sharding rule describes must be those of the node's kernel, of whole inputs.
-  // Other parts read forms of the same inputs, which may contain only what the part needs.
+  // Returns whether the plan can make the forms that a part's kernel reads. If the sharding rule
+  // defines the parts, each part must read the same forms as the node's own kernel, of inputs that
+  // are not divided. If the kernel defines the parts, each must read forms of the same inputs, but
+  // these may hold only what the part needs.
   static bool FindsForms(const KernelPlan& part, const KernelPlan& whole,
                          const Division& division) {
     if (division.by_kernel) {
@@ -347,7 +376,7 @@ class Divider {
 }  // namespace
 
 absl::StatusOr<bool> DivideAmongThreads::Run(PlanState& s) {
-  // The functions of branches and loops run on a single thread.
+  // Branch and loop bodies run on a single thread.
   if (s.traits.num_threads == 1 || s.is_body) return false;
   MF_RETURN_IF_ERROR(Divider(s).Run());
   return true;

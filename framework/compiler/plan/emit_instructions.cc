@@ -136,16 +136,18 @@ class Emitter {
       int storage = s_.storage.of(node.output(i));
       if (part != nullptr) storage = PartOf(storage, node.output(i), *part, part->outputs[i]);
       writer_.AddOperand(storage);
-      uses.push_back({storage, true});
+      if (storage >= 0) uses.push_back({storage, true});
     }
     if (scratch_bytes > 0) uses.push_back({writer_.AddScratch(scratch_bytes), true});
     writer_.Append(instruction, uses);
   }
 
-  // Returns the storage of the range of `value` that a part accesses. `storage` is that of `value`.
+  // Returns the storage of the range of `value` that a part accesses, or -1 if the range is empty.
+  // `storage` is that of `value`.
   int PartOf(int storage, const Output& value, const NodePart& part,
              const std::optional<DimRange>& range) {
     if (storage < 0 || !range.has_value()) return storage;
+    if (range->count == 0) return -1;
     if (!part.of_update || range->dim > 0) {
       return s_.storage.AddPart(storage, s_.local_shape(value), value.dtype(), *range);
     }
