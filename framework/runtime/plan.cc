@@ -23,9 +23,9 @@ constexpr absl::string_view kVerbs[] = {
     "branch ", "loop ",     "record ", "wait for ", "await "};
 static_assert(std::size(kVerbs) == static_cast<size_t>(InstructionKind::kAwait) + 1);
 
-// Makes the dispatch list of one thread. For each of its instructions, sets positions[i] to the
-// number of entries up to and including instruction i. In a kAwait, `event` is the other thread's
-// instruction; MakeDispatchLists replaces it by its position.
+// Builds the dispatch list of one thread. For each of its instructions i, sets positions[i] to the
+// number of list entries up to and including it. The `event` of a kAwait is the index of the
+// awaited instruction; MakeDispatchLists replaces it with that instruction's position.
 DispatchList ListOfThread(const Plan& plan, int thread, bool one_lane,
                           std::vector<int32_t>& positions) {
   DispatchList list;
@@ -40,9 +40,9 @@ DispatchList ListOfThread(const Plan& plan, int thread, bool one_lane,
     if (instruction.thread != thread || (OrdersLanes(instruction.kind) && one_lane)) continue;
     const int at = static_cast<int>(list.instructions.size());
     const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
-    if (is_first_write) first_write = at;
+    const int last_stop = list.stops.empty() ? 0 : list.stops.back();
     const bool look = Finishes(instruction.kind) || is_first_write ||
-                      at % kInstructionsBetweenDeadlineChecks == 0;
+                      at - last_stop >= kInstructionsBetweenDeadlineChecks;
     if (look && at > 0) list.stops.push_back(at);
     while (wait != plan.waits.end() && wait->instruction < static_cast<int32_t>(i)) ++wait;
     for (; wait != plan.waits.end() && wait->instruction == static_cast<int32_t>(i); ++wait) {
@@ -52,6 +52,7 @@ DispatchList ListOfThread(const Plan& plan, int thread, bool one_lane,
               .event = wait->other},
              i);
     }
+    if (is_first_write) first_write = static_cast<int>(list.instructions.size());
     append(instruction, i);
     if (one_lane) list.instructions.back().lane = LaneKind::kCompute;
     positions[i] = static_cast<int32_t>(list.instructions.size());
@@ -78,6 +79,10 @@ bool WritesVariable(const Plan& plan, size_t i) {
   return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& access) {
     return access.is_write && access.operand.region >= plan.layout_region(0);
   });
+}
+
+bool CommitsStep(const Plan& plan, size_t i) {
+  return plan.instructions[i].kind == InstructionKind::kStart || WritesVariable(plan, i);
 }
 
 bool CanReject(const Plan& plan, size_t i) {

@@ -10,8 +10,8 @@
 //
 // A single thread can run the instructions in the order of the array. Each instruction belongs to a
 // lane; waits and records synchronise the lanes on devices whose lanes run concurrently. On a CPU,
-// a replica can have several threads, which run parts of the same nodes. Each runs its own
-// instructions in the order of the array, and waits for another thread only where `waits` says so.
+// several threads can run a replica, each computing parts of the nodes. Each thread runs its own
+// instructions in array order, and waits for another thread only where `waits` requires it.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
 
@@ -59,7 +59,7 @@ inline bool OrdersLanes(InstructionKind kind) {
 struct Instruction {
   InstructionKind kind;
   LaneKind lane = LaneKind::kCompute;
-  int16_t thread = 0;         // of the replica; only kernels run on other threads than 0
+  int16_t thread = 0;         // of the replica; threads other than 0 run only kernels
   int32_t index = 0;          // kernel, collective or control
   int32_t first_operand = 0;  // into Plan::operands
   int32_t num_inputs = 0;
@@ -211,7 +211,7 @@ struct PlannedForm {
   bool kept = false;
 };
 
-// Before `instruction`, its thread waits until another thread has run the instruction `other`.
+// `instruction` runs only after another thread has run `other`.
 struct ThreadWait {
   int32_t instruction;  // into Plan::instructions, like `other`
   int32_t other;
@@ -219,11 +219,11 @@ struct ThreadWait {
   friend bool operator==(const ThreadWait&, const ThreadWait&) = default;
 };
 
-// The instructions of one thread in dispatch order, without records and waits if the device's lanes
-// run inline, and with a kAwait for each ThreadWait. Made once for all replicas that run the plan.
+// One thread's instructions in dispatch order, with a kAwait for each ThreadWait. Omits records and
+// event waits if the device's lanes run inline. Shared by all replicas that run the plan.
 struct DispatchList {
   std::vector<Instruction> instructions;
-  std::vector<int32_t> original;  // their indices in Plan::instructions; for a kAwait, the next one
+  std::vector<int32_t> original;  // indices in Plan::instructions; a kAwait has its successor's
   std::vector<int> stops;         // where an inline run checks the deadline; the last is the end
   int first_write = 0;            // the first instruction that writes a variable; the end if none
 };
@@ -275,7 +275,7 @@ struct Plan {
   // The memory that each instruction accesses.
   std::vector<std::vector<MemoryAccess>> accesses;
 
-  int num_threads = 1;                           // that run the plan on one replica
+  int num_threads = 1;                           // per replica
   std::vector<ThreadWait> waits;                 // sorted by instruction
   DispatchList dispatch;                         // of thread 0, for the plan's device type
   std::vector<DispatchList> dispatch_of_others;  // of threads 1, 2, …
@@ -294,16 +294,26 @@ struct Plan {
 // messages: `MatMul(y) with 4096 bytes, Tanh(z) with 1024 bytes`.
 std::string LargestValues(const Plan& plan);
 
-// Returns whether instruction `i` updates a variable, that is, runs a kernel without outputs that
-// writes to the variable layout. A kernel with an output there computes a gradient.
+// Returns whether instruction `i` updates a variable: it runs a kernel that has no outputs and
+// writes to the variable layout. A kernel with an output in the layout computes a gradient.
 bool WritesVariable(const Plan& plan, size_t i);
+
+// Returns whether the step may no longer reject its data once instruction `i` runs: it writes a
+// variable, or starts a collective, after which other ranks may write their variables.
+bool CommitsStep(const Plan& plan, size_t i);
+
+// Returns whether both instructions are parts of one node, which run on different threads.
+inline bool ArePartsOfSameNode(const Instruction& a, const Instruction& b) {
+  return a.kind == InstructionKind::kKernel && b.kind == a.kind && a.node == b.node &&
+         a.node >= 0 && a.thread != b.thread;
+}
 
 // Returns whether instruction `i` can reject its input data.
 bool CanReject(const Plan& plan, size_t i);
 
-// Makes a plan's dispatch lists. If `one_lane` is true, all instructions of a thread are on the
-// compute lane and need no events; set it for devices with inline lanes, and for the bodies of
-// branches and loops.
+// Builds the dispatch lists of a plan. If `one_lane` is true, each thread runs all of its
+// instructions on the compute lane, without events; set it for devices with inline lanes, and for
+// branch and loop bodies.
 void MakeDispatchLists(Plan& plan, bool one_lane);
 
 }  // namespace mirrorflow

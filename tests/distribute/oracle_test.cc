@@ -16,6 +16,7 @@
 #include "framework/compiler/plan/plan_state.h"
 #include "gtest/gtest.h"
 #include "tests/support/compare_with_reference.h"
+#include "tests/support/delayed_kernels.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 
@@ -39,7 +40,7 @@ ProgramSetting RandomSetting(int64_t batch, Random& random) {
   setting.session.replicas = static_cast<int>(1 + random.Below(4));
   setting.session.queued = random.Below(4) == 0;
   setting.session.queued_device.seed = random.Next();
-  const bool has_threads = random.Below(4) == 0;  // more threads than cores take long
+  const bool has_threads = random.Below(4) == 0;  // threads beyond the cores are slow
   setting.session.threads_per_replica = has_threads ? static_cast<int>(2 + random.Below(2)) : 1;
   setting.session.session.compile.min_part_ns = 0;
   setting.session.session.bucket_bytes = random.Below(2) == 0 ? 64 : 1 << 20;
@@ -201,6 +202,7 @@ TEST(OracleTest, RandomProgramsOnSeveralThreadsMatchReferenceInterpreter) {
     ProgramSetting setting = RandomSetting(program->batch, random);
     setting.session.queued = false;
     setting.session.threads_per_replica = static_cast<int>(2 + random.Below(3));
+    if (random.Below(2) == 0) setting.session.kernels = &DelayedKernels();
     setting.session.session.compile.observer = &counter;
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, *program, setting));
   }

@@ -56,12 +56,14 @@ class Checker {
   static constexpr int kLastRun = std::numeric_limits<int>::max();
 
   absl::Status RunOnce() {
-    // If a replica has several threads, each runs its instructions in order, whatever their lanes.
+    // With several threads per replica, each thread runs its instructions in order, whatever their
+    // lanes.
     const bool by_thread = plan_.num_threads > 1;
     const int num_lanes = by_thread ? plan_.num_threads : kNumLanes;
     std::vector<Clock> now(num_lanes, Clock(num_lanes));
-    Clock last_rejecting(num_lanes);   // the last instruction of each that can reject its data
-    std::map<int32_t, Clock> awaited;  // the clock of the thread after an instruction
+    Clock last_rejecting(num_lanes);   // by thread: the last instruction that can reject its data
+    Clock last_finish(num_lanes);      // by thread: the last one that finishes a collective
+    std::map<int32_t, Clock> awaited;  // by instruction: its thread's clock after it has run
     for (const ThreadWait& wait : plan_.waits) awaited.try_emplace(wait.other);
     auto next_wait = plan_.waits.begin();
     std::vector<Clock> recorded(plan_.num_events, Clock(num_lanes));
@@ -98,11 +100,13 @@ class Checker {
       const Access self{static_cast<int>(i), lane, clock[lane]};
       if (by_thread) {
         if (CanReject(plan_, i)) last_rejecting[lane] = clock[lane];
-        for (int l = 0; l < num_lanes && WritesVariable(plan_, i); ++l) {
+        if (Finishes(instruction.kind)) last_finish[lane] = clock[lane];
+        for (int l = 0; l < num_lanes && CommitsStep(plan_, i); ++l) {
           if (clock[l] < last_rejecting[l]) {
-            return Error(i,
-                         "writes a variable, but is not ordered after a kernel that can reject "
-                         "the step's data");
+            return Error(i, "is not ordered after a kernel that can reject the step's data");
+          }
+          if (WritesVariable(plan_, i) && clock[l] < last_finish[l]) {
+            return Error(i, "writes a variable, but is not ordered after an earlier collective");
           }
         }
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IntervalMap: a value for each byte of a memory region, stored once for each range of bytes whose
-// values have been visited together.
+// IntervalMap: maps each byte of a memory region to a value. Adjacent bytes share one entry until a
+// visit separates them.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_INTERVAL_MAP_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_INTERVAL_MAP_H_
 
@@ -14,8 +14,8 @@ namespace mirrorflow {
 template <typename Value>
 class IntervalMap {
  public:
-  // Calls visit(value) for each range of bytes of [begin, end), in order, until it returns false.
-  // Returns whether it always returned true.
+  // Calls visit(value) for each entry in [begin, end), in address order. Stops and returns false as
+  // soon as `visit` returns false; otherwise returns true.
   template <typename Visit>
   bool ForEach(int64_t begin, int64_t end, const Visit visit) {
     Split(begin);
@@ -33,14 +33,14 @@ class IntervalMap {
   }
 
  private:
-  // Makes a range begin at `offset`.
+  // Splits the entry that contains `offset`, so that an entry begins there.
   void Split(int64_t offset) {
     if (values_.empty()) values_.emplace(0, Value());
     const auto it = std::prev(values_.upper_bound(offset));
     if (it->first != offset) values_.emplace_hint(std::next(it), offset, it->second);
   }
 
-  std::map<int64_t, Value> values_;  // by the first byte of the range
+  std::map<int64_t, Value> values_;  // keyed by the first byte of the entry
 };
 
 }  // namespace mirrorflow

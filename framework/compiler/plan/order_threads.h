@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OrderThreads: makes the dispatch lists, and decides where a thread of a replica waits for
-// another. An instruction must follow an instruction of another thread if they access the same
-// bytes and at least one of them writes. A write of a variable must also follow every instruction
-// that can reject the step's data. Most such pairs are ordered already by the waits for other
-// pairs.
+// OrderThreads: builds the dispatch lists and decides where one thread of a replica waits for
+// another. Two instructions on different threads must be ordered if they access the same bytes and
+// at least one of them writes. A write to a variable must also follow every instruction that can
+// reject the step's data. A wait is omitted if other waits already imply it.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ORDER_THREADS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ORDER_THREADS_H_
 

@@ -161,12 +161,6 @@ void PlaceControl(PlanState& s, const Instruction& instruction) {
   }
 }
 
-// Returns whether threads compute parts of the same node in both instructions.
-bool IsOtherPart(const Instruction& a, const Instruction& b) {
-  return a.kind == InstructionKind::kKernel && b.kind == InstructionKind::kKernel &&
-         a.node == b.node && a.node >= 0;
-}
-
 // Returns the lifetime of each root storage, from the first to the last instruction that uses it. A
 // collective in flight uses its memory from its start until it is finished.
 std::vector<Lifetime> FindLifetimes(const PlanState& s) {
@@ -177,10 +171,11 @@ std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   };
   const std::vector<Instruction>& instructions = s.plan->instructions;
   const int end = static_cast<int>(instructions.size());
-  // The parts of a node run at the same time.
+  // All parts of a node run concurrently, so the memory of one is in use as long as any of them
+  // runs.
   for (int first = 0, next; first < end; first = next) {
     next = first + 1;
-    while (next < end && IsOtherPart(instructions[first], instructions[next])) ++next;
+    while (next < end && ArePartsOfSameNode(instructions[first], instructions[next])) ++next;
     for (int i = first; i < next; ++i) {
       for (const MemoryAccess& access : s.plan->accesses[i]) {
         touch(access.value, first);
