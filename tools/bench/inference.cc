@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
@@ -41,21 +42,24 @@ std::string TensorName(const Output& output) {
   return absl::StrCat(output.node->name(), ":", output.index);
 }
 
-// Writes the case that inference.py in tests/benchmark/peers describes.
-absl::StatusOr<std::unique_ptr<CaseFile>> WriteCase(const GraphCase& of, Session& session,
-                                                    const StepOutputs& fetches) {
+// Runs the step once, and writes the case that inference.py in tests/benchmark/peers describes.
+absl::StatusOr<std::unique_ptr<CaseFile>> WriteCase(const GraphCase& of, ReadyStep& ready) {
   std::map<std::string, Tensor> arrays;
+  const std::set<std::string> read = VariablesReadBy(of.step);
+  for (const Node* node : of.graph.Nodes()) {
+    if (node->op().role != OpRole::kVariable || !read.contains(VariableName(*node))) continue;
+    MF_ASSIGN_OR_RETURN(arrays[absl::StrCat("variable/", node->name())],
+                        ready.session->ReadVariable(VariableName(*node)));
+  }
+  MF_ASSIGN_OR_RETURN(const StepOutputs fetches, ready.step.Run(of.feeds));
   for (size_t i = 0; i < of.feeds.size(); ++i) {
     arrays[absl::StrCat("feed/", TensorName(of.step.feeds[i]))] = of.feeds[i];
   }
   for (size_t i = 0; i < of.step.fetches.size(); ++i) {
     arrays[absl::StrCat("fetch/", TensorName(of.step.fetches[i]))] = fetches[i];
   }
-  const std::set<std::string> read = VariablesReadBy(of.step);
-  for (const Node* node : of.graph.Nodes()) {
-    if (node->op().role != OpRole::kVariable || !read.contains(VariableName(*node))) continue;
-    MF_ASSIGN_OR_RETURN(arrays[absl::StrCat("variable/", node->name())],
-                        session.ReadVariable(VariableName(*node)));
+  for (const Operation& target : of.step.targets) {
+    arrays[absl::StrCat("target/", target.node->name())] = Tensor::Scalar(int32_t{0});
   }
   return CaseFile::Write(arrays);
 }
@@ -81,10 +85,13 @@ absl::Status CheckForPeers(const std::string& path, const StepSelection& step) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": not a GraphDef; expected .pb or .pbtxt with --peers"));
   }
-  if (step.targets.empty()) return absl::OkStatus();
+  if (step.targets.empty() || !absl::c_linear_search(absl::GetFlag(FLAGS_peers), "onnxruntime")) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": the step runs ", step.targets[0].node->name(),
-      " for its side effects, which peers do not; use --fetch to select what to compute"));
+      " for its side effects, which ONNX Runtime does not support; use --fetch to select what to "
+      "compute"));
 }
 
 absl::StatusOr<ReadyStep> PrepareWithout(const GraphCase& of,
@@ -106,8 +113,7 @@ absl::StatusOr<StepRounds> MeasureInference(const std::string& path, int64_t bat
   const int threads = absl::GetFlag(FLAGS_threads_per_replica).value_or(1);
   const PinnedTo cores(0, threads);
   MF_ASSIGN_OR_RETURN(ReadyStep ready, Annotate(PrepareWithout(of, {}), path));
-  MF_ASSIGN_OR_RETURN(const StepOutputs fetches, Annotate(ready.step.Run(of.feeds), path));
-  MF_ASSIGN_OR_RETURN(const auto file, WriteCase(of, *ready.session, fetches));
+  MF_ASSIGN_OR_RETURN(const auto file, Annotate(WriteCase(of, ready), path));
   StepSides sides(absl::GetFlag(FLAGS_rounds), /*canary_threads=*/threads);
   sides.Add({}, MakeSide([&] { return ready.step.Run(of.feeds).status(); }));
   ReadyStep other;

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes frozen TensorFlow graphs of well-known models, for `mirrorflow bench inference`.
+"""Writes TensorFlow graphs of well-known models, for `mirrorflow bench`.
 
-Each FOLDER/MODEL.pb is a GraphDef with one placeholder, `inputs`, whose batch dimension is unknown,
-and with the weights as constants. The weights are random, but equal in every run. The statistics of
-batch normalisation are those of random images, and its gammas and betas are random, so the
-activations keep their scale through deep networks and no normalisation is trivial.
+For `bench inference`, each FOLDER/MODEL.pb is a GraphDef with one placeholder, `inputs`, whose batch
+dimension is unknown, and with the weights as constants. The weights are random, but equal in every
+run. The statistics of batch normalisation are those of random images, and its gammas and betas are
+random, so the activations keep their scale through deep networks and no normalisation is trivial.
+
+With --training, each FOLDER/MODEL_train.pb is a training step with Keras' Adam, for `bench step
+--graph`. Its placeholders are `inputs` and `labels`, its target is `train`, and its result is `loss`.
+FOLDER/MODEL_train.safetensors holds the initial values of the variables.
 """
 
 import os
@@ -18,11 +22,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import applications, layers
+from safetensors.numpy import save_file
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 SEED = 1
 CALIBRATION_IMAGES = 32
 MIN_VARIANCE = 1e-3
+CLASSES = 10  # in training
+VOCABULARY = 30522
 
 
 def application(make, size, classes=1000):
@@ -46,7 +53,7 @@ def squeezenet():
     return keras.Model(inputs, layers.GlobalAveragePooling2D()(x))
 
 
-def bert(blocks=4, width=256, heads=4, tokens=128, vocabulary=30522):
+def bert(blocks=4, width=256, heads=4, tokens=128, vocabulary=VOCABULARY):
     """Returns an encoder like BERT (Devlin et al., 2018), which normalises after each sum."""
     places = np.random.default_rng(SEED).normal(0, 0.02, (tokens, width)).astype(np.float32)
     inputs = keras.Input([tokens], dtype="int32")
@@ -126,12 +133,60 @@ def frozen(model):
     return convert_variables_to_constants_v2(step.get_concrete_function()).graph.as_graph_def()
 
 
+def training_step(model):
+    """Returns a GraphDef of a training step, and the values of its variables by name. The node `loss`
+    is the result, and `train` runs the step."""
+    logits = model.outputs[0]
+    if model.layers[-1].name == "predictions":
+        model.layers[-1].activation = keras.activations.linear
+    elif len(logits.shape) == 3:
+        logits = layers.Dense(CLASSES)(layers.GlobalAveragePooling1D()(logits))
+    model = keras.Model(model.inputs, logits)
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)
+
+    def step(inputs, labels):
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels, model(inputs, training=True))
+            loss = tf.reduce_mean(losses)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return loss
+
+    inputs = tf.TensorSpec(model.input_shape, model.inputs[0].dtype, name="inputs")
+    labels = tf.TensorSpec([None], tf.int32, name="labels")
+    function = tf.function(step, input_signature=[inputs, labels]).get_concrete_function()
+    # In the file, the captured variables are handles, and other captured tensors are constants.
+    values = {id(variable.handle): np.asarray(variable) for variable in function.graph.variables}
+    variables = {}
+    with tf.Graph().as_default() as graph:
+        replaced = {f"{spec.name}:0": tf.compat.v1.placeholder(spec.dtype, spec.shape, spec.name)
+                    for spec in (inputs, labels)}
+        for outside, inside in function.graph.captures:
+            if id(outside) in values:
+                name, value = inside.op.name, values[id(outside)]
+                variables[name] = value
+                replaced[inside.name] = tf.raw_ops.VarHandleOp(
+                    dtype=value.dtype, shape=value.shape, shared_name=name, name=name)
+            else:
+                replaced[inside.name] = tf.constant(outside.numpy())
+        loss, *updates = tf.graph_util.import_graph_def(
+            function.graph.as_graph_def(), replaced, name="step",
+            return_elements=[function.outputs[0].name] +
+            [operation.name for operation in function.graph.control_outputs])
+        tf.identity(loss, "loss")
+        tf.group(*updates, name="train")
+    return graph.as_graph_def(), variables
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("models", nargs="*", metavar="model",
                         help=f"any of {', '.join(MODELS)}; default: all")
+    parser.add_argument("--training", action="store_true", help="write training steps")
     args = parser.parse_args()
     if unknown := sorted(set(args.models) - set(MODELS)):
         parser.error(f"unknown model; expected any of {', '.join(MODELS)}, "
@@ -142,7 +197,12 @@ def main():
         keras.utils.set_random_seed(SEED)
         model = MODELS[name]()
         randomise(model, np.random.default_rng(SEED))
-        graph = frozen(model)
+        if args.training:
+            graph, variables = training_step(model)
+            name += "_train"
+            save_file(variables, folder / f"{name}.safetensors")
+        else:
+            graph = frozen(model)
         (folder / f"{name}.pb").write_bytes(graph.SerializeToString())
         print(f"{name}: {len(graph.node)} nodes, {model.count_params()} weights", flush=True)
 

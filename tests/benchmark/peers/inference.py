@@ -2,9 +2,10 @@
 """The protocol that the peers of `mirrorflow bench step --graph` share.
 
 A peer is started as `PEER.py GRAPH THREADS CASE.npz` and runs the step with that many threads, on as
-many cores. GRAPH is a file with a GraphDef, as text if its name ends with `.pbtxt` or `.pb.txt`. The case holds the
-values of the feeds in `feed/TENSOR`, Mirrorflow's results in `fetch/TENSOR`, and the values of the
-variables in `variable/NODE`. A TENSOR is NODE:OUTPUT; the NODE of a variable is its handle.
+many cores. GRAPH is a file with a GraphDef, as text if its name ends with `.pbtxt` or `.pb.txt`. The
+case holds the values of the feeds in `feed/TENSOR`, Mirrorflow's results in `fetch/TENSOR`, and the
+values of the variables before the step in `variable/NODE`. A TENSOR is NODE:OUTPUT; the NODE of a
+variable is its handle. A training step also has `target/NODE`, an operation that it runs.
 
 The peer prints `version TEXT`, `settings TEXT`, and for each fetch `difference TENSOR NUMBER`: the
 largest difference from Mirrorflow's result, divided by the largest absolute value in that result.
@@ -25,12 +26,14 @@ TRIAL_SECONDS, MIN_TRIALS = 0.5, 2
 
 
 class Case:
-    """The step of a graph, with the values of its feeds and variables, and the expected fetches."""
+    """The step of a graph, with the values of its feeds and variables, the expected fetches, and the
+    names of its targets."""
 
     def __init__(self, graph, path):
         self.graph = graph
-        self.feeds, self.fetches, self.variables = {}, {}, {}
-        kinds = {"feed": self.feeds, "fetch": self.fetches, "variable": self.variables}
+        self.feeds, self.fetches, self.variables, self.targets = {}, {}, {}, {}
+        kinds = {"feed": self.feeds, "fetch": self.fetches, "variable": self.variables,
+                 "target": self.targets}
         with np.load(path) as arrays:
             for file in arrays.files:
                 kind, name = file.split("/", 1)

@@ -88,7 +88,7 @@ def names(tensors):
 def main():
     case = inference.case_of_arguments()
     peer.say("loading", case.graph)
-    function = tensorflow_graph.load(case)
+    function = tensorflow_graph.Step(case).function
     peer.say("converting", "to", "ONNX")
     feeds = dict(zip(names(function.inputs), case.feeds.values(), strict=True))
     fetches = dict(zip(names(function.outputs), case.fetches.values(), strict=True))

@@ -21,22 +21,23 @@ tf.config.threading.set_inter_op_parallelism_threads(1)
 
 def main():
     case = inference.case_of_arguments()
-    loaded = tensorflow_graph.load(case)
+    step = tensorflow_graph.Step(case)
     feeds = [tf.constant(value) for value in case.feeds.values()]
-    compiled = tf.function(lambda *arguments: loaded(*arguments), jit_compile=True)
+    compiled = tf.function(lambda *arguments: step(*arguments), jit_compile=True)
     # Calls of a concrete function have less overhead.
     compiled = compiled.get_concrete_function(*map(tf.TensorSpec.from_tensor, feeds))
     seconds = {}
-    for setting, function in ("xla=off", loaded), ("xla=on", compiled):
+    for setting, function in ("xla=off", step), ("xla=on", compiled):
         peer.say("timing", setting)
         try:
             seconds[setting] = inference.seconds_per_call(lambda: function(*feeds)), function
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError):
-            if function is loaded:
+            if function is step:
                 raise
             # XLA cannot compile the graph.
     setting = min(seconds, key=lambda each: seconds[each][0])
     function = seconds[setting][1]
+    step.reset()
     number = tf.constant(1.0)
     negate = tf.function(lambda x: -x).get_concrete_function(tf.TensorSpec.from_tensor(number))
     inference.talk(case, tf.__version__, setting, lambda: function(*feeds),

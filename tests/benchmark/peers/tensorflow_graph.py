@@ -31,20 +31,34 @@ def fix_shapes(graph, case):
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(shapes[node.name]).as_proto())
 
 
-def load(case):
-    """Returns a concrete function from the feeds to the fetches, in the case's orders, with the
-    variables as constants."""
-    graph = read_graph(case.graph)
-    fix_shapes(graph, case)
-    variables = {name: tf.Variable(value, trainable=False)
-                 for name, value in case.variables.items()}
+class Step:
+    """A function from the feeds to the fetches, in the case's orders. The variables are constants,
+    unless the step has targets, which may write them."""
 
-    def imported():
-        capture = tf.compat.v1.get_default_graph().capture
-        handles = {f"{name}:0": capture(variable.handle) for name, variable in variables.items()}
-        tf.graph_util.import_graph_def(graph, input_map=handles, name="")
+    def __init__(self, case):
+        graph = read_graph(case.graph)
+        fix_shapes(graph, case)
+        self.case = case
+        self.variables = {name: tf.Variable(value, trainable=False)
+                          for name, value in case.variables.items()}
 
-    whole = tf.compat.v1.wrap_function(imported, [])
-    whole.graph.variables = variables.values()
-    step = whole.prune(list(case.feeds), list(case.fetches))
-    return convert_variables_to_constants_v2(step) if variables else step
+        def imported():
+            capture = tf.compat.v1.get_default_graph().capture
+            handles = {f"{name}:0": capture(variable.handle)
+                       for name, variable in self.variables.items()}
+            tf.graph_util.import_graph_def(graph, input_map=handles, name="")
+
+        whole = tf.compat.v1.wrap_function(imported, [])
+        whole.graph.variables = self.variables.values()
+        targets = [whole.graph.get_operation_by_name(name) for name in case.targets]
+        self.function = whole.prune(list(case.feeds), list(case.fetches) + targets)
+        if self.variables and not targets:
+            self.function = convert_variables_to_constants_v2(self.function)
+
+    def __call__(self, *feeds):
+        return self.function(*feeds)[:len(self.case.fetches)]  # without the targets' None
+
+    def reset(self):
+        """Restores the variables."""
+        for name, variable in self.variables.items():
+            variable.assign(self.case.variables[name])
