@@ -40,6 +40,7 @@
 #include "ops/passes/fuse_elementwise.h"
 #include "ops/passes/fuse_epilogues.h"
 #include "ops/passes/fuse_gelu.h"
+#include "ops/passes/fuse_keras_adam.h"
 #include "ops/passes/fuse_layer_norm.h"
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/lower_to_matmul.h"
@@ -76,6 +77,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<FuseGelu>();
   p.Add<FuseLayerNorm>();
   p.Add<FuseAttention>();
+  p.Add<FuseKerasAdam>();
   p.Add<ElideAttentionTransposes>();
 
   p.Add<PropagateSharding>();

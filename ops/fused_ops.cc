@@ -16,7 +16,9 @@
 #include "ops/matmul.h"
 #include "ops/registry.h"
 #include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
 #include "ops/unary.h"
+#include "ops/update.h"
 
 namespace mirrorflow {
 namespace {
@@ -81,9 +83,9 @@ const std::map<std::string, ops::FusedProduct, std::less<>>& FusedProducts() {
   return *products;
 }
 
-// The rule of the product or convolution, for threads (DivideAmongThreads): sharding propagation
-// runs before these ops are created. The bias is divided like the output's channels, and an addend
-// like the output.
+// Returns the sharding rule of the product or convolution, extended to the bias, which is divided
+// like the output's channels, and the addend, which is divided like the output. Only
+// DivideAmongThreads uses it, because these ops are created after sharding propagation.
 absl::StatusOr<ShardingRule> ShardingOfFused(const ShardContext& c) {
   const ops::FusedProduct& fused = FusedProducts().find(c.node().op().name)->second;
   MF_ASSIGN_OR_RETURN(ShardingRule rule, AllOps().Find(fused.product)->sharding(c));
@@ -157,10 +159,13 @@ absl::Status BroadcastOfInputs(ShapeContext& c) {
 const OpRegistry& FusedOps() {
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
-    for (const OpDef* op : AllOps().All()) {
-      if (op->update_gradient.empty()) continue;
-      ops->Define(DefOfProduct(*op));
-      ops->Define(DefMultiTensor(*op));
+    DefineKerasAdam(*ops);
+    std::vector<const OpDef*> updates = AllOps().All();
+    updates.push_back(ops->Find(ops::kResourceApplyKerasAdam));
+    std::erase_if(updates, [](const OpDef* op) { return op->update_gradient.empty(); });
+    for (const OpDef* update : updates) {
+      ops->Define(DefOfProduct(*update));
+      ops->Define(DefMultiTensor(*update));
     }
     for (const auto& [name, fused] : FusedProducts()) ops->Define(DefFused(name, fused));
     ops->Define(DefMatMulReluGrad());
@@ -172,7 +177,7 @@ const OpRegistry& FusedOps() {
         .Attr("T: type")
         .Attr("body: string")
         .Shape(BroadcastOfInputs)
-        .Gathers("it is created after sharding propagation")
+        .Sharding(ElementwiseSharding)
         .NoGradient("it is created after gradients are built");
     MF_CHECK(ops->Seal().ok());
     return ops;

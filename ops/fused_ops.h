@@ -3,6 +3,9 @@
 // Ops that only the compiler creates, by fusing other ops. They are in a separate registry, and
 // graph files never contain them.
 //
+//   ResourceApplyKerasAdam
+//                   Adam as Keras writes it: the step size and the rates of the moving averages are
+//                   inputs (update.cc)
 //   …OfProduct      an optimizer update whose gradient is the product aᵀ · b [m,n]; one per
 //                   update op. Input `a` [k,m] replaces the gradient; `b` [k,n] is the last input
 //   …MultiTensor    an optimizer update of `N` variables; one per update op. Each variable and

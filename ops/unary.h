@@ -13,6 +13,7 @@ inline constexpr char kNeg[] = "Neg";  // for passes that match these ops
 inline constexpr char kRelu[] = "Relu";
 inline constexpr char kRsqrt[] = "Rsqrt";
 inline constexpr char kSigmoid[] = "Sigmoid";
+inline constexpr char kSqrt[] = "Sqrt";
 inline constexpr char kSquare[] = "Square";
 inline constexpr char kTanh[] = "Tanh";
 inline constexpr char kZerosLike[] = "ZerosLike";

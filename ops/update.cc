@@ -86,20 +86,31 @@ std::vector<Row> Table() {
   };
 }
 
+void Define(const Row& row, OpRegistry& ops) {
+  OpBuilder op = ops.Define(row.name);
+  op.Doc(row.doc).Role(OpRole::kWrite).Traits(kStateful).Update(row.gradient);
+  for (const char* input : row.inputs) op.Input(input);
+  op.Input("predicate: _gates * bool");
+  if (row.attr != nullptr) op.Attr(row.attr);
+  op.Attr("T: {half, bfloat16, float, double}")
+      .Attr("use_locking: bool = false")
+      .Attr("_gates: int >= 0 = 0");
+  op.Shape(UpdateShape).Sharding(ReplicatedSharding).NoGradient("a write has no outputs");
+}
+
 }  // namespace
 
 void RegisterUpdate(OpRegistry& ops) {
-  for (const Row& row : Table()) {
-    OpBuilder op = ops.Define(row.name);
-    op.Doc(row.doc).Role(OpRole::kWrite).Traits(kStateful).Update(row.gradient);
-    for (const char* input : row.inputs) op.Input(input);
-    op.Input("predicate: _gates * bool");
-    if (row.attr != nullptr) op.Attr(row.attr);
-    op.Attr("T: {half, bfloat16, float, double}")
-        .Attr("use_locking: bool = false")
-        .Attr("_gates: int >= 0 = 0");
-    op.Shape(UpdateShape).Sharding(ReplicatedSharding).NoGradient("a write has no outputs");
-  }
+  for (const Row& row : Table()) Define(row, ops);
+}
+
+void DefineKerasAdam(OpRegistry& ops) {
+  Define({.name = ops::kResourceApplyKerasAdam,
+          .doc = "m += (grad - m) * rate1; v += (grad² - v) * rate2; "
+                 "var -= m * alpha / (sqrt(v) + epsilon)",
+          .inputs = {"var: resource", "m: resource", "v: resource", "alpha: T", "rate1: T",
+                     "rate2: T", "epsilon: T", "grad: T"}},
+         ops);
 }
 
 namespace ops {

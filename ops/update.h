@@ -8,7 +8,19 @@
 
 #include <vector>
 
+#include "framework/graph/op_registry.h"
 #include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+namespace ops {
+// Adam with the scalars that Keras computes outside the update. Only the compiler creates it
+// (FuseAdam), so it is among FusedOps().
+inline constexpr char kResourceApplyKerasAdam[] = "ResourceApplyKerasAdam";
+}  // namespace ops
+void DefineKerasAdam(OpRegistry& ops);
+
+}  // namespace mirrorflow
 
 namespace mirrorflow::ops {
 

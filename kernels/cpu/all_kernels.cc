@@ -35,6 +35,7 @@ namespace mirrorflow {
   F(DepthwiseConv2d)      \
   F(DynamicStitch)        \
   F(Einsum)               \
+  F(FusedElementwise)     \
   F(Gather)               \
   F(GatherNd)             \
   F(Gelu)                 \

@@ -15,6 +15,7 @@
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/type_list.h"
 #include "ops/fused_ops.h"
+#include "ops/update.h"
 
 namespace mirrorflow {
 namespace {
@@ -209,6 +210,7 @@ void RegisterUpdateCpu(KernelRegistry& kernels) {
   Register<UpdateOp<Adagrad, 2, 2, 3>>(kernels, "ResourceApplyAdagradV2");
   Register<UpdateOp<Adam, 3, 3, 4, 5, 6, 7, 8>>(kernels, "ResourceApplyAdam");
   Register<GradientDescentOp>(kernels, "ResourceApplyGradientDescent");
+  Register<UpdateOp<KerasAdam, 3, 3, 4, 5, 6>>(kernels, ops::kResourceApplyKerasAdam);
   Register<UpdateOp<KerasMomentum, 2, 2, 4>>(kernels, "ResourceApplyKerasMomentum");
   Register<UpdateOp<Momentum, 2, 2, 4>>(kernels, "ResourceApplyMomentum");
   Register<UpdateOp<RmsPropOf, 3, 3, 4, 5, 6>>(kernels, "ResourceApplyRMSProp");

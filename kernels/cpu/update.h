@@ -129,6 +129,29 @@ struct Adam {
   }
 };
 
+template <typename T, bool>
+struct KerasAdam {
+  T alpha;
+  T rate1;
+  T rate2;
+  T epsilon;
+
+  void operator()(T* var, T* m, T* v, const T* grad, int64_t n) const {
+    const T step = alpha, r1 = rate1, r2 = rate2, e = epsilon;
+    WithWidestVectors([=]() MF_INLINE {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) {
+        const T g = grad[i];
+        const T mean = m[i] + (g - m[i]) * r1;
+        const T square = v[i] + (g * g - v[i]) * r2;
+        m[i] = mean;
+        v[i] = square;
+        var[i] -= mean * step / (std::sqrt(square) + e);
+      }
+    });
+  }
+};
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_KERNELS_CPU_UPDATE_H_

@@ -105,8 +105,8 @@ absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
 }  // namespace
 
 void RegisterUpdateCuda(KernelRegistry& kernels) {
-  for (const char* op : {"Adagrad", "AdagradV2", "Adam", "GradientDescent", "KerasMomentum",
-                         "Momentum", "RMSProp"}) {
+  for (const char* op : {"Adagrad", "AdagradV2", "Adam", "GradientDescent", "KerasAdam",
+                         "KerasMomentum", "Momentum", "RMSProp"}) {
     const std::string update = absl::StrCat("ResourceApply", op);
     kernels.Register(update, kGpu, CreateUpdate);
     kernels.Register(ops::MultiTensor(update), kGpu, CreateUpdate);

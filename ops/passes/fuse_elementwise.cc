@@ -9,11 +9,14 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "framework/compiler/invariants.h"
 #include "framework/core/status.h"
 #include "framework/graph/text_form.h"
+#include "ops/binary.h"
 #include "ops/control.h"
 #include "ops/fused_ops.h"
 #include "ops/registry.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -40,13 +43,33 @@ bool HaveSameShards(const Compilation& c, const Output& a, const Output& b) {
   return same && c.values().shape(a) == c.values().shape(b);
 }
 
+// Returns whether several trees can each compute the node's value. That is as fast as reading the
+// value if it is cheap to compute and the node reads at most one other value of its size. If all
+// trees compute it, it need not be stored.
+bool CanRepeat(const Compilation& c, const Node& node) {
+  static constexpr absl::string_view kCheap[] = {ops::kAdd, ops::kAddV2,  ops::kMul, ops::kNeg,
+                                                 ops::kSub, ops::kSquare, ops::kRelu};
+  const Output value = node.output(0);
+  return absl::c_linear_search(kCheap, node.op().name) &&
+         absl::c_count_if(node.inputs(),
+                          [&](const Output& in) {
+                            return c.values().shape(in) == c.values().shape(value);
+                          }) <= 1 &&
+         absl::c_all_of(node.uses(), [&](const Use& use) {
+           return use.slot >= 0 && MayFuse(*use.user) &&
+                  HaveSameShards(c, value, use.user->output(0));
+         });
+}
+
 // The nodes that compute one value, collected backwards from the node that produces it.
 class Tree {
  public:
   // `positions` has the topological index of each node, by id.
-  Tree(const Compilation& c, const std::vector<int>& positions, Node* root)
-      : c_(c), positions_(positions), root_(root), nodes_{root} {
-    // A node with several users is added once all its users are in the tree.
+  Tree(const Compilation& c, const Invariants& invariants, const std::vector<int>& positions,
+       Node* root)
+      : c_(c), invariants_(invariants), positions_(positions), root_(root), nodes_{root} {
+    // A node with several users is added once all its users are in the tree, unless it can be
+    // computed repeatedly.
     for (bool grows = true; grows;) {
       grows = false;
       for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -56,6 +79,11 @@ class Tree {
   }
 
   bool has(const Node* node) const { return absl::c_linear_search(nodes_, node); }
+  // Returns whether all uses of the node are in the tree.
+  bool OnlyTreeReads(const Node& node) const {
+    return absl::c_all_of(node.uses(),
+                          [this](const Use& use) { return use.slot >= 0 && has(use.user); });
+  }
   size_t size() const { return nodes_.size(); }
   const std::vector<Node*>& nodes() const { return nodes_; }
 
@@ -86,9 +114,9 @@ class Tree {
         absl::c_linear_search(c_.targets, node)) {
       return false;
     }
-    for (const Use& use : node->uses()) {
-      if (use.slot < 0 || !has(use.user)) return false;
-    }
+    // The plan computes invariants only once.
+    if (invariants_.IsComputed(*node) && !invariants_.IsComputed(*root_)) return false;
+    if (!OnlyTreeReads(*node) && !CanRepeat(c_, *node)) return false;
     nodes_.push_back(node);
     if (Inputs().size() <= kMaxInputs) return true;
     nodes_.pop_back();
@@ -96,6 +124,7 @@ class Tree {
   }
 
   const Compilation& c_;
+  const Invariants& invariants_;
   const std::vector<int>& positions_;
   Node* const root_;
   std::vector<Node*> nodes_;
@@ -154,12 +183,15 @@ absl::StatusOr<bool> FuseElementwise::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   std::vector<int> positions(c.graph.id_limit());
   for (size_t i = 0; i < order.size(); ++i) positions[order[i]->id()] = static_cast<int>(i);
+  const Invariants invariants(c);
   std::set<const Node*> fused;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     if (fused.count(*it) > 0 || !MayFuse(**it)) continue;
-    const Tree tree(c, positions, *it);
+    const Tree tree(c, invariants, positions, *it);
     if (tree.size() < 2 || tree.Inputs().empty() || tree.Inputs().size() > kMaxInputs) continue;
-    fused.insert(tree.nodes().begin(), tree.nodes().end());
+    for (const Node* node : tree.nodes()) {
+      if (node == *it || tree.OnlyTreeReads(*node)) fused.insert(node);
+    }
     MF_RETURN_IF_ERROR(Fuse(c, *it, tree));
     changed = true;
   }

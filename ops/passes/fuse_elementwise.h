@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FuseElementwise: fuses a tree of element-wise nodes of one shape into one node, so that
-// intermediate values stay in registers. On a GPU, separate nodes spend all of their time reading
-// and writing memory. The pass does nothing unless the devices have a kernel for such nodes.
+// intermediate values stay in registers on a GPU, and in the L1 cache on a CPU. Separate nodes
+// spend most of their time reading and writing memory. Cheap nodes with users in several trees
+// become part of each.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
 

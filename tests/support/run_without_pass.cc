@@ -18,7 +18,8 @@ int64_t PassProgram::Outcome::Count(absl::string_view op) const {
 absl::StatusOr<PassProgram::Outcome> PassProgram::Run(int replicas,
                                                       absl::string_view without) const {
   TestSessionOptions options{.replicas = replicas};
-  if (!without.empty()) options.session.compile.disabled_passes = {std::string(without)};
+  options.session.compile.disabled_passes.insert(disabled_passes.begin(), disabled_passes.end());
+  if (!without.empty()) options.session.compile.disabled_passes.insert(std::string(without));
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches, targets));
   Random random(4);

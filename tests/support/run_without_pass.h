@@ -20,8 +20,9 @@ struct PassProgram {
   Graph graph;
   std::vector<Output> feeds, fetches;
   std::vector<Operation> targets;
-  std::vector<Shape> shapes;   // of the feeds, which are float
-  std::vector<Tensor> values;  // of the feeds; random if empty
+  std::vector<Shape> shapes;                 // of the feeds, which are float
+  std::vector<Tensor> values;                // of the feeds; random if empty
+  std::vector<std::string> disabled_passes;  // in every run
 
   struct Outcome {
     std::vector<Tensor> values;    // of the fetches

@@ -15,6 +15,8 @@ DOUBLED = (
     + node("square", "Mul", "twice", "twice", T="DT_FLOAT")
     + node("beside", "Neg", "x", T="DT_FLOAT") + VERSIONS)
 
+SEPARATE = "--without=fuse_elementwise"  # one kernel for each node
+
 TOP = """
 x = Placeholder() {dtype=float, shape=<4,8>}
 k = Const() {dtype=int32, value=int32<>{2}}
@@ -70,7 +72,7 @@ class ExplainTest(ProgramTest):
     def test_graph_file_is_explained_for_rows_of_one_replica(self):
         for replicas in 1, 2:
             out, step, ops, path = self.explain("doubled.pbtxt", f"--replicas={replicas}",
-                                                "--batch_size=4")
+                                                "--batch_size=4", SEPARATE)
             self.check_sums(step, ops, path)
             self.assertEqual((step["kernels"], step["collectives"], step["flops"]), (3, 0, 0))
             # Rows of two floats on one replica, read five times and written three times.
@@ -92,14 +94,14 @@ class ExplainTest(ProgramTest):
         lines = [json.loads(line) for line in (self.root / "e.json").read_text().splitlines()]
         (self.root / "e.json").unlink()
         divisions = [line for line in lines if "threads_per_replica" in line]
-        # With six rows, more replicas would have none.
+        # The batch has six rows, so at most six replicas have work.
         self.assertEqual([(d["replicas"], d["threads_per_replica"]) for d in divisions],
                          [(6, 4), (4, 6), (3, 8), (2, 12), (1, 24)])
         for d in divisions:
             self.assertGreater(d["replica_ms"], 0)
-            # The memory of this host is very slow, and its cache small.
+            # The host's memory is so slow, and its cache so small, that memory limits the step.
             self.assertEqual(d["predicted_ms"], d["memory_ms"])
-        # Every replica has its own values.
+        # Every replica has its own intermediate values.
         self.assertGreater(divisions[0]["bytes_per_node"], divisions[-1]["bytes_per_node"])
         self.assertIn("predicted on 24 cores", result.stdout)
         self.assertIn("fastest", result.stdout)
@@ -185,7 +187,7 @@ class ExplainTest(ProgramTest):
         self.assertEqual([n["node"] for n in path], ["square"])
         self.assertEqual((step["read_bytes"], step["written_bytes"]), (2 * 24, 24))
         # A fed placeholder gets no other feed.
-        _, step, _, path = self.explain("doubled.pbtxt", "--feed=x=y.npy", "--replicas=1")
+        _, step, _, path = self.explain("doubled.pbtxt", "--feed=x=y.npy", "--replicas=1", SEPARATE)
         self.assertEqual(step["written_bytes"], 3 * 24)
 
     def test_memory_is_shown_by_class(self):

@@ -136,6 +136,16 @@ struct Adam {
   }
 };
 
+template <typename V>
+struct KerasAdam {
+  V alpha, rate1, rate2, epsilon;
+  __device__ void operator()(V g, V& var, V& m, V& v) const {
+    m += (g - m) * rate1;
+    v += (g * g - v) * rate2;
+    var -= m * alpha / (sqrt(v) + epsilon);
+  }
+};
+
 }  // namespace update
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_CODE_UPDATE_CUH_

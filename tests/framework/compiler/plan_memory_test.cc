@@ -123,7 +123,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(Output (*build)(const Scope&,
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 256});
   const Output y = build(root, x);
-  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, {}));
+  TestSessionOptions options;
+  options.session.compile.disabled_passes = {"fuse_elementwise"};
+  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {y}));
   MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape({4, 256})}));
   return plans.plans[0];

@@ -112,7 +112,7 @@ TEST(FoldPaddingTest, MaxPoolOfImagesWithoutNegativesPads) {
     for (const std::vector<int32_t>& paddings :
          {std::vector<int32_t>{0, 0, 1, 1, 1, 1, 0, 0}, {0, 0, 0, 1, 2, 0, 0, 0}}) {
       Model m;
-      const Output images = ops::Neg(m.root, ops::Abs(m.root, m.x));  // so that zeros matter
+      const Output images = ops::Neg(m.root, ops::Abs(m.root, m.x));  // keeps activations near 0
       m.fetches = {ops::MaxPool(m.root,
                                 ops::Pad(m.root, activation(m.root, images), m.Paddings(paddings)),
                                 {1, 3, 3, 1}, {1, 2, 2, 1}, "VALID")};
